@@ -1,0 +1,63 @@
+# Two commands for a fresh machine: `make demo` and `make test`. Each sets up all it needs.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+# One BLAS thread: small matrices get slower with more.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+
+.PHONY: demo test test-slow test-checked check lint types contracts bench paper clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    run the main job on built-in data and name the page it wrote"
+	@echo "make test    all tests that take less than minutes"
+	@echo "make check   what CI runs: lint, types, import contracts, docs examples, tests"
+	@echo "make bench   speed, as ratios within one run"
+	@echo "make paper   every table and figure of the paper, measured"
+
+# Rebuilt whenever a kernel or the metadata changes.
+SOURCES := $(wildcard src/romco/kernels/*.pyx src/romco/kernels/*.pxd) pyproject.toml setup.py
+$(VENV)/ready: $(SOURCES)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/ready
+	$(BIN)/romco compare
+
+test: $(VENV)/ready
+	$(BIN)/python -m pytest -n 2
+
+test-slow: $(VENV)/ready
+	$(BIN)/python -m pytest -n 2 -m slow
+
+# The same tests on a build whose kernels check every index.
+test-checked:
+	$(PYTHON) -m venv .venv-checked
+	ROMCO_CHECKED=1 .venv-checked/bin/python -m pip install --quiet --force-reinstall --no-deps --no-cache-dir .
+	.venv-checked/bin/python -m pip install --quiet '.[dev]'
+	.venv-checked/bin/python -m pytest -n 2 tests
+
+check: lint types contracts test
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/ready
+	$(BIN)/mypy
+
+contracts: $(VENV)/ready
+	$(BIN)/lint-imports
+
+bench: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	$(BIN)/python -m benchmarks
+
+paper: $(VENV)/ready
+	$(BIN)/romco paper all --out results/paper
+
+clean:
+	rm -rf $(VENV) .venv-checked build results .mypy_cache .pytest_cache .ruff_cache .hypothesis
