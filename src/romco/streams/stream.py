@@ -1,0 +1,51 @@
+"""A stream: the labelled events of several tasks, before any order is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a simulated stream was made from."""
+
+    shared: NDArray[np.float64]  # (d, m) the low-rank part of the true weights
+    personal: NDArray[np.float64]  # (d, m) non-zero for outlier tasks only
+    outliers: NDArray[np.int64]  # (k,)   the tasks that are different
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Labelled events of several tasks; ``orders.py`` turns them into rounds.
+
+    Events are kept in the order they were recorded or made, which matters only
+    where the world drifts.
+    """
+
+    name: str
+    task: NDArray[np.int64]  # (n,)
+    x: NDArray[np.float64] | csr_array  # (n, d)
+    y: NDArray[np.float64]  # (n,) -1 or +1
+    tasks: tuple[str, ...]  # names of the m tasks
+    labels: tuple[str, str] = ("-1", "+1")  # what -1 and +1 mean, for people
+    notes: tuple[str, ...] = ()  # what the data cannot show; printed beside every result
+    truth: Truth | None = None
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.tasks)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.x.shape[1])
+
+    @property
+    def n_events(self) -> int:
+        """Number of events of all tasks."""
+        return len(self.y)
