@@ -1,0 +1,1 @@
+"""Hot loops, compiled ahead of time; they know arrays only."""

@@ -1,0 +1,9 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.events import Events
+
+class Kernel:
+    def predict(self, events: Events) -> NDArray[np.float64]: ...
+    def update(self, events: Events) -> None: ...
+    def replay(self, events: Events, starts: NDArray[np.int64]) -> NDArray[np.float64]: ...

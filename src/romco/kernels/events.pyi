@@ -1,0 +1,15 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.rounds import Features, Round
+
+class Events:
+    n: int
+    n_features: int
+    n_tasks: int
+    task: NDArray[np.int64]
+    x: Features
+    y: NDArray[np.float64]
+    def __init__(
+        self, round: Round, n_features: int, n_tasks: int, labelled: bool = True
+    ) -> None: ...

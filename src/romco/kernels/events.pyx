@@ -1,0 +1,171 @@
+"""Checks a round once and hands its numbers to compiled code."""
+
+import numpy as np
+cimport numpy as cnp
+from libc.math cimport isfinite
+from scipy.sparse import csr_array
+
+cnp.import_array()
+
+
+cdef bint ready(object array, int kind, int ndim):
+    """Whether an array can be read in place."""
+    return (
+        cnp.PyArray_Check(array)
+        and cnp.PyArray_TYPE(<cnp.ndarray> array) == kind
+        and cnp.PyArray_NDIM(<cnp.ndarray> array) == ndim
+        and cnp.PyArray_IS_C_CONTIGUOUS(<cnp.ndarray> array)
+    )
+
+
+cdef class Events:
+    """The events of one round or of many, checked: ``Events(round, n_features, n_tasks)``.
+
+    Raises ValueError for anything a learner must not see. With ``labelled`` the
+    answers must be there; without, they are not looked at.
+    """
+
+    def __init__(self, round, Py_ssize_t n_features, Py_ssize_t n_tasks, bint labelled=True):
+        task, x, y = round
+        self.n_features = n_features
+        self.n_tasks = n_tasks
+        self.task = task if ready(task, cnp.NPY_INT64, 1) else _tasks(task)
+        self.n = cnp.PyArray_DIM(<cnp.ndarray> self.task, 0)
+        self.tasks = <const long long*> cnp.PyArray_DATA(<cnp.ndarray> self.task)
+        if self.n == 0:
+            raise ValueError("the round is empty: a round needs at least one event")
+        self.check_tasks()
+        if isinstance(x, np.ndarray) or not hasattr(x, "indptr"):
+            self.take_dense(x)
+        else:
+            self.take_sparse(x)
+        if labelled:
+            self.take_labels(y)
+
+    cdef check_tasks(self):
+        cdef Py_ssize_t e
+        for e in range(self.n):
+            if self.tasks[e] < 0 or self.tasks[e] >= self.n_tasks:
+                raise ValueError(
+                    f"event {e}: task {self.tasks[e]} is out of range; "
+                    f"this learner has tasks 0 to {self.n_tasks - 1}"
+                )
+
+    cdef take_dense(self, x):
+        if not ready(x, cnp.NPY_FLOAT64, 2):
+            x = _dense(x)
+        self.check_shape(x.shape)
+        self.x = x
+        self.value = <const double*> cnp.PyArray_DATA(<cnp.ndarray> x)
+        self.index = NULL
+        cdef Py_ssize_t k
+        for k in range(self.n * self.n_features):
+            if not isfinite(self.value[k]):
+                self.refuse(k // self.n_features, k % self.n_features, self.value[k])
+
+    cdef take_sparse(self, x):
+        if x.format != "csr":
+            x = csr_array(x)
+        self.check_shape(x.shape)
+        self.hold(x)
+        if not self.check_sparse():  # a copy, so that the caller's arrays stay as they are
+            x = csr_array(x, copy=True)
+            x.sum_duplicates()
+            self.hold(x)
+            self.check_sparse()
+        self.x = x
+
+    cdef hold(self, x):
+        data, indices, indptr = x.data, x.indices, x.indptr
+        self.values = data if ready(data, cnp.NPY_FLOAT64, 1) else _numbers(data)
+        self.indices = indices if ready(indices, cnp.NPY_INT32, 1) else _int32(indices)
+        self.indptr = indptr if ready(indptr, cnp.NPY_INT32, 1) else _int32(indptr)
+        self.value = <const double*> cnp.PyArray_DATA(<cnp.ndarray> self.values)
+        self.index = <const int*> cnp.PyArray_DATA(<cnp.ndarray> self.indices)
+        self.start = <const int*> cnp.PyArray_DATA(<cnp.ndarray> self.indptr)
+
+    cdef check_shape(self, shape):
+        if shape[0] != self.n:
+            raise ValueError(f"x has {shape[0]} rows but task has {self.n} entries; give one row per event")
+        if shape[1] != self.n_features:
+            raise ValueError(
+                f"x has {shape[1]} features but this learner has {self.n_features}; give rows of that width"
+            )
+
+    cdef bint check_sparse(self) except -1:
+        """Whether every row is sorted and free of duplicates; raises where it is no valid row at all."""
+        cdef Py_ssize_t e, k, length = cnp.PyArray_DIM(<cnp.ndarray> self.values, 0)
+        cdef long long before
+        cdef bint sorted_ = True
+        if self.start[0] != 0 or self.start[self.n] > length or \
+                self.start[self.n] > cnp.PyArray_DIM(<cnp.ndarray> self.indices, 0):
+            raise ValueError("x is not a valid CSR matrix: indptr does not fit indices and data")
+        for e in range(self.n):
+            if self.start[e] > self.start[e + 1]:
+                raise ValueError(f"event {e}: x is not a valid CSR matrix: indptr decreases")
+            before = -1
+            for k in range(self.start[e], self.start[e + 1]):
+                if self.index[k] < 0 or self.index[k] >= self.n_features:
+                    raise ValueError(
+                        f"event {e}: feature {self.index[k]} is out of range; "
+                        f"this learner has features 0 to {self.n_features - 1}"
+                    )
+                if not isfinite(self.value[k]):
+                    self.refuse(e, self.index[k], self.value[k])
+                if self.index[k] <= before:
+                    sorted_ = False
+                before = self.index[k]
+        return sorted_
+
+    cdef refuse(self, Py_ssize_t e, Py_ssize_t j, double value):
+        raise ValueError(
+            f"event {e} (task {self.tasks[e]}): feature {j} is {value}; "
+            "features must be finite, so impute or drop the event"
+        )
+
+    cdef take_labels(self, y):
+        cdef Py_ssize_t e
+        self.y = y if ready(y, cnp.NPY_FLOAT64, 1) else _numbers(y)
+        if cnp.PyArray_DIM(<cnp.ndarray> self.y, 0) != self.n:
+            raise ValueError(f"y has {len(self.y)} labels but task has {self.n} entries; give one label per event")
+        self.labels = <const double*> cnp.PyArray_DATA(<cnp.ndarray> self.y)
+        for e in range(self.n):
+            if self.labels[e] != 1.0 and self.labels[e] != -1.0:
+                raise ValueError(
+                    f"event {e} (task {self.tasks[e]}): label {self.labels[e]} is neither -1 nor +1"
+                )
+
+
+def _tasks(task):
+    task = np.asarray(task)
+    if task.ndim != 1:
+        raise ValueError(f"task must be one-dimensional, one entry per event; got shape {task.shape}")
+    if task.size and not np.issubdtype(task.dtype, np.integer):
+        raise ValueError(f"task must hold integers; got {task.dtype}")
+    return np.ascontiguousarray(task, dtype=np.int64)
+
+
+def _dense(x):
+    x = np.asarray(x)
+    if x.ndim != 2:
+        raise ValueError(f"x must be two-dimensional, one row per event; got shape {x.shape}")
+    return np.ascontiguousarray(_real(x), dtype=np.float64)
+
+
+def _numbers(values):
+    values = np.asarray(values)
+    if values.ndim != 1:
+        raise ValueError(f"expected a one-dimensional array, one number per event; got shape {values.shape}")
+    return np.ascontiguousarray(_real(values), dtype=np.float64)
+
+
+def _real(values):
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"expected real numbers; got an array of {values.dtype}")
+    return values
+
+
+def _int32(indices):
+    if len(indices) and indices.max() > np.iinfo(np.int32).max:
+        raise ValueError("x has more than 2^31 columns or stored entries; split it")
+    return np.ascontiguousarray(indices, dtype=np.int32)

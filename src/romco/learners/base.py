@@ -1,0 +1,150 @@
+"""The contract: what a learner is to everybody else."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.contract import Kernel
+from romco.kernels.events import Events
+from romco.rounds import Round, Rounds
+
+Arrays = dict[str, NDArray[Any]]
+State = dict[str, Any]
+
+
+class Learner(ABC):
+    """Learns one linear classifier per task from a stream of rounds.
+
+    Two verbs matter: ``predict(round)`` gives margins and changes nothing,
+    ``update(round)`` learns the round's answers. All that changes is in
+    ``arrays()``. A margin of exactly 0 predicts +1.
+
+    A learner is made by name, ``romco.learner("ogd-unique", n_features, n_tasks)``;
+    ``name`` and ``parameters`` are set there.
+    """
+
+    space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
+    name: str = "unnamed"
+    parameters: Mapping[str, Any]
+
+    def __init__(self, n_features: int, n_tasks: int) -> None:
+        self.n_features = whole("n_features", n_features)
+        self.n_tasks = whole("n_tasks", n_tasks)
+        self.parameters = {}
+
+    @abstractmethod
+    def predict(self, round: Round) -> NDArray[np.float64]:
+        """Margins (n,) of the round's events; changes nothing, looks at no label."""
+
+    @abstractmethod
+    def update(self, round: Round) -> None:
+        """Learn from the round's labels."""
+
+    @abstractmethod
+    def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
+        """Margins of a whole stream, end to end: predict, then update, round by round."""
+
+    @abstractmethod
+    def weights(self) -> NDArray[np.float64]:
+        """W (d, m) as a dense copy; column i predicts task i."""
+
+    @abstractmethod
+    def arrays(self) -> Arrays:
+        """All that changes, by name; the live arrays, not copies."""
+
+    @abstractmethod
+    def load(self, arrays: Arrays) -> None:
+        """Take over arrays that a learner of the same kind gave, of the same size or smaller."""
+
+    def state(self) -> State:
+        """A copy of everything needed to go on elsewhere: see :func:`romco.restore`."""
+        return {
+            "learner": self.name,
+            "n_features": self.n_features,
+            "n_tasks": self.n_tasks,
+            "parameters": dict(self.parameters),
+            "arrays": {name: array.copy() for name, array in self.arrays().items()},
+        }
+
+
+class CompiledLearner(Learner):
+    """A learner whose two verbs are those of a kernel (abstract)."""
+
+    kernel: Kernel
+
+    def predict(self, round: Round) -> NDArray[np.float64]:
+        """Margins (n,) of the round's events; changes nothing, looks at no label."""
+        return self.kernel.predict(Events(round, self.n_features, self.n_tasks, False))
+
+    def update(self, round: Round) -> None:
+        """Learn from the round's labels."""
+        self.kernel.update(Events(round, self.n_features, self.n_tasks))
+
+    def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
+        """Margins of a whole stream, end to end: predict, then update, round by round."""
+        packed = Rounds.pack(rounds)
+        events = Events(packed.events, self.n_features, self.n_tasks)
+        return self.kernel.replay(events, packed.starts - packed.starts[0])
+
+
+def replay_in_turn(learner: Learner, rounds: Iterable[Round]) -> NDArray[np.float64]:
+    """The loop that ``replay`` stands for, for learners without a kernel."""
+    margins = []
+    for round in rounds:
+        margins.append(learner.predict(round))
+        learner.update(round)
+    return np.concatenate(margins) if margins else np.empty(0)
+
+
+def copy_arrays(target: Arrays, source: Arrays) -> None:
+    """Copy each array into the leading corner of its namesake; check all before touching any."""
+    if target.keys() != source.keys():
+        raise ValueError(f"state holds arrays {sorted(source)}, expected {sorted(target)}")
+    for name, array in target.items():
+        found = np.asarray(source[name])
+        fits = found.ndim == array.ndim and all(
+            small <= large for small, large in zip(found.shape, array.shape, strict=True)
+        )
+        if not fits or found.dtype != array.dtype:
+            raise ValueError(
+                f"state array {name!r} is {found.dtype}{list(found.shape)}, "
+                f"expected {array.dtype}{list(array.shape)}"
+            )
+        if not np.isfinite(found).all():
+            raise ValueError(f"state array {name!r} holds numbers that are not finite")
+    for name, array in target.items():
+        found = np.asarray(source[name])
+        array[tuple(slice(length) for length in found.shape)] = found
+
+
+def whole(name: str, value: int, least: int = 1) -> int:
+    """The value as an int if it is a whole number of at least ``least``."""
+    if isinstance(value, bool) or int(value) != value or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    return int(value)
+
+
+def positive(name: str, value: float) -> float:
+    """The value if it is a finite number above 0."""
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number; got {value!r}")
+    return float(value)
+
+
+def not_negative(name: str, value: float) -> float:
+    """The value if it is a finite number, 0 or above."""
+    if not (np.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} must be 0 or a positive number; got {value!r}")
+    return float(value)
+
+
+def choice(name: str, value: str, *known: str) -> str:
+    """The value if it is one of the known words."""
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}")
+    return value

@@ -1,0 +1,109 @@
+"""All learners by name, and how to make one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from romco.learners.base import Learner, State
+from romco.learners.gradient import Gradient
+
+
+@dataclass(frozen=True)
+class Method:
+    """A learner as tables and tuning see it; calling it makes one.
+
+    ``fixed`` are arguments that this name binds; they are not parameters to a user.
+    """
+
+    make: Callable[..., Learner]
+    title: str  # as the paper prints it
+    role: Literal["paper", "control", "beyond"] = "control"
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, n_features: int, n_tasks: int, **parameters: Any) -> Learner:
+        """A new learner of this kind."""
+        known = self.parameters
+        for name in parameters:
+            if name not in known:
+                raise ValueError(
+                    f"{self.title} has no parameter {name!r}; it has {', '.join(known) or 'none'}"
+                )
+        missing = [
+            name
+            for name, default in known.items()
+            if default is inspect.Parameter.empty and name not in parameters
+        ]
+        if missing:
+            raise ValueError(f"{self.title} needs {', '.join(missing)}")
+        learner = self.make(n_features, n_tasks, **self.fixed, **parameters)
+        learner.parameters = {**known, **parameters}
+        return learner
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameter names and their defaults."""
+        return {
+            name: parameter.default
+            for name, parameter in inspect.signature(self.make).parameters.items()
+            if parameter.kind is parameter.KEYWORD_ONLY and name not in self.fixed
+        }
+
+    @property
+    def space(self) -> Mapping[str, Sequence[Any]]:
+        """What tuning may try, by parameter."""
+        return getattr(self.make, "space", {})
+
+    @property
+    def summary(self) -> str:
+        """First line of the learner's description."""
+        return (inspect.getdoc(self.make) or "").partition("\n")[0]
+
+
+LEARNERS: dict[str, Method] = {
+    "ogd-unique": Method(Gradient, "OGD-Unique", fixed={"models": "unique"}),
+    "ogd-global": Method(Gradient, "OGD-Global", fixed={"models": "global"}),
+}
+
+
+def learner(name: str, n_features: int, n_tasks: int, **parameters: Any) -> Learner:
+    """Make a learner by name; ``romco.LEARNERS`` lists the names.
+
+    >>> import romco
+    >>> romco.learner("ogd-unique", n_features=3, n_tasks=2, eta=0.5).weights().shape
+    (3, 2)
+    """
+    if name not in LEARNERS:
+        raise ValueError(f"unknown learner {name!r}; known are {', '.join(LEARNERS)}")
+    made = LEARNERS[name](n_features, n_tasks, **parameters)
+    made.name = name
+    return made
+
+
+def restore(state: State) -> Learner:
+    """The learner that gave ``state``, going on as if it had never stopped.
+
+    >>> import romco
+    >>> first = romco.learner("ogd-unique", n_features=3, n_tasks=2)
+    >>> romco.restore(first.state()).name
+    'ogd-unique'
+    """
+    made = learner(
+        state["learner"], state["n_features"], state["n_tasks"], **state["parameters"]
+    )
+    made.load(state["arrays"])
+    return made
+
+
+def grown(old: Learner, n_features: int, n_tasks: int) -> Learner:
+    """The same learner with room for more features or tasks."""
+    if n_features < old.n_features or n_tasks < old.n_tasks:
+        raise ValueError(
+            f"cannot shrink from {old.n_features} features and {old.n_tasks} tasks "
+            f"to {n_features} and {n_tasks}"
+        )
+    made = learner(old.name, n_features, n_tasks, **old.parameters)
+    made.load(old.arrays())
+    return made

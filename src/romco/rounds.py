@@ -1,0 +1,100 @@
+"""The one noun that travels: events that are predicted together and then learned together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse, vstack
+
+Features = NDArray[np.float64] | csr_array
+
+
+class Round(NamedTuple):
+    """Events that are predicted together and then learned together.
+
+    One event is a round of length 1, a micro-batch a round of length n, and the
+    paper's synchronous setting a round with one event per task.
+
+    >>> import numpy as np
+    >>> Round(np.array([2]), np.array([[0.5, 1.0]]), np.array([1.0])).task
+    array([2])
+    """
+
+    task: NDArray[np.int64]  # (n,)   which task each event belongs to
+    x: Features  # (n, d) float64
+    y: NDArray[np.float64]  # (n,)   -1 or +1; NaN until the answer is known
+
+
+class Rounds(Sequence[Round]):
+    """A sequence of rounds held in single arrays, as compiled code wants them.
+
+    ``rounds[i]`` is a :class:`Round`, ``rounds[i:j]`` again :class:`Rounds`;
+    both are views.
+    """
+
+    def __init__(
+        self, task: ArrayLike, x: Features, y: ArrayLike, starts: ArrayLike
+    ) -> None:
+        self.task = np.ascontiguousarray(task, dtype=np.int64)
+        self.x = x if issparse(x) else np.ascontiguousarray(x, dtype=np.float64)
+        self.y = np.ascontiguousarray(y, dtype=np.float64)
+        self.starts = np.ascontiguousarray(starts, dtype=np.int64)  # round i is [starts[i], starts[i+1])
+
+    @classmethod
+    def pack(cls, rounds: Iterable[Round]) -> Rounds:
+        """Join rounds end to end; rounds that are packed already are returned as they are."""
+        if isinstance(rounds, Rounds):
+            return rounds
+        parts = list(rounds)
+        if not parts:
+            raise ValueError("no rounds to pack: give at least one")
+        sizes = [len(part.y) for part in parts]
+        if any(issparse(part.x) for part in parts):
+            x = vstack([csr_array(part.x) for part in parts], format="csr")
+        else:
+            x = np.concatenate([np.asarray(part.x, dtype=np.float64) for part in parts])
+        return cls(
+            np.concatenate([part.task for part in parts]),
+            x,
+            np.concatenate([part.y for part in parts]),
+            np.concatenate([[0], np.cumsum(sizes)]),
+        )
+
+    @property
+    def events(self) -> Round:
+        """All events as if they were one round, in the order of the stream."""
+        begin, end = self.starts[0], self.starts[-1]
+        return Round(self.task[begin:end], _rows(self.x, begin, end), self.y[begin:end])
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Round: ...
+    @overload
+    def __getitem__(self, index: slice) -> Rounds: ...
+    def __getitem__(self, index: int | slice) -> Round | Rounds:
+        if isinstance(index, slice):
+            first, last, step = index.indices(len(self))
+            if step != 1:
+                raise ValueError("rounds can only be sliced without a step")
+            return Rounds(self.task, self.x, self.y, self.starts[first : max(first, last) + 1])
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"round {index} of {len(self)}")
+        at = index % len(self)
+        begin, end = self.starts[at], self.starts[at + 1]
+        return Round(self.task[begin:end], _rows(self.x, begin, end), self.y[begin:end])
+
+
+def _rows(x: Features, begin: int, end: int) -> Features:
+    """Rows begin to end of x, without copying."""
+    if not issparse(x):
+        return x[begin:end]
+    if begin == 0 and end == x.shape[0]:
+        return x
+    first, last = x.indptr[begin], x.indptr[end]
+    parts = (x.data[first:last], x.indices[first:last], x.indptr[begin : end + 1] - first)
+    return csr_array(parts, shape=(end - begin, x.shape[1]))
