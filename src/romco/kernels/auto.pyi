@@ -1,0 +1,18 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.contract import Kernel
+from romco.kernels.personal import Personal
+
+class AutoKernel(Kernel):
+    def __init__(
+        self,
+        shared: NDArray[np.float64],
+        personal: Personal,
+        intercept: NDArray[np.float64],
+        own_intercept: NDArray[np.float64],
+        weight: NDArray[np.float64],
+        covariance: NDArray[np.float64],
+        leaning: NDArray[np.float64],
+        scale: NDArray[np.float64],
+    ) -> None: ...
