@@ -91,7 +91,7 @@ cdef class Personal:
 
     def check(self, keys, values):
         """Raise ValueError unless the arrays are what ``arrays`` may give."""
-        fits = values.dtype == np.float64 and values.shape[-1] == self.width
+        fits = values.dtype == np.float64 and values.shape[values.ndim - 1] == self.width
         if keys is None:
             fits = fits and values.ndim == 3
             task, feature = values.shape[:2] if fits else (0, 0)

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from romco.learners.auto import Auto
 from romco.learners.base import Learner, State
 from romco.learners.gradient import Gradient
 from romco.learners.romco import Romco
+from romco.learners.shared import ArowShared, PassiveAggressiveShared
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,15 @@ class Method:
 
 
 LEARNERS: dict[str, Method] = {
+    "romco-auto": Method(Auto, "ROMCO-Auto", role="beyond"),
     "romco-nucl": Method(
         Romco, "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
     ),
     "romco-logd": Method(Romco, "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
     "ogd-unique": Method(Gradient, "OGD-Unique", fixed={"models": "unique"}),
     "ogd-global": Method(Gradient, "OGD-Global", fixed={"models": "global"}),
+    "pa-shared": Method(PassiveAggressiveShared, "PA-Shared", role="beyond"),
+    "arow-shared": Method(ArowShared, "AROW-Shared", role="beyond"),
 }
 
 
