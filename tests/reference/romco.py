@@ -33,10 +33,8 @@ class Romco:
     def update(self, task, x, y):
         p = self.predict(task, x)
         self.t += 1
-        if self.update_on == "loss":
-            active = 1 - y * p > 0
-        else:
-            active = np.where(p >= 0, 1, -1) != y
+        wrong = np.where(p >= 0, 1, -1) != y
+        active = wrong if self.update_on == "mistake" else 1 - y * p > 0
         if not active.any() and not self.always_prox:
             return
         G = np.zeros_like(self.u)

@@ -35,7 +35,7 @@ def identity(column: str, cells: Mapping[str, object]) -> str:
         return "true" if value else "false"
     if isinstance(value, Real | Decimal):
         number = _finite(column, value)
-        return str(int(value)) if number.is_integer() else str(value)
+        return str(int(cast(float, value))) if number.is_integer() else str(value)
     if isinstance(value, str):
         return value
     raise BadCell(column, f"must be text or a number, not {type(value).__name__}")
@@ -45,7 +45,8 @@ def encode(column: str, value: object, features: dict[str, float]) -> None:
     """Add what one cell says to ``features``; text that reads as a number is one.
 
     >>> found = {}
-    >>> for column, cell in {"age": " 7 ", "town": "Rome", "tags": ["a", "b"], "at": {"x": 1}}.items():
+    >>> row = {"age": " 7 ", "town": "Rome", "tags": ["a", "b"], "at": {"x": 1}}
+    >>> for column, cell in row.items():
     ...     encode(column, cell, found)
     >>> found
     {'age': 7.0, 'town=Rome': 1.0, 'tags=a': 1.0, 'tags=b': 1.0, 'at.x': 1.0}

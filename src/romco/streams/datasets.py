@@ -11,6 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from romco.streams import emails, mhc, movies, spam
+from romco.streams.simulated import preset, simulated
 from romco.streams.storage import DamagedData, Provenance, data_directory
 from romco.streams.stream import Stream
 
@@ -54,16 +55,14 @@ class Description:
     place: tuple[Path, ...]  # where a missing one is looked for
 
 
-def _simulated(data_dir: Path | None) -> Stream:
-    from romco.streams.simulated import simulated
+def _made(make: Callable[[], Stream], data_dir: Path | None) -> Stream:
+    """A stream that needs no file, under the signature of those that do."""
+    return make()
 
-    return simulated()
 
-
-def _preset(name: str, data_dir: Path | None) -> Stream:
-    from romco.streams.simulated import preset
-
-    return preset(name)
+def _like(name: str) -> Dataset:
+    make = partial(preset, f"{name}-like")
+    return Dataset(f"{name}-like", f"simulated, shaped as {name}", partial(_made, make))
 
 
 DATASETS: Mapping[str, Dataset] = MappingProxyType(
@@ -74,10 +73,10 @@ DATASETS: Mapping[str, Dataset] = MappingProxyType(
             Dataset("mhc", "peptides and 12 MHC-I alleles", mhc.load, mhc.find, mhc.PROVENANCE),
             Dataset("movies", "30 users' tastes", movies.load, movies.find, movies.PROVENANCE),
             Dataset("emails", "mail of 15 users", emails.load, emails.find, emails.PROVENANCE),
-            Dataset("simulated", "low rank plus outlier tasks", _simulated),
-            Dataset("spam-like", "simulated, shaped as spam", partial(_preset, "spam-like")),
-            Dataset("mhc-like", "simulated, shaped as mhc", partial(_preset, "mhc-like")),
-            Dataset("movies-like", "simulated, shaped as movies", partial(_preset, "movies-like")),
+            Dataset("simulated", "low rank plus outlier tasks", partial(_made, simulated)),
+            _like("spam"),
+            _like("mhc"),
+            _like("movies"),
         )
     }
 )

@@ -136,7 +136,8 @@ def information_gain(counts: csr_array, label: NDArray[np.bool_]) -> NDArray[np.
 def _entropy(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
     p = part / np.maximum(whole, 1.0)
     q = 1.0 - p
-    return -p * np.log(np.where(p > 0, p, 1.0)) - q * np.log(np.where(q > 0, q, 1.0))
+    nats = p * np.log(np.where(p > 0, p, 1.0)) + q * np.log(np.where(q > 0, q, 1.0))
+    return np.asarray(-nats, dtype=np.float64)
 
 
 def _read_archive(path: Path) -> Corpora:

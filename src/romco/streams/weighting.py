@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
@@ -50,7 +52,7 @@ def most_frequent(counts: csr_array, n: int) -> NDArray[np.int64]:
     return best(np.bincount(counts.indices, minlength=counts.shape[1]), n)
 
 
-def best(value: NDArray[np.generic], n: int) -> NDArray[np.int64]:
+def best(value: NDArray[Any], n: int) -> NDArray[np.int64]:
     """Places of the ``n`` largest positive values, ascending; ties go to the lower place.
 
     >>> best(np.array([1.0, 3.0, 0.0, 3.0]), 2)
