@@ -52,12 +52,11 @@ def encode(column: str, value: object, features: dict[str, float]) -> None:
     {'age': 7.0, 'town=Rome': 1.0, 'tags=a': 1.0, 'tags=b': 1.0, 'at.x': 1.0}
     """
     if isinstance(value, str):
-        value = _clean(column, value)
         number = _number(value)
         if number is not None:
             _add(features, column, _finite(column, number))
-        elif value:
-            _add(features, f"{column}={value}", 1.0)
+        elif word := _clean(column, value):
+            _add(features, f"{column}={word}", 1.0)
     elif isinstance(value, Real | Decimal):
         _add(features, column, _finite(column, value))
     elif isinstance(value, dict):

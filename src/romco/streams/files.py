@@ -7,6 +7,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self, cast, final
@@ -41,7 +42,7 @@ class Columns:
         parts = (self.task, self.label, self.text, *(self.features or ()))
         return tuple(part for part in parts if part is not None)
 
-    @property
+    @cached_property
     def elsewhere(self) -> frozenset[str | None]:
         """Columns that are no plain features."""
         return frozenset((self.task, self.label, self.text))
@@ -189,8 +190,9 @@ def _event(name: str, row: Row, columns: Columns) -> Event:
         if columns.text is not None:
             count_words(columns.text, cells.get(columns.text), features)
         names = cells if columns.features is None else columns.features
+        elsewhere = columns.elsewhere
         for column in names:
-            if column not in columns.elsewhere:
+            if column not in elsewhere:
                 encode(column, cells.get(column), features)
     except BadCell as bad:
         raise BadRow(name, line, bad.column, bad.reason) from None
