@@ -1,4 +1,4 @@
-"""Offline solvers: what the data would have said all at once."""
+"""Offline solvers: baselines retrain with them, regret compares with them."""
 
 from romco.batch.features import FeatureRelation, feature_learning
 from romco.batch.lowrank import trace_norm

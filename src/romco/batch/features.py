@@ -148,9 +148,9 @@ class SquaredTrace:
 
 
 def _shrunk(target: Numbers, pull: float, eps: float) -> Numbers:
-    """The s with s + pull s / sqrt(s^2 + eps) = target: Newton from below never overshoots,
+    """The s with s + pull s / sqrt(s^2 + eps) = target.
 
-    because the left side is increasing and concave.
+    The left side is increasing and concave, so Newton from below never overshoots.
     """
     s = np.maximum(target - pull, target / (1.0 + pull / np.sqrt(eps)))
     for _ in range(100):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,15 +117,15 @@ def _balance(value: Numbers, copy: Numbers, copy_before: Numbers, pull: Numbers)
     return stiffer if max(stiffer, 1.0 / stiffer) > 2.0 else 1.0
 
 
-def _least_squares(
-    events: Round, table: Table, e: float, f: float
-) -> Callable[[Numbers], Numbers]:
+def _least_squares(events: Round, table: Table, e: float, f: float) -> Callable[[Numbers], Numbers]:
     """The map r -> (e X'X + f / 2)^-1 r, task by task, with matrices of the shorter side."""
     d, m = table.n_features, table.n_tasks
     starts = np.searchsorted(events.task, np.arange(m + 1))
-    blocks = [events.x[i:j] for i, j in zip(starts[:-1], starts[1:], strict=True)]
+    blocks = [events.x[i:j] for i, j in pairwise(starts)]
     if d <= np.diff(starts).max(initial=1):
-        inverse = np.linalg.inv(np.stack([_dense(x.T @ x) for x in blocks]) * e + 0.5 * f * np.eye(d))
+        inverse = np.linalg.inv(
+            np.stack([_dense(x.T @ x) for x in blocks]) * e + 0.5 * f * np.eye(d)
+        )
         return lambda r: np.matmul(inverse, r.T[:, :, None])[:, :, 0].T
     inverses = [np.linalg.inv(_dense(x @ x.T) + 0.5 * f / e * np.eye(x.shape[0])) for x in blocks]
 

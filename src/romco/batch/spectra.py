@@ -48,7 +48,7 @@ class TraceNorm:
     strength: float
 
     def value(self, w: Numbers) -> float:
-        """strength * |w|_*."""
+        """The price of w: strength * |w|_*."""
         return self.strength * float(singular_values(w).sum())
 
     def prox(self, w: Numbers, step: float) -> tuple[Numbers, float]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from romco.learners.base import Learner, State
 from romco.learners.gradient import Gradient
+from romco.learners.romco import Romco
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,10 @@ class Method:
 
 
 LEARNERS: dict[str, Method] = {
+    "romco-nucl": Method(
+        Romco, "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
+    ),
+    "romco-logd": Method(Romco, "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
     "ogd-unique": Method(Gradient, "OGD-Unique", fixed={"models": "unique"}),
     "ogd-global": Method(Gradient, "OGD-Global", fixed={"models": "global"}),
 }
@@ -90,9 +95,7 @@ def restore(state: State) -> Learner:
     >>> romco.restore(first.state()).name
     'ogd-unique'
     """
-    made = learner(
-        state["learner"], state["n_features"], state["n_tasks"], **state["parameters"]
-    )
+    made = learner(state["learner"], state["n_features"], state["n_tasks"], **state["parameters"])
     made.load(state["arrays"])
     return made
 

@@ -1,0 +1,97 @@
+"""Losses of a margin p and a label y in {-1, +1}: value and slope in p."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+
+
+class Loss(Protocol):
+    """How bad margin p is when the answer is y, and how that changes with p."""
+
+    def value(self, p: Numbers, y: Numbers) -> Numbers:
+        """The loss, elementwise."""
+
+    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+        """Its derivative in p (at a kink: the flatter side)."""
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """max(0, 1 - y p), the paper's loss; slope 0 at margin exactly 1.
+
+    >>> Hinge().value(np.array([0.0, 2.0]), np.array([1.0, 1.0]))
+    array([1., 0.])
+    """
+
+    def value(self, p: Numbers, y: Numbers) -> Numbers:
+        """The loss, elementwise."""
+        return np.maximum(0.0, 1.0 - y * p)
+
+    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+        """Its derivative in p."""
+        return np.where(1.0 - y * p > 0.0, -y, 0.0)
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    """max(0, 1 - y p)^2.
+
+    >>> SquaredHinge().value(np.array([-1.0]), np.array([1.0]))
+    array([4.])
+    """
+
+    def value(self, p: Numbers, y: Numbers) -> Numbers:
+        """The loss, elementwise."""
+        return np.maximum(0.0, 1.0 - y * p) ** 2
+
+    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+        """Its derivative in p."""
+        return -2.0 * y * np.maximum(0.0, 1.0 - y * p)
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """log(1 + exp(-y p)), without overflow.
+
+    >>> Logistic().value(np.array([-1000.0]), np.array([1.0]))
+    array([1000.])
+    """
+
+    def value(self, p: Numbers, y: Numbers) -> Numbers:
+        """The loss, elementwise."""
+        return np.logaddexp(0.0, -y * p)
+
+    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+        """Its derivative in p."""
+        return -0.5 * y * (1.0 - np.tanh(0.5 * y * p))  # scipy.special takes long to import
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """(p - y)^2 / 2.
+
+    >>> LeastSquares().value(np.array([3.0]), np.array([1.0]))
+    array([2.])
+    """
+
+    def value(self, p: Numbers, y: Numbers) -> Numbers:
+        """The loss, elementwise."""
+        return 0.5 * (p - y) ** 2
+
+    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+        """Its derivative in p."""
+        return p - y
+
+
+LOSSES: dict[str, Loss] = {
+    "hinge": Hinge(),
+    "squared-hinge": SquaredHinge(),
+    "logistic": Logistic(),
+    "least-squares": LeastSquares(),
+}

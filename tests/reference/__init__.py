@@ -1,0 +1,1 @@
+"""Slow twins: the formulas transcribed plainly, to hold compiled code against."""

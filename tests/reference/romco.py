@@ -1,0 +1,75 @@
+"""ROMCO with a full SVD at every update, as algorithms 1 and 2 of the paper read."""
+
+import numpy as np
+
+
+class Romco:
+    def __init__(
+        self,
+        d,
+        m,
+        *,
+        shrink,
+        eta1,
+        eta2,
+        lambda1,
+        lambda2,
+        C=1.0,
+        update="loss",
+        always_prox=False,
+        step="constant",
+        rho="constant",
+    ):
+        """`shrink(s, rho)` is the scalar prox of the spectral penalty."""
+        self.u, self.v = np.zeros((d, m)), np.zeros((d, m))
+        self.shrink, self.eta1, self.eta2 = shrink, eta1, eta2
+        self.lambda1, self.lambda2, self.C = lambda1, lambda2, C
+        self.update_on, self.always_prox, self.step, self.rho = update, always_prox, step, rho
+        self.t = 0
+
+    def predict(self, task, x):
+        return np.array([(self.u + self.v)[:, i] @ row for i, row in zip(task, x, strict=True)])
+
+    def update(self, task, x, y):
+        p = self.predict(task, x)
+        self.t += 1
+        wrong = np.where(p >= 0, 1, -1) != y
+        active = wrong if self.update_on == "mistake" else 1 - y * p > 0
+        if not active.any() and not self.always_prox:
+            return
+        G = np.zeros_like(self.u)
+        for i, row, label, on in zip(task, x, y, active, strict=True):
+            if on:
+                G[:, i] -= self.C * label * row
+        decay = 1 / np.sqrt(self.t) if self.step == "inverse-sqrt" else 1.0
+        eta1, eta2 = self.eta1 * decay, self.eta2 * decay
+        rho = {
+            "constant": eta1 * self.lambda1,
+            "1/t": 1 / self.t,
+            "1/sqrt(t)": 1 / np.sqrt(self.t),
+        }[self.rho]
+        uh = self.u - eta1 * G
+        left, s, right = np.linalg.svd(uh, full_matrices=False)
+        s[s < 1e-200] = 0.0  # denormal numbers make LAPACK crawl
+        self.u = (left * self.shrink(s, rho)) @ right
+        self.u[:, ~uh.any(axis=0)] = 0.0  # a column of zeros stays one, also in rounding
+        vh = self.v - eta2 * G
+        for i in range(vh.shape[1]):
+            norm = np.linalg.norm(vh[:, i])
+            self.v[:, i] = max(0.0, 1 - eta2 * self.lambda2 / norm) * vh[:, i] if norm > 0 else 0.0
+
+
+def nuclear(s, rho):
+    return np.maximum(0.0, s - rho)
+
+
+def logdet(s, rho):
+    """The root of the cubic by plain bisection on where the slope changes sign; rho <= 4."""
+    if rho == 0.0:
+        return s
+    low, high = np.zeros_like(s), s.copy()
+    for _ in range(200):
+        x = 0.5 * (low + high)
+        rising = (x - s) / rho + 2 * x / (1 + x * x) > 0
+        low, high = np.where(rising, low, x), np.where(rising, x, high)
+    return 0.5 * (low + high)
