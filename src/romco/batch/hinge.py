@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,5 +138,5 @@ def _least_squares(events: Round, table: Table, e: float, f: float) -> Callable[
     return solve
 
 
-def _dense(square: Numbers) -> Numbers:
+def _dense(square: Any) -> Any:
     return square.toarray() if issparse(square) else square

@@ -82,13 +82,14 @@ def tabulated(events: Round, n_tasks: int, intercept: bool = False) -> Table:
     >>> table.rows.margins(np.array([[1.0, 0.0], [1.0, 0.5]])), table.y
     (array([7., 1.]), array([-1.,  1.]))
     """
-    d = events.x.shape[1]
-    nonzero = events.x.nnz if issparse(events.x) else np.count_nonzero(events.x)
+    features: Any = events.x
+    d = features.shape[1]
+    nonzero = features.nnz if issparse(features) else np.count_nonzero(features)
     if nonzero < DENSE * len(events.y) * d:
-        rows = _sparse_rows(csr_array(events.x), events.task, n_tasks, intercept)
+        rows = _sparse_rows(csr_array(features), events.task, n_tasks, intercept)
         return Table(rows, events.task, events.y, d + intercept, n_tasks)
     order = np.argsort(events.task, kind="stable")
-    x = (events.x.toarray() if issparse(events.x) else events.x)[order]
+    x = (features.toarray() if issparse(features) else features)[order]
     x = np.column_stack([x, np.ones(len(x))]) if intercept else x
     task = events.task[order]
     blocks = np.split(x, np.searchsorted(task, np.arange(1, n_tasks)))
@@ -106,7 +107,7 @@ def compressed(table: Table) -> Table:
     blocks, labels = [], []
     for k, x in enumerate(table.rows.blocks):
         both = np.column_stack([x, table.y[table.task == k]])
-        both = np.linalg.qr(both, mode="r") if len(x) > 2 * d + 2 else both
+        both = np.asarray(np.linalg.qr(both, mode="r")) if len(x) > 2 * d + 2 else both
         blocks.append(np.ascontiguousarray(both[:, :d]))
         labels.append(both[:, d])
     task = np.repeat(np.arange(table.n_tasks), [len(x) for x in blocks])

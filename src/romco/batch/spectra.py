@@ -37,8 +37,7 @@ class Spectrum:
 
 def singular_values(w: Numbers) -> Numbers:
     """Singular values of w (d, m), to full precision."""
-    s: Numbers = np.linalg.svd(w, compute_uv=False)
-    return s
+    return np.asarray(np.linalg.svd(w, compute_uv=False), dtype=np.float64)
 
 
 @dataclass(frozen=True)
