@@ -20,7 +20,12 @@ extensions = [
         include_dirs=[numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         # No -ffast-math: a run must give the same bits again, and NaN must stay NaN.
-        extra_compile_args=["-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-unreachable-code"],
+        extra_compile_args=[
+            "-O3",
+            "-fno-math-errno",
+            "-fno-trapping-math",
+            "-Wno-unreachable-code",
+        ],
         libraries=[] if os.name == "nt" else ["m"],
     )
     for path in kernels

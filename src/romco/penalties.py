@@ -44,7 +44,7 @@ class Nuclear:
         _check(self.strength)
 
     def value(self, w: Numbers) -> float:
-        """strength * |w|_*."""
+        """Strength * |w|_*."""
         return self.strength * float(np.linalg.svd(w, compute_uv=False).sum())
 
     def prox(self, w: Numbers, step: float) -> Numbers:
@@ -66,7 +66,7 @@ class LogDet:
         _check(self.strength)
 
     def value(self, w: Numbers) -> float:
-        """strength * log det(I + w'w)."""
+        """Strength * log det(I + w'w)."""
         s = np.linalg.svd(w, compute_uv=False)
         return self.strength * float(np.log1p(s * s).sum())
 
@@ -85,7 +85,7 @@ class TaskGroups:
         _check(self.strength)
 
     def value(self, w: Numbers) -> float:
-        """strength * |w|_{2,1}."""
+        """Strength * |w|_{2,1}."""
         return self.strength * float(np.linalg.norm(w, axis=0).sum())
 
     def prox(self, w: Numbers, step: float) -> Numbers:
@@ -100,11 +100,13 @@ def spectral_prox(w: Numbers, shrink: Callable[[Numbers], Numbers]) -> Numbers:
     if not w.any():
         return np.zeros_like(w)
     left, s, right = np.linalg.svd(w, full_matrices=False)
-    return (left * shrink(s)) @ right
+    shrunk = (left * shrink(s)) @ right
+    shrunk[:, ~w.any(axis=0)] = 0.0  # a task without weights gets none by rounding
+    return shrunk
 
 
 def shrink_logdet(s: Numbers, rho: float) -> Numbers:
-    """argmin over x >= 0 of (x - s)^2 / (2 rho) + log(1 + x^2), elementwise, s >= 0.
+    """Argmin over x >= 0 of (x - s)^2 / (2 rho) + log(1 + x^2), elementwise, s >= 0.
 
     The minimiser is a root of x^3 - s x^2 + (1 + 2 rho) x - s, evaluated to full
     precision for every s (the paper's formula loses all digits for small s). Up

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, overload
+from typing import NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
-Features = NDArray[np.float64] | csr_array
+Features: TypeAlias = "NDArray[np.float64] | csr_array"
 
 
 class Round(NamedTuple):
@@ -35,13 +35,13 @@ class Rounds(Sequence[Round]):
     both are views.
     """
 
-    def __init__(
-        self, task: ArrayLike, x: Features, y: ArrayLike, starts: ArrayLike
-    ) -> None:
+    def __init__(self, task: ArrayLike, x: Features, y: ArrayLike, starts: ArrayLike) -> None:
         self.task = np.ascontiguousarray(task, dtype=np.int64)
         self.x = x if issparse(x) else np.ascontiguousarray(x, dtype=np.float64)
         self.y = np.ascontiguousarray(y, dtype=np.float64)
-        self.starts = np.ascontiguousarray(starts, dtype=np.int64)  # round i is [starts[i], starts[i+1])
+        self.starts = np.ascontiguousarray(
+            starts, dtype=np.int64
+        )  # round i is [starts[i], starts[i+1])
 
     @classmethod
     def pack(cls, rounds: Iterable[Round]) -> Rounds:
@@ -91,7 +91,7 @@ class Rounds(Sequence[Round]):
 
 def _rows(x: Features, begin: int, end: int) -> Features:
     """Rows begin to end of x, without copying."""
-    if not issparse(x):
+    if isinstance(x, np.ndarray):
         return x[begin:end]
     if begin == 0 and end == x.shape[0]:
         return x

@@ -1,0 +1,1 @@
+"""Offline solvers: baselines retrain with them, regret compares with them."""

@@ -35,7 +35,7 @@ cdef class Events:
         if self.n == 0:
             raise ValueError("the round is empty: a round needs at least one event")
         self.check_tasks()
-        if isinstance(x, np.ndarray) or not hasattr(x, "indptr"):
+        if cnp.PyArray_Check(x) or not hasattr(x, "format"):
             self.take_dense(x)
         else:
             self.take_sparse(x)

@@ -29,6 +29,7 @@ class Learner(ABC):
     """
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
+    keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
     name: str = "unnamed"
     parameters: Mapping[str, Any]
 

@@ -38,9 +38,7 @@ class Gradient(CompiledLearner):
         choice("step", step, "constant", "inverse-sqrt")
         self._w = np.zeros((n_tasks if models == "unique" else 1, n_features))
         self._t = np.zeros(1, dtype=np.int64)
-        self.kernel = GradientKernel(
-            self._w, self._t, positive("eta", eta), step == "inverse-sqrt"
-        )
+        self.kernel = GradientKernel(self._w, self._t, positive("eta", eta), step == "inverse-sqrt")
 
     def weights(self) -> NDArray[np.float64]:
         """W (d, m) as a dense copy."""

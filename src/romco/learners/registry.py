@@ -112,9 +112,7 @@ def restore(state: State) -> Learner:
     >>> romco.restore(first.state()).name
     'ogd-unique'
     """
-    made = learner(
-        state["learner"], state["n_features"], state["n_tasks"], **state["parameters"]
-    )
+    made = learner(state["learner"], state["n_features"], state["n_tasks"], **state["parameters"])
     made.load(state["arrays"])
     return made
 

@@ -141,4 +141,3 @@ class Romco(Learner):
         if self._rho == "constant":
             return self._spectral.prox(u, eta1)
         return LogDet(1.0).prox(u, RHO[self._rho](t))
-

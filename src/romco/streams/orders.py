@@ -1,0 +1,60 @@
+"""Orders of arrival: the same events as synchronous rounds or one at a time, shuffled by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.rounds import Rounds
+from romco.streams.stream import Stream
+
+Order = Callable[[Stream, int], Rounds]
+
+
+def synchronous(stream: Stream, seed: int) -> Rounds:
+    """The paper's setting: round t holds the t-th event of every task that still has one.
+
+    Each task's events are shuffled; tasks with fewer events drop out earlier.
+    """
+    shuffled = _shuffle(stream.n_events, seed)
+    turn = _turns(stream.task[shuffled])
+    order = shuffled[np.lexsort((stream.task[shuffled], turn))]
+    sizes = np.bincount(turn)
+    return _arrange(stream, order, np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def interleaved(stream: Stream, seed: int) -> Rounds:
+    """One event at a time, tasks in random order."""
+    return _arrange(stream, _shuffle(stream.n_events, seed), np.arange(stream.n_events + 1))
+
+
+def recorded(stream: Stream, seed: int = 0) -> Rounds:
+    """One event at a time, as recorded; the seed plays no part."""
+    return _arrange(stream, np.arange(stream.n_events), np.arange(stream.n_events + 1))
+
+
+ORDERS: dict[str, Order] = {
+    "synchronous": synchronous,
+    "interleaved": interleaved,
+    "recorded": recorded,
+}
+
+
+def _shuffle(n: int, seed: int) -> NDArray[np.int64]:
+    return np.random.default_rng([seed, n]).permutation(n)
+
+
+def _turns(task: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many earlier events the same task has, for each event."""
+    by_task = np.argsort(task, kind="stable")
+    counts = np.bincount(task)
+    firsts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    turns = np.empty(len(task), dtype=np.int64)
+    turns[by_task] = np.arange(len(task)) - firsts[task[by_task]]
+    return turns
+
+
+def _arrange(stream: Stream, order: NDArray[np.int64], starts: NDArray[np.int64]) -> Rounds:
+    return Rounds(stream.task[order], stream.x[order], stream.y[order], starts)

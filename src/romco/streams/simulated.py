@@ -1,0 +1,194 @@
+"""Streams with a known truth: tasks that share a low-rank structure, and outliers among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from romco.streams.stream import Stream, Truth
+
+Numbers = NDArray[np.float64]
+
+# Tasks, events per task and features of the paper's three data sets (its Table 1).
+PRESETS: dict[str, dict[str, object]] = {
+    "spam-like": {
+        "n_tasks": 4,
+        "n_features": 1458,
+        "n_events": (1089, 710, 4129, 1140),
+        "rank": 1,
+        "outliers": 1,
+        "sparsity": 0.93,
+        "noise": 0.02,
+    },
+    "mhc-like": {
+        "n_tasks": 12,
+        "n_features": 400,
+        "n_events": (3793, 3000, 2400, 1900, 1600, 1400, 1200, 1000, 900, 556, 500, 415),
+        "rank": 3,
+        "outliers": 2,
+        "noise": 0.25,
+        "sparsity": 0.98,
+    },
+    "movies-like": {
+        "n_tasks": 30,
+        "n_features": 1783,
+        "n_events": 200,
+        "rank": 3,
+        "outliers": 3,
+        "noise": 0.15,
+    },
+}
+
+
+def preset(name: str, seed: int = 0) -> Stream:
+    """A simulated stream of the shape of one of the paper's data sets.
+
+    >>> preset("mhc-like").n_tasks
+    12
+    """
+    if name not in PRESETS:
+        raise ValueError(f"unknown preset {name!r}; known are {', '.join(PRESETS)}")
+    return simulated(**PRESETS[name], seed=seed, name=name)  # type: ignore[arg-type]
+
+
+def simulated(
+    n_tasks: int = 20,
+    n_features: int = 50,
+    n_events: int | Sequence[int] = 200,
+    rank: int = 2,
+    outliers: int = 3,
+    noise: float = 0.05,
+    sparsity: float = 0.0,
+    imbalance: float = 0.0,
+    drift: float = 0.0,
+    seed: int = 0,
+    name: str = "simulated",
+) -> Stream:
+    """Events of tasks whose true weights are low rank, except for a few outlier tasks.
+
+    Every task's true weight vector has length 1 and every row of x too.
+
+    Parameters
+    ----------
+    n_events:
+        Events of each task: one number for all, or one per task.
+    rank:
+        Dimension of the space in which the true weights of ordinary tasks lie.
+    outliers:
+        How many tasks have weights of their own instead.
+    noise:
+        Probability that a label is flipped.
+    sparsity:
+        Share of zeros in x; above 0 the features are a CSR array.
+    imbalance:
+        0 for balanced classes; the share of positives is (1 - imbalance) / 2.
+    drift:
+        By how many right angles the true weights turn from the first event to the last.
+
+    >>> stream = simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)
+    >>> stream.n_events, len(stream.truth.outliers)
+    (20, 1)
+
+    """
+    sizes = _check(n_tasks, n_features, n_events, rank, outliers)
+    _check_shares(noise=noise, sparsity=sparsity, imbalance=imbalance)
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.choice(n_tasks, size=outliers, replace=False))
+    begin = _weights(rng, n_features, n_tasks, rank, chosen)
+    end = _turned(begin, _weights(rng, n_features, n_tasks, rank, chosen), drift)
+
+    task = rng.permutation(np.repeat(np.arange(n_tasks), sizes))
+    x, y = _events(rng, task, begin, end, sparsity, imbalance)
+    y = np.where(rng.random(len(y)) < noise, -y, y)
+
+    personal = np.zeros_like(end)
+    personal[:, chosen] = end[:, chosen]
+    return Stream(
+        name=name,
+        task=task,
+        x=csr_array(x) if sparsity > 0 else x,
+        y=y,
+        tasks=tuple(f"task {i}" for i in range(n_tasks)),
+        notes=("simulated data with a planted truth",),
+        truth=Truth(shared=end - personal, personal=personal, outliers=chosen),
+    )
+
+
+def _weights(rng: Generator, d: int, m: int, rank: int, outliers: NDArray[np.int64]) -> Numbers:
+    """Columns of length 1, in a space of `rank` dimensions except for the outliers."""
+    w = rng.standard_normal((d, rank)) @ _leaning(rng, rank, m)
+    w[:, outliers] = rng.standard_normal((d, len(outliers)))
+    return w / np.linalg.norm(w, axis=0)
+
+
+def _leaning(rng: Generator, rank: int, m: int) -> Numbers:
+    """Coordinates (rank, m) that mostly agree in sign: related tasks, not opposed ones."""
+    return np.abs(rng.standard_normal((rank, m))) + 0.2
+
+
+def _turned(begin: Numbers, other: Numbers, drift: float) -> Numbers:
+    """Each column turned by `drift` right angles towards the part of `other` orthogonal to it."""
+    aside = other - begin * np.sum(begin * other, axis=0)
+    aside /= np.linalg.norm(aside, axis=0)
+    angle = drift * np.pi / 2
+    return np.cos(angle) * begin + np.sin(angle) * aside
+
+
+def _events(
+    rng: Generator,
+    task: NDArray[np.int64],
+    begin: Numbers,
+    end: Numbers,
+    sparsity: float,
+    imbalance: float,
+) -> tuple[Numbers, Numbers]:
+    """Rows of length 1 and their true labels; rows are drawn again until the classes balance."""
+    n = len(task)
+    wanted = np.where(rng.random(n) < (1.0 - imbalance) / 2.0, 1.0, -1.0)
+    when = np.arange(n) / max(n - 1, 1)
+    x = np.empty((n, begin.shape[0]))
+    missing = np.arange(n)
+    while len(missing):
+        x[missing] = _rows(rng, len(missing), begin.shape[0], sparsity)
+        margin = (1 - when[missing]) * np.einsum("nd,dn->n", x[missing], begin[:, task[missing]])
+        margin += when[missing] * np.einsum("nd,dn->n", x[missing], end[:, task[missing]])
+        missing = missing[np.where(margin >= 0, 1.0, -1.0) != wanted[missing]]
+    return x, wanted
+
+
+def _rows(rng: Generator, n: int, d: int, sparsity: float) -> Numbers:
+    x = rng.standard_normal((n, d))
+    if sparsity > 0:
+        x[rng.random((n, d)) < sparsity] = 0.0
+        x[np.arange(n), rng.integers(0, d, n)] += 1.0  # no row is empty
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def _check(
+    n_tasks: int, n_features: int, n_events: int | Sequence[int], rank: int, outliers: int
+) -> NDArray[np.int64]:
+    if n_tasks < 1 or n_features < 2:
+        raise ValueError(
+            f"need at least 1 task and 2 features; got {n_tasks} tasks, {n_features} features"
+        )
+    sizes = np.asarray(n_events, dtype=np.int64)
+    sizes = np.full(n_tasks, sizes) if sizes.ndim == 0 else sizes
+    if len(sizes) != n_tasks or sizes.min() < 1:
+        raise ValueError(f"n_events must be one positive number, or {n_tasks} of them")
+    if not 1 <= rank <= n_features:
+        raise ValueError(f"rank must be from 1 to {n_features}, the number of features; got {rank}")
+    if not 0 <= outliers <= n_tasks:
+        raise ValueError(
+            f"outliers must be from 0 to {n_tasks}, the number of tasks; got {outliers}"
+        )
+    return sizes
+
+
+def _check_shares(**shares: float) -> None:
+    for name, share in shares.items():
+        if not 0.0 <= share < 1.0:
+            raise ValueError(f"{name} must be at least 0 and below 1; got {share}")
