@@ -1,12 +1,11 @@
 """Perceptrons that share their mistakes through a task relation, fixed or learned."""
 
-from libc.math cimport INFINITY, exp, isfinite, log
+from libc.math cimport INFINITY, exp, fabs, fmax, isfinite, ldexp, log
 from libc.string cimport memcpy
 from romco.kernels.events cimport Events, Row, add, dot, square
 from romco.kernels.linear cimport LinearKernel, Scratch
-from scipy.linalg.cython_lapack cimport dsyev
 
-cdef double LARGEST = 50.0  # logarithm of the largest relation that "none" puts up with
+cdef double LARGEST = 50.0  # logarithm of the largest trace that "none" puts up with
 
 
 cdef class CoupledKernel(LinearKernel):
@@ -70,8 +69,8 @@ cdef class LearnedKernel(CoupledKernel):
         self.eta, self.prime, self.literal = eta, prime, literal
         self.room, self.memory = Scratch(), Scratch()
 
-    cdef bint relate(self, int m, double* A, double* B, double* free) except -1 nogil:
-        """Fill B from A, normalise both; False where they grow too large. ``free``: m (m+4)."""
+    cdef bint relate(self, Py_ssize_t m, double* A, double* B, double* free) except -1 nogil:
+        """Fill B from A, normalise both; False where they grow too large. ``free``: 2 m^2."""
         with gil:
             raise NotImplementedError("a learned relation must define relate")
 
@@ -103,10 +102,10 @@ cdef class LearnedKernel(CoupledKernel):
     cdef bint one(self, Events events, Py_ssize_t e, double margin) except -1 nogil:
         """Learn one event; False, with nothing changed but the count, where that is impossible."""
         cdef Py_ssize_t j, k, i = events.tasks[e], m = self.w.shape[0]
-        cdef double* A = self.room.take(3 * m * m + 5 * m)
+        cdef double* A = self.room.take(4 * m * m + m)
         cdef double* B = A + m * m
         cdef double* free = B + m * m
-        cdef double* p = free + m * m + 4 * m
+        cdef double* p = free + 2 * m * m
         cdef double s, y = events.labels[e]
         cdef Row x = events.row(e)
         self.seen[0] += 1
@@ -119,9 +118,10 @@ cdef class LearnedKernel(CoupledKernel):
         for j in range(m):
             p[j] = dot(x, &self.w[j, 0])
         for j in range(m):  # G of W + y x b', with b = B[:, i]
-            for k in range(m):
+            for k in range(j + 1):
                 self.G[j, k] += y * (p[j] * self.B[k, i] + self.B[j, i] * p[k]) \
                     + s * (self.B[j, i] * self.B[k, i])
+                self.G[k, j] = self.G[j, k]
         self.spread(x, y, i)
         if learned:
             memcpy(&self.A[0, 0], A, m * m * sizeof(double))
@@ -135,7 +135,7 @@ cdef class LearnedKernel(CoupledKernel):
                 A[j * m + k] = self.A[j, k] + self.eta * self.G[j, k]
                 if not isfinite(A[j * m + k]):
                     return False
-        return self.relate(<int> m, A, B, free)
+        return self.relate(m, A, B, free)
 
     cdef int remember(self, bint back) except -1 nogil:
         """Copy all that learning changes to memory, or back."""
@@ -158,7 +158,7 @@ cdef inline void move(double* live, double* kept, Py_ssize_t n, bint back) noexc
 cdef class LogDetKernel(LearnedKernel):
     """B <- B + eta W'W: OMTLLOG. A is B."""
 
-    cdef bint relate(self, int m, double* A, double* B, double* free) except -1 nogil:
+    cdef bint relate(self, Py_ssize_t m, double* A, double* B, double* free) except -1 nogil:
         cdef Py_ssize_t j
         cdef double trace = 0.0, scale = 1.0
         for j in range(m):
@@ -176,28 +176,77 @@ cdef class LogDetKernel(LearnedKernel):
 cdef class VonNeumannKernel(LearnedKernel):
     """B <- exp(log B + eta W'W): OMTLVON. A is log B."""
 
-    cdef bint relate(self, int m, double* A, double* B, double* free) except -1 nogil:
-        cdef Py_ssize_t i, j, k
-        cdef int size = 3 * m, info = 0
-        cdef double top, total = 0.0, shift = 0.0
-        cdef double* Q = free  # eigenvectors in rows
-        cdef double* value = free + m * m
-        memcpy(Q, A, m * m * sizeof(double))
-        dsyev(b"V", b"L", &m, Q, &m, value, value + m, &size, &info)
-        top = value[m - 1]
-        if info != 0 or (self.literal and top > LARGEST):
+    cdef bint relate(self, Py_ssize_t m, double* A, double* B, double* free) except -1 nogil:
+        cdef Py_ssize_t j
+        cdef double trace = exponential(m, A, B, free, free + m * m)  # its logarithm
+        cdef double scale = exp(trace) if self.literal else <double> m
+        if self.literal and not trace < LARGEST:
             return False
-        if not self.literal:  # shift the logarithms so that the trace of B is m
-            for i in range(m):
-                total += exp(value[i] - top)
-            shift = top + log(total / m)
-        for i in range(m):
-            value[i] = exp(value[i] - shift)
-            A[i * m + i] -= shift
-        for j in range(m):
-            for k in range(j + 1):
-                total = 0.0
-                for i in range(m):
-                    total += value[i] * Q[i * m + j] * Q[i * m + k]
-                B[j * m + k] = B[k * m + j] = total
+        for j in range(m * m):
+            B[j] *= scale
+        if not self.literal:
+            for j in range(m):
+                A[j * m + j] -= trace - log(<double> m)
         return True
+
+
+cdef double exponential(
+    Py_ssize_t m, const double* A, double* E, double* X, double* T
+) noexcept nogil:
+    """E <- exp(A) / trace exp(A) for symmetric A (m, m); the logarithm of that trace.
+
+    Scaling, Taylor, squaring; X and T are room. An eigen-decomposition would couple tasks
+    that have nothing to do with each other by its rounding; sums and products do not.
+    """
+    cdef Py_ssize_t j, k
+    cdef int degree, halvings = 0
+    cdef double mean = 0.0, norm = 0.0, row, trace, logarithm
+    for j in range(m):
+        mean += A[j * m + j] / m
+    for j in range(m):
+        row = 0.0
+        for k in range(m):
+            row += fabs(A[j * m + k] - (mean if j == k else 0.0))
+        norm = fmax(norm, row)
+    while ldexp(norm, -halvings) > 0.5:
+        halvings += 1
+    for j in range(m):
+        for k in range(m):
+            X[j * m + k] = ldexp(A[j * m + k] - (mean if j == k else 0.0), -halvings)
+            E[j * m + k] = 1.0 if j == k else 0.0
+    for degree in range(14, 0, -1):  # 0.5^15 / 15! is below rounding
+        multiply(m, X, E, T, 1.0 / degree)
+        memcpy(E, T, m * m * sizeof(double))
+        for j in range(m):
+            E[j * m + j] += 1.0
+    logarithm = log(to_trace_one(m, E))
+    for degree in range(halvings):  # exp(A) = exp(A/2)^2, kept at trace 1 on the way
+        multiply(m, E, E, T, 1.0)
+        memcpy(E, T, m * m * sizeof(double))
+        logarithm = 2.0 * logarithm + log(to_trace_one(m, E))
+    return logarithm + mean
+
+
+cdef void multiply(
+    Py_ssize_t m, const double* P, const double* Q, double* product, double scale
+) noexcept nogil:
+    """product <- scale P Q, for symmetric P and Q that commute, so that the product is symmetric."""
+    cdef Py_ssize_t i, j, k
+    cdef double total
+    for j in range(m):
+        for k in range(j + 1):
+            total = 0.0
+            for i in range(m):
+                total += P[j * m + i] * Q[k * m + i]
+            product[j * m + k] = product[k * m + j] = scale * total
+
+
+cdef double to_trace_one(Py_ssize_t m, double* E) noexcept nogil:
+    """E <- E / trace; the trace."""
+    cdef Py_ssize_t j
+    cdef double trace = 0.0
+    for j in range(m):
+        trace += E[j * m + j]
+    for j in range(m * m):
+        E[j] /= trace
+    return trace

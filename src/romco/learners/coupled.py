@@ -65,7 +65,7 @@ class LearnedRelation(LinearLearner):
 
     and ``normalize="trace"`` then scales B to trace m. At first B is that of
     ``perceptron-coupled`` with ``b``. Without normalisation larger B makes larger W makes
-    larger B; ``normalize="none"`` raises FloatingPointError when B would exceed e^50, and
+    larger B; ``normalize="none"`` raises FloatingPointError when trace B would exceed e^50, and
     leaves the learner as it was before that round. Events of a round are learned in order.
 
     Cost: O(m nnz + m^2) per mistake, VON O(m nnz + m^3), otherwise O(nnz); W'W is kept
