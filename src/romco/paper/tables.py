@@ -57,7 +57,10 @@ def mark_best(rows: Iterable[Sequence[Any]], keys: Sequence[int | None]) -> list
         known = column[np.isfinite(column)]
         best.append(None if key is None or not len(known) else (known * key).max() * key)
     return [
-        [Cell(str(text), number == top) for (text, number), top in zip(row, best, strict=True)]
+        [
+            Cell(str(text), bool(number == top))
+            for (text, number), top in zip(row, best, strict=True)
+        ]
         for row in rows
     ]
 
