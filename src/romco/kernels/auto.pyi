@@ -9,10 +9,12 @@ class AutoKernel(Kernel):
         self,
         shared: NDArray[np.float64],
         personal: Personal,
+        factor: NDArray[np.float64],
         intercept: NDArray[np.float64],
         own_intercept: NDArray[np.float64],
         weight: NDArray[np.float64],
         covariance: NDArray[np.float64],
         leaning: NDArray[np.float64],
-        scale: NDArray[np.float64],
+        clock: NDArray[np.float64],
+        drawing: NDArray[np.float64],
     ) -> None: ...

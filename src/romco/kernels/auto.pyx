@@ -1,15 +1,15 @@
-"""romco-auto: six simple learners read each event once; a judge weighs what they say.
+"""romco-auto: four simple learners read each event, and a judge weighs what they say.
 
-The six are two losses by three degrees of sharing. Each believes in weights with a
-Gaussian of diagonal covariance, prior mean 0 and prior variance 1, part of which
-is spent as events come in. Their numbers lie side by side, so that one visit to a
-feature serves all six:
+The four are two losses (m: squared hinge, as AROW; l: logistic) by two degrees of
+sharing (*: one vector for all tasks; 1: each task alone). Each believes in weights
+with a Gaussian of diagonal covariance, prior mean 0 and prior variance 1, part of
+which is spent as events come in. From the vectors of l1 a low-rank U = B F' is
+drawn from time to time: what groups of tasks have in common. The judge hears the
+four margins and the four directions of U. Numbers that are read together lie
+together, one cache line per feature:
 
-    shared   (d, 8)       means, then spent variances, of the lanes  mb lb m* l*
-    personal (m, d, 8)    means, then spent variances, of the lanes  mb lb m1 l1
-
-m: squared hinge (AROW), l: logistic;  b: both vectors added, 1: each task alone,
-*: one vector for all.
+    shared   (d, 8)     mean m*, mean l*, spent m*, spent l*, row of B (4)
+    personal (m, d, 4)  mean m1, mean l1, spent m1, spent l1
 """
 
 from libc.math cimport M_PI, NAN, exp, isfinite, log, sqrt
@@ -18,33 +18,24 @@ from romco.kernels.events cimport Events, Row, column, square
 from romco.kernels.personal cimport Personal
 
 cdef enum:
-    LANES = 4
-    COPIES = 6  # mb lb m1 l1 m* l*
-    MB = 0
-    LB = 1
-    M1 = 2
-    L1 = 3
-    MG = 4
-    LG = 5
+    RANK = 4       # directions of U
+    VOICES = 8     # what the judge hears: m* l* m1 l1 and the directions
 
 cdef double SLACK = 0.3            # AROW's r
 cdef double OWN_INTERCEPT = 0.1    # prior variance of a task's own intercept; the shared one has 1
-cdef double LEANING = 0.3          # prior variance of a task's own leaning
+cdef double LEANING = 0.1          # prior variance of a task's own leaning
+cdef double FIRST_DRAWING = 32.0   # events before U is first drawn, then after half as many again
+cdef double GROWTH = 1.5
 
 
 cdef struct Opinions:
     double x2                      # |x|^2 in units of the stream
-    double p[COPIES]               # margin of each copy
-    double v[COPIES]               # its variance
-    double z[COPIES]               # what the judge hears: p, or log-odds where p is logistic
-    double Sz[COPIES]              # the judge's covariance times z
-    double lean                    # alone minus global: what a task's own leaning multiplies
+    double p[4]                    # margins of m* l* m1 l1
+    double v[4]                    # their variances
+    double z[VOICES]               # what the judge hears
+    double Sz[VOICES]              # the judge's covariance times z
+    double lean                    # m1 minus m*: what a task's own leaning multiplies
     double mean, variance          # of the judge's log-odds
-
-
-cdef struct Steps:                 # w += a S x, S -= b S x x'S
-    double a[COPIES]
-    double b[COPIES]
 
 
 cdef inline double moderate(double mean, double variance) noexcept nogil:
@@ -53,7 +44,7 @@ cdef inline double moderate(double mean, double variance) noexcept nogil:
 
 
 cdef inline void logistic(double y, double p, double v, double* a, double* b) noexcept nogil:
-    """Step of the logistic loss: one Newton step of a Gaussian belief."""
+    """Step of a Gaussian belief on the logistic loss: w += a S x, S -= b S x x'S."""
     cdef double miss = 1.0 / (1.0 + exp(y * moderate(p, v)))
     cdef double curvature = miss * (1.0 - miss)
     b[0] = curvature / (1.0 + curvature * v)
@@ -61,105 +52,103 @@ cdef inline void logistic(double y, double p, double v, double* a, double* b) no
 
 
 cdef inline void arow(double y, double p, double v, double* a, double* b) noexcept nogil:
-    """Step of the squared hinge loss (algorithms 12.1)."""
+    """The same on the squared hinge loss."""
     cdef double loss = 1.0 - y * p
     b[0] = 1.0 / (v + SLACK) if loss > 0.0 else 0.0
     a[0] = b[0] * loss * y
 
 
-cdef inline void shift(double* belief, double prior, double a, double b) noexcept nogil:
-    """One step of a belief (mean, spent variance) about a feature that is always 1."""
-    cdef double s = prior - belief[1]
-    belief[0] += a * s
-    belief[1] += b * s * s
-
-
-cdef inline void move(double* belief, const double* a, const double* b, double x) noexcept nogil:
-    """One step of four beliefs (means, spent variances) about a feature of value x."""
-    cdef double sx
-    cdef int c
-    for c in range(LANES):
-        sx = (1.0 - belief[LANES + c]) * x
-        belief[c] += a[c] * sx
-        belief[LANES + c] += b[c] * sx * sx
+cdef inline double shift(double* mean, double* spent, double prior, double a, double b,
+                         double x) noexcept nogil:
+    """One step of a belief about the weight of a feature of value x; gives the mean's change."""
+    cdef double sx = (prior - spent[0]) * x
+    mean[0] += a * sx
+    spent[0] += b * sx * sx
+    return a * sx
 
 
 cdef class AutoKernel(Kernel):
     """Views of the learner's arrays and the two verbs; the learner tells what the arrays mean."""
 
-    cdef double[:, ::1] shared, intercept, covariance, leaning
-    cdef double[:, :, ::1] own_intercept
-    cdef double[::1] weight, scale
+    cdef double[:, ::1] shared, factor, intercept, own_intercept, covariance, leaning, drawing
+    cdef double[::1] weight, clock
     cdef Personal personal
 
     def __init__(
-        self, shared, Personal personal, intercept, own_intercept, weight, covariance, leaning, scale
+        self, shared, Personal personal, factor, intercept, own_intercept,
+        weight, covariance, leaning, clock, drawing,
     ):
-        self.shared, self.personal = shared, personal
+        self.shared, self.personal, self.factor = shared, personal, factor
         self.intercept, self.own_intercept = intercept, own_intercept
         self.weight, self.covariance, self.leaning = weight, covariance, leaning
-        self.scale = scale
+        self.clock, self.drawing = clock, drawing
+
+    # --- units -------------------------------------------------------------------------------
 
     cdef double unit(self) noexcept nogil:
         """One over the geometric mean of |x| so far; a single odd event cannot move it far."""
-        return exp(-0.5 * self.scale[0] / self.scale[1]) if self.scale[1] > 0.0 else 1.0
+        return exp(-0.5 * self.clock[0] / self.clock[1]) if self.clock[1] > 0.0 else 1.0
 
     cdef void count(self, double x2) noexcept nogil:
         if x2 > 0.0:
-            self.scale[0] += log(x2)
-            self.scale[1] += 1.0
+            self.clock[0] += log(x2)
+            self.clock[1] += 1.0
+
+    # --- what is said about an event ---------------------------------------------------------
 
     cdef void read(self, Row x, long long task, double unit, Opinions* o) noexcept nogil:
-        """Margins and variances of the six copies."""
-        cdef double u[2 * LANES]
-        cdef double v[2 * LANES]
-        cdef double value, x2 = 0.0
-        cdef const double* own
+        """Margins and variances of the four learners, and the directions of U."""
+        cdef double[8] u
+        cdef double[4] v
+        cdef double value, value2, x2 = 0.0
         cdef const double* all_
+        cdef const double* own
+        cdef const double* f = &self.factor[task, 0]
         cdef Py_ssize_t k, j
         cdef int c
-        for c in range(2 * LANES):
-            u[c] = v[c] = 0.0
+        for c in range(8):
+            u[c] = 0.0
+        for c in range(4):
+            v[c] = 0.0
         for k in range(x.n):
             j = column(x, k)
             value = x.value[k] * unit
+            value2 = value * value
+            x2 += value2
             all_, own = &self.shared[j, 0], self.personal.look(task, j)
-            for c in range(LANES):
+            for c in range(2):
                 u[c] += value * all_[c]
                 v[c] += value * own[c]
-            value *= value
-            x2 += value
-            for c in range(LANES, 2 * LANES):
+                u[2 + c] += value2 * all_[2 + c]
+                v[2 + c] += value2 * own[2 + c]
+            for c in range(4, 8):
                 u[c] += value * all_[c]
-                v[c] += value * own[c]
         o.x2 = x2
-        for c in range(2):  # the margin copies, then the logistic ones
-            o.p[MB + c], o.v[MB + c] = u[c] + v[c], 2.0 * x2 - u[LANES + c] - v[LANES + c]
-            o.p[M1 + c], o.v[M1 + c] = v[2 + c], x2 - v[LANES + 2 + c]
-            o.p[MG + c], o.v[MG + c] = u[2 + c], x2 - u[LANES + 2 + c]
+        for c in range(2):
+            o.p[c], o.v[c] = u[c], x2 - u[2 + c]
+            o.p[2 + c], o.v[2 + c] = v[c], x2 - v[2 + c]
+        for c in range(RANK):
+            o.z[4 + c] = u[4 + c] * f[c]
         self.add_intercepts(task, o)
 
     cdef void add_intercepts(self, long long task, Opinions* o) noexcept nogil:
-        cdef double* all_ = &self.intercept[0, 0]
-        cdef double* own = &self.own_intercept[task, 0, 0]
-        o.p[LB] += all_[0] + own[0]
-        o.v[LB] += (1.0 - all_[1]) + (OWN_INTERCEPT - own[1])
-        o.p[L1] += own[2]
-        o.v[L1] += OWN_INTERCEPT - own[3]
-        o.p[LG] += all_[2]
-        o.v[LG] += 1.0 - all_[3]
+        """The logistic learners have them; alone shares its intercept in part."""
+        o.p[1] += self.intercept[0, 0]
+        o.v[1] += 1.0 - self.intercept[0, 1]
+        o.p[3] += self.intercept[1, 0] + self.own_intercept[task, 0]
+        o.v[3] += (1.0 - self.intercept[1, 1]) + (OWN_INTERCEPT - self.own_intercept[task, 1])
 
     cdef void judge(self, long long task, Opinions* o) noexcept nogil:
-        """Log-odds: a Bayesian logistic regression on what the copies say."""
+        """Log-odds: a Bayesian logistic regression on what the judge hears."""
         cdef int c, k
-        for c in range(0, COPIES, 2):
+        for c in range(0, 4, 2):
             o.z[c], o.z[c + 1] = o.p[c], moderate(o.p[c + 1], o.v[c + 1])
-        o.lean = o.z[M1] - o.z[MG]
+        o.lean = o.z[2] - o.z[0]
         o.mean = self.leaning[task, 0] * o.lean
         o.variance = (LEANING - self.leaning[task, 1]) * o.lean * o.lean
-        for c in range(COPIES):
+        for c in range(VOICES):
             o.Sz[c] = 0.0
-            for k in range(COPIES):
+            for k in range(VOICES):
                 o.Sz[c] += self.covariance[c, k] * o.z[k]
             o.mean += self.weight[c] * o.z[c]
             o.variance += o.z[c] * o.Sz[c]
@@ -173,9 +162,11 @@ cdef class AutoKernel(Kernel):
         for e in range(begin, end):
             self.read(events.row(e), events.tasks[e], unit, &o)
             self.judge(events.tasks[e], &o)
-            # Features so large that their squares overflow must be refused before they are learned.
+            # Features whose squares overflow must be refused before they are learned.
             margins[e] = moderate(o.mean, o.variance) if isfinite(o.x2) else NAN
         return 0
+
+    # --- learning ----------------------------------------------------------------------------
 
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
@@ -183,51 +174,139 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t e
         for e in range(begin, end):
             self.learn_one(events.row(e), events.tasks[e], events.labels[e])
+        if self.clock[1] >= self.clock[2]:
+            self.draw()
+            self.clock[2] = max(FIRST_DRAWING, GROWTH * self.clock[1])
         return 0
 
     cdef int learn_one(self, Row x, long long task, double y) except -1 nogil:
         cdef Opinions o
-        cdef Steps to
-        cdef int c
         cdef double unit, x2 = square(x)
-        cdef bint first = self.scale[1] == 0.0
+        cdef bint first = self.clock[1] == 0.0
         if first:  # there is no unit yet, so the first event is its own
             self.count(x2)
         unit = self.unit()
         self.read(x, task, unit, &o)
         self.judge(task, &o)
-        for c in range(0, COPIES, 2):
-            arow(y, o.p[c], o.v[c], &to.a[c], &to.b[c])
-            logistic(y, o.p[c + 1], o.v[c + 1], &to.a[c + 1], &to.b[c + 1])
         self.personal.reserve(x.n)
-        self.move_copies(x, task, unit, &to)
+        self.move_learners(x, task, y, unit, &o)
         self.move_judge(task, y, &o)
         if not first:
             self.count(x2)
         return 0
 
-    cdef void move_copies(self, Row x, long long task, double unit, Steps* to) noexcept nogil:
-        cdef double[LANES] a, b
-        cdef double value
+    cdef void move_learners(
+        self, Row x, long long task, double y, double unit, Opinions* o
+    ) noexcept nogil:
+        cdef double[4] a, b
+        cdef double value, change
+        cdef double* all_
+        cdef double* own
+        cdef double* f = &self.factor[task, 0]
         cdef Py_ssize_t k, j
-        a[0], a[1], a[2], a[3] = to.a[MB], to.a[LB], to.a[MG], to.a[LG]
-        b[0], b[1], b[2], b[3] = to.b[MB], to.b[LB], to.b[MG], to.b[LG]
+        cdef int c
+        for c in range(0, 4, 2):
+            arow(y, o.p[c], o.v[c], &a[c], &b[c])
+            logistic(y, o.p[c + 1], o.v[c + 1], &a[c + 1], &b[c + 1])
         for k in range(x.n):
             j = column(x, k)
             value = x.value[k] * unit
-            move(&self.shared[j, 0], a, b, value)
-            move(self.personal.touch(task, j), to.a, to.b, value)  # lanes are the first four copies
-        shift(&self.intercept[0, 0], 1.0, to.a[LB], to.b[LB])
-        shift(&self.intercept[1, 0], 1.0, to.a[LG], to.b[LG])
-        shift(&self.own_intercept[task, 0, 0], OWN_INTERCEPT, to.a[LB], to.b[LB])
-        shift(&self.own_intercept[task, 1, 0], OWN_INTERCEPT, to.a[L1], to.b[L1])
+            all_, own = &self.shared[j, 0], self.personal.touch(task, j)
+            shift(all_, all_ + 2, 1.0, a[0], b[0], value)
+            shift(all_ + 1, all_ + 3, 1.0, a[1], b[1], value)
+            shift(own, own + 2, 1.0, a[2], b[2], value)
+            change = shift(own + 1, own + 3, 1.0, a[3], b[3], value)
+            for c in range(RANK):  # F = W'B stays true while W moves
+                f[c] += change * all_[4 + c]
+        shift(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, a[1], b[1], 1.0)
+        shift(&self.intercept[1, 0], &self.intercept[1, 1], 1.0, a[3], b[3], 1.0)
+        shift(
+            &self.own_intercept[task, 0], &self.own_intercept[task, 1],
+            OWN_INTERCEPT, a[3], b[3], 1.0,
+        )
 
     cdef void move_judge(self, long long task, double y, Opinions* o) noexcept nogil:
         cdef double a, b
         cdef int c, k
         logistic(y, o.mean, o.variance, &a, &b)
-        for c in range(COPIES):
+        for c in range(VOICES):
             self.weight[c] += a * o.Sz[c]
-            for k in range(COPIES):
+            for k in range(VOICES):
                 self.covariance[c, k] -= b * o.Sz[c] * o.Sz[k]
-        shift(&self.leaning[task, 0], LEANING, a * o.lean, b * o.lean * o.lean)
+        shift(&self.leaning[task, 0], &self.leaning[task, 1], LEANING, a, b, o.lean)
+
+    # --- the low-rank part -------------------------------------------------------------------
+
+    cdef void draw(self) noexcept nogil:
+        """Two steps of orthogonal iteration towards the leading directions B of W, then F = W'B."""
+        cdef int step
+        self.seed()
+        for step in range(2):
+            self.project()
+            self.gather()
+            self.orthogonalise()
+        self.project()
+
+    cdef void seed(self) noexcept nogil:
+        """Directions that are zero start anew from fixed signs, one per feature."""
+        cdef Py_ssize_t j
+        cdef int c
+        cdef double size
+        cdef unsigned long long bits
+        for c in range(4, 8):
+            size = 0.0
+            for j in range(self.shared.shape[0]):
+                size += self.shared[j, c] * self.shared[j, c]
+            if size == 0.0:
+                for j in range(self.shared.shape[0]):
+                    bits = <unsigned long long> (j * 4 + c) * 0x9E3779B97F4A7C15ULL
+                    self.shared[j, c] = 1.0 if (bits >> 40) & 1 else -1.0
+
+    cdef void project(self) noexcept nogil:
+        """F = W'B."""
+        cdef Py_ssize_t slot, task = 0, feature = 0
+        cdef const double* own
+        cdef int c
+        self.factor[:, :] = 0.0
+        for slot in range(self.personal.slots()):
+            own = self.personal.at(slot, &task, &feature)
+            if own != NULL and own[1] != 0.0:
+                for c in range(RANK):
+                    self.factor[task, c] += own[1] * self.shared[feature, 4 + c]
+
+    cdef void gather(self) noexcept nogil:
+        """The drawing becomes W F."""
+        cdef Py_ssize_t slot, task = 0, feature = 0
+        cdef const double* own
+        cdef int c
+        self.drawing[:, :] = 0.0
+        for slot in range(self.personal.slots()):
+            own = self.personal.at(slot, &task, &feature)
+            if own != NULL and own[1] != 0.0:
+                for c in range(RANK):
+                    self.drawing[feature, c] += own[1] * self.factor[task, c]
+
+    cdef void orthogonalise(self) noexcept nogil:
+        """B = the drawing's columns, made orthonormal in turn; those that add nothing become zero."""
+        cdef Py_ssize_t j, d = self.drawing.shape[0]
+        cdef int c, k, again
+        cdef double before, after, overlap
+        for c in range(RANK):
+            before = self.overlap(c, c)
+            for again in range(2):
+                for k in range(c):
+                    overlap = self.overlap(c, k)
+                    for j in range(d):
+                        self.drawing[j, c] -= overlap * self.drawing[j, k]
+            after = self.overlap(c, c)
+            after = 1.0 / sqrt(after) if after > 1e-12 * before else 0.0
+            for j in range(d):
+                self.drawing[j, c] *= after
+                self.shared[j, 4 + c] = self.drawing[j, c]
+
+    cdef double overlap(self, int c, int k) noexcept nogil:
+        cdef Py_ssize_t j
+        cdef double s = 0.0
+        for j in range(self.drawing.shape[0]):
+            s += self.drawing[j, c] * self.drawing[j, k]
+        return s

@@ -36,6 +36,24 @@ cdef class Personal:
         at = self.slot(wanted)
         return self.value + at * self.width if self.key[at] == wanted else self.nothing
 
+    cdef inline Py_ssize_t slots(self) noexcept nogil:
+        """How many places there are to look at, to visit all pairs."""
+        return self.n_tasks * self.n_features if self.key == NULL else (<Py_ssize_t> 1) << self.bits
+
+    cdef inline const double* at(
+        self, Py_ssize_t slot, Py_ssize_t* task, Py_ssize_t* feature
+    ) noexcept nogil:
+        """What is in a place: the numbers of a task and feature, or NULL."""
+        if self.key == NULL:
+            task[0] = slot // self.n_features
+            feature[0] = slot - task[0] * self.n_features
+        elif self.key[slot] < 0:
+            return NULL
+        else:
+            task[0] = <Py_ssize_t> (self.key[slot] >> 32)
+            feature[0] = <Py_ssize_t> <unsigned int> self.key[slot]
+        return self.value + slot * self.width
+
     cdef inline double* touch(self, long long task, Py_ssize_t feature) noexcept nogil:
         """The pair's numbers, to change; call ``reserve`` first."""
         if self.key == NULL:

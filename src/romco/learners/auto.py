@@ -6,40 +6,45 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
 
 from romco.kernels.auto import AutoKernel
 from romco.learners.base import Arrays, CompiledLearner
 from romco.learners.shared import load_with_store, personal_store
 
-COPIES = (
-    ("margin", "shared"),
-    ("logistic", "shared"),
-    ("margin", "alone"),
-    ("logistic", "alone"),
-    ("margin", "global"),
-    ("logistic", "global"),
+VOICES = (
+    "global margin",
+    "global logistic",
+    "alone margin",
+    "alone logistic",
+    *(f"direction {k}" for k in range(1, 5)),
 )
-TRUST = 3.0  # prior weight of the first copy, and prior variance of all weights
+TRUST = 2.0  # prior weight of the two margin learners
+DOUBT = 3.0  # prior variance of all weights of the judge
+LEANING = 0.1  # prior variance of a task's leaning, as in the kernel
 
 
 class Auto(CompiledLearner):
-    r"""Six simple learners side by side and a judge that learns whom to believe; no parameters.
+    r"""Four simple learners, a low-rank U between them, and a judge; no parameters.
 
-    The six are two losses, squared hinge (AROW: bold, for clean data) and logistic
-    (cautious, for noisy data), by three degrees of sharing: one vector for all tasks
-    (*global*), one per task (*alone*), and the sum of both kinds (*shared*). Each is
-    a Gaussian belief with diagonal covariance; logistic ones have intercepts.
+    The four are two losses, squared hinge (AROW: bold, for clean data) and logistic
+    (cautious, for noisy data), by two degrees of sharing, one vector for all tasks
+    (*global*) and one per task (*alone*). Each is a Gaussian belief with diagonal
+    covariance; the logistic ones have intercepts. From the tasks' own vectors W a
+    low-rank :math:`B F^\top` of rank four is drawn whenever the stream has grown by
+    half: what groups of tasks have in common.
 
-    The judge is a Bayesian logistic regression on what the six say, z:
+    The judge is a Bayesian logistic regression on what all these say of an event, z:
 
     .. math:: \text{log-odds} = \omega \cdot z + g_i (z_\text{alone} - z_\text{global})
 
     with one :math:`\omega` for all tasks and one leaning :math:`g_i` per task, so a task
-    unlike the rest is found and left alone. Margins are log-odds averaged over the
-    judge's uncertainty: comparable over time and tasks, and
+    unlike the rest is found and left alone. A margin is the log-odds averaged over
+    the judge's uncertainty: comparable over time and tasks, and
     ``1 / (1 + exp(-margin))`` is a probability.
 
-    Features are measured in units of the geometric mean of |x|, so their common
+    Features are measured in units of the geometric mean of \|x\|, so their common
     scale does not matter. Cost: O(nnz) per event, whatever the number of tasks.
 
     >>> import numpy as np, romco
@@ -47,7 +52,7 @@ class Auto(CompiledLearner):
     >>> x, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
     >>> for _ in range(5):
     ...     learner.update(romco.Round(np.array([0, 1]), x, y))
-    >>> bool((learner.predict(romco.Round(np.array([2, 2]), x, y)) * y > 1).all())  # a new task
+    >>> bool((learner.predict(romco.Round(np.array([2, 2]), x, y)) * y > 0.5).all())  # a new task
     True
     """
 
@@ -56,53 +61,75 @@ class Auto(CompiledLearner):
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
-        self._personal = personal_store(n_features, n_tasks, 8)
+        self._personal = personal_store(n_features, n_tasks, 4)
         self._arrays = {
-            "shared": np.zeros((n_features, 8)),  # four means, four spent variances
-            "intercept": np.zeros((2, 2)),  # of the shared and global copy: mean, spent variance
-            "own_intercept": np.zeros((n_tasks, 2, 2)),  # of the shared copy and the one alone
-            "weight": np.zeros(len(COPIES)),  # the judge's trust in each copy: mean
-            "covariance": TRUST * np.eye(len(COPIES)),  # and covariance
+            "shared": np.zeros((n_features, 8)),  # two means, two spent variances, row of B
+            "factor": np.zeros((n_tasks, 4)),  # F
+            "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
+            "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
+            "weight": np.array([TRUST, 0.0, TRUST, 0.0, 0.0, 0.0, 0.0, 0.0]),  # of the judge
+            "covariance": DOUBT * np.eye(len(VOICES)),  # of the weight
             "leaning": np.zeros((n_tasks, 2)),  # of each task: mean, spent variance
-            "scale": np.zeros(2),  # sum of log |x|^2, number of events with features
+            "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
         }
-        self._arrays["weight"][0] = TRUST
-        self.kernel = AutoKernel(personal=self._personal, **self._arrays)
+        self.kernel = AutoKernel(
+            personal=self._personal, drawing=np.zeros((n_features, 4)), **self._arrays
+        )
 
     def weights(self) -> NDArray[np.float64]:
-        """W (d, m): the linear part of the log-odds, before uncertainty and intercepts.
+        """W = U + V (d, m): the linear part of the log-odds.
 
-        Margins shrink where the learner is unsure, so they are not exactly W'x.
+        Margins also have intercepts and shrink where the learner is unsure, so they are
+        not exactly W'x.
         """
         return self.shared() + self.personal()
 
     def shared(self) -> NDArray[np.float64]:
-        """U (d, m): what vectors common to all tasks contribute to W."""
-        mean, weight = self._arrays["shared"][:, :4], self._arrays["weight"]
-        trust = np.tile(weight[[0, 1, 4, 5]], (self.n_tasks, 1))
-        trust[:, 2] -= self.leaning()
-        return self._unit() * mean @ trust.T
+        """U (d, m), of rank five at most: what the common vectors contribute to W."""
+        vectors, weight = self._arrays["shared"], self._arrays["weight"]
+        common = vectors[:, :1] * (weight[0] - self.leaning()) + vectors[:, 1:2] * weight[1]
+        low_rank = vectors[:, 4:] @ (self._arrays["factor"] * weight[4:]).T
+        return self._unit() * (common + low_rank)
 
     def personal(self) -> NDArray[np.float64]:
         """V (d, m): what each task's own vectors contribute to W."""
-        trust = np.tile(self._arrays["weight"][:4], (self.n_tasks, 1))
-        trust[:, 2] += self.leaning()
-        lanes = (self._personal.lane(c) * trust[:, [c]] for c in range(4))
-        return self._unit() * sum(lanes).T  # type: ignore[union-attr]
+        margin, logistic = self._personal.lane(0), self._personal.lane(1)
+        weight = self._arrays["weight"]
+        own = margin * (weight[2] + self.leaning())[:, None] + logistic * weight[3]
+        return np.ascontiguousarray(self._unit() * own.T)
 
-    def trust(self) -> dict[str, dict[str, float]]:
-        """The judge's weight of each copy, by degree of sharing and loss."""
-        table: dict[str, dict[str, float]] = {}
-        for (loss, sharing), weight in zip(COPIES, self._arrays["weight"], strict=True):
-            table.setdefault(sharing, {})[loss] = float(weight)
-        return table
+    def trust(self) -> dict[str, float]:
+        """The judge's weight of each voice."""
+        return dict(zip(VOICES, self._arrays["weight"].tolist(), strict=True))
 
     def leaning(self) -> NDArray[np.float64]:
         """How far each task (m,) leans to its own model (above 0) or to the common one (below)."""
         return self._arrays["leaning"][:, 0].copy()
 
+    def personal_tasks(self, sure: float = 3.0) -> NDArray[np.int64]:
+        """Tasks unlike the rest: leaning to their own by more than ``sure`` standard deviations."""
+        mean, spent = self._arrays["leaning"].T
+        return np.flatnonzero(mean > sure * np.sqrt(LEANING - spent))
+
+    def similarity(self) -> NDArray[np.float64]:
+        """The task kernel (m, m): cosine of what each task alone has learned; 0 if nothing yet."""
+        w = self._personal.lane(1)
+        length = np.linalg.norm(w, axis=1, keepdims=True)
+        w = w / np.where(length > 0.0, length, 1.0)
+        cosine = w @ w.T
+        np.fill_diagonal(cosine, 1.0)
+        return cosine
+
+    def groups(self, alike: float = 0.3) -> NDArray[np.int64]:
+        """A group number for each task (m,): joined while similar by ``alike`` on average."""
+        if self.n_tasks == 1:
+            return np.zeros(1, dtype=np.int64)
+        distance = squareform(1.0 - np.clip(self.similarity(), -1.0, 1.0), checks=False)
+        tree = linkage(distance, method="average")
+        return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
+
     def arrays(self) -> Arrays:
-        """Beliefs of the copies and of the judge."""
+        """Beliefs of the learners and of the judge."""
         return {**self._arrays, **self._personal.arrays()}
 
     def load(self, arrays: Arrays) -> None:
@@ -110,5 +137,5 @@ class Auto(CompiledLearner):
         load_with_store(self._arrays, self._personal, arrays)
 
     def _unit(self) -> float:
-        total, count = self._arrays["scale"]
+        total, count = self._arrays["clock"][:2]
         return float(np.exp(-0.5 * total / count)) if count else 1.0

@@ -11,7 +11,7 @@ from romco.kernels.personal import Personal
 from romco.kernels.shared import SharedArow, SharedPassiveAggressive
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
 
-DENSE = 2**24  # pairs of task and feature up to which an array beats a table of those that occurred
+DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
 
 
 def personal_store(n_features: int, n_tasks: int, width: int) -> Personal:
