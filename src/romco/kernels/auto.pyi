@@ -14,7 +14,9 @@ class AutoKernel(Kernel):
         own_intercept: NDArray[np.float64],
         weight: NDArray[np.float64],
         covariance: NDArray[np.float64],
-        leaning: NDArray[np.float64],
+        own_weight: NDArray[np.float64],
+        own_covariance: NDArray[np.float64],
+        evidence: NDArray[np.float64],
         clock: NDArray[np.float64],
         drawing: NDArray[np.float64],
     ) -> None: ...

@@ -5,14 +5,15 @@ sharing (*: one vector for all tasks; 1: each task alone). Each believes in weig
 with a Gaussian of diagonal covariance, prior mean 0 and prior variance 1, part of
 which is spent as events come in. From the vectors of l1 a low-rank U = B F' is
 drawn from time to time: what groups of tasks have in common. The judge hears the
-four margins and the four directions of U. Numbers that are read together lie
-together, one cache line per feature:
+four margins and the four directions of U; a second judge hears m1 and l1 only, and
+each task is believed by evidence to follow the one or the other. Numbers that are
+read together lie together, one cache line per feature:
 
     shared   (d, 8)     mean m*, mean l*, spent m*, spent l*, row of B (4)
     personal (m, d, 4)  mean m1, mean l1, spent m1, spent l1
 """
 
-from libc.math cimport M_PI, NAN, exp, isfinite, log, sqrt
+from libc.math cimport M_PI, NAN, exp, isfinite, log, log1p, sqrt
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events, Row, column, square
 from romco.kernels.personal cimport Personal
@@ -20,22 +21,28 @@ from romco.kernels.personal cimport Personal
 cdef enum:
     RANK = 4       # directions of U
     VOICES = 8     # what the judge hears: m* l* m1 l1 and the directions
+    OWN = 2        # where m1 l1 begin
 
 cdef double SLACK = 0.3            # AROW's r
 cdef double OWN_INTERCEPT = 0.1    # prior variance of a task's own intercept; the shared one has 1
-cdef double LEANING = 0.1          # prior variance of a task's own leaning
+cdef double ODD = -2.0             # prior log-odds that a task has nothing in common with others
+cdef double SURE = 20.0            # evidence is kept within this, so that a task may change
 cdef double FIRST_DRAWING = 32.0   # events before U is first drawn, then after half as many again
 cdef double GROWTH = 1.5
+
+
+cdef struct Verdict:
+    double Sz[VOICES]              # the judge's covariance times what was heard
+    double mean, variance          # of its log-odds
+    double margin                  # log-odds averaged over that
 
 
 cdef struct Opinions:
     double x2                      # |x|^2 in units of the stream
     double p[4]                    # margins of m* l* m1 l1
     double v[4]                    # their variances
-    double z[VOICES]               # what the judge hears
-    double Sz[VOICES]              # the judge's covariance times z
-    double lean                    # m1 minus m*: what a task's own leaning multiplies
-    double mean, variance          # of the judge's log-odds
+    double z[VOICES]               # what the judges hear
+    Verdict all_, own              # what they say
 
 
 cdef inline double moderate(double mean, double variance) noexcept nogil:
@@ -43,12 +50,14 @@ cdef inline double moderate(double mean, double variance) noexcept nogil:
     return mean / sqrt(1.0 + M_PI * variance / 8.0)
 
 
-cdef inline void logistic(double y, double p, double v, double* a, double* b) noexcept nogil:
-    """Step of a Gaussian belief on the logistic loss: w += a S x, S -= b S x x'S."""
+cdef inline void logistic(
+    double y, double p, double v, double share, double* a, double* b
+) noexcept nogil:
+    """Step of a Gaussian belief on share * the logistic loss: w += a S x, S -= b S x x'S."""
     cdef double miss = 1.0 / (1.0 + exp(y * moderate(p, v)))
-    cdef double curvature = miss * (1.0 - miss)
+    cdef double curvature = share * miss * (1.0 - miss)
     b[0] = curvature / (1.0 + curvature * v)
-    a[0] = y * miss / (1.0 + curvature * v)
+    a[0] = y * share * miss / (1.0 + curvature * v)
 
 
 cdef inline void arow(double y, double p, double v, double* a, double* b) noexcept nogil:
@@ -67,20 +76,68 @@ cdef inline double shift(double* mean, double* spent, double prior, double a, do
     return a * sx
 
 
+cdef inline double softplus(double z) noexcept nogil:
+    """log(1 + exp(z))."""
+    return z + log1p(exp(-z)) if z > 0.0 else log1p(exp(z))
+
+
+cdef inline double log_sum(double a, double b) noexcept nogil:
+    """log(exp(a) + exp(b))."""
+    return a + softplus(b - a)
+
+
+cdef inline double mixed(double odds, double a, double b) noexcept nogil:
+    """Log-odds of an answer that comes from b with log-odds `odds`, else from a."""
+    cdef double from_a = -softplus(odds), from_b = -softplus(-odds)
+    return log_sum(from_a - softplus(-a), from_b - softplus(-b)) - log_sum(
+        from_a - softplus(a), from_b - softplus(b)
+    )
+
+
+cdef void hear(
+    const double[::1] weight, const double[:, ::1] covariance, const double* z, Verdict* said
+) noexcept nogil:
+    """A Bayesian logistic regression on what a judge hears."""
+    cdef int c, k, n = <int> weight.shape[0]
+    said.mean = said.variance = 0.0
+    for c in range(n):
+        said.Sz[c] = 0.0
+        for k in range(n):
+            said.Sz[c] += covariance[c, k] * z[k]
+        said.mean += weight[c] * z[c]
+        said.variance += z[c] * said.Sz[c]
+    said.margin = moderate(said.mean, said.variance)
+
+
+cdef void correct(
+    double[::1] weight, double[:, ::1] covariance, double y, double share, const Verdict* said
+) noexcept nogil:
+    """One step of a judge; an event that is its business in part counts by its share."""
+    cdef double a, b
+    cdef int c, k, n = <int> weight.shape[0]
+    logistic(y, said.mean, said.variance, share, &a, &b)
+    for c in range(n):
+        weight[c] += a * said.Sz[c]
+        for k in range(n):
+            covariance[c, k] -= b * said.Sz[c] * said.Sz[k]
+
+
 cdef class AutoKernel(Kernel):
     """Views of the learner's arrays and the two verbs; the learner tells what the arrays mean."""
 
-    cdef double[:, ::1] shared, factor, intercept, own_intercept, covariance, leaning, drawing
-    cdef double[::1] weight, clock
+    cdef double[:, ::1] shared, factor, intercept, own_intercept, drawing
+    cdef double[:, ::1] covariance, own_covariance
+    cdef double[::1] weight, own_weight, evidence, clock
     cdef Personal personal
 
     def __init__(
         self, shared, Personal personal, factor, intercept, own_intercept,
-        weight, covariance, leaning, clock, drawing,
+        weight, covariance, own_weight, own_covariance, evidence, clock, drawing,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor
         self.intercept, self.own_intercept = intercept, own_intercept
-        self.weight, self.covariance, self.leaning = weight, covariance, leaning
+        self.weight, self.covariance = weight, covariance
+        self.own_weight, self.own_covariance, self.evidence = own_weight, own_covariance, evidence
         self.clock, self.drawing = clock, drawing
 
     # --- units -------------------------------------------------------------------------------
@@ -138,20 +195,13 @@ cdef class AutoKernel(Kernel):
         o.p[3] += self.intercept[1, 0] + self.own_intercept[task, 0]
         o.v[3] += (1.0 - self.intercept[1, 1]) + (OWN_INTERCEPT - self.own_intercept[task, 1])
 
-    cdef void judge(self, long long task, Opinions* o) noexcept nogil:
-        """Log-odds: a Bayesian logistic regression on what the judge hears."""
-        cdef int c, k
+    cdef void judge(self, Opinions* o) noexcept nogil:
+        """What the two judges say."""
+        cdef int c
         for c in range(0, 4, 2):
             o.z[c], o.z[c + 1] = o.p[c], moderate(o.p[c + 1], o.v[c + 1])
-        o.lean = o.z[2] - o.z[0]
-        o.mean = self.leaning[task, 0] * o.lean
-        o.variance = (LEANING - self.leaning[task, 1]) * o.lean * o.lean
-        for c in range(VOICES):
-            o.Sz[c] = 0.0
-            for k in range(VOICES):
-                o.Sz[c] += self.covariance[c, k] * o.z[k]
-            o.mean += self.weight[c] * o.z[c]
-            o.variance += o.z[c] * o.Sz[c]
+        hear(self.weight, self.covariance, o.z, &o.all_)
+        hear(self.own_weight, self.own_covariance, o.z + OWN, &o.own)
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -161,9 +211,11 @@ cdef class AutoKernel(Kernel):
         cdef double unit = self.unit()
         for e in range(begin, end):
             self.read(events.row(e), events.tasks[e], unit, &o)
-            self.judge(events.tasks[e], &o)
+            self.judge(&o)
             # Features whose squares overflow must be refused before they are learned.
-            margins[e] = moderate(o.mean, o.variance) if isfinite(o.x2) else NAN
+            margins[e] = NAN if not isfinite(o.x2) else mixed(
+                ODD + self.evidence[events.tasks[e]], o.all_.margin, o.own.margin
+            )
         return 0
 
     # --- learning ----------------------------------------------------------------------------
@@ -187,10 +239,10 @@ cdef class AutoKernel(Kernel):
             self.count(x2)
         unit = self.unit()
         self.read(x, task, unit, &o)
-        self.judge(task, &o)
+        self.judge(&o)
         self.personal.reserve(x.n)
         self.move_learners(x, task, y, unit, &o)
-        self.move_judge(task, y, &o)
+        self.move_judges(task, y, &o)
         if not first:
             self.count(x2)
         return 0
@@ -207,7 +259,7 @@ cdef class AutoKernel(Kernel):
         cdef int c
         for c in range(0, 4, 2):
             arow(y, o.p[c], o.v[c], &a[c], &b[c])
-            logistic(y, o.p[c + 1], o.v[c + 1], &a[c + 1], &b[c + 1])
+            logistic(y, o.p[c + 1], o.v[c + 1], 1.0, &a[c + 1], &b[c + 1])
         for k in range(x.n):
             j = column(x, k)
             value = x.value[k] * unit
@@ -225,15 +277,13 @@ cdef class AutoKernel(Kernel):
             OWN_INTERCEPT, a[3], b[3], 1.0,
         )
 
-    cdef void move_judge(self, long long task, double y, Opinions* o) noexcept nogil:
-        cdef double a, b
-        cdef int c, k
-        logistic(y, o.mean, o.variance, &a, &b)
-        for c in range(VOICES):
-            self.weight[c] += a * o.Sz[c]
-            for k in range(VOICES):
-                self.covariance[c, k] -= b * o.Sz[c] * o.Sz[k]
-        shift(&self.leaning[task, 0], &self.leaning[task, 1], LEANING, a, b, o.lean)
+    cdef void move_judges(self, long long task, double y, Opinions* o) noexcept nogil:
+        """The first judge learns an event as far as the task is its business."""
+        cdef double gain = softplus(-y * o.all_.margin) - softplus(-y * o.own.margin)
+        cdef double share = 1.0 / (1.0 + exp(ODD + self.evidence[task]))
+        correct(self.weight, self.covariance, y, share, &o.all_)
+        correct(self.own_weight, self.own_covariance, y, 1.0, &o.own)
+        self.evidence[task] = max(-SURE, min(SURE, self.evidence[task] + gain))
 
     # --- the low-rank part -------------------------------------------------------------------
 

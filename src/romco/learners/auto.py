@@ -20,13 +20,13 @@ VOICES = (
     "alone logistic",
     *(f"direction {k}" for k in range(1, 5)),
 )
-TRUST = 2.0  # prior weight of the two margin learners
-DOUBT = 3.0  # prior variance of all weights of the judge
-LEANING = 0.1  # prior variance of a task's leaning, as in the kernel
+TRUST = 2.0  # prior weight of each margin learner
+DOUBT = 3.0  # prior variance of all weights of the judges
+ODD = -2.0  # prior log-odds that a task has nothing in common with the others, as in the kernel
 
 
 class Auto(CompiledLearner):
-    r"""Four simple learners, a low-rank U between them, and a judge; no parameters.
+    r"""Four simple learners, a low-rank U between them, and two judges; no parameters.
 
     The four are two losses, squared hinge (AROW: bold, for clean data) and logistic
     (cautious, for noisy data), by two degrees of sharing, one vector for all tasks
@@ -35,13 +35,11 @@ class Auto(CompiledLearner):
     low-rank :math:`B F^\top` of rank four is drawn whenever the stream has grown by
     half: what groups of tasks have in common.
 
-    The judge is a Bayesian logistic regression on what all these say of an event, z:
-
-    .. math:: \text{log-odds} = \omega \cdot z + g_i (z_\text{alone} - z_\text{global})
-
-    with one :math:`\omega` for all tasks and one leaning :math:`g_i` per task, so a task
-    unlike the rest is found and left alone. A margin is the log-odds averaged over
-    the judge's uncertainty: comparable over time and tasks, and
+    A judge, which is a Bayesian logistic regression with one weight vector for all
+    tasks, turns what these say of an event into log-odds; a second judge does so from
+    the two that are alone. Whether a task is *independent*, best left to the second
+    judge, is decided by the evidence of its own events (Bayes' rule). A margin is the
+    log-odds of the mixture: comparable over time and tasks, and
     ``1 / (1 + exp(-margin))`` is a probability.
 
     Features are measured in units of the geometric mean of \|x\|, so their common
@@ -69,7 +67,9 @@ class Auto(CompiledLearner):
             "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
             "weight": np.array([TRUST, 0.0, TRUST, 0.0, 0.0, 0.0, 0.0, 0.0]),  # of the judge
             "covariance": DOUBT * np.eye(len(VOICES)),  # of the weight
-            "leaning": np.zeros((n_tasks, 2)),  # of each task: mean, spent variance
+            "own_weight": np.array([1.5 * TRUST, 0.0]),  # of the second judge
+            "own_covariance": DOUBT * np.eye(2),
+            "evidence": np.zeros(n_tasks),  # log-odds gained for a task being independent
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
         }
         self.kernel = AutoKernel(
@@ -85,31 +85,31 @@ class Auto(CompiledLearner):
         return self.shared() + self.personal()
 
     def shared(self) -> NDArray[np.float64]:
-        """U (d, m), of rank five at most: what the common vectors contribute to W."""
+        """U (d, m), of rank six at most: what the common vectors contribute to W."""
         vectors, weight = self._arrays["shared"], self._arrays["weight"]
-        common = vectors[:, :1] * (weight[0] - self.leaning()) + vectors[:, 1:2] * weight[1]
-        low_rank = vectors[:, 4:] @ (self._arrays["factor"] * weight[4:]).T
-        return self._unit() * (common + low_rank)
+        trust = np.tile(weight[:2], (self.n_tasks, 1))
+        low_rank = self._arrays["factor"] * weight[4:]
+        parts = np.hstack([trust, low_rank]) * (1.0 - self.independence())[:, None]
+        return self._unit() * vectors[:, [0, 1, 4, 5, 6, 7]] @ parts.T
 
     def personal(self) -> NDArray[np.float64]:
         """V (d, m): what each task's own vectors contribute to W."""
-        margin, logistic = self._personal.lane(0), self._personal.lane(1)
-        weight = self._arrays["weight"]
-        own = margin * (weight[2] + self.leaning())[:, None] + logistic * weight[3]
-        return np.ascontiguousarray(self._unit() * own.T)
+        odd = self.independence()[:, None]
+        trust = (1.0 - odd) * self._arrays["weight"][2:4] + odd * self._arrays["own_weight"]
+        own = sum(self._personal.lane(c) * trust[:, [c]] for c in range(2))
+        return np.ascontiguousarray(self._unit() * own.T)  # type: ignore[union-attr]
 
     def trust(self) -> dict[str, float]:
         """The judge's weight of each voice."""
         return dict(zip(VOICES, self._arrays["weight"].tolist(), strict=True))
 
-    def leaning(self) -> NDArray[np.float64]:
-        """How far each task (m,) leans to its own model (above 0) or to the common one (below)."""
-        return self._arrays["leaning"][:, 0].copy()
+    def independence(self) -> NDArray[np.float64]:
+        """Probability (m,) that each task is better off alone."""
+        return 1.0 / (1.0 + np.exp(-ODD - self._arrays["evidence"]))
 
-    def personal_tasks(self, sure: float = 3.0) -> NDArray[np.int64]:
-        """Tasks unlike the rest: leaning to their own by more than ``sure`` standard deviations."""
-        mean, spent = self._arrays["leaning"].T
-        return np.flatnonzero(mean > sure * np.sqrt(LEANING - spent))
+    def personal_tasks(self, sure: float = 0.9) -> NDArray[np.int64]:
+        """Tasks unlike the rest: better off alone with probability ``sure`` or more."""
+        return np.flatnonzero(self.independence() >= sure)
 
     def similarity(self) -> NDArray[np.float64]:
         """The task kernel (m, m): cosine of what each task alone has learned; 0 if nothing yet."""
