@@ -379,6 +379,7 @@ cdef class LazyBasis:
         """
         if self.columns < self.base + APPEND:
             return False
+        self.fit(self.rank + APPEND)
         self.correct()
         self.rebase()
         self.refresh(touched)
@@ -444,7 +445,7 @@ cdef class LazyBasis:
         if self.epoch % EPOCHS == 0:
             self.close_block()
         self.base = self.columns = r
-        return self.fit(r + APPEND)
+        return 0
 
     cdef int close_block(self) except -1 nogil:
         """The open block ends: older blocks now lead to its end, not to its start."""
