@@ -19,7 +19,7 @@ class PassiveAggressiveShared:
 
 
 class ArowShared:
-    """One vector per task on doubled features: the block design that 'shared + personal' stands for."""
+    """AROW on doubled features, the block design that 'shared + personal' stands for."""
 
     def __init__(self, d, m, r):
         self.d, self.r = d, r

@@ -2,13 +2,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.contract import Kernel
-from romco.kernels.personal import Personal
+from romco.kernels.pairs import Pairs
 
 class AutoKernel(Kernel):
     def __init__(
         self,
         shared: NDArray[np.float64],
-        personal: Personal,
+        personal: Pairs,
         factor: NDArray[np.float64],
         intercept: NDArray[np.float64],
         own_intercept: NDArray[np.float64],

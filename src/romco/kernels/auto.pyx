@@ -16,7 +16,7 @@ read together lie together, one cache line per feature:
 from libc.math cimport M_PI, NAN, exp, isfinite, log, log1p, sqrt
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events, Row, column, square
-from romco.kernels.personal cimport Personal
+from romco.kernels.pairs cimport Pairs
 
 cdef enum:
     RANK = 4       # directions of U
@@ -128,10 +128,10 @@ cdef class AutoKernel(Kernel):
     cdef double[:, ::1] shared, factor, intercept, own_intercept, drawing
     cdef double[:, ::1] covariance, own_covariance
     cdef double[::1] weight, own_weight, evidence, clock
-    cdef Personal personal
+    cdef Pairs personal
 
     def __init__(
-        self, shared, Personal personal, factor, intercept, own_intercept,
+        self, shared, Pairs personal, factor, intercept, own_intercept,
         weight, covariance, own_weight, own_covariance, evidence, clock, drawing,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor

@@ -2,7 +2,7 @@
 
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events, Row, column
-from romco.kernels.personal cimport Personal
+from romco.kernels.pairs cimport Pairs
 
 
 cdef class SharedPassiveAggressive(Kernel):
@@ -12,10 +12,10 @@ cdef class SharedPassiveAggressive(Kernel):
     """
 
     cdef double[::1] u
-    cdef Personal v
+    cdef Pairs v
     cdef double C
 
-    def __init__(self, double[::1] u, Personal v, double C):
+    def __init__(self, double[::1] u, Pairs v, double C):
         self.u, self.v, self.C = u, v, C
 
     cdef double margin(self, Row x, long long task) noexcept nogil:
@@ -66,10 +66,10 @@ cdef class SharedArow(Kernel):
     """
 
     cdef double[:, ::1] u
-    cdef Personal v
+    cdef Pairs v
     cdef double r
 
-    def __init__(self, double[:, ::1] u, Personal v, double r):
+    def __init__(self, double[:, ::1] u, Pairs v, double r):
         self.u, self.v, self.r = u, v, r
 
     cdef double margin(self, Row x, long long task) noexcept nogil:

@@ -97,7 +97,7 @@ class Auto(CompiledLearner):
         odd = self.independence()[:, None]
         trust = (1.0 - odd) * self._arrays["weight"][2:4] + odd * self._arrays["own_weight"]
         own = sum(self._personal.lane(c) * trust[:, [c]] for c in range(2))
-        return np.ascontiguousarray(self._unit() * own.T)  # type: ignore[union-attr]
+        return np.ascontiguousarray(self._unit() * own.T)
 
     def trust(self) -> dict[str, float]:
         """The judge's weight of each voice."""

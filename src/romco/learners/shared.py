@@ -7,19 +7,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.personal import Personal
+from romco.kernels.pairs import Pairs
 from romco.kernels.shared import SharedArow, SharedPassiveAggressive
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
 
 DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
 
 
-def personal_store(n_features: int, n_tasks: int, width: int) -> Personal:
+def personal_store(n_features: int, n_tasks: int, width: int) -> Pairs:
     """Room for ``width`` numbers per task and feature: dense where that is small."""
-    return Personal(n_tasks, n_features, width, n_tasks * n_features <= DENSE)
+    return Pairs(n_tasks, n_features, width, n_tasks * n_features <= DENSE)
 
 
-def load_with_store(learner_arrays: Arrays, store: Personal, arrays: Arrays) -> None:
+def load_with_store(learner_arrays: Arrays, store: Pairs, arrays: Arrays) -> None:
     """Take over ``arrays``, part of which belong to the store; check all before touching any."""
     kept = {name: array for name, array in arrays.items() if not name.startswith("personal")}
     if "personal" not in arrays:

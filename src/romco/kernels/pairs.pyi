@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-class Personal:
+class Pairs:
     n_tasks: int
     n_features: int
     width: int

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from romco.kernels.personal import Personal
+from romco.kernels.pairs import Pairs
 
 
 def filled(n, seed=0):
@@ -12,7 +12,7 @@ def filled(n, seed=0):
     values = np.zeros((50, 200, 2))
     at = rng.choice(50 * 200, n, replace=False)
     values.reshape(-1, 2)[at] = rng.normal(size=(n, 2))
-    table = Personal(50, 200, 2, False)
+    table = Pairs(50, 200, 2, False)
     table.load({"personal": values})
     return table, values
 
@@ -31,7 +31,7 @@ def test_table_stays_at_most_half_full():
 
 def test_table_restores_to_the_same_arrays():
     table, _ = filled(700)
-    again = Personal(60, 300, 2, False)
+    again = Pairs(60, 300, 2, False)
     again.load(table.arrays())
     np.testing.assert_array_equal(again.keys, table.keys)
     np.testing.assert_array_equal(again.values, table.values)
@@ -48,6 +48,6 @@ def test_bad_tables_are_refused():
         ("personal", good["personal"][:, :1]),
     ]:
         with pytest.raises(ValueError, match="personal"):
-            Personal(50, 200, 2, False).load({**good, name: wrong})
+            Pairs(50, 200, 2, False).load({**good, name: wrong})
     with pytest.raises(ValueError, match="table"):
-        Personal(50, 200, 2, True).load(good)
+        Pairs(50, 200, 2, True).load(good)
