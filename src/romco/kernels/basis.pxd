@@ -1,5 +1,6 @@
 """An orthonormal set of long vectors of which only the rows an event needs are ever touched."""
 
+cimport cython
 from romco.kernels.events cimport Row
 
 
@@ -19,6 +20,7 @@ cdef struct Note:         # what scoring an event found out
     Py_ssize_t columns, at, first_stale, last_stale
 
 
+@cython.final
 cdef class LazyBasis:
     cdef readonly Py_ssize_t size         # length of the vectors: features, or tasks
     cdef readonly Py_ssize_t rank         # how many vectors: columns of L = B P

@@ -17,10 +17,11 @@ rids L of rounding errors: the Gram matrix that is kept up event by event drifts
 """
 
 import numpy as np
+cimport cython
 from libc.math cimport fabs, fmax, sqrt
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport axpy, dot_product, multiply, prefetch, reserve
+from romco.kernels.dense cimport axpy, dot_product, multiply, prefetch, reserve, row_times
 from romco.kernels.events cimport Row, column
 
 cdef Py_ssize_t APPEND = 16          # new columns in an epoch; measured: 8 to 16 best
@@ -38,6 +39,7 @@ cdef double NOTHING = 1e-13
 cdef Py_ssize_t FEW_NUMBERS = 65536
 
 
+@cython.final
 cdef class LazyBasis:
     """L (size, rank) with orthonormal columns, empty at first."""
 
@@ -631,10 +633,7 @@ cdef inline void apply(
 ) noexcept nogil:
     """now (n,) <- now step, in whichever of `out` and `other` is free."""
     cdef double* target = out if now[0] != out else other[0]
-    cdef Py_ssize_t i
-    memset(target, 0, step.cols * sizeof(double))
-    for i in range(n[0]):
-        axpy(step.cols, now[0][i], step.data + i * step.cols, target)
+    row_times(n[0], step.cols, now[0], step.data, step.cols, target)
     now[0], n[0] = target, step.cols
 
 
