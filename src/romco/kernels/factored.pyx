@@ -127,7 +127,7 @@ cdef class Factored(Kernel):
 
     def __init__(self, Rules rules, TaskVectors tasks, Py_ssize_t n_features, Py_ssize_t n_tasks):
         self.rules, self.tasks = rules, tasks
-        self.left = LazyBasis(n_features)
+        self.left = LazyBasis(n_features, isinstance(self, FewTasks))
         self.personal = personal_part(n_features, n_tasks, rules.eta2 * rules.lambda2)
         self.svd = SmallSVD()
 
