@@ -71,13 +71,13 @@ class Method:
 
 
 LEARNERS: dict[str, Method] = {
-    "romco-auto": Method(Auto, "ROMCO-Auto", role="beyond"),
     "romco-nucl": Method(
         Romco, "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
     ),
     "romco-logd": Method(Romco, "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
     "ogd-unique": Method(Gradient, "OGD-Unique", fixed={"models": "unique"}),
     "ogd-global": Method(Gradient, "OGD-Global", fixed={"models": "global"}),
+    "romco-auto": Method(Auto, "ROMCO-Auto", role="beyond"),
     "pa-shared": Method(PassiveAggressiveShared, "PA-Shared", role="beyond"),
     "arow-shared": Method(ArowShared, "AROW-Shared", role="beyond"),
     "pa-unique": Method(PassiveAggressive, "PA-Unique", "paper", {"models": "unique"}),
