@@ -90,7 +90,8 @@ class Romco(CompiledLearner):
         self._tasks = task_vectors(self.n_tasks, coupling)
         # Log-det keeps singular values over many decades, whose directions a lazy basis of
         # tasks cannot tell from rounding; with a column for each task nothing is lost.
-        few = self.n_tasks <= FEW or shared == "logdet" or np.ndim(coupling) == 2
+        whole_matrix = coupling is not None and np.ndim(coupling) == 2
+        few = self.n_tasks <= FEW or shared == "logdet" or whole_matrix
         kind = FewTasks if few else ManyTasks
         self.kernel: FewTasks | ManyTasks = kind(
             self._rules, self._tasks, self.n_features, self.n_tasks
