@@ -27,7 +27,7 @@ FEW = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 class Romco(CompiledLearner):
     r"""Robust online multi-task learning: W = U + V, shared low rank plus few personal tasks.
 
-    In a round with a positive hinge loss (paper eqs. 11 to 16), with G the
+    In a round with a positive hinge loss (paper eqs. 13 to 21), with G the
     gradient of the round's losses,
 
     .. math:: U \leftarrow \mathrm{prox}_{\eta_1\lambda_1 r}(U - \eta_1 G), \qquad
