@@ -66,12 +66,12 @@ def draw_tasks(
         for axes in grid.flat[len(tasks) :]:
             axes.axis("off")
         for i, axes in zip(range(len(tasks)), grid.flat, strict=False):
-            curves = {o: 100 * o.task_curve("error_rate", i) for o in outcomes}
-            for outcome, values in curves.items():
+            curves = [100 * outcome.task_curve("error_rate", i) for outcome in outcomes]
+            for outcome, values in zip(outcomes, curves, strict=True):
                 at = outcome.rounds()
                 kept = seen(outcome, i)
                 band(axes, at[kept], values[:, kept], outcome.title, styles[outcome.learner])
-            _limits(axes, list(curves.values()))
+            _limits(axes, curves)
             axes.set_title(tasks[i], fontsize=9)
         _label(grid, "round", "cumulative error, %")
         handles, labels = grid.flat[0].get_legend_handles_labels()

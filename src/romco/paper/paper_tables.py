@@ -227,11 +227,14 @@ def _winners(
         if among:
             where = SHORT[measure] + ("" if task == "macro" else f", {task}")
             notes.append(
-                f"{where}: best of the paper's methods here {title_of(min(among, key=among.__getitem__))}, as printed "
-                f"{title_of(min(theirs, key=theirs.__getitem__))}; best of all here "
-                f"{title_of(min(ours, key=ours.__getitem__))}"
+                f"{where}: best of the paper's methods here {_lowest(among)}, "
+                f"as printed {_lowest(theirs)}; best of all here {_lowest(ours)}"
             )
     return notes
+
+
+def _lowest(values: Mapping[str, float]) -> str:
+    return title_of(min(values, key=values.__getitem__))
 
 
 def _mean(outcome: Outcome, task: str, measure: str) -> float:
