@@ -1,0 +1,138 @@
+"""Time systems side by side: interleaved repeats in one process, so that noise hits all alike."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+import numpy as np
+
+from benchmarks.systems import Margins, System, Unavailable
+from benchmarks.workloads import Workload
+from romco import Rounds
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Row:
+    """What was measured of one system on one workload; ``microseconds`` per event, per repeat."""
+
+    workload: str
+    system: str
+    note: str = ""
+    curve: str = ""  # for growth curves: what grows
+    at: int = 0  # and where on the curve this is
+    microseconds: list[float] = field(default_factory=list)
+    events: int = 0  # per repeat
+    error: float | None = None  # share of wrong signs in the last repeat
+    updates: float | None = None  # share of events with a loss, for ROMCO
+    rank: int | None = None
+    skipped: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row to be: a system on a workload."""
+
+    workload: Workload
+    system: System
+    curve: str = ""
+    at: int = 0
+
+
+def interleave(entries: Sequence[Entry], repeats: int, say: Say) -> list[Row]:
+    """Each system's first run is not counted; then ``repeats`` times all systems in turn."""
+    lanes = [_Lane(entry) for entry in entries]
+    for lane in lanes:
+        say(f"{lane.row.workload}: {lane.row.system}, warm-up")
+        lane.warm_up()
+    for repeat in range(repeats):
+        for lane in lanes:
+            if not lane.row.skipped:
+                say(f"{lane.row.workload}: {lane.row.system}, repeat {repeat + 1} of {repeats}")
+                lane.time(repeat)
+    for lane in lanes:
+        lane.system.finish()
+    return [lane.row for lane in lanes]
+
+
+class _Lane:
+    """One system on its way through the repeats."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.workload, self.system = entry.workload, entry.system
+        self.row = Row(
+            entry.workload.name, entry.system.name, entry.system.note, entry.curve, entry.at
+        )
+
+    def warm_up(self) -> None:
+        try:
+            self.system.start(self.workload)
+        except Unavailable as reason:
+            self.row.skipped = str(reason)
+            return
+        rounds = self.workload.warmup or self.workload.segment(0)
+        self.system.run(self.system.prepare(first(rounds, self.system.limit)))
+
+    def time(self, repeat: int) -> None:
+        if self.workload.warmup is None:
+            self.system.start(self.workload)
+        rounds = first(self.workload.segment(repeat), self.system.limit)
+        prepared = self.system.prepare(rounds)
+        seconds, margins = timed(self.system, prepared)
+        self._note(rounds, seconds, margins)
+
+    def _note(self, rounds: Rounds, seconds: float, margins: Margins) -> None:
+        row, y = self.row, rounds.events.y
+        row.events = len(y)
+        row.microseconds.append(1e6 * seconds / len(y))
+        row.rank = self.system.rank()
+        if len(margins):
+            row.error = float(np.mean(np.where(margins >= 0, 1.0, -1.0) != y))
+            if row.rank is not None:
+                row.updates = float(np.mean(1.0 - y * margins > 0.0))
+
+
+def timed(system: System, prepared: object) -> tuple[float, Margins]:
+    """Seconds of one run, the collector held off."""
+    gc.collect()
+    gc.disable()
+    try:
+        begin = time.perf_counter()
+        margins = system.run(prepared)
+        return time.perf_counter() - begin, margins
+    finally:
+        gc.enable()
+
+
+def first(rounds: Rounds, limit: int | None) -> Rounds:
+    """The leading rounds with at most ``limit`` events together, at least one round."""
+    if limit is None:
+        return rounds
+    sizes = rounds.starts[1:] - rounds.starts[0]
+    return rounds[: max(1, int(np.searchsorted(sizes, limit, side="right")))]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times faster, as median and range over the repeats."""
+
+    middle: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.middle:.2f} ({self.low:.2f}-{self.high:.2f})"
+
+
+def times_faster(row: Row, reference: Row) -> Ratio | None:
+    """Repeat by repeat, so that what slowed both cancels."""
+    pairs = list(zip(row.microseconds, reference.microseconds, strict=False))
+    if not pairs:
+        return None
+    ratios = [theirs / ours for ours, theirs in pairs]
+    return Ratio(median(ratios), min(ratios), max(ratios))
