@@ -46,7 +46,8 @@ def measure(only: list[str], quick: bool, out: Path, console: Console) -> dict[s
                 results["parts"][part] = PARTS[part](quick, say)
             report.show(tables({part: results["parts"][part]})[0], console)
             path = report.save(results, out)
-    report.show(target_table(targets(results["parts"])), console)
+    measured = [target for target in targets(results["parts"]) if target.met is not None]
+    report.show(target_table(measured), console)
     for written in [path, *figure.draw(results["parts"], out)]:
         console.print(f"wrote {written}", soft_wrap=True, highlight=False)
     return results

@@ -25,7 +25,7 @@ WORKLOADS = {
     "single sparse events": lambda: workloads.spam(0.005),
     "dense rounds": lambda: workloads.movies(0.005),
     "many tasks": lambda: workloads.large(
-        n_tasks=70, n_features=256, nnz=10, warmup=20, events=20, segments=2
+        n_tasks=70, n_features=256, nnz=10, warmup=20, events=150, segments=2
     ),
 }
 
