@@ -19,7 +19,11 @@ Say = Callable[[str], None]
 
 @dataclass
 class Row:
-    """What was measured of one system on one workload; ``microseconds`` per event, per repeat."""
+    """What was measured of one system on one workload, per event and repeat.
+
+    ``microseconds`` are by the clock on the wall, ``cpu`` those of the processor, summed
+    over threads: where the first is much larger, others were using the machine.
+    """
 
     workload: str
     system: str
@@ -27,6 +31,7 @@ class Row:
     curve: str = ""  # for growth curves: what grows
     at: int = 0  # and where on the curve this is
     microseconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     events: int = 0  # per repeat
     error: float | None = None  # share of wrong signs in the last repeat
     updates: float | None = None  # share of events with a loss, for ROMCO
@@ -83,13 +88,14 @@ class _Lane:
             self.system.start(self.workload)
         rounds = first(self.workload.segment(repeat), self.system.limit)
         prepared = self.system.prepare(rounds)
-        seconds, margins = timed(self.system, prepared)
-        self._note(rounds, seconds, margins)
+        wall, cpu, margins = timed(self.system, prepared)
+        self.row.events = len(rounds.events.y)
+        self.row.microseconds.append(1e6 * wall / self.row.events)
+        self.row.cpu.append(1e6 * cpu / self.row.events)
+        self._judge(rounds, margins)
 
-    def _note(self, rounds: Rounds, seconds: float, margins: Margins) -> None:
+    def _judge(self, rounds: Rounds, margins: Margins) -> None:
         row, y = self.row, rounds.events.y
-        row.events = len(y)
-        row.microseconds.append(1e6 * seconds / len(y))
         row.rank = self.system.rank()
         if len(margins):
             row.error = float(np.mean(np.where(margins >= 0, 1.0, -1.0) != y))
@@ -97,14 +103,14 @@ class _Lane:
                 row.updates = float(np.mean(1.0 - y * margins > 0.0))
 
 
-def timed(system: System, prepared: object) -> tuple[float, Margins]:
-    """Seconds of one run, the collector held off."""
+def timed(system: System, prepared: object) -> tuple[float, float, Margins]:
+    """Seconds of one run on the wall and of the processor, the collector held off."""
     gc.collect()
     gc.disable()
     try:
-        begin = time.perf_counter()
+        cpu, wall = time.process_time(), time.perf_counter()
         margins = system.run(prepared)
-        return time.perf_counter() - begin, margins
+        return time.perf_counter() - wall, time.process_time() - cpu, margins
     finally:
         gc.enable()
 
@@ -126,7 +132,7 @@ class Ratio:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.middle:.2f} ({self.low:.2f}-{self.high:.2f})"
+        return f"{self.middle:.3g} ({self.low:.3g}-{self.high:.3g})"
 
 
 def times_faster(row: Row, reference: Row) -> Ratio | None:

@@ -11,6 +11,7 @@ from benchmarks.measure import Row, times_faster
 from benchmarks.targets import RIVER, Target
 
 Cells = list[str]
+BUSY = 1.15  # wall time over CPU time above which a run is called disturbed
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,19 @@ def _systems(title: str, found: list[dict[str, Any]]) -> Table:
     ran = sorted(
         (row for row in rows if row.microseconds), key=lambda row: median(row.microseconds)
     )
-    columns = ["system", "us/event", "range", "times River", "error", "updates", "rank"]
+    columns = ["system", "us/event", "range", "CPU us", "times River", "error", "updates", "rank"]
     notes = _absent(rows)
     notes += [f"{row.system}: {row.note}" for row in ran if row.note]
+    notes += _busy(ran)
     return Table(title, columns, [_cells(row, reference) for row in ran], tuple(notes))
+
+
+def _busy(rows: list[Row]) -> list[str]:
+    """A warning where the wall clock saw much more than the processor did."""
+    waits = [sum(row.microseconds) / sum(row.cpu) for row in rows if sum(row.cpu)]
+    worst = max(waits, default=1.0)
+    warning = f"the machine was busy: wall time up to {worst:.1f} times CPU time; ratios are rough"
+    return [warning] if worst > BUSY else []
 
 
 def _absent(rows: list[Row]) -> list[str]:
@@ -81,6 +91,7 @@ def _cells(row: Row, reference: Row | None) -> Cells:
         row.system,
         f"{median(row.microseconds):.3g}",
         f"{low:.3g}-{high:.3g}",
+        f"{median(row.cpu):.3g}" if row.cpu else "-",
         _or_dash(ratio),
         _or_dash(row.error, ".3f"),
         _or_dash(row.updates, ".0%"),

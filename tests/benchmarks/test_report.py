@@ -16,7 +16,13 @@ from benchmarks.targets import targets
 
 
 def row(system, *microseconds, **more):
-    return {**vars(Row("w", system)), "microseconds": list(microseconds), "events": 9, **more}
+    return {
+        **vars(Row("w", system)),
+        "microseconds": list(microseconds),
+        "cpu": list(microseconds),
+        "events": 9,
+        **more,
+    }
 
 
 @pytest.fixture
@@ -73,12 +79,18 @@ def test_tables_and_page(parts, tmp_path):
     results = {"machine": report.machine(), "quick": False, "parts": parts}
     saved = json.loads(report.save(results, tmp_path).read_text())
     page = report.markdown(saved)
-    assert "| romco-nucl | 10 | 10-10 | 8.00 (7.00-9.00) | 0.100 | 50% | 4 |" in page
+    assert "| romco-nucl | 10 | 10-10 | 10 | 8 (7-9) | 0.100 | 50% | 4 |" in page
     assert "not run (no such learner): omtl" in page
     console = Console(width=140, record=True, file=io.StringIO())
     for table in [*tables(parts), target_table(targets(parts))]:
         report.show(table, console)
     assert "short of the aim" in console.export_text()
+
+
+def test_a_busy_machine_is_called_busy(parts):
+    assert not any("busy" in note for note in tables(parts)[0].notes)
+    parts["a"][0]["cpu"] = [5.0, 5.0]
+    assert "the machine was busy: wall time up to 2.0" in tables(parts)[0].notes[-1]
 
 
 def test_figures(parts, tmp_path):
