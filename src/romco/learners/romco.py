@@ -124,6 +124,18 @@ class Romco(Learner):
         """Length (m,) of each task's column of V."""
         return np.linalg.norm(self._v, axis=0)
 
+    def mean_shared(self, n_started: int) -> NDArray[np.float64]:
+        """Sum of U's columns over ``n_started``, (d,): where a new task starts."""
+        return self._u.sum(axis=1) / n_started
+
+    def start_task(self, task: int, n_started: int) -> None:
+        """Set the task's column of U, which is 0, to ``mean_shared(n_started)``."""
+        self._u[:, task] = self.mean_shared(n_started)
+
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been."""
+        self._u[:, task] = self._v[:, task] = 0.0
+
     def arrays(self) -> Arrays:
         """U, V and the number of rounds."""
         return {"u": self._u, "v": self._v, "t": self._t}
