@@ -100,7 +100,9 @@ def spectral_prox(w: Numbers, shrink: Callable[[Numbers], Numbers]) -> Numbers:
     if not w.any():
         return np.zeros_like(w)
     left, s, right = np.linalg.svd(w, full_matrices=False)
-    return (left * shrink(s)) @ right
+    shrunk = (left * shrink(s)) @ right
+    shrunk[:, ~w.any(axis=0)] = 0.0  # a task without weights gets none by rounding
+    return shrunk
 
 
 def shrink_logdet(s: Numbers, rho: float) -> Numbers:

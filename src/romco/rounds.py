@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse, vstack
+
+# scipy.sparse doubles the time `import romco` takes: it is loaded when sparse rows come.
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Features: TypeAlias = "NDArray[np.float64] | csr_array"
 
@@ -37,7 +40,7 @@ class Rounds(Sequence[Round]):
 
     def __init__(self, task: ArrayLike, x: Features, y: ArrayLike, starts: ArrayLike) -> None:
         self.task = np.ascontiguousarray(task, dtype=np.int64)
-        self.x = x if issparse(x) else np.ascontiguousarray(x, dtype=np.float64)
+        self.x = x if is_sparse(x) else np.ascontiguousarray(x, dtype=np.float64)
         self.y = np.ascontiguousarray(y, dtype=np.float64)
         self.starts = np.ascontiguousarray(
             starts, dtype=np.int64
@@ -52,13 +55,9 @@ class Rounds(Sequence[Round]):
         if not parts:
             raise ValueError("no rounds to pack: give at least one")
         sizes = [len(part.y) for part in parts]
-        if any(issparse(part.x) for part in parts):
-            x = vstack([csr_array(part.x) for part in parts], format="csr")
-        else:
-            x = np.concatenate([np.asarray(part.x, dtype=np.float64) for part in parts])
         return cls(
             np.concatenate([part.task for part in parts]),
-            x,
+            _stacked([part.x for part in parts]),
             np.concatenate([part.y for part in parts]),
             np.concatenate([[0], np.cumsum(sizes)]),
         )
@@ -89,12 +88,27 @@ class Rounds(Sequence[Round]):
         return Round(self.task[begin:end], _rows(self.x, begin, end), self.y[begin:end])
 
 
+def is_sparse(x: object) -> bool:
+    """Whether x is one of scipy's sparse arrays or matrices."""
+    return not isinstance(x, np.ndarray) and hasattr(x, "tocsr")
+
+
+def _stacked(parts: Sequence[Features]) -> Features:
+    if not any(is_sparse(part) for part in parts):
+        return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])
+    from scipy.sparse import csr_array, vstack
+
+    return vstack([csr_array(part) for part in parts], format="csr")
+
+
 def _rows(x: Features, begin: int, end: int) -> Features:
     """Rows begin to end of x, without copying."""
     if isinstance(x, np.ndarray):
         return x[begin:end]
     if begin == 0 and end == x.shape[0]:
         return x
+    from scipy.sparse import csr_array
+
     first, last = x.indptr[begin], x.indptr[end]
     parts = (x.data[first:last], x.indices[first:last], x.indptr[begin : end + 1] - first)
     return csr_array(parts, shape=(end - begin, x.shape[1]))

@@ -48,9 +48,11 @@ class Romco:
             "1/t": 1 / self.t,
             "1/sqrt(t)": 1 / np.sqrt(self.t),
         }[self.rho]
-        left, s, right = np.linalg.svd(self.u - eta1 * G, full_matrices=False)
+        uh = self.u - eta1 * G
+        left, s, right = np.linalg.svd(uh, full_matrices=False)
         s[s < 1e-200] = 0.0  # denormal numbers make LAPACK crawl
         self.u = (left * self.shrink(s, rho)) @ right
+        self.u[:, ~uh.any(axis=0)] = 0.0  # a column of zeros stays one, also in rounding
         vh = self.v - eta2 * G
         for i in range(vh.shape[1]):
             norm = np.linalg.norm(vh[:, i])

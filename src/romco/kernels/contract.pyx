@@ -5,9 +5,11 @@ views of the learner's arrays, and writes the two verbs ``score`` and ``learn``.
 The loop over a stream is written once, here.
 """
 
-import numpy as np
+cimport numpy as cnp
 from libc.math cimport isfinite
 from romco.kernels.events cimport Events
+
+cnp.import_array()
 
 
 cdef class Kernel:
@@ -29,30 +31,33 @@ cdef class Kernel:
 
     def predict(self, Events events not None):
         """Margins (n,) of one round."""
-        margins = np.empty(events.n)
-        cdef double[::1] view = margins
-        self.score(events, 0, events.n, &view[0])
-        check(&view[0], 0, events.n)
+        cdef cnp.ndarray margins = room(events.n)
+        cdef double* p = <double*> cnp.PyArray_DATA(margins)
+        self.score(events, 0, events.n, p)
+        check(p, 0, events.n)
         return margins
 
     def update(self, Events events not None):
         """Learn one round."""
-        cdef double[::1] margins = np.empty(events.n)
-        self.score(events, 0, events.n, &margins[0])
-        check(&margins[0], 0, events.n)
-        self.learn(events, 0, events.n, &margins[0])
+        cdef cnp.ndarray margins = self.predict(events)
+        self.learn(events, 0, events.n, <const double*> cnp.PyArray_DATA(margins))
 
     def replay(self, Events events not None, const long long[::1] starts not None):
         """Margins (n,) of a stream: each round is predicted, then learned. Releases the GIL."""
-        margins = np.empty(events.n)
-        cdef double[::1] view = margins
+        cdef cnp.ndarray margins = room(events.n)
+        cdef double* p = <double*> cnp.PyArray_DATA(margins)
         cdef Py_ssize_t i
         with nogil:
             for i in range(starts.shape[0] - 1):
-                self.score(events, starts[i], starts[i + 1], &view[0])
-                check(&view[0], starts[i], starts[i + 1])
-                self.learn(events, starts[i], starts[i + 1], &view[0])
+                self.score(events, starts[i], starts[i + 1], p)
+                check(p, starts[i], starts[i + 1])
+                self.learn(events, starts[i], starts[i + 1], p)
         return margins
+
+
+cdef cnp.ndarray room(Py_ssize_t n):
+    cdef cnp.npy_intp shape = n
+    return cnp.PyArray_EMPTY(1, &shape, cnp.NPY_FLOAT64, 0)
 
 
 cdef int check(const double* margins, Py_ssize_t begin, Py_ssize_t end) except -1 nogil:

@@ -3,7 +3,6 @@
 import numpy as np
 cimport numpy as cnp
 from libc.math cimport isfinite
-from scipy.sparse import csr_array
 
 cnp.import_array()
 
@@ -35,7 +34,7 @@ cdef class Events:
         if self.n == 0:
             raise ValueError("the round is empty: a round needs at least one event")
         self.check_tasks()
-        if isinstance(x, np.ndarray) or not hasattr(x, "indptr"):
+        if cnp.PyArray_Check(x) or not hasattr(x, "format"):
             self.take_dense(x)
         else:
             self.take_sparse(x)
@@ -65,11 +64,11 @@ cdef class Events:
 
     cdef take_sparse(self, x):
         if x.format != "csr":
-            x = csr_array(x)
+            x = x.tocsr()
         self.check_shape(x.shape)
         self.hold(x)
         if not self.check_sparse():  # a copy, so that the caller's arrays stay as they are
-            x = csr_array(x, copy=True)
+            x = x.copy()
             x.sum_duplicates()
             self.hold(x)
             self.check_sparse()

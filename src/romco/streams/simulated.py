@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
+from romco.rounds import Features
 from romco.streams.stream import Stream, Truth
 
 Numbers = NDArray[np.float64]
@@ -110,7 +110,7 @@ def simulated(
     return Stream(
         name=name,
         task=task,
-        x=csr_array(x) if sparsity > 0 else x,
+        x=_sparse(x) if sparsity > 0 else x,
         y=y,
         tasks=tuple(f"task {i}" for i in range(n_tasks)),
         notes=("simulated data with a planted truth",),
@@ -158,6 +158,12 @@ def _events(
         margin += when[missing] * np.einsum("nd,dn->n", x[missing], end[:, task[missing]])
         missing = missing[np.where(margin >= 0, 1.0, -1.0) != wanted[missing]]
     return x, wanted
+
+
+def _sparse(x: Numbers) -> Features:
+    from scipy.sparse import csr_array  # takes long to import: see rounds.py
+
+    return csr_array(x)
 
 
 def _rows(rng: Generator, n: int, d: int, sparsity: float) -> Numbers:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+
+from romco.rounds import Features
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Stream:
 
     name: str
     task: NDArray[np.int64]  # (n,)
-    x: NDArray[np.float64] | csr_array  # (n, d)
+    x: Features  # (n, d)
     y: NDArray[np.float64]  # (n,) -1 or +1
     tasks: tuple[str, ...]  # names of the m tasks
     labels: tuple[str, str] = ("-1", "+1")  # what -1 and +1 mean, for people

@@ -1,0 +1,199 @@
+"""Events from files: CSV, TSV, JSON lines, Parquet, svmlight; read as they are needed."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, NamedTuple, Self, cast, final
+
+from romco.streams.cells import BadCell, count_words, encode, identity
+from romco.streams.formats import FORMATS, BadFile, BadRow, Row, Rows
+
+__all__ = ["BadFile", "BadRow", "Event", "Events", "read_events"]
+
+
+class Event(NamedTuple):
+    """One row of a file, in names. Tasks and labels are text, whatever the format."""
+
+    task: str
+    features: dict[str, float]
+    label: str | None  # None if no label column was named
+    line: int  # where it stands, from 1; in Parquet the number of the row
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column plays which part. ``features=None``: all that play no other part."""
+
+    task: str
+    label: str | None = None
+    text: str | None = None
+    features: tuple[str, ...] | None = None
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Every column that must be there."""
+        parts = (self.task, self.label, self.text, *(self.features or ()))
+        return tuple(part for part in parts if part is not None)
+
+    @cached_property
+    def elsewhere(self) -> frozenset[str | None]:
+        """Columns that are no plain features."""
+        return frozenset((self.task, self.label, self.text))
+
+
+def read_events(
+    source: str | Path | BinaryIO,
+    task: str | None = None,
+    label: str | None = None,
+    text: str | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    format: str | None = None,
+    skip_bad: bool = False,
+    start: int = 0,
+) -> Events:
+    r"""The events of a file, one at a time; ``source`` is a path, ``"-"`` (stdin) or a stream.
+
+    A number becomes a feature of its column's name, other text becomes ``column=value``
+    with value 1, and the ``text`` column becomes counts of its lower-case words,
+    ``column:word``. Nested JSON has dotted names. Empty cells are absent features.
+    The format follows from the suffix (``.gz`` may follow it) unless ``format`` names it:
+    csv, tsv, jsonl, parquet or svmlight, whose task is ``qid``.
+
+    A row that cannot be read raises ``BadRow``; with ``skip_bad`` it is counted in
+    ``Events.skipped`` instead. ``start`` passes over that many events, to resume.
+
+    >>> import io
+    >>> table = io.BytesIO(b"user,age,town,says,spam\nann,7,Rome,Hi hi,no\n")
+    >>> [event] = read_events(table, "user", "spam", text="says", format="csv")
+    >>> event.task, event.label, event.line
+    ('ann', 'no', 2)
+    >>> event.features
+    {'says:hi': 2.0, 'age': 7.0, 'town=Rome': 1.0}
+    """
+    name = "stdin" if source == "-" else str(getattr(source, "name", source))
+    kind = FORMATS[_format(name, format)]
+    if kind.task and task not in (None, kind.task):
+        raise ValueError(f"{name}: the task of this format is {kind.task!r}, not {task!r}")
+    task, label = task or kind.task, label or kind.label
+    if task is None:
+        raise ValueError(f"{name}: say which column is the task (task=...)")
+    columns = Columns(task, label, text, None if features is None else tuple(features))
+    # What a format fixes by itself is checked row by row, not as a column.
+    wanted = () if kind.task else columns.named
+    stream, owned = _open(source, name)
+    rows = kind.read(stream, name, wanted)
+    events = Events(rows, name, columns, stream if owned else None, skip_bad)
+    return events.passed_over(start)
+
+
+@final
+class Events(Iterator[Event]):
+    """An iterator of events that counts the bad rows it skipped; closes its file at the end."""
+
+    def __init__(
+        self, rows: Rows, name: str, columns: Columns, owned: BinaryIO | None, skip_bad: bool
+    ) -> None:
+        self.skipped = 0  # bad rows so far
+        self.first_bad: BadRow | None = None
+        self._rows, self._name, self._columns = rows, name, columns
+        self._owned, self._skip_bad = owned, skip_bad
+
+    def __next__(self) -> Event:
+        while True:
+            row = self._next_row()
+            try:
+                if isinstance(row, BadRow):
+                    raise row
+                return _event(self._name, row, self._columns)
+            except BadRow as bad:
+                if not self._skip_bad:
+                    self.close()
+                    raise
+                self.skipped += 1
+                self.first_bad = self.first_bad or bad
+
+    def passed_over(self, n: int) -> Self:
+        """The same iterator after its first ``n`` events; fewer is an error."""
+        for done in range(n):
+            if next(self, None) is None:
+                raise BadFile(f"{self._name} has {done} events, fewer than the {n} to pass over")
+        return self
+
+    def close(self) -> None:
+        """Close the file, if it was opened here; the iterator must not be used after."""
+        close = getattr(self._rows, "close", None)
+        if close is not None:
+            close()
+        if self._owned is not None:
+            self._owned.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _next_row(self) -> Row | BadRow:
+        try:
+            return next(self._rows)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            self.close()
+            raise BadFile(f"{self._name}: compressed data are damaged or cut ({error})") from error
+        except (StopIteration, ValueError, OSError):
+            self.close()
+            raise
+
+
+def _format(name: str, format: str | None) -> str:
+    known = ", ".join(FORMATS)
+    if format is not None:
+        if format not in FORMATS:
+            raise ValueError(f"no format {format!r}; there are {known}")
+        return format
+    suffix = Path(name.removesuffix(".gz")).suffix.lower()
+    for candidate, kind in FORMATS.items():
+        if suffix in kind.suffixes:
+            return candidate
+    raise ValueError(f"{name}: the name does not tell the format; say format= one of {known}")
+
+
+def _open(source: str | Path | BinaryIO, name: str) -> tuple[BinaryIO, bool]:
+    """The stream, and whether it is ours to close."""
+    if source == "-":
+        return sys.stdin.buffer, False
+    if not isinstance(source, str | Path):
+        return source, False
+    if name.endswith(".gz"):
+        return cast(BinaryIO, gzip.open(source, "rb")), True
+    return Path(source).open("rb"), True
+
+
+def _event(name: str, row: Row, columns: Columns) -> Event:
+    line, cells = row
+    features: dict[str, float] = {}
+    try:
+        task = identity(columns.task, cells)
+        label = None if columns.label is None else identity(columns.label, cells)
+        if columns.text is not None:
+            count_words(columns.text, cells.get(columns.text), features)
+        names = cells if columns.features is None else columns.features
+        elsewhere = columns.elsewhere
+        for column in names:
+            if column not in elsewhere:
+                encode(column, cells.get(column), features)
+    except BadCell as bad:
+        raise BadRow(name, line, bad.column, bad.reason) from None
+    return Event(task, features, label, line)

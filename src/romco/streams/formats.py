@@ -1,0 +1,212 @@
+"""File formats: each reader turns bytes into rows, lazily, and goes on after a bad one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import BinaryIO
+
+BATCH = 1024  # rows of a Parquet file held in memory at a time
+
+
+class BadFile(ValueError):  # noqa: N818 - says what is wrong
+    """A file that cannot be read at all: damaged, or without the columns asked for."""
+
+
+class BadRow(ValueError):  # noqa: N818
+    """A row that cannot be read: where it is and what is wrong with it."""
+
+    def __init__(self, file: str, line: int, column: str | None, reason: str) -> None:
+        self.file, self.line, self.column, self.reason = file, line, column, reason
+        place = f"{file}, line {line}" + (f", column {column!r}" if column is not None else "")
+        super().__init__(f"{place}: {reason}; mend the row, or skip bad rows")
+
+
+Row = tuple[int, Mapping[str, object]]  # line number (from 1), value of each column
+Rows = Iterator[Row | BadRow]  # a bad row is yielded, not raised: the reader can go on
+
+
+@dataclass(frozen=True)
+class Format:
+    """How to read a kind of file.
+
+    ``read(stream, name, wanted)`` yields its rows and raises ``BadFile`` if it can tell
+    that a ``wanted`` column is not there; ``name`` is for messages.
+    """
+
+    suffixes: tuple[str, ...]
+    read: Callable[[BinaryIO, str, Sequence[str]], Rows]
+    task: str | None = None  # column of the task where the format itself fixes it
+    label: str | None = None
+
+
+def csv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
+    r"""Rows of a comma-separated file with a header; quoted cells may hold line breaks.
+
+    >>> list(csv_rows(io.BytesIO(b"user,age\nann,7\n"), "ages.csv", ["user"]))
+    [(2, {'user': 'ann', 'age': '7'})]
+    """
+    return _delimited_rows(stream, name, wanted, ",")
+
+
+def tsv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
+    """Rows of a tab-separated file with a header."""
+    return _delimited_rows(stream, name, wanted, "\t")
+
+
+def json_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
+    """One object per line; blank lines are passed over.
+
+    >>> list(json_rows(io.BytesIO(b'{"user": "ann", "age": 7}'), "ages.jsonl", []))
+    [(1, {'user': 'ann', 'age': 7})]
+    """
+    for line, text in _lines(stream, name):
+        if isinstance(text, BadRow):
+            yield text
+            continue
+        try:
+            row = json.loads(text, object_pairs_hook=_object)
+        except (ValueError, RecursionError) as error:
+            yield BadRow(name, line, None, f"not valid JSON ({error})")
+            continue
+        if isinstance(row, dict):
+            yield line, row
+        else:
+            yield BadRow(name, line, None, "not a JSON object, that is {...}")
+
+
+def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
+    """``label qid:task index:value ... # comment``.
+
+    >>> list(svmlight_rows(io.BytesIO(b"+1 qid:3 1:0.5 7:2 # hello"), "a.svm", []))
+    [(1, {'label': 1.0, 'qid': '3', '1': 0.5, '7': 2.0})]
+    """
+    for line, text in _lines(stream, name):
+        if isinstance(text, BadRow):
+            yield text
+            continue
+        words = text.partition("#")[0].split()
+        if words:
+            yield _svmlight_row(name, line, words)
+
+
+def parquet_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
+    """Rows of a Parquet file, a batch at a time; the line number is that of the row."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("reading Parquet needs pyarrow: pip install 'romco[files]'") from error
+    if not stream.seekable():
+        raise BadFile(f"{name}: Parquet cannot be read from a pipe; save it to a file first")
+    line = 0
+    try:
+        table = pq.ParquetFile(stream)
+        _check_columns(name, table.schema_arrow.names, wanted)
+        for batch in table.iter_batches(batch_size=BATCH):
+            for row in batch.to_pylist():
+                line += 1
+                yield line, row
+    except (pa.ArrowException, OSError) as error:
+        raise BadFile(f"{name}: damaged or not Parquet, after row {line} ({error})") from error
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {
+        "csv": Format((".csv",), csv_rows),
+        "tsv": Format((".tsv", ".tab"), tsv_rows),
+        "jsonl": Format((".jsonl", ".ndjson"), json_rows),
+        "parquet": Format((".parquet", ".pq"), parquet_rows),
+        "svmlight": Format((".svmlight", ".svm", ".libsvm"), svmlight_rows, "qid", "label"),
+    }
+)
+
+
+def _delimited_rows(stream: BinaryIO, name: str, wanted: Sequence[str], delimiter: str) -> Rows:
+    # Bytes that are not UTF-8 become lone surrogates, which whoever uses the cell refuses.
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+    try:
+        # strict: a quote that is never closed is an error, not a cell as long as the file.
+        cells = csv.reader(text, delimiter=delimiter, strict=True)
+        header = _header(cells, name, wanted)
+        while True:
+            line = cells.line_num + 1  # where the row begins; a quoted cell may span lines
+            try:
+                row = next(cells)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield BadRow(name, line, None, f"not valid {delimiter!r}-separated text ({error})")
+                continue
+            if len(row) == len(header):
+                yield (
+                    line,
+                    {column: cell for column, cell in zip(header, row, strict=True) if column},
+                )
+            elif row:
+                reason = f"has {len(row)} cells where the header has {len(header)}"
+                yield BadRow(name, line, None, reason)
+    finally:
+        text.detach()  # the stream belongs to the caller
+
+
+def _header(cells: Iterator[list[str]], name: str, wanted: Sequence[str]) -> list[str]:
+    """Names of the columns; one without a name (a row index, say) is left out of the rows."""
+    try:
+        header = [column.strip() for column in next(cells, [])]
+    except csv.Error as error:
+        raise BadFile(f"{name}: the header cannot be read ({error})") from error
+    if not any(header):
+        raise BadFile(f"{name} is empty: its first line must name the columns")
+    named = [column for column in header if column]
+    twice = sorted({column for column in named if named.count(column) > 1})
+    if twice:
+        raise BadFile(f"{name}: column names occur twice: {', '.join(map(repr, twice))}; rename")
+    _check_columns(name, named, wanted)
+    return header
+
+
+def _check_columns(name: str, columns: Sequence[str], wanted: Sequence[str]) -> None:
+    unknown = [column for column in wanted if column not in columns]
+    if unknown:
+        raise BadFile(
+            f"{name}: no column {', '.join(map(repr, unknown))}; "
+            f"there are {', '.join(map(repr, columns))}"
+        )
+
+
+def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str | BadRow]]:
+    for line, raw in enumerate(stream, start=1):
+        try:
+            text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            yield line, BadRow(name, line, None, f"not UTF-8 text ({error.reason})")
+            continue
+        if text.strip():
+            yield line, text
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"names occur twice: {', '.join(map(repr, twice))}")
+    return row
+
+
+def _svmlight_row(name: str, line: int, words: list[str]) -> Row | BadRow:
+    row: dict[str, object] = {}
+    for place, word in enumerate(words):
+        column, _, value = word.rpartition(":") if place else ("label", ":", word)
+        if column in row or not (column in ("label", "qid") or column.isdecimal()):
+            return BadRow(name, line, column or None, f"{word!r} is not a new index:value")
+        try:
+            row[column] = value if column == "qid" else float(value)
+        except ValueError:
+            return BadRow(name, line, column, f"{value!r} is not a number")
+    return line, row

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+import romco
+from romco.evaluation import Confusion, Structure, prequential
+from romco.streams import simulated, synchronous
+
+STREAM = simulated(n_tasks=4, n_features=10, n_events=(50, 30, 20, 45), outliers=1)
+ROUNDS = synchronous(STREAM, 0)
+
+
+def records(rounds, every):
+    learner = romco.learner("romco-nucl", 10, 4)
+    metrics = {"all": Confusion(4), "structure": Structure(learner)}
+    return list(prequential(learner, rounds, metrics, every))
+
+
+def test_records_count_rounds_and_events():
+    found = records(ROUNDS, 20)
+    assert [(r.rounds, r.events) for r in found] == [(20, 80), (40, 130), (50, 145)]
+
+
+def test_the_last_record_does_not_depend_on_how_often_we_look():
+    assert records(ROUNDS, 7)[-1].metrics == records(ROUNDS, 1000)[-1].metrics
+
+
+def test_a_generator_of_rounds_will_do():
+    assert records(iter(list(ROUNDS)), 20)[-1] == records(ROUNDS, 20)[-1]
+
+
+def test_future_labels_change_no_earlier_record():
+    flipped = romco.Rounds(ROUNDS.task, ROUNDS.x, ROUNDS.y.copy(), ROUNDS.starts)
+    flipped.y[ROUNDS.starts[20] :] *= -1
+    assert records(flipped, 20)[0] == records(ROUNDS, 20)[0]
+    assert records(flipped, 20)[-1] != records(ROUNDS, 20)[-1]
+
+
+def test_every_must_be_positive():
+    with pytest.raises(ValueError, match="every"):
+        next(iter(prequential(romco.learner("romco-nucl", 10, 4), ROUNDS, {}, every=0)))
+
+
+def test_structure_of_an_empty_model():
+    learner = romco.learner("romco-nucl", 10, 4)
+    value = Structure(learner).value()
+    assert value["rank"] == 0
+    assert value["shared_share"] == 0.0
+    assert np.sum(value["personal_norms"]) == 0.0

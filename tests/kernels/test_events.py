@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+from scipy.sparse import coo_array, csr_array, csr_matrix
+
+import romco
+from romco.kernels.events import Events
+from romco.rounds import Round
+
+TASK, Y = np.array([0, 1]), np.array([1.0, -1.0])
+X = np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]])
+
+
+def margins(x, task=TASK):
+    learner = romco.learner("ogd-unique", 3, 2)
+    learner.update(Round(TASK, X, Y))
+    return learner.predict(Round(task, x, Y))
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        X.astype(np.float32), X.astype(int), np.asfortranarray(X), X.tolist(), X[::-1][::-1],
+        csr_array(X), csr_matrix(X), coo_array(X), csr_array(X.astype(np.float32)),
+        csr_array((X != 0) * X).astype(np.int64),
+    ],
+    ids=["f4", "int", "fortran", "list", "strided", "csr", "matrix", "coo", "csr-f4", "csr-int"],
+)  # fmt: skip
+def test_every_way_to_give_the_same_numbers(x):
+    np.testing.assert_array_equal(margins(x), margins(X))
+
+
+def test_duplicates_are_summed_and_the_callers_arrays_stay():
+    data, indices, indptr = np.array([1.5, 0.5, 3.0, 1.0]), np.array([1, 1, 2, 0]), [0, 2, 4]
+    x = csr_array((data, indices, np.array(indptr)), shape=(2, 3))
+    np.testing.assert_array_equal(margins(x), margins(X))
+    np.testing.assert_array_equal(x.indices, [1, 1, 2, 0])
+
+
+def test_wide_indices_are_read():
+    x = csr_array(X)
+    x.indices, x.indptr = x.indices.astype(np.int64), x.indptr.astype(np.int64)
+    np.testing.assert_array_equal(margins(x), margins(X))
+
+
+def test_small_integers_are_tasks():
+    np.testing.assert_array_equal(margins(X, TASK.astype(np.int8)), margins(X))
+
+
+def test_a_broken_csr_matrix_is_refused():
+    x = csr_array(X)
+    x.indices = np.array([1, 0, 7], dtype=np.int32)
+    with pytest.raises(ValueError, match="feature 7"):
+        Events(Round(TASK, x, Y), 3, 2)
+    x = csr_array(X)
+    x.indptr = np.array([0, 2, 9], dtype=np.int32)
+    with pytest.raises(ValueError, match="CSR"):
+        Events(Round(TASK, x, Y), 3, 2)
+
+
+def test_errors_say_where():
+    x = X.copy()
+    x[1, 2] = np.nan
+    with pytest.raises(ValueError, match=r"event 1 \(task 1\): feature 2 is nan"):
+        Events(Round(TASK, x, Y), 3, 2)
+
+
+def test_overflow_is_an_error_not_an_answer():
+    learner = romco.learner("ogd-unique", 3, 2, eta=1e300)
+    learner.update(Round(TASK, X * 1e10, Y))
+    with pytest.raises(FloatingPointError, match="overflow"):
+        learner.predict(Round(TASK, X * 1e10, Y))
