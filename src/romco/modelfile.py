@@ -42,7 +42,7 @@ LONG = (
 )  # parts of a model's state that can be long: not in the header
 
 
-class BadModelFile(ValueError):
+class ModelFileError(ValueError):
     """A file that is damaged, of another format, or no model file at all."""
 
 
@@ -76,7 +76,7 @@ def load(path: str | Path) -> Any:
     """The model or learner of a file, to go on as if it had never stopped.
 
     Everything is checked before anything is used; no code in the file is ever run.
-    Raises :class:`BadModelFile` if the file is damaged or from a later version.
+    Raises :class:`ModelFileError` if the file is damaged or from a later version.
     """
     path = Path(path)
     with path.open("rb") as file:
@@ -226,10 +226,10 @@ def _sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-def _bad(path: Path, why: str) -> BadModelFile:
+def _bad(path: Path, why: str) -> ModelFileError:
     spare = path.with_name(path.name + ".bak")
     hint = f"; the one before it is {spare.name}" if spare.exists() else ""
-    return BadModelFile(f"{path.name} cannot be used: {why}{hint}")
+    return ModelFileError(f"{path.name} cannot be used: {why}{hint}")
 
 
 def _version() -> str:

@@ -11,7 +11,7 @@ from river import base
 from romco.model import Hashed, Model, Names
 
 
-class ROMCOClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
+class ROMCOClassifier(base.MiniBatchClassifier):
     """One linear classifier per task: shared where tasks agree, personal where they differ.
 
     Pass ``task=`` to every method, in pipelines and in ``evaluate.progressive_val_score`` too;
@@ -79,11 +79,15 @@ class ROMCOClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
         """Learn one event."""
         self.model.learn_one(x, y, task)
 
-    def predict_one(self, x: Mapping[Any, Any], task: Any = "all") -> Any:
+    def predict_one(  # type: ignore[override]
+        self, x: Mapping[Any, Any], task: Any = "all"
+    ) -> Any:
         """The label of one event; None before any label is known."""
         return self.model.predict_one(x, task)
 
-    def predict_proba_one(self, x: Mapping[Any, Any], task: Any = "all") -> dict[Any, float]:
+    def predict_proba_one(  # type: ignore[override]
+        self, x: Mapping[Any, Any], task: Any = "all"
+    ) -> dict[Any, float]:
         """Probability of each label; before labels are known, of False and True."""
         classes = self._classes()
         if len(classes) < 2:
@@ -102,7 +106,7 @@ class ROMCOClassifier(base.MiniBatchClassifier):  # type: ignore[misc]
         return _series(X, self.model.predict(X, _each(task, len(X))))
 
     def predict_proba_many(self, X: Any, task: Any = "all") -> Any:
-        """Probability of each label (columns) for each row of a frame, as a frame of the same kind."""
+        """Probability of each label, one column each, as a frame of the same kind."""
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))

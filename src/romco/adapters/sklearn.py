@@ -253,7 +253,7 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = task.to_list() if hasattr(task, "to_list") else np.asarray(task).ravel().tolist()
         if len(names) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows but task has {len(names)} entries")
-        return names  # type: ignore[no-any-return]
+        return names
 
     def _model(self) -> Model:
         if "model_" not in self.__dict__:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, final
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
 
 from romco.kernels.mappings import HashedMappings, NamedMappings
 from romco.model.names import Id, from_json, identity, to_json
@@ -53,8 +52,8 @@ class Columns:
         """Rows (n, d) of an array, a CSR matrix, a frame, or mappings by column name."""
         if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
             return self._by_name(rows)
-        if issparse(rows):
-            matrix = csr_array(rows)
+        if hasattr(rows, "tocsr"):
+            matrix = rows.tocsr()
             return self._fits(tidy(matrix.data, matrix.indices, matrix.indptr), matrix.shape)
         x = np.ascontiguousarray(rows, dtype=np.float64)
         return self._fits(x, x.shape)
@@ -187,7 +186,7 @@ def _mappings(rows: Any) -> Sequence[Mapping[Any, Any]]:
         return rows.to_dicts()
     if hasattr(rows, "to_dict"):
         return rows.to_dict("records")
-    if isinstance(rows, np.ndarray) or issparse(rows):
+    if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
         raise ValueError("rows without names: give mappings or a frame, or use features=Columns(n)")
     return list(rows)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from romco.kernels.events import Events
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner
 from romco.rounds import Round, Rounds
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Dense = NDArray[np.float64]
 Task = NDArray[np.int64]
@@ -69,6 +71,8 @@ def matrix(rows: Rows, width: int) -> Dense | csr_array:
     """Rows with ``width`` columns; what is stored beyond is dropped."""
     if not isinstance(rows, Sparse):
         return rows
+    from scipy.sparse import csr_array  # here, so that `import romco` stays fast
+
     values, columns, starts = rows
     if len(columns) and columns.max() >= width:
         kept = columns < width
