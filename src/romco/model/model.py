@@ -153,7 +153,11 @@ class Model:
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
         """Probability (n,) of the positive label, see :class:`romco.model.Scale`."""
-        return self._scale.probability(self.margins(x, task))
+        return self.probability_of(self.margins(x, task))
+
+    def probability_of(self, margins: Dense) -> Dense:
+        """Probability (n,) of the positive label, from margins of this model."""
+        return self._scale.probability(margins)
 
     def margin_one(self, x: Any, task: Any) -> float:
         """Margin of one event."""
@@ -161,11 +165,22 @@ class Model:
 
     def predict_one(self, x: Any, task: Any) -> Id:
         """Label of one event; None before any label is known."""
-        return self._labels.answer(self.margin_one(x, task))
+        return self.answer(self.margin_one(x, task))
 
     def probability_one(self, x: Any, task: Any) -> float:
         """Probability of the positive label of one event."""
         return float(self.probabilities([x], [task])[0])
+
+    def answer(self, margin: float) -> Id:
+        """The label that a margin predicts; None before any label is known."""
+        return self._labels.answer(margin)
+
+    def side(self, label: Any) -> float:
+        """-1 or +1: the side of margin 0 on which a label is."""
+        if label not in self._labels.side:
+            known = " and ".join(map(repr, self.classes)) or "none"
+            raise ValueError(f"label {label!r} is not one of the model's: {known}")
+        return self._labels.side[label]
 
     # Learning
 
