@@ -57,9 +57,7 @@ def best_fixed(rounds: Rounds, n_tasks: int, lambda1: float, lambda2: float) -> 
     Y = [y[task == i] for i in range(n_tasks)]
     T = len(rounds)
     L, S = batch.robust(X, Y, T * lambda1, T * lambda2, loss="hinge")
-    losses = sum(
-        float(Hinge().value(X[i] @ (L + S)[:, i], Y[i]).sum()) for i in range(n_tasks)
-    )
+    losses = sum(float(Hinge().value(X[i] @ (L + S)[:, i], Y[i]).sum()) for i in range(n_tasks))
     return losses + T * (Nuclear(lambda1).value(L) + TaskGroups(lambda2).value(S))
 
 

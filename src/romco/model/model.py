@@ -25,6 +25,10 @@ ONE = np.array([0, 1], dtype=np.int64)
 class StartsTasks(Protocol):
     """A learner with a shared part, from which new tasks can start."""
 
+    @property
+    def starts_tasks(self) -> bool:
+        """Whether it can with its present parameters."""
+
     def mean_shared(self, n_started: int) -> Dense:
         """Sum of U's columns over ``n_started``, (d,)."""
 
@@ -364,7 +368,7 @@ class Model:
         return predict(self._learner, rows, np.full(count(rows), self._tasks.next))
 
     def _starts_from_mean(self) -> bool:
-        able = isinstance(self._learner, StartsTasks)
+        able = isinstance(self._learner, StartsTasks) and self._learner.starts_tasks
         return able and self.new_task == "mean" and len(self._tasks) > 0
 
     def _mean_shared(self) -> Dense:
