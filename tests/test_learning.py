@@ -54,7 +54,7 @@ def test_same_margins_as_the_bare_learner(tmp_path):
     assert last.events == 600
 
 
-@pytest.mark.parametrize("every", [1, 37, 250, 10_000])
+@pytest.mark.parametrize("every", [10, 37, 250, 10_000])
 def test_checkpoints_do_not_change_the_result(every, tmp_path):
     source = write(tmp_path / "e.csv")
     run(source, tmp_path / "a.romco")
@@ -109,8 +109,11 @@ def test_stdin_starts_anew_unless_it_was_cut(tmp_path, monkeypatch):
     text = write(tmp_path / "e.csv")
     source = Source("-", "user", "spam", format="csv")
 
+    pipes = []
+
     def pipe():
-        monkeypatch.setattr("sys.stdin", (tmp_path / "e.csv").open())
+        pipes.append((tmp_path / "e.csv").open())
+        monkeypatch.setattr("sys.stdin", pipes[-1])
 
     pipe()
     steps = learn(source, tmp_path / "m.romco", Model("romco-nucl"), every=100)
@@ -125,6 +128,8 @@ def test_stdin_starts_anew_unless_it_was_cut(tmp_path, monkeypatch):
     pipe()
     assert run(source, tmp_path / "m.romco").resumed == 0
     assert load(tmp_path / "m.romco").events == 1200
+    for opened in pipes:
+        opened.close()
 
 
 def killed_runs(start, path, kills, seed):

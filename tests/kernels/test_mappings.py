@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from romco.kernels.mappings import HashedMappings, NamedMappings, hash_name
@@ -23,6 +23,7 @@ def unpacked(values, columns, starts):
 
 
 @given(ROWS)
+@settings(max_examples=40)
 def test_hashed_equals_plain(rows):
     got = unpacked(*HashedMappings(8).read(rows))
     assert got == [plain.hashed(row, 8) for row in rows]
@@ -30,6 +31,7 @@ def test_hashed_equals_plain(rows):
 
 
 @given(ROWS)
+@settings(max_examples=40)
 def test_named_equals_plain(rows):
     new = {}
     got = unpacked(*NamedMappings({}, new).read(rows))

@@ -43,10 +43,11 @@ def test_same_margins_as_the_bare_learner(name):
 @pytest.mark.parametrize("features", [Names, lambda: Hashed(64)])
 @pytest.mark.parametrize("name", ["romco-nucl", "romco-logd", "ogd-unique"])
 def test_batch_is_the_loop(name, features):
+    parameters = {"max_rank": 3} if name == "romco-logd" else {}
     # More tasks than the first capacity, new names all along: both must grow at the same events.
     tasks = [f"{task} {i // 10}" for i, task in enumerate(TASKS)]
     rows = [{**row, f"only {i}": 0.1} for i, row in enumerate(ROWS)]
-    one, many, halves = (Model(name, features()) for _ in range(3))
+    one, many, halves = (Model(name, features(), **parameters) for _ in range(3))
     looped = [one.learn_one(*event) for event in zip(rows, LABELS, tasks, strict=True)]
     np.testing.assert_array_equal(many.learn(rows, LABELS, tasks), looped)
     halves.learn(rows[:77], LABELS[:77], tasks[:77])
@@ -188,12 +189,16 @@ def test_personal_since_is_found_and_kept():
 
 
 def test_probabilities_are_calibrated_enough_to_trust():
-    model = Model("romco-nucl", Columns(12), tasks=NAMES, classes=("ham", "spam"))
-    model.learn(ROUNDS.x, LABELS, TASKS)
-    p = model.probabilities(ROUNDS.x, TASKS)
-    y = ROUNDS.y > 0
-    assert np.mean((p - y) ** 2) < 0.2  # a coin has 0.25
-    np.testing.assert_array_equal(p >= 0.5, model.margins(ROUNDS.x, TASKS) >= 0)
+    stream = romco.streams.simulated(n_tasks=6, n_features=8, n_events=700, noise=0.1)
+    rounds = romco.streams.interleaved(stream, seed=0)
+    model = Model("romco-nucl", Columns(8), tasks=range(6), classes=(-1, 1))
+    model.learn(rounds.x[:3600], rounds.y[:3600], rounds.task[:3600])
+    x, y, task = rounds.x[3600:], rounds.y[3600:] > 0, rounds.task[3600:]
+    p, margins = model.probabilities(x, task), model.margins(x, task)
+    np.testing.assert_array_equal(p >= 0.5, margins >= 0)
+    # As good, within 0.01, as the best scale that could have been chosen knowing the answers.
+    best = min(np.mean((1 / (1 + np.exp(-a * margins)) - y) ** 2) for a in np.logspace(-2, 2, 60))
+    assert np.mean((p - y) ** 2) < best + 0.01 < 0.23  # a coin has 0.25
 
 
 def watch_while_learning(seconds, n_readers=2):
