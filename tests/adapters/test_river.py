@@ -23,7 +23,7 @@ def all_checks():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("model", "check"), all_checks())
+@pytest.mark.parametrize(("model", "check"), list(all_checks()))
 def test_river_checks(model, check):
     check(model.clone())
 

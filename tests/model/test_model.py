@@ -191,14 +191,15 @@ def test_personal_since_is_found_and_kept():
 def test_probabilities_are_calibrated_enough_to_trust():
     stream = romco.streams.simulated(n_tasks=6, n_features=8, n_events=700, noise=0.1)
     rounds = romco.streams.interleaved(stream, seed=0)
-    model = Model("romco-nucl", Columns(8), tasks=range(6), classes=(-1, 1))
+    strengths = {"lambda1": 0.01, "lambda2": 0.01}
+    model = Model("romco-nucl", Columns(8), tasks=range(6), classes=(-1, 1), **strengths)
     model.learn(rounds.x[:3600], rounds.y[:3600], rounds.task[:3600])
     x, y, task = rounds.x[3600:], rounds.y[3600:] > 0, rounds.task[3600:]
     p, margins = model.probabilities(x, task), model.margins(x, task)
     np.testing.assert_array_equal(p >= 0.5, margins >= 0)
     # As good, within 0.01, as the best scale that could have been chosen knowing the answers.
     best = min(np.mean((1 / (1 + np.exp(-a * margins)) - y) ** 2) for a in np.logspace(-2, 2, 60))
-    assert np.mean((p - y) ** 2) < best + 0.01 < 0.23  # a coin has 0.25
+    assert np.mean((p - y) ** 2) < best + 0.01 < 0.2  # a coin has 0.25
 
 
 def watch_while_learning(seconds, n_readers=2):
