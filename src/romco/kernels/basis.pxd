@@ -1,5 +1,6 @@
 """An orthonormal set of long vectors of which only the rows an event needs are ever touched."""
 
+cimport cython
 from romco.kernels.events cimport Row
 
 
@@ -19,11 +20,16 @@ cdef struct Note:         # what scoring an event found out
     Py_ssize_t columns, at, first_stale, last_stale
 
 
+@cython.final
 cdef class LazyBasis:
     cdef readonly Py_ssize_t size         # length of the vectors: features, or tasks
     cdef readonly Py_ssize_t rank         # how many vectors: columns of L = B P
     cdef readonly double deviation        # largest correction to orthonormality so far
     cdef Py_ssize_t base, columns         # columns of B at the epoch's start, and now
+    cdef bint folds                       # whether to try folding events into B (few tasks)
+    cdef Py_ssize_t turns                 # in this epoch
+    cdef Row held                         # the event that reached out last, not yet written to B
+    cdef Py_ssize_t held_event            # its number in the round, -1 if there is none
     # Small matrices of leading dimension `ld`
     cdef Py_ssize_t ld
     cdef double* turned                   # P'   (rank, columns)
@@ -71,7 +77,8 @@ cdef class LazyBasis:
     ) noexcept nogil
     cdef void recall(self, Row x, Py_ssize_t event) noexcept nogil
     cdef void coordinates(self, const double* b, double* c) noexcept nogil
-    cdef int append(self, Row x, Py_ssize_t event) except -1 nogil
+    cdef int write(self, const double* fold) except -1 nogil
+    cdef bint foldable(self, Py_ssize_t count, double* fold) noexcept nogil
     cdef int append_rest(self, Row x, double square, double* c) except -1 nogil
     cdef void record(self, double square_behind, double square) noexcept nogil
     cdef int fit(self, Py_ssize_t columns) except -1 nogil

@@ -6,7 +6,8 @@ happen to it, and none touches more rows than an event has non-zeros:
 * *reach*: an event's x gets coordinates, x = L c. Where x leaves the span of L, x itself
   becomes one more column of B, written into the rows of its non-zeros only, and L gets one
   more vector, the direction in which x left.
-* *turn*: the SVD mixes the vectors, L <- L Y. That is P <- P Y, a small product.
+* *turn*: the SVD mixes the vectors, L <- L Y. That is P <- P Y, a small product. Where the
+  rank did not grow, x need not stay a column: it is *folded* into the others, B <- B + x f'.
 * *settle*: after enough new columns the basis is rebased, B <- B P and P <- I: an *epoch*
   ends. Each row does so only when it is next needed, by the small transform kept of each
   epoch; a row that is many epochs old needs three products (see `catch_up`).
@@ -17,13 +18,15 @@ rids L of rounding errors: the Gram matrix that is kept up event by event drifts
 """
 
 import numpy as np
+cimport cython
 from libc.math cimport fabs, fmax, sqrt
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport axpy, dot_product, multiply, prefetch, reserve
-from romco.kernels.events cimport Row, column
+from romco.kernels.dense cimport axpy, dot_product, multiply, prefetch, reserve, row_times
+from romco.kernels.events cimport Row, column, square as square_of
 
 cdef Py_ssize_t APPEND = 16          # new columns in an epoch; measured: 8 to 16 best
+cdef Py_ssize_t TURNS = 64           # turns in an epoch; each leaves a little rounding in P
 cdef Py_ssize_t EPOCHS = 16          # epochs in a block
 cdef Py_ssize_t ROWS = 256           # rows in a chunk
 cdef Py_ssize_t AHEAD = 6            # how far to prefetch
@@ -36,13 +39,18 @@ cdef double CLOSE = 1e-6
 cdef double INSIDE = 1e-13
 cdef double NOTHING = 1e-13
 cdef Py_ssize_t FEW_NUMBERS = 65536
+# Folding divides by P: only while P is small and far from singular.
+cdef Py_ssize_t FOLD_RANK = 16
+cdef double FOLD_PIVOT = 1e-2
+cdef double FOLD_LENGTH = 16.0
 
 
+@cython.final
 cdef class LazyBasis:
     """L (size, rank) with orthonormal columns, empty at first."""
 
-    def __init__(self, Py_ssize_t size):
-        self.size = size
+    def __init__(self, Py_ssize_t size, bint folds=False):
+        self.size, self.folds, self.held_event = size, folds, -1
         self.slots = np.zeros(size, dtype=np.int32)
         self.blocks = 64 if size < 1 << 17 else 128
         self.steps = <Transform*> calloc(self.blocks * EPOCHS, sizeof(Transform))
@@ -222,6 +230,8 @@ cdef class LazyBasis:
         cdef double rest
         cdef Py_ssize_t j
         cdef double* direction
+        if self.held_event >= 0:
+            self.write(NULL)
         self.recall(x, event)
         self.coordinates(self.total, c)
         rest = square - dot_product(self.rank, c, c)
@@ -230,18 +240,19 @@ cdef class LazyBasis:
                 return self.append_rest(x, square, c)
             if rest <= INSIDE * square:
                 return 0
-        self.append(x, event)
         rest = sqrt(rest)
-        # (x - L c) / rest in terms of B, whose last column is x
+        self.fit(self.columns + 1)
+        # (x - L c) / rest in terms of B, whose last column will be x
         direction = self.turned + self.rank * self.ld
         memset(direction, 0, self.columns * sizeof(double))
         for j in range(self.rank):
-            self.turned[j * self.ld + self.columns - 1] = 0.0
+            self.turned[j * self.ld + self.columns] = 0.0
             axpy(self.columns, -c[j] / rest, self.turned + j * self.ld, direction)
-        direction[self.columns - 1] = 1.0 / rest
+        direction[self.columns] = 1.0 / rest
         c[self.rank] = rest
         self.rank += 1
-        return 0
+        self.held, self.held_event = x, event
+        return 0 if self.folds else self.write(NULL)
 
     cdef void recall(self, Row x, Py_ssize_t event) noexcept nogil:
         """`behind` and `total` for x, from the notes as far as they go."""
@@ -255,13 +266,13 @@ cdef class LazyBasis:
         if note.columns < self.columns:
             self.gather(x, note.columns, self.behind, self.total, False)
 
-    cdef int append(self, Row x, Py_ssize_t event) except -1 nogil:
-        """B <- [B, x]; brings the rows of x up to date."""
-        cdef Py_ssize_t i, slot, stale = 0, last = 0, k = self.columns
+    cdef int write(self, const double* fold) except -1 nogil:
+        """B <- [B, x], or B + x fold', for the x that is held; brings its rows up to date."""
+        cdef Py_ssize_t i, slot, stale = 0, last = 0, k = self.columns, event = self.held_event
         cdef double square_behind = 0.0, square = 0.0
         cdef double* row
         cdef Head* head
-        self.fit(k + 1)
+        cdef Row x = self.held
         if event < self.n_notes:
             stale, last = self.notes[event].first_stale, self.notes[event].last_stale
         for i in range(x.n):
@@ -281,12 +292,21 @@ cdef class LazyBasis:
                 stale += 1
             if head.count < k:
                 memset(row + 1 + head.count, 0, (k - head.count) * sizeof(double))
-            row[1 + k] = x.value[i]
-            head.count = <int> k + 1
+                head.count = <int> k
+            if fold == NULL:
+                row[1 + k] = x.value[i]
+                head.count = <int> k + 1
+            else:
+                axpy(k, x.value[i], fold, row + 1)
             square += x.value[i] * x.value[i]
             if slot < self.cursor:
                 square_behind += x.value[i] * x.value[i]
-        self.record(square_behind, square)
+        self.held_event = -1
+        if fold == NULL:
+            self.record(square_behind, square)
+        else:
+            fold_in(self.gram, self.ld, k, self.total, square, fold)
+            fold_in(self.counted, self.ld, k, self.behind, square_behind, fold)
         return 0
 
     cdef int append_rest(self, Row x, double square, double* c) except -1 nogil:
@@ -365,11 +385,47 @@ cdef class LazyBasis:
 
     cdef int turn(self, const double* vectors, Py_ssize_t count) except -1 nogil:
         """L <- L Y, where row j of vectors (count, rank) is column j of Y."""
-        multiply(count, self.rank, self.columns, vectors, self.rank, self.turned, self.ld,
+        cdef Py_ssize_t columns = self.columns + (self.held_event >= 0)
+        cdef double* fold = self.triangle
+        multiply(count, self.rank, columns, vectors, self.rank, self.turned, self.ld,
                  self.work, self.ld)
         self.turned, self.work = self.work, self.turned
         self.rank = count
+        self.turns += 1
+        if self.held_event >= 0:
+            self.write(fold if self.foldable(count, fold) else NULL)
         return 0
+
+    cdef bint foldable(self, Py_ssize_t count, double* fold) noexcept nogil:
+        """Whether B + x fold' can do what [B, x] does, and the fold (columns,).
+
+        L = B P + x l, with l the last row of P', is (B + x f') P where f'P = l: the shortest such f
+        is P z with P'P z = l, by Cholesky.
+        """
+        cdef Py_ssize_t i, j, k = self.columns, ld = self.ld
+        cdef double* M = self.work       # lower half of P'P, then its Cholesky factor
+        cdef double* z = self.fresh
+        if count > k or k > FOLD_RANK:
+            return False
+        for i in range(count):
+            z[i] = self.turned[i * ld + k]
+            for j in range(i + 1):
+                M[i * ld + j] = dot_product(k, self.turned + i * ld, self.turned + j * ld)
+        for i in range(count):
+            for j in range(i):
+                M[i * ld + j] = (M[i * ld + j] - dot_product(j, M + i * ld, M + j * ld)) / M[j * ld + j]
+            M[i * ld + i] -= dot_product(i, M + i * ld, M + i * ld)
+            if M[i * ld + i] < FOLD_PIVOT:
+                return False
+            M[i * ld + i] = sqrt(M[i * ld + i])
+            z[i] = (z[i] - dot_product(i, M + i * ld, z)) / M[i * ld + i]
+        for i in range(count - 1, -1, -1):
+            z[i] /= M[i * ld + i]
+            axpy(i, -z[i], M + i * ld, z)
+        memset(fold, 0, k * sizeof(double))
+        for i in range(count):
+            axpy(k, z[i], self.turned + i * ld, fold)
+        return dot_product(k, fold, fold) * square_of(self.held) <= FOLD_LENGTH
 
     cdef bint settle(self, Py_ssize_t touched) except -1 nogil:
         """End the epoch if it is time, and say so: then L is L R^-1, R in `triangle`.
@@ -377,7 +433,7 @@ cdef class LazyBasis:
         `touched` is how many rows the round touched; the cursor goes on by no less, so that
         a stream of dense events finds every row up to date.
         """
-        if self.columns < self.base + APPEND:
+        if self.columns < self.base + APPEND and self.turns < TURNS:
             return False
         self.fit(self.rank + APPEND)
         self.correct()
@@ -444,7 +500,7 @@ cdef class LazyBasis:
         self.epoch += 1
         if self.epoch % EPOCHS == 0:
             self.close_block()
-        self.base = self.columns = r
+        self.base, self.columns, self.turns = r, r, 0
         return 0
 
     cdef int close_block(self) except -1 nogil:
@@ -547,7 +603,7 @@ cdef class LazyBasis:
             for j in range(head[slot, 2]):
                 values[slot, j] = row[1 + j]
         counts = [self.rank, self.base, self.columns, self.epoch, self.cursor, self.started,
-                  self.started_before, self.ld, self.blocks]
+                  self.started_before, self.ld, self.blocks, self.turns]
         shapes, numbers = self._transforms()
         return {
             "rows": rows, "heads": heads, "counts": np.array(counts, dtype=np.int64),
@@ -581,7 +637,7 @@ cdef class LazyBasis:
         cdef const int[:, :] head = arrays["heads"]
         cdef double* row
         (self.rank, self.base, self.columns, self.epoch, self.cursor, self.started,
-         self.started_before, j, self.blocks) = map(int, arrays["counts"])
+         self.started_before, j, self.blocks, self.turns) = map(int, arrays["counts"])
         free(self.steps)
         free(self.leaps)
         self.steps = <Transform*> calloc(self.blocks * EPOCHS, sizeof(Transform))
@@ -631,11 +687,18 @@ cdef inline void apply(
 ) noexcept nogil:
     """now (n,) <- now step, in whichever of `out` and `other` is free."""
     cdef double* target = out if now[0] != out else other[0]
-    cdef Py_ssize_t i
-    memset(target, 0, step.cols * sizeof(double))
-    for i in range(n[0]):
-        axpy(step.cols, now[0][i], step.data + i * step.cols, target)
+    row_times(n[0], step.cols, now[0], step.data, step.cols, target)
     now[0], n[0] = target, step.cols
+
+
+cdef void fold_in(
+    double* gram, Py_ssize_t ld, Py_ssize_t k, const double* b, double square, const double* f
+) noexcept nogil:
+    """B'B, lower half, after B <- B + x f', where b = B'x and square = |x|^2."""
+    cdef Py_ssize_t i
+    for i in range(k):
+        axpy(i + 1, b[i] + square * f[i], f, gram + i * ld)
+        axpy(i + 1, f[i], b, gram + i * ld)
 
 
 cdef int allocate(Transform* a, Py_ssize_t rows, Py_ssize_t cols) except -1 nogil:
@@ -714,14 +777,14 @@ cdef Py_ssize_t fill(Transform* a, shape, const double[:] numbers) except -1:
 
 def check(arrays, size, epochs):
     """Refuse arrays that no basis of this size can have given."""
-    rank, base, columns, epoch, cursor, started, before, ld, blocks = map(int, arrays["counts"])
+    rank, base, columns, epoch, cursor, started, before, ld, blocks, turns = map(int, arrays["counts"])
     heads, rows, shapes = arrays["heads"], arrays["rows"], arrays["shapes"]
     n_steps, n_leaps = epoch - before, epoch // epochs - before // epochs
     live = shapes[: n_steps + n_leaps]
     fine = (
         0 <= rank <= columns <= ld and 0 <= base <= columns and 0 <= before <= started <= epoch
         and 0 <= cursor <= len(rows) == len(heads) and 2 <= blocks <= 1 << 16
-        and n_leaps < blocks and n_steps + n_leaps <= len(shapes) and (shapes >= 0).all()
+        and 0 <= turns <= TURNS and n_leaps < blocks and n_steps + n_leaps <= len(shapes) and (shapes >= 0).all()
         and live.prod(axis=1).sum() <= len(arrays["transforms"])
         and all(arrays[name].shape == (ld, ld) for name in ("turned", "gram", "counted"))
     )

@@ -18,6 +18,29 @@ cdef extern from *:
     ) {
         for (Py_ssize_t i = 0; i < n; i++) y[i] += a * x[i];
     }
+    /* out (w) = x (k) b (k, w). Four columns at a time, so that sums stay in registers. */
+    static inline void romco_row_times(
+        Py_ssize_t k, Py_ssize_t w, const double* ROMCO_RESTRICT x,
+        const double* ROMCO_RESTRICT b, Py_ssize_t ldb, double* ROMCO_RESTRICT out
+    ) {
+        Py_ssize_t j = 0;
+        for (; j + 4 <= w; j += 4) {
+            double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+            const double* c = b + j;
+            for (Py_ssize_t i = 0; i < k; i++, c += ldb) {
+                s0 += x[i] * c[0];
+                s1 += x[i] * c[1];
+                s2 += x[i] * c[2];
+                s3 += x[i] * c[3];
+            }
+            out[j] = s0; out[j + 1] = s1; out[j + 2] = s2; out[j + 3] = s3;
+        }
+        for (; j < w; j++) {
+            double s = 0;
+            for (Py_ssize_t i = 0; i < k; i++) s += x[i] * b[i * ldb + j];
+            out[j] = s;
+        }
+    }
     /* x, y <- c x - d y, d x + c y. */
     static inline void romco_rotate(
         Py_ssize_t n, double c, double d, double* ROMCO_RESTRICT x, double* ROMCO_RESTRICT y
@@ -30,6 +53,9 @@ cdef extern from *:
     }
     """
     void axpy "romco_axpy" (Py_ssize_t n, double a, const double* x, double* y) noexcept nogil
+    void row_times "romco_row_times" (
+        Py_ssize_t k, Py_ssize_t w, const double* x, const double* b, Py_ssize_t ldb, double* out
+    ) noexcept nogil
     void rotate "romco_rotate" (
         Py_ssize_t n, double c, double d, double* x, double* y
     ) noexcept nogil

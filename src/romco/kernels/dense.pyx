@@ -1,7 +1,6 @@
 """Small dense arrays in C memory: room for them, and the few products the core needs."""
 
 from libc.stdlib cimport realloc
-from libc.string cimport memset
 
 
 cdef int reserve(void** pointer, Py_ssize_t* room, Py_ssize_t need, size_t size) except -1 nogil:
@@ -23,8 +22,6 @@ cdef void multiply(
     Py_ssize_t n, Py_ssize_t k, Py_ssize_t w,
     const double* a, Py_ssize_t lda, const double* b, Py_ssize_t ldb, double* out, Py_ssize_t ldo,
 ) noexcept nogil:
-    cdef Py_ssize_t i, j
+    cdef Py_ssize_t i
     for i in range(n):
-        memset(out + i * ldo, 0, w * sizeof(double))
-        for j in range(k):
-            axpy(w, a[i * lda + j], b + j * ldb, out + i * ldo)
+        row_times(k, w, a + i * lda, b, ldb, out + i * ldo)

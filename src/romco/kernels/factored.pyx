@@ -22,6 +22,7 @@ is e_i plus sqrt(b) times the vector of one more task that all others share.
 """
 
 import numpy as np
+cimport cython
 from libc.math cimport sqrt
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
@@ -34,7 +35,10 @@ from romco.kernels.spectral cimport Shrink, SmallSVD, shrink_logdet, shrink_nucl
 
 from romco.kernels.personal import personal_part
 
+DAMAGED = "the state of the shared part does not fit together; was the file damaged?"
 
+
+@cython.final
 cdef class Rules:
     """The numbers of a ROMCO learner: what to learn from, how far to go, how much to shrink."""
 
@@ -68,6 +72,7 @@ cdef class Rules:
         return 1.0 / sqrt(t) if self.rho_power == 0.5 else 1.0 / t
 
 
+@cython.final
 cdef class TaskVectors:
     """Row i of F (m, w) for a coupling A = F F' of tasks: what stands for task i in U~."""
 
@@ -122,7 +127,7 @@ cdef class Factored(Kernel):
 
     def __init__(self, Rules rules, TaskVectors tasks, Py_ssize_t n_features, Py_ssize_t n_tasks):
         self.rules, self.tasks = rules, tasks
-        self.left = LazyBasis(n_features)
+        self.left = LazyBasis(n_features, isinstance(self, FewTasks))
         self.personal = personal_part(n_features, n_tasks, rules.eta2 * rules.lambda2)
         self.svd = SmallSVD()
 
@@ -315,7 +320,7 @@ cdef class Factored(Kernel):
         self.personal.load(part(arrays, "personal_"))
         self.left.load(part(arrays, "left_"))
         if self.left.rank != core.shape[0]:
-            raise ValueError("the state of the shared part does not fit together; was the file damaged?")
+            raise ValueError(DAMAGED)
         self.rounds, self.truncations = map(int, arrays["counts"])
         self.fit(core.shape[0], core.shape[1])
         self.height = core.shape[0]
@@ -324,6 +329,7 @@ cdef class Factored(Kernel):
                 self.core[i * self.ld + j] = core[i, j]
 
 
+@cython.final
 cdef class FewTasks(Factored):
     """R is the identity: K (r, w) holds U~ in the left basis, a column for every task."""
 
@@ -390,12 +396,14 @@ cdef class FewTasks(Factored):
 
     def load(self, arrays):
         """Take over the arrays of a kernel of this kind, of the same size or smaller."""
+        check_names(arrays, self.arrays(), set())
         height, width = map(int, arrays["core_shape"])
         core = np.zeros((height, self.width))
         core[:, :width] = arrays["core"][:height]
         self.load_shared(arrays, core)
 
 
+@cython.final
 cdef class ManyTasks(Factored):
     """R is lazy too: no step of a round looks at all tasks."""
 
@@ -510,6 +518,7 @@ cdef class ManyTasks(Factored):
 
     def load(self, arrays):
         """Take over the arrays of a kernel of either kind, of the same size or smaller."""
+        check_names(arrays, self.arrays(), {name for name in self.arrays() if name[:6] == "right_"})
         height, width = map(int, arrays["core_shape"])
         core = arrays["core"][:height, :width]
         if "right_counts" in arrays:
@@ -521,7 +530,7 @@ cdef class ManyTasks(Factored):
             core = core @ vectors.T
         ones = arrays.get("ones", self.right.vectors().sum(axis=0))
         if self.right.rank != core.shape[1]:
-            raise ValueError("the state of the shared part does not fit together; was the file damaged?")
+            raise ValueError(DAMAGED)
         self.load_shared(arrays, core)
         self.width = core.shape[1]
         for j in range(self.width):
@@ -571,3 +580,23 @@ cdef double total(Row x) noexcept nogil:
 def part(arrays, prefix):
     """The arrays whose name begins with the prefix, without it."""
     return {name[len(prefix):]: array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def check_names(arrays, own, optional):
+    """Refuse a state that lacks an array, has one too many, or one of another kind.
+
+    V may be stored either way; `optional` are arrays that the other kind of kernel does not have.
+    """
+    stored = {f"personal_{name}" for name in ("values", "rooms", "keys", "numbers")}
+    found = arrays.keys() - stored - optional
+    if found != own.keys() - stored - optional:
+        raise ValueError(f"state holds arrays {sorted(arrays)}, expected {sorted(own)}")
+    for name in found | (arrays.keys() & own.keys()):
+        if arrays[name].ndim != own[name].ndim or arrays[name].dtype != own[name].dtype:
+            raise ValueError(
+                f"state array {name!r} is {arrays[name].dtype}{list(arrays[name].shape)}, "
+                f"expected {own[name].ndim} dimensions of {own[name].dtype}"
+            )
+    height, width = arrays["core_shape"] if arrays["core_shape"].shape == (2,) else (-1, -1)
+    if not (0 <= height <= len(arrays["core"]) and 0 <= width <= arrays["core"].shape[1]):
+        raise ValueError(DAMAGED)

@@ -1,11 +1,14 @@
 """Singular values: the scalar steps of both penalties, and the SVD of a small matrix."""
 
+cimport cython
+
 ctypedef double (*Shrink)(double s, double rho) noexcept nogil
 
 cdef double shrink_nuclear(double s, double rho) noexcept nogil
 cdef double shrink_logdet(double s, double rho) noexcept nogil
 
 
+@cython.final
 cdef class SmallSVD:
     cdef Py_ssize_t count          # singular triples found, largest first
     cdef double* s                 # (count,)

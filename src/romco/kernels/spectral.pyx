@@ -8,6 +8,7 @@ diagonal, plus a little, and two or three sweeps of plane rotations repair it. A
 """
 
 import numpy as np
+cimport cython
 from libc.math cimport acosh, asinh, cbrt, cosh, fabs, fmax, fmin, log1p, sinh, sqrt
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -84,6 +85,7 @@ cdef double objective(double x, double s, double rho) noexcept nogil:
     return (x - s) * (x - s) / (2.0 * rho) + log1p(x * x)
 
 
+@cython.final
 cdef class SmallSVD:
     """a = sum over j of s[j] left[j] right[j]', in memory that is used again and again."""
 

@@ -116,7 +116,7 @@ class Romco(CompiledLearner):
         return self.kernel.personal_columns()
 
     def singular_values(self) -> NDArray[np.float64]:
-        """Singular values of U above rounding, largest first; of U A^{-1/2} if tasks are coupled."""
+        """Singular values of U (of U A^{-1/2} where tasks are coupled) above rounding, falling."""
         s = np.linalg.svd(self.kernel.core_matrix(), compute_uv=False)
         return s[s > 1e-12 * s.max(initial=0.0)]
 
