@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from romco import LEARNERS, __version__
+from romco import LEARNERS, __version__, commands
 from romco.paper import compare as comparing
 from romco.paper import screen
 from romco.paper.experiment import Experiment, sources_for
@@ -27,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(commands.app)
 console = Console()
 DataDir = Annotated[
     Path | None, typer.Option(help="Where real data are; else ROMCO_DATA, ../shared/data, cache.")

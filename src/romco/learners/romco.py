@@ -125,6 +125,25 @@ class Romco(CompiledLearner):
         """Length (m,) of each task's column of V."""
         return self.kernel.personal_norms()
 
+    @property
+    def starts_tasks(self) -> bool:
+        """Whether new tasks can start at the mean; coupled tasks share from the start anyway."""
+        return self.parameters.get("coupling") is None
+
+    def mean_shared(self, n_started: int) -> NDArray[np.float64]:
+        """Sum of U's columns over ``n_started``, (d,): where a new task starts."""
+        return self.kernel.mean_shared(n_started)
+
+    def start_task(self, task: int, n_started: int) -> None:
+        """Set the task's column of U, which is 0, to ``mean_shared(n_started)``."""
+        self.kernel.start_task(task, n_started)
+
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been; not for coupled tasks."""
+        if not self.starts_tasks:
+            raise ValueError("coupled tasks share all they learn: none can be forgotten alone")
+        self.kernel.forget_task(task)
+
     def arrays(self) -> Arrays:
         """Both factors, the small matrix between them, V and the number of rounds, as stored."""
         return self.kernel.arrays()
