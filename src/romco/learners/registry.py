@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from romco.learners.base import Learner, State
 from romco.learners.gradient import Gradient
+from romco.learners.retrained import FeatureLearning, TraceNormLearning
 from romco.learners.romco import Romco
 
 
@@ -68,6 +69,8 @@ LEARNERS: dict[str, Method] = {
         Romco, "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
     ),
     "romco-logd": Method(Romco, "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
+    "mtfl": Method(FeatureLearning, "MTFL", role="paper"),
+    "trml": Method(TraceNormLearning, "TRML", role="paper"),
     "ogd-unique": Method(Gradient, "OGD-Unique", fixed={"models": "unique"}),
     "ogd-global": Method(Gradient, "OGD-Global", fixed={"models": "global"}),
 }
