@@ -8,9 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from romco.learners.base import Learner, State
+from romco.learners.confidence import Arow, ConfidenceWeighted
+from romco.learners.coupled import CoupledPerceptron, LearnedRelation
 from romco.learners.gradient import Gradient
+from romco.learners.passive_aggressive import Collaborative, PassiveAggressive
 from romco.learners.retrained import FeatureLearning, TraceNormLearning
 from romco.learners.romco import Romco
+from romco.learners.shared_loss import SharedLoss
+from romco.learners.smoothed import Smoothed
 
 
 @dataclass(frozen=True)
@@ -69,10 +74,22 @@ LEARNERS: dict[str, Method] = {
         Romco, "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
     ),
     "romco-logd": Method(Romco, "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
-    "mtfl": Method(FeatureLearning, "MTFL", role="paper"),
-    "trml": Method(TraceNormLearning, "TRML", role="paper"),
     "ogd-unique": Method(Gradient, "OGD-Unique", fixed={"models": "unique"}),
     "ogd-global": Method(Gradient, "OGD-Global", fixed={"models": "global"}),
+    "pa-unique": Method(PassiveAggressive, "PA-Unique", "paper", {"models": "unique"}),
+    "pa-global": Method(PassiveAggressive, "PA-Global", "paper", {"models": "global"}),
+    "arow-unique": Method(Arow, "AROW-Unique", fixed={"models": "unique"}),
+    "arow-global": Method(Arow, "AROW-Global", fixed={"models": "global"}),
+    "coml": Method(Collaborative, "COML"),
+    "cw-col": Method(ConfidenceWeighted, "CW-COL", "paper"),
+    "omtl": Method(SharedLoss, "OMTL", "paper"),
+    "osmtl-e": Method(Smoothed, "OSMTL-e", "paper", {"trust": "exponential"}),
+    "osmtl-t": Method(Smoothed, "OSMTL-t", fixed={"trust": "truncated"}),
+    "perceptron-coupled": Method(CoupledPerceptron, "Perceptron-Coupled"),
+    "omtlvon": Method(LearnedRelation, "OMTLVON", "paper", {"divergence": "von Neumann"}),
+    "omtllog": Method(LearnedRelation, "OMTLLOG", "paper", {"divergence": "log det"}),
+    "mtfl": Method(FeatureLearning, "MTFL", "paper"),
+    "trml": Method(TraceNormLearning, "TRML", "paper"),
 }
 
 

@@ -58,7 +58,7 @@ def preset(name: str, seed: int = 0) -> Stream:
 def simulated(
     n_tasks: int = 20,
     n_features: int = 50,
-    n_events: int | Sequence[int] = 200,
+    n_events: int | Sequence[int] = 400,
     rank: int = 2,
     outliers: int = 3,
     noise: float = 0.05,

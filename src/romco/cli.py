@@ -1,0 +1,105 @@
+"""The command line; thin: it reads options, calls one function, prints."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from romco import LEARNERS, __version__
+from romco.paper import compare as comparing
+from romco.paper import screen
+from romco.paper.run import perform
+from romco.streams import ORDERS
+from romco.streams.datasets import DATASETS, describe
+
+app = typer.Typer(
+    help="Online multi-task learning: one linear model per task, shared where tasks agree.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+console = Console()
+DataDir = Annotated[
+    Path | None, typer.Option(help="Where real data are; else ROMCO_DATA, ../shared/data, cache.")
+]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one per core if not given.")]
+
+
+@app.callback(invoke_without_command=True)
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def compare(
+    dataset: Annotated[str, typer.Argument(help="One of `romco datasets`.")] = "simulated",
+    learners: Annotated[
+        str | None, typer.Option(help="Names from `romco learners`, a,b; or all; or paper.")
+    ] = None,
+    shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 5,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="learner.parameter=value, repeatable.")
+    ] = None,
+    order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "synchronous",
+    data_dir: DataDir = None,
+    jobs: Jobs = None,
+    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/compare"),
+) -> None:
+    """Learners side by side on one data set: a table, figures and a page."""
+    if dataset not in DATASETS:
+        raise ValueError(f"no data set {dataset!r}; there are {', '.join(DATASETS)}")
+    if order not in ORDERS:
+        raise ValueError(f"unknown order {order!r}; known are {', '.join(ORDERS)}")
+    comparison = comparing.Comparison(
+        dataset=dataset,
+        learners=comparing.chosen_learners(learners),
+        shuffles=shuffles,
+        order=order,
+        settings=comparing.chosen_settings(set_ or []),
+        data_dir=data_dir,
+    )
+    runs = comparison.runs()
+    with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
+        perform(runs, out / "runs", data_dir, jobs, done)
+    table, page = comparing.report(comparison, out / "runs", out / dataset, _command())
+    screen.show(console, table)
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+@app.command()
+def learners() -> None:
+    """All learners: name, title in the paper, parameters and their defaults."""
+    screen.show(console, screen.learners_table(LEARNERS))
+
+
+@app.command()
+def datasets(data_dir: DataDir = None) -> None:
+    """All data sets: what is here, its size, and where a missing one comes from."""
+    screen.show(console, screen.datasets_table(describe(data_dir)))
+
+
+def main() -> None:
+    """Run the command line; a mistake in the input is a message and exit code 2."""
+    try:
+        app()
+    except (ValueError, FileNotFoundError) as error:
+        Console(stderr=True).print(f"[red]error:[/red] {error}", soft_wrap=True, highlight=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        message = "interrupted; finished runs are kept, the same command goes on from here"
+        Console(stderr=True).print(message)
+        sys.exit(130)
+
+
+def _command() -> str:
+    """The command as it was typed, without the path of the program."""
+    return shlex.join(["romco", *sys.argv[1:]])

@@ -1,0 +1,3 @@
+from romco.kernels.contract import Kernel
+
+class LinearKernel(Kernel): ...

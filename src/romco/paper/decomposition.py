@@ -1,0 +1,43 @@
+"""A learned W = U + V, small enough for a results file and a picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.learners import Learner
+
+SHOWN = 40  # features; a picture cannot show more
+
+
+def decomposition(learner: Learner) -> dict[str, Any]:
+    """U and V on the features that matter most, and how alike the tasks are; {} without parts.
+
+    >>> import romco
+    >>> decomposition(romco.learner("ogd-unique", 3, 2))
+    {}
+    """
+    if not (hasattr(learner, "shared") and hasattr(learner, "personal")):
+        return {}
+    u, v = learner.shared(), learner.personal()
+    w = u + v
+    rows = np.sort(np.argsort(-np.linalg.norm(w, axis=1), kind="stable")[:SHOWN])
+    return {
+        "features": rows.tolist(),
+        "shared": _listed(u[rows]),
+        "personal": _listed(v[rows]),
+        "likeness": _listed(_cosines(w)),
+    }
+
+
+def _cosines(w: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cosine of each pair of columns (m, m); 0 with a column of zeros."""
+    lengths = np.linalg.norm(w, axis=0)
+    unit = np.divide(w, lengths, out=np.zeros_like(w), where=lengths > 0)
+    return unit.T @ unit
+
+
+def _listed(array: NDArray[np.float64]) -> list[list[float]]:
+    return [[float(f"{value:.4g}") for value in row] for row in array]
