@@ -13,6 +13,7 @@ from romco.learners.confidence import Arow, ConfidenceWeighted
 from romco.learners.coupled import CoupledPerceptron, LearnedRelation
 from romco.learners.gradient import Gradient
 from romco.learners.passive_aggressive import Collaborative, PassiveAggressive
+from romco.learners.retrained import FeatureLearning, TraceNormLearning
 from romco.learners.romco import Romco
 from romco.learners.shared import ArowShared, PassiveAggressiveShared
 from romco.learners.shared_loss import SharedLoss
@@ -92,6 +93,8 @@ LEARNERS: dict[str, Method] = {
     "perceptron-coupled": Method(CoupledPerceptron, "Perceptron-Coupled"),
     "omtlvon": Method(LearnedRelation, "OMTLVON", "paper", {"divergence": "von Neumann"}),
     "omtllog": Method(LearnedRelation, "OMTLLOG", "paper", {"divergence": "log det"}),
+    "mtfl": Method(FeatureLearning, "MTFL", "paper"),
+    "trml": Method(TraceNormLearning, "TRML", "paper"),
 }
 
 
