@@ -13,12 +13,12 @@ from romco.learners import LEARNERS, Learner, Method, grown, learner, restore
 from romco.model import Columns, Hashed, Model, Names
 from romco.modelfile import load, peek, save
 from romco.rounds import Round, Rounds
+from romco.version import __version__
 
 if TYPE_CHECKING:
     from romco.adapters.sklearn import ROMCOClassifier
     from romco.insight import explain
 
-__version__ = "0.1.0"
 __all__ = [
     "LEARNERS",
     "Columns",
@@ -30,6 +30,7 @@ __all__ = [
     "ROMCOClassifier",
     "Round",
     "Rounds",
+    "__version__",
     "batch",
     "explain",
     "grown",
