@@ -3,25 +3,57 @@
 U is low rank and shared by the tasks, V is personal and non-zero for few of them.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from romco import batch, losses, penalties, steps, streams
 from romco.evaluation import prequential
 from romco.learners import LEARNERS, Learner, Method, grown, learner, restore
+from romco.model import Columns, Hashed, Model, Names
+from romco.modelfile import load, peek, save
 from romco.rounds import Round, Rounds
+
+if TYPE_CHECKING:
+    from romco.adapters.sklearn import ROMCOClassifier
+    from romco.insight import explain
 
 __version__ = "0.1.0"
 __all__ = [
     "LEARNERS",
+    "Columns",
+    "Hashed",
     "Learner",
     "Method",
+    "Model",
+    "Names",
+    "ROMCOClassifier",
     "Round",
     "Rounds",
     "batch",
+    "explain",
     "grown",
     "learner",
+    "load",
     "losses",
+    "peek",
     "penalties",
     "prequential",
     "restore",
+    "save",
     "steps",
     "streams",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load on first use what would make ``import romco`` slow."""
+    if name == "ROMCOClassifier":
+        from romco.adapters.sklearn import ROMCOClassifier
+
+        return ROMCOClassifier
+    if name == "explain":
+        from romco.insight import explain
+
+        return explain
+    raise AttributeError(f"module 'romco' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Claims about regret: it grows like sqrt(T) with a prox in every round, and can be linear without."""
+"""Regret grows like sqrt(T) with a prox in every round, and can be linear without."""
 
 import cvxpy
 import numpy as np

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import romco
@@ -67,6 +67,7 @@ def dual(a, norm):
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("update", ["implicit", "finite", "scaled"])
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), C=st.sampled_from([1e-3, 0.1, 1.0, 10.0]))
 def test_weights_stay_in_the_dual_ball(update, norm, seed, C):
     """|a|* <= C in every round, and a = 0 where there is no loss."""

@@ -1,12 +1,10 @@
 """Second-order learners: AROW, and AROW drawn towards a global Gaussian (CW-COL)."""
 
 from libc.float cimport DBL_MIN
-from libc.math cimport fmax
-from libc.string cimport memcpy, memset
+from libc.math cimport fmax, sqrt
+from libc.string cimport memset
 from romco.kernels.events cimport Events, Row, column, dot
 from romco.kernels.linear cimport LinearKernel, Scratch
-from scipy.linalg.cython_blas cimport dgemm, dsymv
-from scipy.linalg.cython_lapack cimport dpotrf, dpotrs
 
 
 cdef inline void diagonal_step(Row x, double y, double r, double* mu, double* s) noexcept nogil:
@@ -91,7 +89,7 @@ cdef class FullArowKernel(LinearKernel):
 
 
 cdef class DiagonalCollaborativeKernel(LinearKernel):
-    """CW-COL with variances ``s`` (m, d) of the tasks, ``u`` and ``su`` (d,) of the global model."""
+    """CW-COL with variances ``s`` (m, d) of tasks, ``u`` and ``su`` (d,) of the global model."""
 
     cdef double[:, ::1] s
     cdef double[::1] u, su
@@ -133,7 +131,7 @@ cdef class DiagonalCollaborativeKernel(LinearKernel):
 
 
 cdef class FullCollaborativeKernel(LinearKernel):
-    """CW-COL with covariances ``S`` (m, d, d) of the tasks and ``Su`` (d, d) of the global model."""
+    """CW-COL with covariances ``S`` (m, d, d) of tasks, ``Su`` (d, d) of the global model."""
 
     cdef double[:, :, ::1] S
     cdef double[::1] u
@@ -151,33 +149,31 @@ cdef class FullCollaborativeKernel(LinearKernel):
 
     cdef int fuse(self, double* mu, double* S) except -1 nogil:
         """With M = eta1 Su + eta2 S: mu += eta2 S M^-1 (u - mu), S <- (eta1 + eta2) S M^-1 Su."""
-        cdef int d = self.w.shape[1], one = 1, info = 0
-        cdef Py_ssize_t i, j, square = <Py_ssize_t> d * d
-        cdef double eta = self.eta1 + self.eta2, eta2 = self.eta2, zero = 0.0, unit = 1.0
-        cdef const double* Su = &self.Su[0, 0]
-        cdef double* M = self.room.take(3 * square + d)
-        cdef double* X = M + square
-        cdef double* fused = X + square
-        cdef double* z = fused + square
-        for i in range(square):
-            M[i] = self.eta1 * Su[i] + eta2 * S[i]
-        dpotrf(b"L", &d, M, &d, &info)
-        if info != 0:
+        cdef Py_ssize_t i, j, k, d = self.w.shape[1], width = d + 1
+        cdef double half = 0.5 * (self.eta1 + self.eta2)
+        cdef double* M = self.room.take(d * d + 2 * d * width)
+        cdef double* X = M + d * d  # [Su, u - mu], solved for both at once
+        cdef double* SX = X + d * width
+        for i in range(d):
+            for j in range(d):
+                M[i * d + j] = self.eta1 * self.Su[i, j] + self.eta2 * S[i * d + j]
+                X[i * width + j] = self.Su[i, j]
+            X[i * width + d] = self.u[i] - mu[i]
+        if not solve(d, M, width, X):
             with gil:
                 raise FloatingPointError(
                     "a covariance is no longer positive definite: use a larger r, "
                     "scale the features, or covariance='diagonal'"
                 )
-        memcpy(X, Su, square * sizeof(double))
-        dpotrs(b"L", &d, &d, M, &d, X, &d, &info)
-        for j in range(d):
-            z[j] = self.u[j] - mu[j]
-        dpotrs(b"L", &d, &one, M, &d, z, &d, &info)
-        dsymv(b"L", &d, &eta2, S, &d, z, &one, &unit, mu, &one)
-        dgemm(b"N", b"N", &d, &d, &d, &eta, S, &d, X, &d, &zero, fused, &d)
+        memset(SX, 0, d * width * sizeof(double))
         for i in range(d):
-            for j in range(d):
-                S[i * d + j] = 0.5 * (fused[i * d + j] + fused[j * d + i])
+            for k in range(d):
+                for j in range(width):
+                    SX[i * width + j] += S[i * d + k] * X[k * width + j]
+        for i in range(d):
+            mu[i] += self.eta2 * SX[i * width + d]
+            for j in range(d):  # symmetric but for rounding, which must not build up
+                S[i * d + j] = half * (SX[i * width + j] + SX[j * width + i])
         return 0
 
     cdef int learn(
@@ -193,3 +189,34 @@ cdef class FullCollaborativeKernel(LinearKernel):
                 self.fuse(&self.w[i, 0], &self.S[i, 0, 0])
                 full_step(x, y, r, d, &self.w[i, 0], &self.S[i, 0, 0], self.room.take(d))
         return 0
+
+
+cdef bint solve(Py_ssize_t d, double* M, Py_ssize_t width, double* X) noexcept nogil:
+    """X <- M^-1 X by Cholesky, M (d, d), X (d, width); False where M is not positive definite.
+
+    By hand, since LAPACK is reached through scipy.linalg only, and importing that would take
+    longer than importing everything else.
+    """
+    cdef Py_ssize_t i, j, k
+    for i in range(d):  # the lower triangle of M becomes its factor
+        for j in range(i + 1):
+            for k in range(j):
+                M[i * d + j] -= M[i * d + k] * M[j * d + k]
+            if j < i:
+                M[i * d + j] /= M[j * d + j]
+        if not M[i * d + i] > 0.0:
+            return False
+        M[i * d + i] = sqrt(M[i * d + i])
+    for i in range(d):
+        for k in range(i):
+            for j in range(width):
+                X[i * width + j] -= M[i * d + k] * X[k * width + j]
+        for j in range(width):
+            X[i * width + j] /= M[i * d + i]
+    for i in range(d - 1, -1, -1):
+        for k in range(i + 1, d):
+            for j in range(width):
+                X[i * width + j] -= M[k * d + i] * X[k * width + j]
+        for j in range(width):
+            X[i * width + j] /= M[i * d + i]
+    return True

@@ -230,7 +230,7 @@ cdef double exponential(
 cdef void multiply(
     Py_ssize_t m, const double* P, const double* Q, double* product, double scale
 ) noexcept nogil:
-    """product <- scale P Q, for symmetric P and Q that commute, so that the product is symmetric."""
+    """product <- scale P Q for symmetric P and Q that commute: so is the product."""
     cdef Py_ssize_t i, j, k
     cdef double total
     for j in range(m):

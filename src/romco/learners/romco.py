@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from romco.kernels.events import Events
+from romco.kernels.factored import FewTasks, ManyTasks, Rules, TaskVectors
 from romco.learners.base import (
     Arrays,
-    Learner,
+    CompiledLearner,
     choice,
-    copy_arrays,
     not_negative,
     positive,
-    replay_in_turn,
+    whole,
 )
-from romco.penalties import LogDet, Nuclear, TaskGroups
-from romco.rounds import Round
-from romco.steps import STEPS, constant, inverse, inverse_sqrt
+from romco.steps import STEPS
 
 PAPER_GRID = tuple(10.0**k for k in range(-6, 1))
-RHO = {"constant": constant, "1/t": inverse, "1/sqrt(t)": inverse_sqrt}
+RHO_POWER = {"constant": -1.0, "1/t": 1.0, "1/sqrt(t)": 0.5}
+FEW = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 
 
-class Romco(Learner):
+class Romco(CompiledLearner):
     r"""Robust online multi-task learning: W = U + V, shared low rank plus few personal tasks.
 
-    In a round with a positive hinge loss (paper eqs. 11 to 16), with G the
+    In a round with a positive hinge loss (paper eqs. 13 to 21), with G the
     gradient of the round's losses,
 
     .. math:: U \leftarrow \mathrm{prox}_{\eta_1\lambda_1 r}(U - \eta_1 G), \qquad
@@ -37,6 +35,17 @@ class Romco(Learner):
 
     where r is the nuclear norm (``romco-nucl``) or log det(I + U'U) (``romco-logd``).
     A round without loss changes nothing unless ``always_prox``.
+
+    The iterates are the paper's; U is kept factorised, so that an event costs
+    O(nnz r + r^3), r the rank of U, whatever the number of features and tasks.
+    Log-det never makes a singular value zero: its rank grows to the number of tasks
+    seen, and an event costs O(m r) as well; with many tasks give ``max_rank``.
+    Where that cuts a singular value off, ``truncations`` counts the round.
+
+    ``coupling`` lets tasks learn from each other's events: a number b for
+    A = I + b 11', or A itself (m, m), positive semi-definite. The step of an
+    event of task i then goes along A e_i, and the shared penalty is paid by
+    U A^{-1/2}. Without coupling it is the paper's method, A = I.
     """
 
     space: ClassVar[Mapping[str, Any]] = {
@@ -61,83 +70,114 @@ class Romco(Learner):
         always_prox: bool = False,
         step: str = "constant",
         rho: str = "constant",
+        max_rank: int | None = None,
+        coupling: float | ArrayLike | None = None,
     ) -> None:
         super().__init__(n_features, n_tasks)
-        self._eta1, self._eta2 = positive("eta1", eta1), positive("eta2", eta2)
-        self._spectral = (Nuclear if shared == "nuclear" else LogDet)(
-            not_negative("lambda1", lambda1)
+        self._rules = Rules(
+            logdet=shared == "logdet",
+            eta1=positive("eta1", eta1),
+            eta2=positive("eta2", eta2),
+            lambda1=not_negative("lambda1", lambda1),
+            lambda2=not_negative("lambda2", lambda2),
+            C=positive("C", C),
+            on_mistake=choice("update", update, "loss", "mistake") == "mistake",
+            always_prox=bool(always_prox),
+            step_decays=choice("step", step, *STEPS) == "inverse-sqrt",
+            rho_power=RHO_POWER[choice("rho", rho, *RHO_POWER)],
+            max_rank=-1 if max_rank is None else whole("max_rank", max_rank),
         )
-        self._groups = TaskGroups(not_negative("lambda2", lambda2))
-        self._C = positive("C", C)
-        self._on_mistake = choice("update", update, "loss", "mistake") == "mistake"
-        self._always_prox = bool(always_prox)
-        self._step = STEPS[choice("step", step, *STEPS)]
-        self._rho = choice("rho", rho, *RHO)
-        self._u = np.zeros((n_features, n_tasks))
-        self._v = np.zeros((n_features, n_tasks))
-        self._t = np.zeros(1, dtype=np.int64)
+        self._tasks = task_vectors(self.n_tasks, coupling)
+        # Log-det keeps singular values over many decades, whose directions a lazy basis of
+        # tasks cannot tell from rounding; with a column for each task nothing is lost.
+        whole_matrix = coupling is not None and np.ndim(coupling) == 2
+        few = self.n_tasks <= FEW or shared == "logdet" or whole_matrix
+        kind = FewTasks if few else ManyTasks
+        self.kernel: FewTasks | ManyTasks = kind(
+            self._rules, self._tasks, self.n_features, self.n_tasks
+        )
 
-    def predict(self, round: Round) -> NDArray[np.float64]:
-        """Margins (n,) of the round's events."""
-        return self._margins(Events(round, self.n_features, self.n_tasks, False))
-
-    def update(self, round: Round) -> None:
-        """One step of Algorithm 1 or 2."""
-        events = Events(round, self.n_features, self.n_tasks)
-        p, y = self._margins(events), events.y
-        self._t += 1
-        active = (np.where(p >= 0, 1.0, -1.0) != y) if self._on_mistake else 1.0 - y * p > 0.0
-        if not active.any() and not self._always_prox:
-            return
-        G = np.zeros_like(self._u)
-        for i in np.flatnonzero(active):
-            x = events.x[[i]]
-            row = x.toarray()[0] if hasattr(x, "toarray") else x[0]
-            G[:, events.task[i]] -= self._C * y[i] * row
-        t = int(self._t[0])
-        eta1, eta2 = self._eta1 * self._step(t), self._eta2 * self._step(t)
-        self._u[...] = self._shrunk(self._u - eta1 * G, eta1, t)
-        self._v[...] = self._groups.prox(self._v - eta2 * G, eta2)
-
-    def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
-        """Margins of a whole stream."""
-        return replay_in_turn(self, rounds)
+    @property
+    def truncations(self) -> int:
+        """Rounds in which ``max_rank`` cut something off, so that U is not exact."""
+        return self.kernel.truncations
 
     def weights(self) -> NDArray[np.float64]:
         """W = U + V, (d, m)."""
-        return self._u + self._v
+        return self.shared() + self.personal()
 
     def shared(self) -> NDArray[np.float64]:
         """U (d, m), what tasks have in common."""
-        return self._u.copy()
+        kernel = self.kernel
+        right = self._tasks.dense(self.n_tasks) @ kernel.right_vectors()
+        return kernel.left_vectors() @ (kernel.core_matrix() @ right.T)
 
     def personal(self) -> NDArray[np.float64]:
         """V (d, m), what is personal to single tasks."""
-        return self._v.copy()
+        return self.kernel.personal_columns()
 
     def singular_values(self) -> NDArray[np.float64]:
-        """Singular values of U above rounding, largest first."""
-        s = np.linalg.svd(self._u, compute_uv=False)
+        """Singular values of U (of U A^{-1/2} where tasks are coupled) above rounding, falling."""
+        s = np.linalg.svd(self.kernel.core_matrix(), compute_uv=False)
         return s[s > 1e-12 * s.max(initial=0.0)]
 
     def personal_norms(self) -> NDArray[np.float64]:
         """Length (m,) of each task's column of V."""
-        return np.linalg.norm(self._v, axis=0)
+        return self.kernel.personal_norms()
+
+    @property
+    def starts_tasks(self) -> bool:
+        """Whether new tasks can start at the mean; coupled tasks share from the start anyway."""
+        return self.parameters.get("coupling") is None
+
+    def mean_shared(self, n_started: int) -> NDArray[np.float64]:
+        """Sum of U's columns over ``n_started``, (d,): where a new task starts."""
+        return self.kernel.mean_shared(n_started)
+
+    def start_task(self, task: int, n_started: int) -> None:
+        """Set the task's column of U, which is 0, to ``mean_shared(n_started)``."""
+        self.kernel.start_task(task, n_started)
+
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been; not for coupled tasks."""
+        if not self.starts_tasks:
+            raise ValueError("coupled tasks share all they learn: none can be forgotten alone")
+        self.kernel.forget_task(task)
 
     def arrays(self) -> Arrays:
-        """U, V and the number of rounds."""
-        return {"u": self._u, "v": self._v, "t": self._t}
+        """Both factors, the small matrix between them, V and the number of rounds, as stored."""
+        return self.kernel.arrays()
 
     def load(self, arrays: Arrays) -> None:
         """Take over another learner's arrays."""
-        copy_arrays(self.arrays(), arrays)
+        check_finite(arrays)
+        fresh = type(self.kernel)(self._rules, self._tasks, self.n_features, self.n_tasks)
+        fresh.load(arrays)
+        self.kernel = fresh
 
-    def _margins(self, events: Events) -> NDArray[np.float64]:
-        w = (self._u + self._v)[:, events.task].T
-        x = events.x.toarray() if hasattr(events.x, "toarray") else events.x
-        return np.einsum("nd,nd->n", x, w)
 
-    def _shrunk(self, u: NDArray[np.float64], eta1: float, t: int) -> NDArray[np.float64]:
-        if self._rho == "constant":
-            return self._spectral.prox(u, eta1)
-        return LogDet(1.0).prox(u, RHO[self._rho](t))
+def task_vectors(n_tasks: int, coupling: float | ArrayLike | None) -> TaskVectors:
+    """The vectors that stand for the tasks: rows of F, where A = F F'.
+
+    >>> task_vectors(2, 4.0).dense(2)
+    array([[2., 1., 0.],
+           [2., 0., 1.]])
+    """
+    if coupling is None:
+        return TaskVectors(n_tasks, 0.0)
+    if np.ndim(coupling) == 0:
+        return TaskVectors(n_tasks, not_negative("coupling", float(np.asarray(coupling))))
+    A = np.asarray(coupling, dtype=np.float64)
+    if A.shape != (n_tasks, n_tasks) or not np.isfinite(A).all() or not np.allclose(A, A.T):
+        raise ValueError(f"coupling must be a number or a symmetric ({n_tasks}, {n_tasks}) array")
+    values, vectors = np.linalg.eigh(A)
+    if values[0] < -1e-10 * max(1.0, values[-1]):
+        raise ValueError(f"coupling must be positive semi-definite; it has eigenvalue {values[0]}")
+    return TaskVectors(n_tasks, 0.0, vectors * np.sqrt(np.maximum(0.0, values)))
+
+
+def check_finite(arrays: Arrays) -> None:
+    """Refuse a state with numbers that are not finite."""
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"state array {name!r} holds numbers that are not finite")

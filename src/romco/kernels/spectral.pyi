@@ -1,0 +1,7 @@
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Numbers = NDArray[np.float64]
+
+def shrink(s: ArrayLike, rho: float, logdet: bool) -> Numbers: ...
+def small_svd(a: Numbers) -> tuple[Numbers, Numbers, Numbers]: ...

@@ -1,0 +1,232 @@
+"""The factorised core: both roads, both stores for V, growth, bounds, long streams."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+import romco
+from romco.checks import check_learner
+from romco.kernels import personal
+from romco.learners import registry
+from romco.learners import romco as learners
+from tests.learners.test_romco import SETTINGS, compare, hostile_rounds
+from tests.reference import romco as reference
+
+
+def sparse_rounds(n, d, m, nnz, seed=0, size=1):
+    """Unit rows of few non-zeros, labels from a rank-2 model."""
+    rng = np.random.default_rng(seed)
+    columns = np.argsort(rng.random((n, d)), axis=1)[:, :nnz]
+    values = rng.standard_normal((n, nnz))
+    values /= np.linalg.norm(values, axis=1, keepdims=True)
+    x = csr_array((values.ravel(), columns.ravel(), np.arange(n + 1) * nnz), shape=(n, d))
+    task = rng.integers(0, m, n)
+    weights = rng.standard_normal((d, 2)) @ rng.standard_normal((2, m))
+    y = np.where(np.einsum("nd,dn->n", x.toarray(), weights[:, task]) >= 0, 1.0, -1.0)
+    return romco.Rounds(task, x, y, np.arange(0, n + 1, size))
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """Every learner takes the road for many tasks."""
+    monkeypatch.setattr(learners, "FEW", 0)
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    """Every learner keeps V in hash tables."""
+    monkeypatch.setattr(personal, "DENSE_NUMBERS", 0)
+
+
+@pytest.mark.usefixtures("many", "hashed")
+class TestManyTasks:
+    def test_keeps_every_promise(self):
+        check_learner(lambda d, m: romco.learner("romco-nucl", d, m, **SETTINGS[0]))
+
+    @pytest.mark.parametrize("strengths", SETTINGS, ids=str)
+    @pytest.mark.parametrize("size", [1, 7])
+    def test_agrees_with_the_transcription(self, strengths, size):
+        compare("romco-nucl", sparse_rounds(350, 60, 25, 6, size=size), **strengths)
+
+    @pytest.mark.parametrize(("d", "m"), [(1, 1), (1, 9), (9, 1), (4, 30), (200, 70)])
+    def test_agrees_for_any_size(self, d, m):
+        compare("romco-nucl", sparse_rounds(200, d, m, min(d, 5)), **SETTINGS[0])
+
+    @settings(max_examples=60)
+    @given(
+        rounds=hostile_rounds(),
+        lambda1=st.sampled_from([0.0, 1e-6, 1e-2, 0.2, 1.0]),
+        lambda2=st.sampled_from([0.0, 1e-6, 1e-2, 0.2]),
+    )
+    def test_agrees_on_hostile_streams(self, rounds, lambda1, lambda2):
+        strengths = {"eta1": 0.3, "eta2": 0.2, "lambda1": lambda1, "lambda2": lambda2}
+        compare("romco-nucl", rounds, tolerance=1e-9, **strengths)
+
+    def test_coupling(self):
+        check_coupling(0.7)
+
+
+def test_keeps_every_promise_with_hashed_columns(hashed):
+    check_learner(lambda d, m: romco.learner("romco-logd", d, m, **SETTINGS[0]))
+
+
+def test_rows_left_alone_for_long_catch_up():
+    """Two non-zeros of 400: most rows miss many epochs, and blocks of epochs."""
+    rounds = sparse_rounds(1500, 400, 3, 2)
+    compare("romco-nucl", rounds, eta1=0.3, eta2=0.1, lambda1=0.02, lambda2=0.01)
+
+
+def test_rank_above_the_limit_of_jacobi():
+    compare("romco-logd", sparse_rounds(150, 60, 55, 12), **SETTINGS[0])
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e-5, 1e-7, 1e-9, 1e-12])
+@pytest.mark.parametrize("lambda1", [0.0, 1e-3])
+def test_rows_that_are_almost_repeated(distance, lambda1):
+    """What is left of x outside the span is too small to be had by subtraction."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((3, 10))[rng.integers(0, 3, 60)]
+    x += distance * rng.standard_normal(x.shape)
+    rounds = romco.Rounds(rng.integers(0, 4, 60), x / 3, rng.choice([-1.0, 1.0], 60), range(61))
+    strengths = {"eta1": 0.3, "eta2": 0.2, "lambda1": lambda1, "lambda2": 0.01}
+    compare("romco-nucl", rounds, tolerance=1e-9, **strengths)
+
+
+def test_tasks_and_features_that_come_later():
+    """Growing over both limits, FEW and DENSE_NUMBERS, is as if there had been room at once."""
+    first, second = sparse_rounds(120, 40, 20, 5), sparse_rounds(150, 50_000, 90, 5, seed=1)
+    small = romco.learner("romco-nucl", 40, 20, **SETTINGS[0])
+    small.replay(first)
+    grown = registry.grown(small, 50_000, 90)
+    wide = csr_array((first.x.data, first.x.indices, first.x.indptr), shape=(120, 50_000))
+    whole = romco.learner("romco-nucl", 50_000, 90, **SETTINGS[0])
+    whole.replay(romco.Rounds(first.task, wide, first.y, first.starts))
+    np.testing.assert_allclose(grown.replay(second), whole.replay(second), atol=1e-12)
+    np.testing.assert_allclose(grown.singular_values(), whole.singular_values(), atol=1e-12)
+    np.testing.assert_allclose(grown.personal_norms(), whole.personal_norms(), atol=1e-12)
+
+
+def test_many_tasks_and_features_cost_nothing_until_seen():
+    learner = romco.learner("romco-nucl", 1 << 20, 100_000)
+    x = csr_array(([0.6, 0.8], [5, 900_000], [0, 2]), shape=(1, 1 << 20))
+    learner.update(romco.Round(np.array([77_777]), x, np.array([1.0])))
+    assert len(learner.singular_values()) == 1
+    state = learner.state()["arrays"]
+    assert sum(array.nbytes for array in state.values()) < 5_000_000  # dense: 1.7e12
+
+
+def test_a_bounded_rank_is_counted():
+    rounds = sparse_rounds(200, 60, 25, 6)
+    free = romco.learner("romco-nucl", 60, 25, **SETTINGS[0])
+    bounded = romco.learner("romco-nucl", 60, 25, **SETTINGS[0], max_rank=3)
+    free.replay(rounds)
+    bounded.replay(rounds)
+    assert free.truncations == 0
+    assert len(free.singular_values()) > 3 == len(bounded.singular_values())
+    assert bounded.truncations > 0
+    assert romco.restore(bounded.state()).truncations == bounded.truncations
+    wide = romco.learner("romco-nucl", 60, 25, **SETTINGS[0], max_rank=25)
+    wide.replay(rounds)
+    assert wide.truncations == 0
+    np.testing.assert_array_equal(wide.weights(), free.weights())
+
+
+def test_logdet_with_many_tasks_is_exact_too():
+    strengths = {"eta1": 0.3, "eta2": 0.2, "lambda1": 0.6, "lambda2": 0.03}
+    compare("romco-logd", sparse_rounds(150, 100, 80, 6), **strengths)
+    bounded = romco.learner("romco-logd", 100, 80, **strengths, max_rank=4)
+    assert np.isfinite(bounded.replay(sparse_rounds(600, 100, 80, 6))).all()
+    assert len(bounded.singular_values()) == 4
+
+
+def check_coupling(coupling):
+    """The same as the transcription in the variable U A^-1/2, which has dense task vectors."""
+    rounds, m, d = sparse_rounds(120, 20, 6, 5), 6, 20
+    A = np.eye(m) + coupling if np.ndim(coupling) == 0 else coupling
+    values, vectors = np.linalg.eigh(A)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    learner = romco.learner("romco-nucl", d, m, **SETTINGS[0], coupling=coupling)
+    s, u, v = SETTINGS[0], np.zeros((d, m)), np.zeros((d, m))
+    for task, x, y in rounds:
+        i, row = task[0], x.toarray()[0]
+        p = (u @ root[:, i] + v[:, i]) @ row
+        np.testing.assert_allclose(learner.predict(romco.Round(task, x, y)), [p], atol=1e-10)
+        learner.update(romco.Round(task, x, y))
+        if 1 - y[0] * p > 0:
+            left, sv, right = np.linalg.svd(
+                u + s["eta1"] * y[0] * np.outer(row, root[i]), full_matrices=False
+            )
+            u = left * reference.nuclear(sv, s["eta1"] * s["lambda1"]) @ right
+            v[:, i] += s["eta2"] * y[0] * row
+            norms = np.maximum(np.linalg.norm(v, axis=0), 1e-300)
+            v *= np.maximum(0.0, 1 - s["eta2"] * s["lambda2"] / norms)
+    np.testing.assert_allclose(learner.shared(), u @ root, atol=1e-10)
+    np.testing.assert_allclose(learner.personal(), v, atol=1e-10)
+
+
+def test_coupling_by_a_number_and_by_a_matrix():
+    check_coupling(0.7)
+    factor = np.random.default_rng(0).standard_normal((6, 6))
+    check_coupling(factor @ factor.T)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, np.eye(3), -np.eye(4), [[1, 2], [3, 4]]])
+def test_couplings_that_are_refused(wrong):
+    with pytest.raises(ValueError, match="coupling"):
+        romco.learner("romco-nucl", 3, 4, coupling=wrong)
+
+
+def test_readers_in_other_threads_see_whole_steps():
+    """A margin is that of the state before or after an update, never of one half-made."""
+    rounds = sparse_rounds(300, 60, 8, 6)
+    learner = romco.learner("romco-nucl", 60, 8, **SETTINGS[0])
+    known, seen, done = {0.0}, [], threading.Event()
+    probe = rounds[0]
+
+    def read():
+        while not done.is_set():
+            seen.append(float(learner.predict(probe)[0]))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for round in rounds:
+        learner.update(round)
+        known.add(float(learner.predict(probe)[0]))
+    done.set()
+    reader.join()
+    assert set(seen) <= known
+
+
+@pytest.mark.slow
+def test_a_full_ring_of_epochs():
+    """Long enough for transforms to be dropped and their places used again."""
+    rounds = sparse_rounds(20_000, 1500, 3, 2)
+    compare("romco-nucl", rounds, eta1=0.3, eta2=0.1, lambda1=0.3, lambda2=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("few", [0, 64])
+def test_a_million_events(few, monkeypatch):
+    """Orthonormal to 1e-12, no more memory, margins as after a fresh start from dense U."""
+    monkeypatch.setattr(learners, "FEW", few)
+    d, m, strengths = 300, 8, {"eta1": 0.05, "eta2": 0.01, "lambda1": 1e-4, "lambda2": 1e-3}
+    learner = romco.learner("romco-nucl", d, m, **strengths)
+    sizes = []
+    for part in range(20):
+        learner.replay(sparse_rounds(50_000, d, m, 10, seed=part))
+        sizes.append(sum(array.nbytes for array in learner.arrays().values()))
+    assert max(sizes[10:]) <= max(sizes[:10])
+    for vectors in (learner.kernel.left_vectors(), learner.kernel.right_vectors()):
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(vectors.shape[1]), atol=1e-12)
+    twin = reference.Romco(d, m, shrink=reference.nuclear, **strengths)
+    twin.u, twin.v = learner.shared(), learner.personal()
+    for task, x, y in sparse_rounds(2000, d, m, 10, seed=99):
+        expected = twin.predict(task, x.toarray())
+        found = learner.predict(romco.Round(task, x, y))
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+        twin.update(task, x.toarray(), y)
+        learner.update(romco.Round(task, x, y))
