@@ -1,6 +1,6 @@
 """ROMCO on a factorised U: the paper's iterates, at a cost that knows neither d nor m.
 
-The paper's step (eqs. 11 to 18) is U <- prox(U - eta1 G). G has the rank of the round's active
+The paper's step (eqs. 13, 16 and 19) is U <- prox(U - eta1 G). G has the rank of the round's active
 events, and the prox only rescales singular values, so U is kept as
 
     U = L K R'     L (d, r) and R (w, r') orthonormal, K small

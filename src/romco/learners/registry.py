@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from romco.learners.auto import Auto
 from romco.learners.base import Learner, State
 from romco.learners.confidence import Arow, ConfidenceWeighted
 from romco.learners.coupled import CoupledPerceptron, LearnedRelation
 from romco.learners.gradient import Gradient
 from romco.learners.passive_aggressive import Collaborative, PassiveAggressive
 from romco.learners.romco import Romco
+from romco.learners.shared import ArowShared, PassiveAggressiveShared
 from romco.learners.shared_loss import SharedLoss
 from romco.learners.smoothed import Smoothed
 
@@ -69,12 +71,15 @@ class Method:
 
 
 LEARNERS: dict[str, Method] = {
+    "romco-auto": Method(Auto, "ROMCO-Auto", role="beyond"),
     "romco-nucl": Method(
         Romco, "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
     ),
     "romco-logd": Method(Romco, "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
     "ogd-unique": Method(Gradient, "OGD-Unique", fixed={"models": "unique"}),
     "ogd-global": Method(Gradient, "OGD-Global", fixed={"models": "global"}),
+    "pa-shared": Method(PassiveAggressiveShared, "PA-Shared", role="beyond"),
+    "arow-shared": Method(ArowShared, "AROW-Shared", role="beyond"),
     "pa-unique": Method(PassiveAggressive, "PA-Unique", "paper", {"models": "unique"}),
     "pa-global": Method(PassiveAggressive, "PA-Global", "paper", {"models": "global"}),
     "arow-unique": Method(Arow, "AROW-Unique", fixed={"models": "unique"}),
