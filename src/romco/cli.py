@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from romco import LEARNERS, __version__
+from romco import LEARNERS, __version__, commands
 from romco.paper import compare as comparing
 from romco.paper import screen
+from romco.paper.experiment import Experiment, sources_for
+from romco.paper.measure import measure
 from romco.paper.run import perform
 from romco.streams import ORDERS
 from romco.streams.datasets import DATASETS, describe
@@ -23,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(commands.app)
 console = Console()
 DataDir = Annotated[
     Path | None, typer.Option(help="Where real data are; else ROMCO_DATA, ../shared/data, cache.")
@@ -57,8 +62,7 @@ def compare(
     """Learners side by side on one data set: a table, figures and a page."""
     if dataset not in DATASETS:
         raise ValueError(f"no data set {dataset!r}; there are {', '.join(DATASETS)}")
-    if order not in ORDERS:
-        raise ValueError(f"unknown order {order!r}; known are {', '.join(ORDERS)}")
+    _known("order", order, ORDERS)
     comparison = comparing.Comparison(
         dataset=dataset,
         learners=comparing.chosen_learners(learners),
@@ -72,6 +76,36 @@ def compare(
         perform(runs, out / "runs", data_dir, jobs, done)
     table, page = comparing.report(comparison, out / "runs", out / dataset, _command())
     screen.show(console, table)
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+@app.command()
+def paper(
+    dataset: Annotated[str, typer.Argument(help="spam, mhc, movies, emails, or all.")] = "all",
+    quick: Annotated[bool, typer.Option("--quick", help="2 shuffles, few trials.")] = False,
+    shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 10,
+    trials: Annotated[int, typer.Option(min=1, help="Settings tried per method.")] = 25,
+    tuning: Annotated[str, typer.Option(help="equal: same trials for all; or grid.")] = "equal",
+    order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "synchronous",
+    learners: Annotated[str, typer.Option(help="Names a,b; or all; or paper.")] = "all",
+    data_dir: DataDir = None,
+    jobs: Jobs = None,
+    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/paper"),
+) -> None:
+    """Every table and figure of the paper, measured, beside the printed numbers."""
+    _known("order", order, ORDERS)
+    _known("tuning", tuning, ("equal", "grid"))
+    experiment = Experiment(
+        sources=sources_for(dataset, data_dir),
+        learners=comparing.chosen_learners(learners),
+        shuffles=min(shuffles, 2) if quick else shuffles,
+        trials=min(trials, 5) if quick else trials,
+        tuning=tuning,
+        order=order,
+        tuned_on=0.25 if quick else 1.0,
+        data_dir=data_dir,
+    )
+    page = measure(experiment, out, jobs, _command(), partial(screen.progress, console))
     console.print(f"page: {page}", soft_wrap=True)
 
 
@@ -98,6 +132,11 @@ def main() -> None:
         message = "interrupted; finished runs are kept, the same command goes on from here"
         Console(stderr=True).print(message)
         sys.exit(130)
+
+
+def _known(what: str, value: str, known: Iterable[str]) -> None:
+    if value not in known:
+        raise ValueError(f"unknown {what} {value!r}; known are {', '.join(known)}")
 
 
 def _command() -> str:

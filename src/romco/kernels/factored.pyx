@@ -1,6 +1,6 @@
 """ROMCO on a factorised U: the paper's iterates, at a cost that knows neither d nor m.
 
-The paper's step (eqs. 11 to 18) is U <- prox(U - eta1 G). G has the rank of the round's active
+The paper's step (eqs. 13, 16 and 19) is U <- prox(U - eta1 G). G has the rank of the round's active
 events, and the prox only rescales singular values, so U is kept as
 
     U = L K R'     L (d, r) and R (w, r') orthonormal, K small
@@ -236,6 +236,46 @@ cdef class Factored(Kernel):
     cdef int fit_coordinates(self, Py_ssize_t rank) except -1 nogil:
         return reserve(<void**> &self.c, &self.c_room, rank, sizeof(double))
 
+    # Tasks that come and go, without coupling: K changes, the method does not
+
+    def start_task(self, Py_ssize_t task, double n_started):
+        """u_task <- the sum of all u over n_started; u_task must be 0."""
+        self.start_round()
+        self.fit(self.height + 1, self.width + 1)
+        self.sum_columns(self.c)
+        return self.change_column(task, 1.0 / n_started)
+
+    def forget_task(self, Py_ssize_t task):
+        """u_task <- 0, v_task <- 0."""
+        self.start_round()
+        self.fit(self.height + 1, self.width + 1)
+        self.one_column(task, self.c)
+        self.change_column(task, -1.0)
+        self.personal.forget(task)
+
+    def mean_shared(self, double n_started):
+        """The sum of all u over n_started, (d,)."""
+        mean = np.zeros(self.height)
+        cdef double[::1] view = mean
+        self.fit(self.height + 1, self.width + 1)
+        self.sum_columns(self.c)
+        for j in range(self.height):
+            view[j] = self.c[j] / n_started
+        return self.left.vectors() @ mean
+
+    cdef int change_column(self, Py_ssize_t task, double g) except -1:
+        """u_task += g L c, then K is made diagonal again."""
+        self.step_along(task, 0, g)
+        return self.shrink(0.0, 0, 1)
+
+    cdef int sum_columns(self, double* c) except -1:
+        """c <- coordinates of the sum of all columns of U."""
+        return 0
+
+    cdef int one_column(self, Py_ssize_t task, double* c) except -1:
+        """c <- coordinates of u_task."""
+        return 0
+
     # Read-outs
 
     def left_vectors(self):
@@ -332,6 +372,20 @@ cdef class FewTasks(Factored):
         reserve(<void**> &self.core, &self.core_room, height * self.ld, sizeof(double))
         return self.fit_coordinates(height + 1)
 
+    cdef int sum_columns(self, double* c) except -1:
+        cdef Py_ssize_t i, j
+        for j in range(self.height):
+            c[j] = 0.0
+            for i in range(self.width):
+                c[j] += self.core[j * self.ld + i]
+        return 0
+
+    cdef int one_column(self, Py_ssize_t task, double* c) except -1:
+        cdef Py_ssize_t j
+        for j in range(self.height):
+            c[j] = self.core[j * self.ld + task]
+        return 0
+
     def right_vectors(self):
         """R (w, w)."""
         return np.eye(self.width)
@@ -355,7 +409,9 @@ cdef class ManyTasks(Factored):
 
     cdef LazyBasis right
     cdef double* q
-    cdef Py_ssize_t q_room
+    cdef double* ones                # R'1, kept up so that the sum of U's columns is always known
+    cdef double* spare
+    cdef Py_ssize_t q_room, ones_room, spare_room
 
     def __init__(self, Rules rules, TaskVectors tasks, Py_ssize_t n_features, Py_ssize_t n_tasks):
         Factored.__init__(self, rules, tasks, n_features, n_tasks)
@@ -364,6 +420,8 @@ cdef class ManyTasks(Factored):
 
     def __dealloc__(self):
         free(self.q)
+        free(self.ones)
+        free(self.spare)
 
     cdef void start_round(self) noexcept nogil:
         self.left.start_round()
@@ -387,6 +445,10 @@ cdef class ManyTasks(Factored):
         if self.right.rank > self.width:
             for j in range(self.height):
                 self.core[j * self.ld + self.width] = 0.0
+            # f = R q, so the new vector's entries add up to what makes both sides do so
+            self.ones[self.width] = (
+                total(f) - dot_product(self.width, self.q, self.ones)
+            ) / self.q[self.width]
             self.width += 1
         for j in range(self.height):
             axpy(self.width, g * self.c[j], self.q, self.core + j * self.ld)
@@ -394,6 +456,9 @@ cdef class ManyTasks(Factored):
 
     cdef int turn_right(self, Py_ssize_t kept) except -1 nogil:
         cdef Py_ssize_t j
+        multiply(kept, self.width, 1, self.svd.right, self.width, self.ones, 1, self.spare, 1)
+        self.ones, self.spare = self.spare, self.ones
+        self.ones_room, self.spare_room = self.spare_room, self.ones_room
         self.right.turn(self.svd.right, kept)
         self.width = kept
         for j in range(kept):
@@ -404,6 +469,21 @@ cdef class ManyTasks(Factored):
     cdef int settle_right(self, Py_ssize_t active) except -1 nogil:
         if self.right.settle(active):  # R <- R T^-1, so K <- K T'
             times_lower(self.core, self.right.triangle, self.height, self.width, self.ld)
+            solve_transposed(self.right.triangle, self.ones, self.width)
+        return 0
+
+    cdef int sum_columns(self, double* c) except -1:
+        cdef Py_ssize_t j
+        for j in range(self.height):
+            c[j] = dot_product(self.width, self.core + j * self.ld, self.ones)
+        return 0
+
+    cdef int one_column(self, Py_ssize_t task, double* c) except -1:
+        cdef Py_ssize_t j
+        self.right.look(self.tasks.row(task), self.q)
+        self.start_round()
+        for j in range(self.height):
+            c[j] = dot_product(self.width, self.core + j * self.ld, self.q)
         return 0
 
     cdef int fit(self, Py_ssize_t height, Py_ssize_t width) except -1 nogil:
@@ -421,6 +501,8 @@ cdef class ManyTasks(Factored):
             free(self.core)
             self.core, self.ld = wide, ld
         reserve(<void**> &self.q, &self.q_room, ld + 1, sizeof(double))
+        reserve(<void**> &self.ones, &self.ones_room, ld + 1, sizeof(double))
+        reserve(<void**> &self.spare, &self.spare_room, ld + 1, sizeof(double))
         return self.fit_coordinates(ld + 1)
 
     def right_vectors(self):
@@ -430,11 +512,14 @@ cdef class ManyTasks(Factored):
     def arrays(self):
         """All that changes, by name."""
         right = {f"right_{name}": array for name, array in self.right.arrays().items()}
-        return {**self.shared_arrays(), **right}
+        ones = np.zeros(self.left.ld)
+        ones[: self.width] = [self.ones[j] for j in range(self.width)]
+        return {**self.shared_arrays(), **right, "right_ones": ones}
 
     def load(self, arrays):
         """Take over the arrays of a kernel of either kind, of the same size or smaller."""
-        check_names(arrays, self.arrays(), {name for name in self.arrays() if name[:6] == "right_"})
+        own = self.arrays()
+        check_names(arrays, own, {name for name in own if name == "ones" or name[:6] == "right_"})
         height, width = map(int, arrays["core_shape"])
         core = arrays["core"][:height, :width]
         if "right_counts" in arrays:
@@ -444,10 +529,13 @@ cdef class ManyTasks(Factored):
             vectors = vectors[values > 0.0]
             self.right.take(np.ascontiguousarray(vectors.T))
             core = core @ vectors.T
+        ones = arrays.get("right_ones", self.right.vectors().sum(axis=0))
         if self.right.rank != core.shape[1]:
             raise ValueError(DAMAGED)
         self.load_shared(arrays, core)
         self.width = core.shape[1]
+        for j in range(self.width):
+            self.ones[j] = ones[j]
 
 
 cdef void upper_times(
@@ -470,6 +558,24 @@ cdef void times_lower(
     for i in range(n):
         for j in range(w):
             a[i * ld + j] = dot_product(w - j, a + i * ld + j, upper + j * w + j)
+
+
+cdef void solve_transposed(const double* upper, double* a, Py_ssize_t n) noexcept nogil:
+    """a (n,) <- upper'^-1 a, in place; 0 where a pivot is."""
+    cdef Py_ssize_t i, j
+    for i in range(n):
+        for j in range(i):
+            a[i] -= upper[j * n + i] * a[j]
+        a[i] = a[i] / upper[i * n + i] if upper[i * n + i] != 0.0 else 0.0
+
+
+cdef double total(Row x) noexcept nogil:
+    """Sum of a row's entries."""
+    cdef double a = 0.0
+    cdef Py_ssize_t k
+    for k in range(x.n):
+        a += x.value[k]
+    return a
 
 
 def part(arrays, prefix):

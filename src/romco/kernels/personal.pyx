@@ -1,6 +1,6 @@
 """V: what is personal to single tasks.
 
-The prox of the column norms (paper eq. 16) makes every column shorter by eta2 lambda2 in
+The prox of the column norms (paper eq. 18) makes every column shorter by eta2 lambda2 in
 every updating round, also those of tasks that were not seen. A column that is left alone only
 gets shorter, so it is enough to know when it was last touched: its length is brought up to
 date when it is needed next. Exact, and O(non-zeros) per event.

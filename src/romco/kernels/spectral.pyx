@@ -1,6 +1,6 @@
 """Singular values: the scalar steps of both penalties, and the SVD of a small matrix.
 
-The paper's prox (eqs. 13 and 18) rescales singular values only, so all the core
+The paper's prox (eqs. 15, 16 and 20) rescales singular values only, so all the core
 needs of linear algebra is the SVD of a matrix with about as many rows as U has
 rank. One-sided Jacobi is the natural method: the matrix is last round's, already
 diagonal, plus a little, and two or three sweeps of plane rotations repair it. Above
@@ -23,12 +23,12 @@ cdef double ORTHOGONAL = 1e-15
 
 
 cdef double shrink_nuclear(double s, double rho) noexcept nogil:
-    """The nuclear norm's step (paper eq. 13)."""
+    """The nuclear norm's step (paper eq. 15)."""
     return fmax(0.0, s - rho)
 
 
 cdef double shrink_logdet(double s, double rho) noexcept nogil:
-    """Argmin over x >= 0 of (x - s)^2 / (2 rho) + log(1 + x^2) (paper eq. 19).
+    """Argmin over x >= 0 of (x - s)^2 / (2 rho) + log(1 + x^2) (paper eqs. 20 and 21).
 
     A root of x^3 - s x^2 + (1 + 2 rho) x - s, by hyperbolic functions: the paper's
     cube roots cancel for small s.

@@ -30,6 +30,7 @@ class Learner(ABC):
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
     keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
+    linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
     name: str = "unnamed"
     parameters: Mapping[str, Any]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from romco.learners.auto import Auto
 from romco.learners.base import Learner, State
 from romco.learners.confidence import Arow, ConfidenceWeighted
 from romco.learners.coupled import CoupledPerceptron, LearnedRelation
@@ -14,6 +15,7 @@ from romco.learners.gradient import Gradient
 from romco.learners.passive_aggressive import Collaborative, PassiveAggressive
 from romco.learners.retrained import FeatureLearning, TraceNormLearning
 from romco.learners.romco import Romco
+from romco.learners.shared import ArowShared, PassiveAggressiveShared
 from romco.learners.shared_loss import SharedLoss
 from romco.learners.smoothed import Smoothed
 
@@ -76,6 +78,9 @@ LEARNERS: dict[str, Method] = {
     "romco-logd": Method(Romco, "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
     "ogd-unique": Method(Gradient, "OGD-Unique", fixed={"models": "unique"}),
     "ogd-global": Method(Gradient, "OGD-Global", fixed={"models": "global"}),
+    "romco-auto": Method(Auto, "ROMCO-Auto", role="beyond"),
+    "pa-shared": Method(PassiveAggressiveShared, "PA-Shared", role="beyond"),
+    "arow-shared": Method(ArowShared, "AROW-Shared", role="beyond"),
     "pa-unique": Method(PassiveAggressive, "PA-Unique", "paper", {"models": "unique"}),
     "pa-global": Method(PassiveAggressive, "PA-Global", "paper", {"models": "global"}),
     "arow-unique": Method(Arow, "AROW-Unique", fixed={"models": "unique"}),

@@ -27,7 +27,7 @@ FEW = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 class Romco(CompiledLearner):
     r"""Robust online multi-task learning: W = U + V, shared low rank plus few personal tasks.
 
-    In a round with a positive hinge loss (paper eqs. 11 to 16), with G the
+    In a round with a positive hinge loss (paper eqs. 13 to 21), with G the
     gradient of the round's losses,
 
     .. math:: U \leftarrow \mathrm{prox}_{\eta_1\lambda_1 r}(U - \eta_1 G), \qquad
@@ -90,7 +90,8 @@ class Romco(CompiledLearner):
         self._tasks = task_vectors(self.n_tasks, coupling)
         # Log-det keeps singular values over many decades, whose directions a lazy basis of
         # tasks cannot tell from rounding; with a column for each task nothing is lost.
-        few = self.n_tasks <= FEW or shared == "logdet" or np.ndim(coupling) == 2
+        whole_matrix = coupling is not None and np.ndim(coupling) == 2
+        few = self.n_tasks <= FEW or shared == "logdet" or whole_matrix
         kind = FewTasks if few else ManyTasks
         self.kernel: FewTasks | ManyTasks = kind(
             self._rules, self._tasks, self.n_features, self.n_tasks
@@ -123,6 +124,25 @@ class Romco(CompiledLearner):
     def personal_norms(self) -> NDArray[np.float64]:
         """Length (m,) of each task's column of V."""
         return self.kernel.personal_norms()
+
+    @property
+    def starts_tasks(self) -> bool:
+        """Whether new tasks can start at the mean; coupled tasks share from the start anyway."""
+        return self.parameters.get("coupling") is None
+
+    def mean_shared(self, n_started: int) -> NDArray[np.float64]:
+        """Sum of U's columns over ``n_started``, (d,): where a new task starts."""
+        return self.kernel.mean_shared(n_started)
+
+    def start_task(self, task: int, n_started: int) -> None:
+        """Set the task's column of U, which is 0, to ``mean_shared(n_started)``."""
+        self.kernel.start_task(task, n_started)
+
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been; not for coupled tasks."""
+        if not self.starts_tasks:
+            raise ValueError("coupled tasks share all they learn: none can be forgotten alone")
+        self.kernel.forget_task(task)
 
     def arrays(self) -> Arrays:
         """Both factors, the small matrix between them, V and the number of rounds, as stored."""

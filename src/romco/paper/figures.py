@@ -61,8 +61,9 @@ def save(figure: Figure, directory: Path, name: str) -> Path:
     """Write SVG, PNG and PDF; gives the SVG's path."""
     directory.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(LOOK):
-        figure.savefig(directory / f"{name}.svg", metadata={"Date": None})
         figure.savefig(directory / f"{name}.png", dpi=150)
+        figure.set_layout_engine("none")  # laid out once is enough, and most of the time
+        figure.savefig(directory / f"{name}.svg", metadata={"Date": None})
         figure.savefig(directory / f"{name}.pdf", metadata={"CreationDate": None})
     return directory / f"{name}.svg"
 

@@ -20,7 +20,7 @@ caption { text-align: left; font-weight: 600; padding-bottom: .3rem; }
 th, td { padding: .25rem .8rem; text-align: right; border-bottom: 1px solid #e3e6ea;
          white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-td.long { white-space: normal; text-align: left; }
+td.text { white-space: normal; text-align: left; }
 thead th { border-bottom: 2px solid #1b1f24; }
 td.best { font-weight: 700; background: #e8f1fb; }
 ul.notes { color: #444; font-size: .88rem; margin-top: .2rem; }

@@ -101,8 +101,12 @@ def as_html(table: Table) -> str:
 
 
 def _td(cell: Cell) -> str:
-    text = html.escape(cell.text)
-    return f'<td class="best">{text}</td>' if cell.best else f"<td>{text}</td>"
+    kind = "best" if cell.best else "text" if cell.text[:1].isalpha() else ""
+    return f'<td class="{kind}">{html.escape(cell.text)}</td>' if kind else _plain_td(cell.text)
+
+
+def _plain_td(text: str) -> str:
+    return f"<td>{html.escape(text)}</td>"
 
 
 def _bold(text: str, best: bool) -> str:

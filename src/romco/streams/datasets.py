@@ -77,6 +77,7 @@ DATASETS: Mapping[str, Dataset] = MappingProxyType(
             _like("spam"),
             _like("mhc"),
             _like("movies"),
+            _like("emails"),
         )
     }
 )

@@ -13,7 +13,8 @@ from romco.streams.stream import Stream, Truth
 
 Numbers = NDArray[np.float64]
 
-# Tasks, events per task and features of the paper's three data sets (its Table 1).
+# Tasks, events per task and features of the paper's three data sets (its Table 1), and of the
+# second set of mail.
 PRESETS: dict[str, dict[str, object]] = {
     "spam-like": {
         "n_tasks": 4,
@@ -40,6 +41,15 @@ PRESETS: dict[str, dict[str, object]] = {
         "rank": 3,
         "outliers": 3,
         "noise": 0.15,
+    },
+    "emails-like": {
+        "n_tasks": 15,
+        "n_features": 1500,
+        "n_events": 400,
+        "rank": 1,
+        "outliers": 2,
+        "sparsity": 0.95,
+        "noise": 0.02,
     },
 }
 

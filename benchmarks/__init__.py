@@ -1,0 +1,1 @@
+"""How fast, how large, how steady: frozen, seeded workloads. Run with ``python -m benchmarks``."""

@@ -1,0 +1,102 @@
+"""What was asked for, and whether this run reached it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from benchmarks.measure import Row, times_faster
+
+RIVER = "River PA, one per task"
+VW_FILE, VW_CALLS = "VW engine on a file, -q tf", "VW from Python, -q tf"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A number that was asked for; ``reached`` is None where this run cannot tell."""
+
+    what: str
+    asked: float
+    reached: float | None
+    at_most: bool = False  # else at least
+    aim: bool = False  # wished for, not required
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it was reached."""
+        if self.reached is None:
+            return None
+        return self.reached <= self.asked if self.at_most else self.reached >= self.asked
+
+
+def targets(parts: dict[str, Any]) -> list[Target]:
+    """All targets, in the order of the parts."""
+    return [*_speed(parts), *_size(parts), *_growth(parts), *_steadiness(parts)]
+
+
+def _speed(parts: dict[str, Any]) -> Iterator[Target]:
+    spam, large = _rows(parts, "a"), _rows(parts, "d")
+    stream, calls = "romco-nucl", "romco-nucl, call per event"
+    yield Target("(a) whole stream: times River PA per task", 6, _faster(spam, stream, RIVER))
+    on_file = _faster(spam, stream, VW_FILE)
+    yield Target("(a) whole stream: times VW's engine on its file", 1, on_file)
+    yield Target("(a) whole stream: times VW's engine on its file", 2, on_file, aim=True)
+    yield Target("(a) single calls: times River PA per task", 3, _faster(spam, calls, RIVER))
+    gram = _faster(spam, stream, "NumPy ROMCO, Gram")
+    yield Target("(a) whole stream: times plain NumPy, Gram", 10, gram)
+    eighth = "romco-nucl, rank 8"
+    yield Target("(d) rank 8: times River PA per task", 1, _faster(large, eighth, RIVER))
+    from_python = _faster(large, eighth, VW_CALLS)
+    yield Target("(d) rank 8: times VW from Python", 1, from_python, aim=True)
+
+
+def _size(parts: dict[str, Any]) -> Iterator[Target]:
+    found = None
+    for row in parts.get("f", ()):
+        if (row["shape"], row["system"]) == ("large", "romco-nucl"):
+            found = row.get("peak")
+    yield Target("(f) 1000 tasks, d = 2^18: peak megabytes", 300, found, at_most=True)
+
+
+def _growth(parts: dict[str, Any]) -> Iterator[Target]:
+    rows = [Row(**row) for row in parts.get("e", ())]
+    for system in ("romco-nucl", "romco-nucl, no personal part"):
+        aim = system != "romco-nucl"
+        wide = _cost_ratio(rows, system, "n_features", 2**14, 2**20)
+        yield Target(f"(e) {system}: cost at d = 2^20 / 2^14", 1.5, wide, at_most=True, aim=aim)
+        many = _cost_ratio(rows, system, "n_tasks", 100, 100_000)
+        yield Target(f"(e) {system}: cost at m = 10^5 / 10^2", 1.3, many, at_most=True, aim=aim)
+
+
+def _steadiness(parts: dict[str, Any]) -> Iterator[Target]:
+    slowest = None
+    for row in parts.get("g", ()):
+        if row["system"].startswith("romco-nucl") and "cpu" in row:
+            slowest = row["cpu"]["max"] / row["cpu"]["p50"]
+    yield Target("(g) slowest event / median, CPU time", 100, slowest, at_most=True)
+    ratios = [
+        row["ratio"]
+        for row in parts.get("h", {}).values()
+        if isinstance(row, dict) and row["ratio"] is not None
+    ]
+    worst = max(ratios, default=None)
+    yield Target("(h) instructions / stored count, worst case", 1.05, worst, at_most=True)
+
+
+def _rows(parts: dict[str, Any], part: str) -> dict[str, Row]:
+    return {row["system"]: Row(**row) for row in parts.get(part, ())}
+
+
+def _faster(rows: dict[str, Row], ours: str, theirs: str) -> float | None:
+    if ours not in rows or theirs not in rows:
+        return None
+    ratio = times_faster(rows[ours], rows[theirs])
+    return None if ratio is None else ratio.middle
+
+
+def _cost_ratio(rows: list[Row], system: str, curve: str, low: int, high: int) -> float | None:
+    at = {row.at: row.microseconds for row in rows if (row.system, row.curve) == (system, curve)}
+    pairs = list(zip(at.get(high, ()), at.get(low, ()), strict=False))
+    return median(above / below for above, below in pairs) if pairs else None

@@ -1,0 +1,310 @@
+"""A scikit-learn classifier that takes ``task=``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from romco.learners import LEARNERS
+from romco.model import Columns, Model
+
+if TYPE_CHECKING:
+    from romco.insight import Explanation
+
+Numbers = NDArray[np.float64]
+ONLY = "all"  # the one task of a model that was fitted without tasks
+
+
+class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """One linear classifier per task: shared where tasks agree, personal where they differ.
+
+    ``task`` names the task of each row, by text or number, in every method; without it all
+    rows are one task. It travels by metadata routing through pipelines and searches.
+    A task that was not fitted is predicted from what the tasks have in common.
+
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1], [0.1, 1.0]])
+    >>> y = ["spam", "ham", "spam", "ham"]
+    >>> task = ["ann", "ann", "bob", "bob"]
+    >>> model = ROMCOClassifier().fit(X, y, task=task)
+    >>> model.predict([[1.0, 0.0]], task=["bob"])
+    array(['spam'], dtype='<U4')
+
+    Parameters
+    ----------
+    learner:
+        A name from ``romco.LEARNERS``.
+    eta1, eta2, lambda1, lambda2, C:
+        Parameters of ROMCO; None is the learner's own default.
+    parameters:
+        Further parameters of the learner, by name.
+    loss:
+        "hinge", "squared-hinge" or "logistic", where the learner offers a choice.
+    epochs:
+        How often ``fit`` goes through the rows; ``partial_fit`` goes through them once.
+    shuffle:
+        Whether ``fit`` goes through the rows in random order; ``partial_fit`` never does.
+    new_task:
+        Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
+    random_state:
+        Seed of the shuffling.
+
+    Attributes
+    ----------
+    classes_:
+        The two labels, sorted; the second is the positive one.
+    tasks_:
+        Names of the tasks, (m,).
+    coef_, shared_, personal_:
+        W, U and V, one row per task (m, d); the last two where the learner keeps them.
+    singular_values_, personal_norms_:
+        Of U, and the length of each task's row of V.
+    model_:
+        The :class:`romco.Model` inside; ``romco.save(estimator.model_, path)`` writes it.
+
+    """
+
+    def __init__(
+        self,
+        learner: str = "romco-nucl",
+        *,
+        eta1: float | None = None,
+        eta2: float | None = None,
+        lambda1: float | None = None,
+        lambda2: float | None = None,
+        C: float | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        loss: Literal["hinge", "squared-hinge", "logistic"] = "hinge",
+        epochs: int = 5,
+        shuffle: bool = True,
+        new_task: Literal["mean", "zero"] = "mean",
+        random_state: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.eta1 = eta1
+        self.eta2 = eta2
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.C = C
+        self.parameters = parameters
+        self.loss = loss
+        self.epochs = epochs
+        self.shuffle = shuffle
+        self.new_task = new_task
+        self.random_state = random_state
+
+    # Learning
+
+    def fit(self, X: Any, y: Any, task: Any = None) -> Self:
+        """Learn rows X (n, d), labels y (n,) of tasks (n,) from scratch, ``epochs`` times over."""
+        X, y = self._checked(X, y, reset=True)
+        task = self._tasks(X, task)
+        self._begin(_two_classes(y), list(dict.fromkeys(task)))
+        random = check_random_state(self.random_state)
+        for _ in range(self.epochs):
+            order = random.permutation(len(y)) if self.shuffle else np.arange(len(y))
+            self.model_.learn(X[order], y[order], [task[i] for i in order])
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Sequence[Any] | None = None, task: Any = None
+    ) -> Self:
+        """Learn rows one after the other in the order given; tasks may be new.
+
+        ``classes`` names both labels and is needed if the first call does not show both.
+        """
+        first = not hasattr(self, "model_")
+        X, y = self._checked(X, y, reset=first)
+        task = self._tasks(X, task)
+        if first:
+            self._begin(_two_classes(y if classes is None else classes), [])
+        elif classes is not None and list(_two_classes(classes)) != list(self.classes_):
+            raise ValueError(
+                f"classes={list(classes)} but the first call had {list(self.classes_)}"
+            )
+        self.model_.learn(X, y, task)
+        return self
+
+    # Predicting
+
+    def decision_function(self, X: Any, task: Any = None) -> Numbers:
+        """Margins (n,); positive for ``classes_[1]``."""
+        check_is_fitted(self)
+        X = self._rows(X)
+        return self.model_.margins(X, self._tasks(X, task))
+
+    def predict(self, X: Any, task: Any = None) -> NDArray[Any]:
+        """Labels (n,)."""
+        margins = self.decision_function(X, task)
+        return self.classes_[(margins >= 0.0).astype(np.intp)]
+
+    def predict_proba(self, X: Any, task: Any = None) -> Numbers:
+        """Probabilities (n, 2) of ``classes_``: 1 / (1 + exp(-a margin)) for the second.
+
+        The scale a is learned along the stream, see :class:`romco.model.Scale`, so that every
+        loss has probabilities; with the logistic loss it stays near 1.
+        """
+        check_is_fitted(self)
+        X = self._rows(X)
+        positive = self.model_.probabilities(X, self._tasks(X, task))
+        return np.column_stack([1.0 - positive, positive])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
+        """Share of right answers."""
+        return float(accuracy_score(y, self.predict(X, task), sample_weight=sample_weight))
+
+    def explain(self, top: int = 10) -> Explanation:
+        """What was learned: rank, shared and personal part of each task, similar tasks."""
+        from romco.insight import explain
+
+        check_is_fitted(self)
+        return explain(self.model_, top=top)
+
+    # What was learned
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The two labels, sorted."""
+        return np.array(self._model().classes)
+
+    @property
+    def tasks_(self) -> NDArray[Any]:
+        """Names of the tasks (m,)."""
+        return _listed(self._model().tasks)
+
+    @property
+    def coef_(self) -> Numbers:
+        """W as one row per task (m, d)."""
+        return self._of_tasks(self._model().learner.weights())
+
+    @property
+    def shared_(self) -> Numbers:
+        """U as one row per task (m, d)."""
+        return self._of_tasks(self._part("shared"))
+
+    @property
+    def personal_(self) -> Numbers:
+        """V as one row per task (m, d)."""
+        return self._of_tasks(self._part("personal"))
+
+    @property
+    def singular_values_(self) -> Numbers:
+        """Of U, largest first."""
+        if hasattr(self._model().learner, "singular_values"):
+            return self._part("singular_values")
+        s = np.linalg.svd(self.shared_, compute_uv=False)
+        return s[s > 1e-12 * s.max(initial=0.0)]
+
+    @property
+    def personal_norms_(self) -> Numbers:
+        """Length of each task's row of V (m,)."""
+        model = self._model()
+        if hasattr(model.learner, "personal_norms"):
+            return self._part("personal_norms")[model.numbers(model.tasks)]
+        return np.linalg.norm(self.personal_, axis=1)
+
+    # Within
+
+    def _begin(self, classes: tuple[Any, Any], tasks: list[Any]) -> None:
+        names = getattr(self, "feature_names_in_", None)
+        features = Columns(self.n_features_in_, None if names is None else names.tolist())
+        self.model_ = Model(
+            self.learner,
+            features,
+            classes=classes,
+            tasks=tasks,
+            new_task=self.new_task,
+            **self._parameters(),
+        )
+
+    def _parameters(self) -> dict[str, Any]:
+        """The learner's parameters that were given."""
+        if self.learner not in LEARNERS:
+            raise ValueError(f"unknown learner {self.learner!r}; known are {', '.join(LEARNERS)}")
+        named = {name: getattr(self, name) for name in ("eta1", "eta2", "lambda1", "lambda2", "C")}
+        given = {name: value for name, value in named.items() if value is not None}
+        given |= self.parameters or {}
+        if "loss" in LEARNERS[self.learner].parameters:
+            given["loss"] = self.loss
+        elif self.loss != "hinge":
+            raise ValueError(
+                f"{self.learner} has a loss of its own and cannot learn with loss={self.loss!r}"
+            )
+        return given
+
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=reset)
+        check_classification_targets(y)
+        return X, y
+
+    def _rows(self, X: Any) -> Any:
+        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+
+    def _tasks(self, X: Any, task: Any) -> list[Any]:
+        """Name of each row's task."""
+        if task is None:
+            known = self.model_.tasks if hasattr(self, "model_") else []
+            if any(name != ONLY for name in known):
+                raise ValueError("this model was fitted with tasks: say task= for each row")
+            return [ONLY] * X.shape[0]
+        names = task.to_list() if hasattr(task, "to_list") else np.asarray(task).ravel().tolist()
+        if len(names) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows but task has {len(names)} entries")
+        return names
+
+    def _model(self) -> Model:
+        if "model_" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        return self.model_
+
+    def _part(self, name: str) -> Any:
+        learner = self._model().learner
+        if not hasattr(learner, name):
+            raise AttributeError(f"{learner.name} does not keep shared and personal parts apart")
+        return getattr(learner, name)()
+
+    def _of_tasks(self, columns: Numbers) -> Numbers:
+        model = self._model()
+        return columns[:, model.numbers(model.tasks)].T
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in self.__dict__
+
+
+def _two_classes(labels: Any) -> tuple[Any, Any]:
+    """The two labels, sorted; errors are worded as scikit-learn's own."""
+    classes = np.unique(np.asarray(labels))
+    if len(classes) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"there are {len(classes)} labels. Wrap the estimator in OneVsRestClassifier."
+        )
+    if len(classes) < 2:
+        raise ValueError(
+            f"two classes are needed but there is only one class, {classes[0]!r}; "
+            "with partial_fit, name both by classes="
+        )
+    return classes[0], classes[1]
+
+
+def _listed(names: list[Any]) -> NDArray[Any]:
+    """Names as an array of their own kind, or of objects if they are mixed."""
+    if len({type(name) for name in names}) == 1 and not isinstance(names[0], tuple):
+        return np.array(names)
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array

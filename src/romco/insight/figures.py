@@ -1,0 +1,35 @@
+"""An explanation as figures for print."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from romco.insight.explanation import Explanation
+from romco.insight.page import BLUE, ORANGE
+
+
+def figures(found: Explanation) -> dict[str, Figure]:
+    """``spectrum`` and ``tasks``."""
+    return {"spectrum": _spectrum(found), "tasks": _tasks(found)}
+
+
+def _spectrum(found: Explanation) -> Figure:
+    figure = Figure(figsize=(5, 3), layout="constrained")
+    axes = figure.subplots()
+    axes.bar(np.arange(1, found.rank + 1), found.spectrum, color=BLUE)
+    axes.set(xlabel="dimension", ylabel="singular value of U", title=f"Shared: rank {found.rank}")
+    return figure
+
+
+def _tasks(found: Explanation, most: int = 30) -> Figure:
+    tasks = found.tasks[:most][::-1]
+    figure = Figure(figsize=(6, 1.2 + 0.22 * len(tasks)), layout="constrained")
+    axes = figure.subplots()
+    names = [str(task.task) for task in tasks]
+    shared = np.array([task.shared or 0.0 for task in tasks])
+    axes.barh(names, shared, color=BLUE, label="shared")
+    axes.barh(names, [task.personal for task in tasks], left=shared, color=ORANGE, label="personal")
+    axes.set(xlabel="length of the weights", title="Tasks, the most personal on top")
+    axes.legend()
+    return figure

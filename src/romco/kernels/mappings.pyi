@@ -1,0 +1,20 @@
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class Mappings:
+    def read(
+        self, rows: Sequence[Mapping[Any, Any]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]: ...
+
+class NamedMappings(Mappings):
+    def __init__(
+        self, known: dict[Hashable, int], new: dict[Hashable, int] | None = None
+    ) -> None: ...
+
+class HashedMappings(Mappings):
+    def __init__(self, size: int) -> None: ...
+
+def hash_name(name: str) -> int: ...

@@ -1,0 +1,155 @@
+"""Events given as mappings of names to values, turned into sparse rows."""
+
+import numpy as np
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.math cimport isfinite
+from libc.stdlib cimport free, qsort, realloc
+
+
+cdef struct Entry:
+    int column
+    int place  # in its row, so that sorting is stable
+    double value
+
+
+cdef class Mappings:
+    """Reads rows; how a name becomes a column is left to two final classes (abstract)."""
+
+    cdef Entry* entries
+    cdef Py_ssize_t n, room
+
+    def __dealloc__(self):
+        free(self.entries)
+
+    cdef int put(self, name, double value, int place) except -1:
+        raise NotImplementedError
+
+    cdef int push(self, int column, double value, int place) except -1:
+        if self.n == self.room:
+            self.room = max(64, 2 * self.room)
+            self.entries = <Entry*> realloc(self.entries, self.room * sizeof(Entry))
+            if self.entries == NULL:
+                raise MemoryError
+        self.entries[self.n] = Entry(column, place, value)
+        self.n += 1
+        return 0
+
+    def read(self, rows):
+        """Values, columns and row starts; each row sorted, entries of the same column added."""
+        cdef Py_ssize_t i, begin = 0
+        self.n = 0
+        starts = np.zeros(len(rows) + 1, dtype=np.int32)
+        cdef int[::1] start = starts
+        for i, row in enumerate(rows):
+            self.read_row(row, i)
+            self.tidy(begin)
+            begin = start[i + 1] = <int> self.n
+        values, columns = np.empty(self.n), np.empty(self.n, dtype=np.int32)
+        cdef double[::1] value = values
+        cdef int[::1] column = columns
+        for i in range(self.n):
+            value[i], column[i] = self.entries[i].value, self.entries[i].column
+        return values, columns, starts
+
+    cdef int read_row(self, row, Py_ssize_t i) except -1:
+        cdef int place = 0
+        cdef double number
+        if not hasattr(row, "items"):
+            raise ValueError(f"row {i}: expected a mapping of names to values; got {row!r}")
+        for name, value in row.items():
+            if value is None:
+                continue
+            if isinstance(value, str):
+                name, number = f"{name}={value}", 1.0
+            else:
+                number = as_number(name, value, i)
+            self.put(name, number, place)
+            place += 1
+        return 0
+
+    cdef int tidy(self, Py_ssize_t begin) except -1:
+        """Sort the last row and add up entries of the same column."""
+        cdef Py_ssize_t i, end = begin
+        qsort(self.entries + begin, self.n - begin, sizeof(Entry), in_order)
+        for i in range(begin, self.n):
+            if end > begin and self.entries[end - 1].column == self.entries[i].column:
+                self.entries[end - 1].value += self.entries[i].value
+            else:
+                self.entries[end] = self.entries[i]
+                end += 1
+        self.n = end
+        return 0
+
+
+cdef class NamedMappings(Mappings):
+    """A name's column is looked up in ``known``, then in ``new``; else it is added there.
+
+    Without ``new`` a name that is not known is dropped.
+    """
+
+    cdef dict known, new
+    cdef Py_ssize_t width
+
+    def __init__(self, dict known not None, dict new=None):
+        self.known, self.new, self.width = known, new, len(known)
+
+    cdef int put(self, name, double value, int place) except -1:
+        column = self.known.get(name)
+        if column is None:
+            if self.new is None:
+                return 0
+            column = self.new.get(name)
+            if column is None:
+                column = self.new[name] = self.width + len(self.new)
+        return self.push(column, value, place)
+
+
+cdef class HashedMappings(Mappings):
+    """A name's hash gives its column, the low bits, and its sign, the top bit."""
+
+    cdef unsigned long long mask
+
+    def __init__(self, unsigned long long size):
+        self.mask = size - 1
+
+    cdef int put(self, name, double value, int place) except -1:
+        cdef unsigned long long h = hash_name(name if isinstance(name, str) else str(name))
+        return self.push(<int> (h & self.mask), -value if h >> 63 else value, place)
+
+
+cpdef unsigned long long hash_name(str name) except? 0:
+    """FNV-1a over the name's UTF-8 bytes, then the finishing mix of MurmurHash3.
+
+    Part of the model file's meaning: it is the same everywhere and may never change.
+    """
+    cdef Py_ssize_t i, n
+    cdef const char* text = PyUnicode_AsUTF8AndSize(name, &n)
+    cdef unsigned long long h = 14695981039346656037ULL
+    for i in range(n):
+        h = (h ^ <unsigned char> text[i]) * 1099511628211ULL
+    h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdULL
+    h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53ULL
+    return h ^ (h >> 33)
+
+
+cdef double as_number(name, value, Py_ssize_t i) except? -1.0:
+    cdef double number
+    try:
+        number = value
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"row {i}: feature {name!r} is {value!r}; give a number, text, or None if absent"
+        ) from None
+    if not isfinite(number):
+        raise ValueError(
+            f"row {i}: feature {name!r} is {number}; impute it, or give None if absent"
+        )
+    return number
+
+
+cdef int in_order(const void* a, const void* b) noexcept nogil:
+    cdef const Entry* p = <const Entry*> a
+    cdef const Entry* q = <const Entry*> b
+    if p.column != q.column:
+        return -1 if p.column < q.column else 1
+    return -1 if p.place < q.place else 1

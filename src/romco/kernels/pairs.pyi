@@ -1,0 +1,16 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class Pairs:
+    n_tasks: int
+    n_features: int
+    width: int
+    keys: NDArray[np.int64] | None
+    values: NDArray[np.float64]
+    def __init__(self, n_tasks: int, n_features: int, width: int, dense: bool) -> None: ...
+    def arrays(self) -> dict[str, NDArray[Any]]: ...
+    def load(self, arrays: dict[str, NDArray[Any]]) -> None: ...
+    def check(self, keys: NDArray[Any] | None, values: NDArray[Any]) -> None: ...
+    def lane(self, k: int) -> NDArray[np.float64]: ...

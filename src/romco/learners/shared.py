@@ -1,0 +1,111 @@
+"""One vector that all tasks share plus one of each task's own: the strongest simple peers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.pairs import Pairs
+from romco.kernels.shared import SharedArow, SharedPassiveAggressive
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
+
+DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
+
+
+def personal_store(n_features: int, n_tasks: int, width: int) -> Pairs:
+    """Room for ``width`` numbers per task and feature: dense where that is small."""
+    return Pairs(n_tasks, n_features, width, n_tasks * n_features <= DENSE)
+
+
+def load_with_store(learner_arrays: Arrays, store: Pairs, arrays: Arrays) -> None:
+    """Take over ``arrays``, part of which belong to the store; check all before touching any."""
+    kept = {name: array for name, array in arrays.items() if not name.startswith("personal")}
+    if "personal" not in arrays:
+        raise ValueError(f"state holds arrays {sorted(arrays)}, 'personal' is missing")
+    store.check(arrays.get("personal_keys"), np.asarray(arrays["personal"]))
+    copy_arrays(learner_arrays, kept)
+    store.load(arrays)
+
+
+class PassiveAggressiveShared(CompiledLearner):
+    r"""PA-I with one shared and one personal vector: w_i = u + v_i.
+
+    .. math:: u \leftarrow u + \tau y x, \quad v_i \leftarrow v_i + \tau y x, \qquad
+              \tau = \min(C,\ \ell / 2\|x\|^2)
+
+    where :math:`\ell = \max(0, 1 - y\, w_i \cdot x)`: the smallest change of (u, v_i)
+    that mends the loss. Equals PA with the task kernel K = I + 11'.
+
+    Cost: O(nnz) per event. C has units of 1/|x|^2.
+    """
+
+    space: ClassVar = {"C": tuple(10.0**k for k in np.arange(-3, 1.5, 0.5))}
+
+    def __init__(self, n_features: int, n_tasks: int, *, C: float = 1.0) -> None:
+        super().__init__(n_features, n_tasks)
+        self._u = np.zeros(n_features)
+        self._v = personal_store(n_features, n_tasks, 1)
+        self.kernel = SharedPassiveAggressive(self._u, self._v, positive("C", C))
+
+    def weights(self) -> NDArray[np.float64]:
+        """W = u 1' + V, (d, m)."""
+        return self.shared() + self.personal()
+
+    def shared(self) -> NDArray[np.float64]:
+        """U = u 1', (d, m), what tasks have in common."""
+        return np.repeat(self._u[:, None], self.n_tasks, axis=1)
+
+    def personal(self) -> NDArray[np.float64]:
+        """V (d, m), what each task adds."""
+        return np.ascontiguousarray(self._v.lane(0).T)
+
+    def arrays(self) -> Arrays:
+        """The shared vector and the tasks' own."""
+        return {"u": self._u, **self._v.arrays()}
+
+    def load(self, arrays: Arrays) -> None:
+        """Take over another learner's arrays."""
+        load_with_store({"u": self._u}, self._v, arrays)
+
+
+class ArowShared(CompiledLearner):
+    r"""AROW with one shared and one personal vector: w_i = u + v_i, diagonal covariance.
+
+    .. math:: w \leftarrow w + \beta \ell\, y\, S x, \quad S \leftarrow S - \beta\,
+              \mathrm{diag}(S x x^\top S), \qquad \beta = 1 / (x^\top S x + r)
+
+    wherever :math:`\ell = 1 - y\, w_i \cdot x > 0`, with w = (u, v_i), S = I at the
+    start, and x repeated for both parts. Features seen often move less.
+
+    Cost: O(nnz) per event. r has units of |x|^2.
+    """
+
+    space: ClassVar = {"r": tuple(10.0**k for k in np.arange(-2, 3.5, 0.5))}
+
+    def __init__(self, n_features: int, n_tasks: int, *, r: float = 1.0) -> None:
+        super().__init__(n_features, n_tasks)
+        self._u = np.zeros((n_features, 2))
+        self._v = personal_store(n_features, n_tasks, 2)
+        self.kernel = SharedArow(self._u, self._v, positive("r", r))
+
+    def weights(self) -> NDArray[np.float64]:
+        """W = u 1' + V, (d, m)."""
+        return self.shared() + self.personal()
+
+    def shared(self) -> NDArray[np.float64]:
+        """U = u 1', (d, m), what tasks have in common."""
+        return np.repeat(self._u[:, :1], self.n_tasks, axis=1)
+
+    def personal(self) -> NDArray[np.float64]:
+        """V (d, m), what each task adds."""
+        return np.ascontiguousarray(self._v.lane(0).T)
+
+    def arrays(self) -> Arrays:
+        """Means and spent variances, shared and of the tasks."""
+        return {"u": self._u, **self._v.arrays()}
+
+    def load(self, arrays: Arrays) -> None:
+        """Take over another learner's arrays."""
+        load_with_store({"u": self._u}, self._v, arrays)

@@ -1,0 +1,203 @@
+"""Features by column, by growing name, or by hashed name: outside rows to numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, final
+
+import numpy as np
+
+from romco.kernels.mappings import HashedMappings, NamedMappings
+from romco.model.names import Id, from_json, identity, to_json
+from romco.model.rows import Rows, Sparse, tidy
+
+New = dict[Id, int]
+
+
+class Features(Protocol):
+    """Turns the rows of outside events into rows of numbers."""
+
+    @property
+    def width(self) -> int:
+        """Columns in use."""
+
+    def read(self, rows: Any, new: New | None = None) -> Rows:
+        """Rows of numbers. Names not seen before are added to ``new``, or dropped if it is None."""
+
+    def add(self, new: New) -> None:
+        """Take over the new names that ``read`` found."""
+
+    def name(self, column: int) -> Id:
+        """What a column is called."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything needed to make the same again."""
+
+
+@final
+class Columns:
+    """A fixed number of columns: rows are arrays, or mappings if the columns have names.
+
+    >>> Columns(3).read([[1.0, 0.0, 2.0]])
+    array([[1., 0., 2.]])
+    """
+
+    def __init__(self, n: int, names: Sequence[Any] | None = None) -> None:
+        if n < 1 or (names is not None and len(names) != n):
+            raise ValueError(f"{n} columns with {len(names or ())} names: give one name per column")
+        self.width = int(n)
+        self.names = None if names is None else tuple(identity("feature", name) for name in names)
+
+    def read(self, rows: Any, new: New | None = None) -> Rows:
+        """Rows (n, d) of an array, a CSR matrix, a frame, or mappings by column name."""
+        if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
+            return self._by_name(rows)
+        if hasattr(rows, "tocsr"):
+            matrix = rows.tocsr()
+            return self._fits(tidy(matrix.data, matrix.indices, matrix.indptr), matrix.shape)
+        x = np.ascontiguousarray(rows, dtype=np.float64)
+        return self._fits(x, x.shape)
+
+    def add(self, new: New) -> None:
+        """Columns are fixed: there is nothing to add."""
+
+    def name(self, column: int) -> Id:
+        """The column's name, or its number."""
+        return column if self.names is None else self.names[column]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything needed to make the same again."""
+        names = None if self.names is None else [to_json(name) for name in self.names]
+        return {"kind": "columns", "width": self.width, "names": names}
+
+    def _fits(self, rows: Rows, shape: tuple[int, ...]) -> Rows:
+        if len(shape) != 2 or shape[1] != self.width:
+            raise ValueError(
+                f"expected rows of {self.width} features; got an array of shape {shape}"
+            )
+        _check_finite(rows, self.name)
+        return rows
+
+    def _by_name(self, rows: Sequence[Mapping[Any, Any]]) -> Rows:
+        if self.names is None:
+            raise ValueError("these columns have no names: give arrays, or use features=Names()")
+        known = {name: column for column, name in enumerate(self.names)}
+        return Sparse(*NamedMappings(known).read(rows))
+
+
+@final
+class Names:
+    """Columns by name, in order of appearance: a new name gets a new column.
+
+    A number is a feature of its name; text ``{"town": "Rome"}`` becomes the feature
+    ``"town=Rome"`` with value 1; None is absent.
+
+    >>> names = Names()
+    >>> new = {}
+    >>> names.read([{"age": 7, "town": "Rome"}], new).columns
+    array([0, 1], dtype=int32)
+    >>> names.add(new)
+    >>> names.name(1)
+    'town=Rome'
+    """
+
+    def __init__(self, names: Iterable[Any] = ()) -> None:
+        self._names = [identity("feature", name) for name in names]
+        self._column = {name: column for column, name in enumerate(self._names)}
+        if len(self._column) < len(self._names):
+            raise ValueError("a feature is named twice")
+
+    @property
+    def width(self) -> int:
+        """Names known."""
+        return len(self._names)
+
+    def read(self, rows: Any, new: New | None = None) -> Rows:
+        """Rows of mappings or of a frame; see the class for what values mean."""
+        return Sparse(*NamedMappings(self._column, new).read(_mappings(rows)))
+
+    def add(self, new: New) -> None:
+        """Take over new names."""
+        self._names.extend(identity("feature", name) for name in new)
+        self._column.update(new)
+
+    def name(self, column: int) -> Id:
+        """What a column is called."""
+        return self._names[column]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything needed to make the same again."""
+        return {"kind": "names", "names": [to_json(name) for name in self._names]}
+
+
+@final
+class Hashed:
+    """Names hashed to ``size`` columns, a power of two, with a sign that makes collisions cancel.
+
+    The same name has the same column and sign on every machine. Nothing is stored,
+    so a column has no name of its own.
+
+    >>> Hashed(16).read([{"age": 7, "town": "Rome"}]).columns
+    array([ 3, 10], dtype=int32)
+    """
+
+    def __init__(self, size: int = 2**18) -> None:
+        if size < 2 or size & (size - 1) or size > 2**30:
+            raise ValueError(f"size must be a power of two from 2 to 2**30; got {size}")
+        self.width = int(size)
+
+    def read(self, rows: Any, new: New | None = None) -> Rows:
+        """Rows of mappings or of a frame; values mean the same as in :class:`Names`."""
+        return Sparse(*HashedMappings(self.width).read(_mappings(rows)))
+
+    def add(self, new: New) -> None:
+        """Nothing is stored."""
+
+    def name(self, column: int) -> Id:
+        """The column's number: names are not stored."""
+        return f"#{column}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything needed to make the same again."""
+        return {"kind": "hashed", "size": self.width}
+
+
+def features_from_json(found: Mapping[str, Any]) -> Features:
+    """The features that ``to_json`` described.
+
+    >>> features_from_json({"kind": "hashed", "size": 8}).width
+    8
+    """
+    if found["kind"] == "columns":
+        names = found["names"]
+        return Columns(found["width"], names and [from_json(name) for name in names])
+    if found["kind"] == "names":
+        return Names(from_json(name) for name in found["names"])
+    if found["kind"] == "hashed":
+        return Hashed(found["size"])
+    raise ValueError(f"unknown kind of features {found['kind']!r}")
+
+
+def _mappings(rows: Any) -> Sequence[Mapping[Any, Any]]:
+    """Rows as mappings: of a pandas or Polars frame, or as they are."""
+    if isinstance(rows, list | tuple):
+        return rows
+    if hasattr(rows, "to_dicts"):
+        return rows.to_dicts()
+    if hasattr(rows, "to_dict"):
+        return rows.to_dict("records")
+    if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
+        raise ValueError("rows without names: give mappings or a frame, or use features=Columns(n)")
+    return list(rows)
+
+
+def _check_finite(rows: Rows, name: Any) -> None:
+    values = rows.values if isinstance(rows, Sparse) else rows
+    if np.isfinite(values).all():
+        return
+    if isinstance(rows, Sparse):
+        at = int(np.flatnonzero(~np.isfinite(values))[0])
+        place, column = int(np.searchsorted(rows.starts, at, side="right")) - 1, rows.columns[at]
+    else:
+        place, column = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
+    raise ValueError(f"row {place}: feature {name(int(column))!r} is not finite; impute or drop it")

@@ -1,0 +1,120 @@
+"""Rows of numbers, and how a learner takes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.events import Events
+from romco.learners import Learner
+from romco.learners.base import CompiledLearner
+from romco.rounds import Round, Rounds
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Dense = NDArray[np.float64]
+Task = NDArray[np.int64]
+
+
+class Sparse(NamedTuple):
+    """Rows in CSR form whose width is still open; each sorted, without duplicates."""
+
+    values: NDArray[np.float64]
+    columns: NDArray[np.int32]
+    starts: NDArray[np.int32]
+
+
+Rows = Dense | Sparse
+
+
+class _Light:
+    """What compiled learners need of a CSR matrix, without the time it takes to make one."""
+
+    __slots__ = ("data", "indices", "indptr", "shape")
+    format = "csr"
+
+    def __init__(self, rows: Sparse, width: int) -> None:
+        self.data, self.indices, self.indptr = rows
+        self.shape = (len(rows.starts) - 1, width)
+
+
+def count(rows: Rows) -> int:
+    """How many rows."""
+    return len(rows.starts) - 1 if isinstance(rows, Sparse) else len(rows)
+
+
+def widths(rows: Rows) -> NDArray[np.int64]:
+    """How many columns rows 0 to i need, for each i."""
+    top = np.zeros(count(rows), dtype=np.int64)
+    if isinstance(rows, Sparse):
+        filled = np.diff(rows.starts) > 0
+        top[filled] = rows.columns[rows.starts[1:][filled] - 1] + 1  # sorted: the last is largest
+    return np.maximum.accumulate(top)
+
+
+def cut(rows: Rows, begin: int, end: int) -> Rows:
+    """Rows begin to end."""
+    if not isinstance(rows, Sparse):
+        return rows[begin:end]
+    if begin == 0 and end == len(rows.starts) - 1:
+        return rows
+    first, last = rows.starts[begin], rows.starts[end]
+    return Sparse(
+        rows.values[first:last], rows.columns[first:last], rows.starts[begin : end + 1] - first
+    )
+
+
+def matrix(rows: Rows, width: int) -> Dense | csr_array:
+    """Rows with ``width`` columns; what is stored beyond is dropped."""
+    if not isinstance(rows, Sparse):
+        return rows
+    from scipy.sparse import csr_array  # here, so that `import romco` stays fast
+
+    values, columns, starts = rows
+    if len(columns) and columns.max() >= width:
+        kept = columns < width
+        starts = np.concatenate([[0], np.cumsum(kept)]).astype(np.int32)[starts]
+        values, columns = values[kept], columns[kept]
+    return csr_array((values, columns, starts), shape=(len(starts) - 1, width))
+
+
+def predict(learner: Learner, rows: Rows, task: Task) -> Dense:
+    """Margins (n,); columns that the learner does not have yet weigh nothing."""
+    if not len(task):
+        return np.empty(0)
+    x: Any = rows
+    if isinstance(rows, Sparse):
+        fits = not len(rows.columns) or rows.columns.max() < learner.n_features
+        light = fits and type(learner).predict is CompiledLearner.predict
+        x = _Light(rows, learner.n_features) if light else matrix(rows, learner.n_features)
+    return learner.predict(Round(task, x, np.empty(0)))
+
+
+def replay(learner: Learner, rows: Rows, task: Task, y: Dense, starts: NDArray[np.int64]) -> Dense:
+    """Margins (n,) predicted before each round was learned; the learner has all columns."""
+    if isinstance(rows, Sparse) and type(learner).replay is CompiledLearner.replay:
+        x: Any = _Light(rows, learner.n_features)
+        events = Events(Round(task, x, y), learner.n_features, learner.n_tasks)
+        return learner.kernel.replay(events, starts)  # type: ignore[attr-defined]
+    return learner.replay(Rounds(task, matrix(rows, learner.n_features), y, starts))
+
+
+def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> Sparse:
+    """Each row sorted by column, entries of the same column added; the input stays as it is."""
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    columns = np.ascontiguousarray(columns, dtype=np.int32)
+    starts = np.ascontiguousarray(starts, dtype=np.int32)
+    row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    place = row * (1 << 31) + columns
+    if (np.diff(place) > 0).all():
+        return Sparse(values, columns, starts)
+    order = np.argsort(place, kind="stable")
+    place, values = place[order], values[order]
+    first = np.concatenate([[True], np.diff(place) > 0])
+    begins = np.flatnonzero(first)
+    merged = np.add.reduceat(values, begins)
+    starts = np.concatenate([[0], np.cumsum(first)]).astype(np.int32)[starts]
+    return Sparse(merged, (place[begins] & ((1 << 31) - 1)).astype(np.int32), starts)

@@ -1,0 +1,185 @@
+"""The paper's experiment as lists of runs: tuning, tables, sensitivity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from romco.learners import LEARNERS
+from romco.paper.plan import Run, complete
+from romco.paper.results import Finished, Outcome, outcomes, read
+from romco.paper.run import place
+from romco.paper.sources import digest_of, stream_of
+from romco.paper.tuning import equal_trials, grid_trials
+from romco.streams.datasets import DATASETS, present
+
+TUNING_SEED = 1706_01824  # a shuffle used for nothing else
+ROMCO = ("romco-nucl", "romco-logd")
+# Figure 6: which data set, which parameter moves over which powers of ten, what stays fixed.
+SENSITIVITY = (
+    ("spam", "lambda1", range(-6, 1), {"lambda2": 1e-4}),
+    ("spam", "lambda2", range(-7, 2), {"lambda1": 1e-4}),
+    ("mhc", "lambda1", range(-5, 1), {"lambda2": 1e-4}),
+    ("mhc", "lambda2", range(-6, 1), {"lambda1": 1.0}),
+)
+Chosen = Mapping[tuple[str, str], tuple[tuple[str, Any], ...]]  # (data set, learner): parameters
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set of the paper, and the stream that stands for it here."""
+
+    name: str  # as the paper knows it: spam, mhc, movies
+    dataset: str  # the same, or a simulated one of its shape
+
+    @property
+    def real(self) -> bool:
+        """Whether these are the data themselves."""
+        return self.name == self.dataset
+
+    @property
+    def title(self) -> str:
+        """Says so if the data are simulated."""
+        return self.name if self.real else f"{self.name} (SIMULATED data of the same shape)"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of Figure 6, before it has run."""
+
+    source: Source
+    learner: str
+    parameter: str
+    fixed: tuple[tuple[str, float], ...]
+    points: tuple[tuple[float, tuple[Run, ...]], ...]  # value, its shuffles
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides which runs there are."""
+
+    sources: tuple[Source, ...]
+    learners: tuple[str, ...] = tuple(LEARNERS)
+    shuffles: int = 10
+    trials: int = 25
+    tuning: str = "equal"
+    order: str = "synchronous"
+    tuned_on: float = 1.0  # share of the tuning shuffle's rounds, counted from its beginning
+    data_dir: Path | None = None
+
+    def tuning_runs(self) -> list[Run]:
+        """Every trial of every learner on the tuning shuffle."""
+        runs = []
+        for source in self.sources:
+            rounds = self._tuning_rounds(source)
+            for learner in self.learners:
+                for setting in self._trials(learner):
+                    run = self._run(source, learner, complete(learner, setting), TUNING_SEED)
+                    runs.append(_shortened(run, rounds))
+        return runs
+
+    def chosen(self, results: Path) -> dict[tuple[str, str], tuple[tuple[str, Any], ...]]:
+        """For each data set and learner the trial with the lowest macro error; first wins ties."""
+        best: dict[tuple[str, str], Finished] = {}
+        for run in self.tuning_runs():
+            found = read(place(run, results))
+            key = (run.dataset, run.learner)
+            if key not in best or found.error() < best[key].error():
+                best[key] = found
+        return {key: found.run.parameters for key, found in best.items()}
+
+    def main_runs(self, chosen: Chosen) -> list[Run]:
+        """The runs behind the tables: each learner as tuned, on every shuffle."""
+        return [
+            self._run(source, learner, chosen[source.dataset, learner], seed)
+            for source in self.sources
+            for seed in range(self.shuffles)
+            for learner in self.learners
+        ]
+
+    def sensitivity(self, chosen: Chosen) -> list[Curve]:
+        """The curves of Figure 6; step sizes as tuned."""
+        return [
+            self._curve(source, learner, parameter, powers, fixed, chosen)
+            for name, parameter, powers, fixed in SENSITIVITY
+            for source in self.sources
+            if source.name == name
+            for learner in ROMCO
+            if learner in self.learners
+        ]
+
+    def outcomes(self, source: Source, chosen: Chosen, results: Path) -> list[Outcome]:
+        """What the tables show for one data set."""
+        runs = [run for run in self.main_runs(chosen) if run.dataset == source.dataset]
+        return outcomes(runs, results)
+
+    def _trials(self, learner: str) -> list[dict[str, Any]]:
+        return grid_trials(learner) if self.tuning == "grid" else equal_trials(learner, self.trials)
+
+    def _tuning_rounds(self, source: Source) -> int | None:
+        if self.tuned_on >= 1.0:
+            return None
+        stream = stream_of(source.dataset, self.data_dir)
+        synchronous = self.order == "synchronous"
+        n = int(np.bincount(stream.task).max()) if synchronous else stream.n_events
+        return max(1, round(self.tuned_on * n))
+
+    def _run(
+        self, source: Source, learner: str, parameters: tuple[tuple[str, Any], ...], seed: int
+    ) -> Run:
+        digest = digest_of(source.dataset, self.data_dir)
+        return Run(source.dataset, digest, learner, parameters, self.order, seed)
+
+    def _curve(
+        self,
+        source: Source,
+        learner: str,
+        parameter: str,
+        powers: Iterable[int],
+        fixed: Mapping[str, float],
+        chosen: Chosen,
+    ) -> Curve:
+        tuned = dict(chosen[source.dataset, learner])
+        points = []
+        for power in powers:
+            value = 10.0**power
+            pairs = complete(learner, {**tuned, **fixed, parameter: value})
+            runs = [self._run(source, learner, pairs, seed) for seed in range(self.shuffles)]
+            points.append((value, tuple(_ended_only(run) for run in runs)))
+        return Curve(source, learner, parameter, tuple(fixed.items()), tuple(points))
+
+
+def sources_for(name: str, data_dir: Path | None = None) -> tuple[Source, ...]:
+    """The data sets behind a word of the command line: a name, or ``all`` real ones.
+
+    A real data set without files is replaced by the simulated one of its shape.
+
+    >>> sources_for("spam", Path("no-such-place"))
+    (Source(name='spam', dataset='spam-like'),)
+    """
+    if name != "all" and name not in DATASETS:
+        raise ValueError(f"no data set {name!r}; there are all, {', '.join(DATASETS)}")
+    real = [each for each, dataset in DATASETS.items() if dataset.find is not None]
+    names = real if name == "all" else [name]
+    return tuple(Source(each, _standing_for(each, data_dir)) for each in names)
+
+
+def _standing_for(name: str, data_dir: Path | None) -> str:
+    if present(name, data_dir):
+        return name
+    if f"{name}-like" not in DATASETS:
+        raise ValueError(f"data set {name!r} is not here, and there is no {name}-like to stand in")
+    return f"{name}-like"
+
+
+def _shortened(run: Run, rounds: int | None) -> Run:
+    """One record at the end: a trial needs no curve."""
+    return Run(**{**run.__dict__, "rounds": rounds, "records": 1})
+
+
+def _ended_only(run: Run) -> Run:
+    return _shortened(run, None)

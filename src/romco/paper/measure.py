@@ -1,0 +1,34 @@
+"""The whole of the paper from one call: tune, run, sweep, report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from romco.paper.experiment import Experiment
+from romco.paper.plan import Run
+from romco.paper.report import findings, write
+from romco.paper.run import perform
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[Run], None]]]
+
+
+def measure(
+    experiment: Experiment, out: Path, jobs: int | None, command: str, progress: Progress
+) -> Path:
+    """Run what has not run yet, then write the report; gives its page."""
+    results = out / "runs"
+
+    def execute_all(what: str, runs: list[Run]) -> None:
+        with progress(what, len(dict.fromkeys(runs))) as done:
+            perform(runs, results, experiment.data_dir, jobs, done)
+
+    execute_all("tuning", experiment.tuning_runs())
+    chosen = experiment.chosen(results)
+    execute_all("tables", experiment.main_runs(chosen))
+    curves = experiment.sensitivity(chosen)
+    execute_all(
+        "sensitivity", [run for curve in curves for _, runs in curve.points for run in runs]
+    )
+    return write(findings(experiment, chosen, results, out), results, out, command)

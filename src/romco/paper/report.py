@@ -1,0 +1,243 @@
+"""Results to the report of the paper: tables, figures, summary, verdict, one page."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from romco.learners import LEARNERS
+from romco.paper import charts, page
+from romco.paper.experiment import Chosen, Experiment, Source
+from romco.paper.paper_tables import (
+    averages_table,
+    paired_table,
+    statistics_table,
+    summary,
+    tasks_table,
+    time_table,
+)
+from romco.paper.plan import title_of
+from romco.paper.results import Outcome, read
+from romco.paper.run import place
+from romco.paper.tables import Table, as_html, latex, mark_best, markdown
+from romco.paper.verdict import Sweep, Verdict, losses, verdicts
+
+NUMBERS = {"spam": "Table 2", "mhc": "Table 4", "movies": "Table 5"}
+KINDS = {"holds": "holds", "does not hold": "fails", "undecided": "undecided"}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that the report says, before it is written anywhere."""
+
+    experiment: Experiment
+    measured: dict[Source, list[Outcome]]
+    sweeps: list[Sweep]
+    tables: list[Table]
+    tuning: list[Table]
+    verdicts: list[Verdict]
+    losses: list[str]
+    figures: list[charts.Drawn]
+
+    @property
+    def title(self) -> str:
+        """Says so if any of the data are simulated."""
+        invented = [source for source in self.measured if not source.real]
+        warning = " on SIMULATED data" if invented else ""
+        return f"The ROMCO paper, measured again{warning}"
+
+    @property
+    def lead(self) -> str:
+        """One sentence on how."""
+        plan = self.experiment
+        budget = f"{plan.trials} trials each" if plan.tuning == "equal" else "the full grid"
+        share = "" if plan.tuned_on >= 1 else f" (its first {plan.tuned_on:.0%} of rounds)"
+        return (
+            f"{plan.shuffles} shuffles, the same for every method, {plan.order} order; every "
+            f"method tuned by {budget} on one held-out shuffle{share} used for nothing else."
+        )
+
+
+def findings(experiment: Experiment, chosen: Chosen, results: Path, out: Path) -> Findings:
+    """Read the results and draw the figures."""
+    measured = {s: experiment.outcomes(s, chosen, results) for s in experiment.sources}
+    swept = sweeps(experiment, chosen, results)
+    return Findings(
+        experiment,
+        measured,
+        swept,
+        tables(measured),
+        [tuning_table(experiment, chosen)],
+        verdicts(measured, swept),
+        losses(measured),
+        figures(measured, swept, out / "figures"),
+    )
+
+
+def write(found: Findings, results: Path, out: Path, command: str) -> Path:
+    """The page, and beside it summary.csv, tuning.csv, report.md and tables.tex."""
+    versions = next(iter(found.measured.values()))[0].runs[0].versions
+    summary(found.measured, out / "summary.csv")
+    tuning_curve(found.experiment, results, out / "tuning.csv")
+    everything = [*found.tables, *found.tuning]
+    (out / "tables.tex").write_text("\n".join(map(latex, everything)), encoding="utf-8")
+    footer = page.origin(command, versions)
+    (out / "report.md").write_text(as_markdown(found, footer), encoding="utf-8")
+    parts = [verdict_html(found)]
+    parts += [page.heading("Tables"), *map(as_html, found.tables)]
+    parts += [page.heading("Figures"), *(page.picture(*drawn) for drawn in found.figures)]
+    parts += [page.heading("Settings chosen by tuning"), *map(as_html, found.tuning)]
+    return page.write_page(out / "index.html", found.title, found.lead, parts, footer)
+
+
+def tables(measured: dict[Source, list[Outcome]]) -> list[Table]:
+    """Tables 1 to 5, per-task tables, paired comparisons."""
+    made = [statistics_table(measured)]
+    for source, outcomes in measured.items():
+        number = NUMBERS.get(source.name, "Further table")
+        made.append(averages_table(number, source, outcomes))
+        made.append(tasks_table(f"{number}, by task", source, outcomes, "error_rate"))
+        if source.name == "spam":  # the paper's second measure: F1 of legitimate mail
+            made.append(tasks_table(f"{number}, by task", source, outcomes, "f1_negative"))
+    made.append(time_table(measured))
+    made += [paired_table(measured, name) for name in ("romco-nucl", "romco-logd")]
+    return made
+
+
+def figures(
+    measured: dict[Source, list[Outcome]], swept: Sequence[Sweep], directory: Path
+) -> list[charts.Drawn]:
+    """Figures 1 to 6, and averages for data sets the paper does not have."""
+    drawn = []
+    whole = {s: [o for o in found if not o.failed] for s, found in measured.items()}
+    nuclear = [
+        (s, o.runs[0]) for s, found in whole.items() for o in found if o.learner == "romco-nucl"
+    ]
+    if nuclear:
+        drawn.append(charts.draw_decompositions(nuclear, directory))
+    drawn.append(charts.draw_surrogates(directory))
+    for source, outcomes in whole.items():
+        shown = [o for o in outcomes if LEARNERS[o.learner].role == "paper"] or outcomes
+        if source.name in ("spam", "mhc"):
+            number, columns = ("Figure 3", 2) if source.name == "spam" else ("Figure 4", 4)
+            drawn.append(charts.draw_tasks(number, source, shown, directory, columns))
+        else:
+            number = "Figure 5" if source.name == "movies" else f"Further figure, {source.name}"
+            file = "figure5" if source.name == "movies" else f"figure-{source.name}"
+            drawn.append(charts.draw_averages(number, source, shown, directory, file))
+    if swept:
+        drawn.append(charts.draw_sensitivity(swept, directory))
+    return drawn
+
+
+def sweeps(experiment: Experiment, chosen: Chosen, results: Path) -> list[Sweep]:
+    """The curves of Figure 6, read back."""
+    found = []
+    for curve in experiment.sensitivity(chosen):
+        errors = [[read(place(run, results)).error() for run in runs] for _, runs in curve.points]
+        values = np.array([value for value, _ in curve.points])
+        parts = (curve.source, curve.learner, curve.parameter, dict(curve.fixed))
+        found.append(Sweep(*parts, values, np.array(errors)))
+    return found
+
+
+def tuning_table(experiment: Experiment, chosen: Chosen) -> Table:
+    """What tuning chose; only parameters that tuning may move."""
+    rows = []
+    for source in experiment.sources:
+        for learner in experiment.learners:
+            moved = LEARNERS[learner].space
+            setting = {k: v for k, v in chosen[source.dataset, learner] if k in moved}
+            told = ", ".join(
+                f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+                for name, value in setting.items()
+            )
+            rows.append([source.title, title_of(learner), told or "nothing to tune"])
+    head = ("data set", "method", "setting")
+    notes = ["tuning.csv holds every trial and its error"]
+    return Table("Settings", head, mark_best(rows, (None,) * 3), notes)
+
+
+def tuning_curve(experiment: Experiment, results: Path, path: Path) -> None:
+    """Every trial and its macro error on the tuning shuffle."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("dataset", "learner", "parameters", "error_rate"))
+        for run in experiment.tuning_runs():
+            found = read(place(run, results))
+            error = "failed" if found.failed else f"{100 * found.error():.6g}"
+            setting = json.dumps(dict(run.parameters))
+            writer.writerow((run.dataset, run.learner, setting, error))
+
+
+def verdict_html(found: Findings) -> str:
+    """The first screen: losses, then each claim with its status and figures."""
+    rows = []
+    for verdict in found.verdicts:
+        rows.append(
+            f'<tr><td class="text">{html.escape(verdict.claim)}</td>'
+            f'<td class="text"><span class="{KINDS[verdict.status]}">{verdict.status}</span></td>'
+            f'<td class="text">{_figures_html(verdict)}</td></tr>'
+        )
+    told = "".join(f"<li>{html.escape(text)}</li>" for text in found.losses)
+    return (
+        f"<h2>Verdict</h2><ul>{told}</ul>"
+        '<div class="table"><table><thead><tr><th>claim</th><th>status</th><th>figures</th></tr>'
+        f"</thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<p class="lead">{html.escape(READING)}</p>'
+    )
+
+
+READING = (
+    "A claim holds if it does on every data set and for both variants of ROMCO, and does not if it "
+    "fails on any; differences are points of percent of macro error with a 95 % interval over "
+    "shuffles (ROMCO minus the strongest rival: negative is better for ROMCO) and the number of "
+    "shuffles in which ROMCO has the lower error."
+)
+
+
+def as_markdown(found: Findings, footer: str) -> str:
+    """The whole report for GitHub; pictures beside it."""
+    parts = [f"# {found.title}", found.lead, "## Verdict", *(f"- {text}" for text in found.losses)]
+    parts.append(markdown(verdict_table(found)))
+    parts += ["## Tables", *map(markdown, found.tables), "## Figures"]
+    parts += [f"![{text}](figures/{svg.stem}.png)\n\n{text}" for svg, text in found.figures]
+    parts += ["## Settings chosen by tuning", *map(markdown, found.tuning)]
+    foot = footer.replace("<code>", "`").replace("</code>", "`")
+    return "\n\n".join([*parts, "---", foot]) + "\n"
+
+
+def verdict_table(found: Findings) -> Table:
+    """Claims, statuses, figures."""
+    rows = [
+        [verdict.claim, verdict.status, "; ".join(_figures(verdict))] for verdict in found.verdicts
+    ]
+    return Table(
+        "Claims of the paper",
+        ("claim", "status", "figures"),
+        mark_best(rows, (None,) * 3),
+        [READING],
+    )
+
+
+def _figures(verdict: Verdict) -> list[str]:
+    return [
+        f"{title}: {line.figures} ({line.status})"
+        for title, lines in verdict.lines.items()
+        for line in lines
+    ]
+
+
+def _figures_html(verdict: Verdict) -> str:
+    return "<br>".join(
+        f'{html.escape(title)}: {html.escape(line.figures)} <span class="{KINDS[line.status]}">'
+        f"{line.status}</span>"
+        for title, lines in verdict.lines.items()
+        for line in lines
+    )

@@ -1,0 +1,90 @@
+import pandas as pd
+import polars as pl
+import pytest
+from river import checks, compose, evaluate, metrics, preprocessing
+
+import romco
+from romco.adapters.river import ROMCOClassifier
+
+STREAM = romco.streams.simulated(n_tasks=4, n_features=6, n_events=50, outliers=1)
+ROUNDS = romco.streams.interleaved(STREAM, seed=0)
+EVENTS = [
+    (dict(zip("abcdef", x.tolist(), strict=True)), bool(y > 0), {"task": f"user {task}"})
+    for task, x, y in zip(ROUNDS.task, ROUNDS.x, ROUNDS.y, strict=True)
+]
+
+
+def all_checks():
+    for parameters in ROMCOClassifier._unit_test_params():
+        model = ROMCOClassifier(**parameters)
+        for check in checks.yield_checks(model):
+            name = getattr(check, "__name__", None) or check.func.__qualname__
+            yield pytest.param(model, check, id=f"{parameters['learner']}-{name}")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("model", "check"), list(all_checks()))
+def test_river_checks(model, check):
+    check(model.clone())
+
+
+def test_same_margins_as_the_bare_learner():
+    bare = romco.learner("romco-nucl", 64, 8)
+    model = ROMCOClassifier(new_task="zero")
+    margins = []
+    for x, y, extra in EVENTS:
+        margins.append(model.model.margin_one(x, extra["task"]))
+        model.learn_one(x, y, **extra)
+    order = {name: i for i, name in enumerate(model.model.tasks)}
+    padded = romco.Rounds(
+        [order[extra["task"]] for _, _, extra in EVENTS],
+        pd.DataFrame([x for x, _, _ in EVENTS]).reindex(columns=[*"abcdef", *range(58)]).fillna(0),
+        ROUNDS.y,
+        ROUNDS.starts,
+    )
+    assert margins == pytest.approx(bare.replay(padded).tolist(), abs=1e-12)
+
+
+def test_progressive_validation_with_task():
+    model = compose.Pipeline(preprocessing.StandardScaler(), ROMCOClassifier())
+    with_task = evaluate.progressive_val_score(EVENTS, model, metrics.Accuracy())
+    assert len(model["ROMCOClassifier"].model.tasks) == 4
+    assert with_task.get() > 0.6
+    one = evaluate.progressive_val_score(
+        [event[:2] for event in EVENTS], ROMCOClassifier(), metrics.ROCAUC()
+    )
+    assert one.get() > 0.5
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_many_equals_one(kind):
+    frame = kind([x for x, _, _ in EVENTS])
+    y, task = [y for _, y, _ in EVENTS], [extra["task"] for _, _, extra in EVENTS]
+    one, many = ROMCOClassifier(), ROMCOClassifier()
+    for x, label, extra in EVENTS:
+        one.learn_one(x, label, **extra)
+    many.learn_many(frame, y, task=task)
+    single = [one.predict_one(x, **extra) for x, _, extra in EVENTS]
+    assert list(many.predict_many(frame, task=task)) == single
+    chances = many.predict_proba_many(frame, task=task)
+    positive = chances[True] if kind is pd.DataFrame else chances["True"]
+    assert list(positive) == [one.predict_proba_one(x, **e)[True] for x, _, e in EVENTS]
+
+
+def test_rounds_are_learned_in_one_step():
+    frame = pd.DataFrame([x for x, _, _ in EVENTS])
+    y, task = [y for _, y, _ in EVENTS], [extra["task"] for _, _, extra in EVENTS]
+    model, loop = ROMCOClassifier(rounds=True), ROMCOClassifier()
+    model.learn_many(frame, y, task=task)
+    loop.learn_many(frame, y, task=task)
+    assert model.model.learner.kernel.rounds == 1
+    assert loop.model.learner.kernel.rounds == len(y)
+
+
+def test_labels_of_other_kinds():
+    model = ROMCOClassifier()
+    assert model.predict_proba_one({"a": 1.0}) == {False: 0.5, True: 0.5}
+    model.learn_one({"a": 1.0}, "ham")
+    assert model.predict_proba_one({"a": 1.0}) == {"ham": 1.0}
+    model.learn_one({"b": 1.0}, "spam")
+    assert model.predict_proba_one({"b": 1.0})["spam"] > 0.5

@@ -1,0 +1,172 @@
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import romco
+from romco import ROMCOClassifier
+
+STREAM = romco.streams.simulated(n_tasks=4, n_features=8, n_events=60, outliers=1)
+ROUNDS = romco.streams.interleaved(STREAM, seed=0)
+X, Y = ROUNDS.x, np.where(ROUNDS.y > 0, "spam", "ham")
+TASK = np.array([f"user {i}" for i in ROUNDS.task])
+
+# No check of scikit-learn's is expected to fail; a failure would be listed here with its reason.
+EXPECTED_FAILURES: dict[str, str] = {}
+
+
+@parametrize_with_checks(
+    [ROMCOClassifier(), ROMCOClassifier("ogd-unique")],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+)
+def test_scikit_learn_checks(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # checks pass odd data on purpose
+        check(estimator)
+
+
+@pytest.mark.parametrize("name", ["romco-nucl", "romco-logd", "ogd-unique", "ogd-global"])
+def test_estimator_equals_learner(name):
+    bare = romco.learner(name, 8, 4)
+    estimator = ROMCOClassifier(name, shuffle=False, epochs=1).fit(X, Y, task=ROUNDS.task)
+    bare.replay(ROUNDS)
+    order = estimator.tasks_
+    np.testing.assert_allclose(estimator.coef_, bare.weights().T[order], rtol=1e-9, atol=1e-12)
+    margins = estimator.decision_function(X, task=ROUNDS.task)
+    np.testing.assert_allclose(margins, bare.predict(ROUNDS.events), rtol=1e-9, atol=1e-12)
+
+
+def test_partial_fit_equals_learner_to_the_last_bit():
+    estimator = ROMCOClassifier("ogd-unique", new_task="zero")
+    for begin in range(0, 240, 48):
+        part = slice(begin, begin + 48)
+        estimator.partial_fit(X[part], Y[part], classes=["ham", "spam"], task=TASK[part])
+    bare = romco.learner("ogd-unique", 8, 4)
+    bare.replay(ROUNDS)
+    numbers = [int(name.split()[1]) for name in estimator.tasks_]
+    np.testing.assert_array_equal(estimator.coef_, bare.weights().T[numbers])
+
+
+@pytest.mark.parametrize("convert", [np.asarray, csr_array, pd.DataFrame, pl.DataFrame])
+def test_kinds_of_input_agree(convert):
+    columns = {} if convert in (np.asarray, csr_array) else {"columns": list("abcdefgh")}
+    if convert is pl.DataFrame:
+        columns = {"schema": list("abcdefgh")}
+    rows = convert(X, **columns)
+    estimator = ROMCOClassifier(random_state=0).fit(rows, Y, task=pd.Series(TASK))
+    expected = ROMCOClassifier(random_state=0).fit(X, Y, task=TASK)
+    np.testing.assert_allclose(
+        estimator.decision_function(rows, task=pl.Series(TASK)),
+        expected.decision_function(X, task=TASK),
+        atol=1e-9,
+    )
+    if columns:
+        assert estimator.feature_names_in_.tolist() == list("abcdefgh")
+        assert estimator.model_.features.name(2) == "c"
+
+
+def test_fitted_attributes():
+    estimator = ROMCOClassifier(random_state=0).fit(X, Y, task=TASK)
+    assert estimator.classes_.tolist() == ["ham", "spam"]
+    assert sorted(estimator.tasks_) == [f"user {i}" for i in range(4)]
+    assert estimator.n_features_in_ == 8
+    np.testing.assert_allclose(estimator.coef_, estimator.shared_ + estimator.personal_)
+    singular = np.linalg.svd(estimator.shared_, compute_uv=False)
+    np.testing.assert_allclose(
+        estimator.singular_values_, singular[: len(estimator.singular_values_)]
+    )
+    norms = np.linalg.norm(estimator.personal_, axis=1)
+    np.testing.assert_allclose(estimator.personal_norms_, norms, atol=1e-12)
+    probabilities = estimator.predict_proba(X, task=TASK)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert estimator.score(X, Y, task=TASK) > 0.75
+    assert estimator.explain().n_tasks == 4
+    plain = ROMCOClassifier("ogd-unique").fit(X, Y, task=TASK)
+    with pytest.raises(AttributeError, match="shared and personal"):
+        _ = plain.shared_
+    with pytest.raises(AttributeError, match="not fitted"):
+        _ = ROMCOClassifier().coef_
+
+
+def test_without_task_all_rows_are_one_task():
+    estimator = ROMCOClassifier(random_state=0).fit(X, Y)
+    assert estimator.tasks_.tolist() == ["all"]
+    assert estimator.coef_.shape == (1, 8)
+    assert estimator.predict(X).shape == (240,)
+
+
+def test_new_task_is_predicted():
+    estimator = ROMCOClassifier(random_state=0).fit(X, Y, task=TASK)
+    mean = estimator.shared_.mean(axis=0)
+    got = estimator.decision_function(X, task=["somebody new"] * len(X))
+    np.testing.assert_allclose(got, X @ mean, atol=1e-10)
+
+
+def test_errors_say_what_to_do():
+    with pytest.raises(ValueError, match="Only binary classification"):
+        ROMCOClassifier().fit(X, np.arange(240) % 3)
+    with pytest.raises(ValueError, match="classes="):
+        ROMCOClassifier().partial_fit(X[:1], Y[:1])
+    with pytest.raises(ValueError, match="unknown learner 'guess'; known are"):
+        ROMCOClassifier("guess").fit(X, Y)
+    with pytest.raises(ValueError, match="no parameter 'eta1'"):
+        ROMCOClassifier("ogd-unique", eta1=0.1).fit(X, Y)
+    with pytest.raises(ValueError, match="cannot learn with loss='logistic'"):
+        ROMCOClassifier("ogd-unique", loss="logistic").fit(X, Y)
+    estimator = ROMCOClassifier().fit(X, Y, task=TASK)
+    with pytest.raises(ValueError, match="task="):
+        estimator.predict(X)
+    with pytest.raises(ValueError, match="entries"):
+        estimator.predict(X, task=TASK[:3])
+    with pytest.raises(ValueError, match="first call had"):
+        estimator.partial_fit(X, Y, classes=["eggs", "spam"], task=TASK)
+
+
+def test_parameters_reach_the_learner():
+    estimator = ROMCOClassifier(eta1=0.25, parameters={"max_rank": 2}).fit(X, Y, task=TASK)
+    parameters = estimator.model_.learner.parameters
+    assert (parameters["eta1"], parameters["max_rank"]) == (0.25, 2)
+    assert clone(estimator).get_params()["eta1"] == 0.25
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.mark.usefixtures("routing")
+def test_task_travels_through_pipelines_searches_and_cross_validation():
+    def requested():
+        return (
+            ROMCOClassifier(random_state=0)
+            .set_fit_request(task=True)
+            .set_predict_request(task=True)
+            .set_score_request(task=True)
+        )
+
+    pipeline = make_pipeline(StandardScaler(), requested())
+    pipeline.fit(X, Y, task=TASK)
+    assert len(pipeline[-1].tasks_) == 4
+    assert pipeline.predict(X, task=TASK).shape == (240,)
+    scores = cross_validate(requested(), X, Y, params={"task": TASK}, cv=3)
+    assert scores["test_score"].mean() > 0.7
+    search = GridSearchCV(requested(), {"eta1": [0.01, 0.5]}, cv=3).fit(X, Y, task=TASK)
+    assert len(search.best_estimator_.tasks_) == 4
+
+
+def test_import_romco_does_not_load_scikit_learn():
+    import subprocess
+    import sys
+
+    code = "import sys, romco; sys.exit('sklearn' in sys.modules or 'matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

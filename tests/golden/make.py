@@ -1,0 +1,30 @@
+"""Writes the golden files; run once per format, never again for the same one."""
+
+import json
+from pathlib import Path
+
+import romco
+
+HERE = Path(__file__).parent
+
+
+def main():
+    for name in ("ogd-unique", "romco-nucl"):
+        model = romco.Model(name, romco.Hashed(16), classes=("ham", "spam"))
+        for i in range(12):
+            row = {"word:free": i % 3, "length": 0.1 * i, "town": "Rome" if i % 2 else "Bonn"}
+            model.learn_one(row, "spam" if i % 3 else "ham", f"user {i % 4}")
+        rows = [{"word:free": 1.0, "length": 0.5, "town": "Rome"}, {"length": 1.0}]
+        tasks = ["user 1", "somebody new"]
+        expected = {
+            "rows": rows,
+            "tasks": tasks,
+            "margins": model.margins(rows, tasks).tolist(),
+            "answers": model.predict(rows, tasks).tolist(),
+        }
+        romco.save(model, HERE / f"format1-{name}.romco")
+        (HERE / f"format1-{name}.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Agreement: compiled reading of mappings equals its plain twin."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from romco.kernels.mappings import HashedMappings, NamedMappings, hash_name
+from tests.reference import mappings as plain
+
+NAMES = st.text(max_size=6) | st.integers(-5, 5)
+VALUES = st.floats(-1e6, 1e6) | st.integers(-9, 9) | st.booleans() | st.text(max_size=3) | st.none()
+ROWS = st.lists(st.dictionaries(NAMES, VALUES, max_size=12), max_size=6)
+
+
+def unpacked(values, columns, starts):
+    return [
+        dict(zip(columns[a:b].tolist(), values[a:b].tolist(), strict=True))
+        for a, b in pairwise(starts)
+    ]
+
+
+@given(ROWS)
+@settings(max_examples=40)
+def test_hashed_equals_plain(rows):
+    got = unpacked(*HashedMappings(8).read(rows))
+    assert got == [plain.hashed(row, 8) for row in rows]
+    assert all(list(row) == sorted(row) for row in got)
+
+
+@given(ROWS)
+@settings(max_examples=40)
+def test_named_equals_plain(rows):
+    new = {}
+    got = unpacked(*NamedMappings({}, new).read(rows))
+    known = {}
+    assert got == [plain.named(row, known) for row in rows]
+    assert new == known
+
+
+def test_unknown_names_are_dropped_without_new():
+    values, columns, starts = NamedMappings({"a": 0}).read([{"b": 1.0, "a": 2.0}, {"b": 1.0}])
+    assert (values.tolist(), columns.tolist(), starts.tolist()) == ([2.0], [0], [0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("", 17280346270528514342), ("age", None), ("straße", None), ("word:free", None)],
+)
+def test_hash_never_changes(name, expected):
+    assert hash_name(name) == plain.hash_name(name)
+    if expected is not None:
+        assert hash_name(name) == expected
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, [1.0], "x" and object()])
+def test_bad_values_are_refused_by_name(value):
+    for reader in (NamedMappings({}, {}), HashedMappings(8)):
+        with pytest.raises(ValueError, match=r"row 1: feature 'b'"):
+            reader.read([{"a": 1.0}, {"b": value}])
+
+
+def test_row_that_is_no_mapping_is_refused():
+    with pytest.raises(ValueError, match="expected a mapping"):
+        HashedMappings(8).read([[1.0, 2.0]])

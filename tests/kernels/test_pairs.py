@@ -1,0 +1,53 @@
+"""The store of numbers per task and feature."""
+
+import numpy as np
+import pytest
+
+from romco.kernels.pairs import Pairs
+
+
+def filled(n, seed=0):
+    """A table with n pairs, made through the dense form."""
+    rng = np.random.default_rng(seed)
+    values = np.zeros((50, 200, 2))
+    at = rng.choice(50 * 200, n, replace=False)
+    values.reshape(-1, 2)[at] = rng.normal(size=(n, 2))
+    table = Pairs(50, 200, 2, False)
+    table.load({"personal": values})
+    return table, values
+
+
+@pytest.mark.parametrize("n", [0, 1, 511, 513, 9000])
+def test_table_holds_what_the_array_holds(n):
+    table, values = filled(n)
+    for k in range(2):
+        np.testing.assert_array_equal(table.lane(k), values[:, :, k])
+
+
+def test_table_stays_at_most_half_full():
+    table, _ = filled(5000)
+    assert 2 * np.count_nonzero(table.keys >= 0) <= len(table.keys) <= 4 * 5000
+
+
+def test_table_restores_to_the_same_arrays():
+    table, _ = filled(700)
+    again = Pairs(60, 300, 2, False)
+    again.load(table.arrays())
+    np.testing.assert_array_equal(again.keys, table.keys)
+    np.testing.assert_array_equal(again.values, table.values)
+    assert again.values is not table.values
+
+
+def test_bad_tables_are_refused():
+    table, _ = filled(700)
+    good = table.arrays()
+    for name, wrong in [
+        ("personal_keys", good["personal_keys"][:-1]),
+        ("personal_keys", np.where(good["personal_keys"] >= 0, 50 << 32, -1)),
+        ("personal", np.full_like(good["personal"], np.inf)),
+        ("personal", good["personal"][:, :1]),
+    ]:
+        with pytest.raises(ValueError, match="personal"):
+            Pairs(50, 200, 2, False).load({**good, name: wrong})
+    with pytest.raises(ValueError, match="table"):
+        Pairs(50, 200, 2, True).load(good)

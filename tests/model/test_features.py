@@ -1,0 +1,77 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array, csr_matrix
+
+from romco.model import Columns, Hashed, Names
+from romco.model.features import features_from_json
+from romco.model.rows import cut, matrix, tidy, widths
+
+
+def grown(features, rows):
+    new = {}
+    read = features.read(rows, new)
+    features.add(new)
+    return read
+
+
+def test_names_grow_in_order_and_unknown_ones_weigh_nothing():
+    names = Names()
+    rows = grown(names, [{"a": 1, "b": 2}, {"c": 3.0, "a": 4}])
+    assert [names.name(j) for j in range(names.width)] == ["a", "b", "c"]
+    np.testing.assert_array_equal(matrix(rows, 3).toarray(), [[1, 2, 0], [4, 0, 3]])
+    np.testing.assert_array_equal(widths(rows), [2, 3])
+    assert matrix(names.read([{"z": 1.0}]), 3).nnz == 0
+    assert names.width == 3
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_frames_are_read_by_column(kind):
+    frame = kind({"age": [1.0, 2.0], "town": ["Rome", "Bonn"]})
+    names = Names()
+    rows = grown(names, frame)
+    assert [names.name(j) for j in range(3)] == ["age", "town=Rome", "town=Bonn"]
+    np.testing.assert_array_equal(matrix(rows, 3).toarray(), [[1, 1, 0], [2, 0, 1]])
+
+
+@pytest.mark.parametrize("sparse", [csr_array, csr_matrix])
+def test_columns_take_arrays_sparse_rows_and_named_mappings(sparse):
+    x = np.array([[1.0, 0.0], [0.0, 2.0]])
+    columns = Columns(2, ["a", "b"])
+    np.testing.assert_array_equal(columns.read(x), x)
+    np.testing.assert_array_equal(matrix(columns.read(sparse(x)), 2).toarray(), x)
+    mapped = columns.read([{"a": 1.0, "other": 9.0}, {"b": 2.0}])
+    np.testing.assert_array_equal(matrix(mapped, 2).toarray(), x)
+    for bad in ([[1.0]], [[1.0, np.nan]], sparse([[np.inf, 0.0]]), [1.0, 2.0]):
+        with pytest.raises(ValueError, match=r"features|finite"):
+            columns.read(bad)
+    with pytest.raises(ValueError, match="no names"):
+        Columns(2).read([{"a": 1.0}])
+    with pytest.raises(ValueError, match="without names"):
+        Names().read(x)
+
+
+def test_tidy_sorts_and_adds_without_touching_the_input():
+    values, columns = np.array([1.0, 2.0, 4.0, 8.0]), np.array([2, 0, 2, 1])
+    kept = values.copy(), columns.copy()
+    rows = tidy(values, columns, np.array([0, 3, 4]))
+    np.testing.assert_array_equal(matrix(rows, 3).toarray(), [[2, 0, 5], [0, 8, 0]])
+    np.testing.assert_array_equal(values, kept[0])
+    np.testing.assert_array_equal(columns, kept[1])
+    np.testing.assert_array_equal(matrix(cut(rows, 1, 2), 3).toarray(), [[0, 8, 0]])
+    assert matrix(rows, 2).toarray().tolist() == [[2, 0], [0, 8]]  # beyond the width: dropped
+
+
+@pytest.mark.parametrize("features", [Columns(2, ["a", 3]), Names(["a", ("b", 1)]), Hashed(16)])
+def test_features_survive_json(features):
+    again = features_from_json(features.to_json())
+    assert again.to_json() == features.to_json()
+    with pytest.raises(ValueError, match="unknown kind"):
+        features_from_json({"kind": "guess"})
+
+
+@pytest.mark.parametrize("size", [0, 3, 2**31])
+def test_hash_size_must_be_a_power_of_two(size):
+    with pytest.raises(ValueError, match="power of two"):
+        Hashed(size)

@@ -1,0 +1,258 @@
+"""The model against bare learners, loops against batches, before against after a pause."""
+
+import pickle
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import romco
+from romco.model import Columns, Hashed, Model, Names
+
+STREAM = romco.streams.simulated(n_tasks=5, n_features=12, n_events=60, outliers=1, sparsity=0.5)
+ROUNDS = romco.streams.interleaved(STREAM, seed=0)
+NAMES = [f"user {i}" for i in range(5)]
+TASKS = [NAMES[i] for i in ROUNDS.task]
+LABELS = np.where(ROUNDS.y > 0, "spam", "ham").tolist()
+ROWS = [
+    {f"f{j}": v for j, v in zip(row.indices.tolist(), row.data.tolist(), strict=True)}
+    for row in (ROUNDS.x[[i]] for i in range(len(LABELS)))
+]
+FAST = [name for name, method in romco.LEARNERS.items() if not method.make.keeps_events]
+
+
+def same(a, b):
+    left, right = a.state(), b.state()
+    first, second = left.pop("arrays"), right.pop("arrays")
+    assert left == right
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_same_margins_as_the_bare_learner(name):
+    bare = romco.learner(name, 12, 5)
+    model = Model(name, Columns(12), classes=("ham", "spam"), tasks=NAMES)
+    margins = model.learn(ROUNDS.x, LABELS, TASKS)
+    np.testing.assert_array_equal(margins, bare.replay(ROUNDS))
+    np.testing.assert_array_equal(model.margins(ROUNDS.x, TASKS), bare.predict(ROUNDS.events))
+
+
+@pytest.mark.parametrize("features", [Names, lambda: Hashed(64)])
+@pytest.mark.parametrize("name", ["romco-nucl", "romco-logd", "ogd-unique"])
+def test_batch_is_the_loop(name, features):
+    parameters = {"max_rank": 3} if name == "romco-logd" else {}
+    # More tasks than the first capacity, new names all along: both must grow at the same events.
+    tasks = [f"{task} {i // 10}" for i, task in enumerate(TASKS)]
+    rows = [{**row, f"only {i}": 0.1} for i, row in enumerate(ROWS)]
+    one, many, halves = (Model(name, features(), **parameters) for _ in range(3))
+    looped = [one.learn_one(*event) for event in zip(rows, LABELS, tasks, strict=True)]
+    np.testing.assert_array_equal(many.learn(rows, LABELS, tasks), looped)
+    halves.learn(rows[:77], LABELS[:77], tasks[:77])
+    halves.learn(rows[77:], LABELS[77:], tasks[77:])
+    same(one, many)
+    same(one, halves)
+
+
+def test_together_is_one_round():
+    bare = romco.learner("romco-nucl", 12, 5)
+    model = Model("romco-nucl", Columns(12), classes=("ham", "spam"), tasks=NAMES)
+    model.learn(ROUNDS.x, LABELS, TASKS, together=True)
+    bare.update(ROUNDS.events)
+    np.testing.assert_array_equal(model.learner.weights(), bare.weights())
+
+
+@pytest.mark.parametrize("n_tasks", [5, 100])  # both roads of the factored core
+def test_new_task_starts_at_the_mean_of_what_is_shared(n_tasks):
+    model = Model("romco-nucl", Columns(12), tasks=range(n_tasks), classes=(-1, 1))
+    model.learn(ROUNDS.x, ROUNDS.y, ROUNDS.task % n_tasks)
+    mean = model.learner.shared().sum(axis=1) / n_tasks
+    assert np.linalg.norm(mean) > 0.005
+    predicted = model.margins(ROUNDS.x, ["new"] * len(TASKS))
+    np.testing.assert_allclose(predicted, ROUNDS.x @ mean, atol=1e-10)
+    before = model.learner.weights()[:, :n_tasks]
+    first = model.learn(ROUNDS.x[[0]], [1], ["new"])
+    np.testing.assert_allclose(first, predicted[:1], atol=1e-10)
+    number = model.numbers(["new"])[0]
+    assert np.linalg.norm(model.learner.shared()[:, number]) > 0.005
+    # Starting a task leaves the others alone; what changed is one ordinary update.
+    other = romco.restore(model.learner.state())
+    assert np.abs(other.weights()[:, :n_tasks] - before).max() < 1.0
+
+
+@pytest.mark.parametrize("n_tasks", [5, 100])
+def test_starting_and_forgetting_change_one_column_only(n_tasks):
+    learner = romco.learner("romco-nucl", 12, n_tasks)
+    learner.replay(ROUNDS)
+    U, V = learner.shared(), learner.personal()
+    assert np.linalg.norm(V, axis=0).max() > 0
+    learner.forget_task(2)
+    U[:, 2] = V[:, 2] = 0.0
+    np.testing.assert_allclose(learner.shared(), U, atol=1e-12)
+    np.testing.assert_allclose(learner.personal(), V, atol=1e-12)
+    learner.start_task(2, 4)
+    U[:, 2] = U.sum(axis=1) / 4
+    np.testing.assert_allclose(learner.shared(), U, atol=1e-12)
+    learner.replay(ROUNDS)  # and it goes on as a learner with these weights would
+    np.testing.assert_allclose(learner.mean_shared(5), learner.shared().sum(axis=1) / 5, atol=1e-12)
+
+
+def test_sum_of_columns_is_kept_up_over_a_long_stream():
+    rng = np.random.default_rng(1)
+    learner = romco.learner("romco-nucl", 30, 200, lambda1=0.05)
+    for part in range(4):
+        task, x = rng.integers(0, 200, 2000), rng.normal(size=(2000, 30))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        y = np.where(x[:, 0] + 0.3 * rng.normal(size=2000) > 0, 1.0, -1.0)
+        learner.replay(romco.Rounds(task, x, y, np.arange(2001)))
+        expected = learner.shared().sum(axis=1)
+        np.testing.assert_allclose(learner.mean_shared(1), expected, atol=1e-9, err_msg=str(part))
+        learner = romco.restore(learner.state())
+
+
+def test_zero_start_is_the_papers():
+    model = Model("romco-nucl", Columns(12), tasks=NAMES, new_task="zero")
+    model.learn(ROUNDS.x, LABELS, TASKS)
+    np.testing.assert_array_equal(model.margins(ROUNDS.x[:3], ["new"] * 3), 0.0)
+    assert model.learn(ROUNDS.x[[0]], ["ham"], ["new"])[0] == 0.0
+
+
+def test_unseen_task_of_a_sharing_baseline_is_predicted_by_what_it_shares():
+    model = Model("ogd-global", Columns(12), tasks=NAMES)
+    model.learn(ROUNDS.x, LABELS, TASKS)
+    known, new = (model.margins(ROUNDS.x, [task] * len(TASKS)) for task in ("user 0", "new"))
+    np.testing.assert_array_equal(known, new)
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_forgotten_task_is_as_new(name):
+    model = Model(name, Columns(12), tasks=NAMES, new_task="zero")
+    model.learn(ROUNDS.x, LABELS, TASKS)
+    others = [task for task in NAMES if task != "user 2"]
+    before = model.margins(ROUNDS.x[:4], others)
+    model.forget("user 2")
+    assert model.tasks == others
+    assert model.events_of("user 2") == 0
+    np.testing.assert_allclose(model.margins(ROUNDS.x[:4], others), before, atol=1e-12)
+    fresh = model.margins(ROUNDS.x[:9], ["user 2"] * 9)
+    np.testing.assert_allclose(fresh, model.margins(ROUNDS.x[:9], ["nobody"] * 9))
+    model.learn(ROUNDS.x[:9], LABELS[:9], ["user 9"] * 9)
+    assert model.numbers(["user 9"]).tolist() == [2]
+    with pytest.raises(KeyError, match="user 2"):
+        model.forget("user 2")
+
+
+def test_bad_input_changes_nothing():
+    model = Model("romco-nucl")
+    model.learn(ROWS[:50], LABELS[:50], TASKS[:50])
+    before = pickle.loads(pickle.dumps(model))
+    good = (ROWS[:3], LABELS[:3], TASKS[:3])
+    for x, y, task in [
+        ([*ROWS[:2], {"new name": np.nan}], *good[1:]),
+        (good[0], ["ham", "spam", "eggs"], good[2]),
+        (good[0], ["ham", "spam", None], good[2]),
+        (good[0], good[1], ["a", "b", None]),
+        (good[0], good[1], ["a", "b", ["c"]]),
+        (good[0], good[1][:2], good[2]),
+        (good[0], good[1], good[2][:2]),
+        ([1.0, 2.0, 3.0], *good[1:]),
+    ]:
+        with pytest.raises(ValueError, match=r"."):
+            model.learn(x, y, task)
+        same(model, before)
+    with pytest.raises(ValueError, match="rows"):
+        model.margins(ROWS[:2], TASKS[:1])
+    with pytest.raises(ValueError, match="new_task"):
+        Model(new_task="guess")
+
+
+def test_nothing_to_do_is_no_error():
+    model = Model()
+    assert model.learn([], [], []).shape == (0,)
+    assert model.margins([], []).shape == (0,)
+    assert model.predict_one({"a": 1.0}, "somebody") is None
+
+
+def test_personal_since_is_found_and_kept():
+    stream = romco.streams.simulated(n_tasks=6, n_features=20, n_events=700, outliers=1, seed=4)
+    rounds = romco.streams.interleaved(stream, seed=0)
+    model = Model("romco-nucl", Columns(20), tasks=range(6), lambda2=0.02)
+    model.learn(rounds.x, rounds.y, rounds.task)
+    norms = model.learner.personal_norms()
+    found = [model.personal_since(task) for task in range(6)]
+    assert any(found)
+    assert all(since is None or (since % 1000 == 0 and since <= 4000) for since in found)
+    model._watch()
+    assert [model.personal_since(task) is not None for task in range(6)] == (norms > 0).tolist()
+
+
+def test_probabilities_are_calibrated_enough_to_trust():
+    stream = romco.streams.simulated(n_tasks=6, n_features=8, n_events=700, noise=0.1)
+    rounds = romco.streams.interleaved(stream, seed=0)
+    strengths = {"lambda1": 0.01, "lambda2": 0.01}
+    model = Model("romco-nucl", Columns(8), tasks=range(6), classes=(-1, 1), **strengths)
+    model.learn(rounds.x[:3600], rounds.y[:3600], rounds.task[:3600])
+    x, y, task = rounds.x[3600:], rounds.y[3600:] > 0, rounds.task[3600:]
+    p, margins = model.probabilities(x, task), model.margins(x, task)
+    np.testing.assert_array_equal(p >= 0.5, margins >= 0)
+    # As good, within 0.01, as the best scale that could have been chosen knowing the answers.
+    best = min(np.mean((1 / (1 + np.exp(-a * margins)) - y) ** 2) for a in np.logspace(-2, 2, 60))
+    assert np.mean((p - y) ** 2) < best + 0.01 < 0.2  # a coin has 0.25
+
+
+def watch_while_learning(seconds, n_readers=2):
+    """Every margin a reader sees must be that of some state between two updates."""
+    model = Model("romco-nucl", Names())
+    probe, task = ROWS[0], TASKS[0]
+    states, seen, stop = {model.margin_one(probe, task)}, [[] for _ in range(n_readers)], []
+
+    def read(mine):
+        while not stop:
+            mine.append(model.margin_one(probe, task))
+
+    readers = [threading.Thread(target=read, args=(mine,)) for mine in seen]
+    for reader in readers:
+        reader.start()
+    end, i = time.monotonic() + seconds, 0
+    try:
+        while time.monotonic() < end:
+            row, label = {**ROWS[i % 300], f"new {i % 500}": 0.01}, LABELS[i % 300]
+            model.learn_one(row, label, f"{TASKS[i % 300]} {i % 97}" if i % 3 else task)
+            states.add(model.margin_one(probe, task))
+            i += 1
+    finally:
+        stop.append(True)
+        for reader in readers:
+            reader.join()
+    assert all(len(mine) > 20 for mine in seen)
+    assert all(margin in states for mine in seen for margin in mine)
+
+
+def test_readers_never_see_half_a_step():
+    watch_while_learning(seconds=1.5)
+
+
+@pytest.mark.slow
+def test_readers_never_see_half_a_step_for_a_minute():
+    watch_while_learning(seconds=60)
+
+
+@pytest.mark.slow
+def test_many_tasks_and_hashed_features_in_bounded_memory():
+    import resource
+
+    rng = np.random.default_rng(0)
+    n_tasks, nnz, events = 100_000, 50, 200_000
+    words = [f"w{j}" for j in range(400_000)]
+    model = Model("romco-nucl", Hashed(2**18), classes=(-1, 1))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(events // 1000):
+        tasks = rng.integers(0, n_tasks, 1000).tolist()
+        at = (400_000 * rng.random((1000, nnz)) ** 3).astype(int)
+        rows = [{words[j]: 0.14 for j in row} for row in at.tolist()]
+        model.learn(rows, np.where(at[:, 0] % 2, 1, -1).tolist(), tasks)
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    assert len(model.tasks) > 80_000
+    assert grown < 1000, f"{grown:.0f} MB"
