@@ -198,13 +198,18 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def singular_values_(self) -> Numbers:
         """Of U, largest first."""
-        return self._part("singular_values")
+        if hasattr(self._model().learner, "singular_values"):
+            return self._part("singular_values")
+        s = np.linalg.svd(self.shared_, compute_uv=False)
+        return s[s > 1e-12 * s.max(initial=0.0)]
 
     @property
     def personal_norms_(self) -> Numbers:
         """Length of each task's row of V (m,)."""
         model = self._model()
-        return self._part("personal_norms")[model.numbers(model.tasks)]
+        if hasattr(model.learner, "personal_norms"):
+            return self._part("personal_norms")[model.numbers(model.tasks)]
+        return np.linalg.norm(self.personal_, axis=1)
 
     # Within
 

@@ -17,6 +17,7 @@ Numbers = NDArray[np.float64]
 
 
 ROUNDING = 1e-13  # relative error of a sum of losses
+GRID = 1.1  # curvatures are powers of this
 
 
 class Price(Protocol):
@@ -83,7 +84,7 @@ def minimise(
         iteration += 1
         slopes = fit.slopes(q)
         gradient = fit.rows.adjoint(slopes)
-        g = 0.9 * g or _curvature(fit, q, slopes, gradient)
+        g = _on_grid(g / GRID if g else _curvature(fit, q, slopes, gradient))
         while True:
             new, cost = price.prox(z - gradient / g, 1.0 / g)
             step, p_new = new - z, fit.rows.margins(new)
@@ -91,7 +92,7 @@ def minimise(
             bend = float(np.vdot(fit.slopes(p_new) - slopes, p_new - q))
             if bend <= g * squared * (1.0 + 1e-9):
                 break
-            g = max(1.5 * g, bend / squared)
+            g = _on_grid(max(1.5 * g, bend / squared))
         objective = fit.value(p_new) + cost
         reach = max(np.linalg.norm(new), np.linalg.norm(z))
         converged = 2.0 * g * np.sqrt(squared) * reach <= tol * abs(objective)
@@ -116,6 +117,11 @@ def warn_if_short(solution: Solution, tol: float) -> None:
             ConvergenceWarning,
             stacklevel=3,
         )
+
+
+def _on_grid(g: float) -> float:
+    """The next power of GRID, so that rounding errors in g do not feed on themselves."""
+    return float(GRID ** np.ceil(np.log(g) / np.log(GRID) - 1e-6))
 
 
 def _curvature(fit: Fit, p: Numbers, slopes: Numbers, gradient: Numbers) -> float:

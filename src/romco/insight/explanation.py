@@ -163,13 +163,21 @@ def _split(names: _Names) -> tuple[Numbers, Numbers, Numbers, tuple[str, ...]]:
     learner: Any = names.learner
     if hasattr(learner, "shared") and hasattr(learner, "personal"):
         U, V = learner.shared()[:, names.numbers], learner.personal()[:, names.numbers]
-        return U, V, learner.singular_values(), ()
+        return U, V, _spectrum(learner, U), ()
     W = learner.weights()[:, names.numbers]
     mean = W.mean(axis=1, keepdims=True) if W.size else W
     U = np.broadcast_to(mean, W.shape)
     length = float(np.linalg.norm(mean)) * np.sqrt(W.shape[1])
     note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
     return U, W - U, np.array([length] if length > 0 else []), (note,)
+
+
+def _spectrum(learner: Any, U: Numbers) -> Numbers:
+    """Singular values of U above rounding, from the learner where it knows them."""
+    if hasattr(learner, "singular_values"):
+        return learner.singular_values()
+    s = np.linalg.svd(U, compute_uv=False) if U.size else np.empty(0)
+    return s[s > 1e-12 * s.max(initial=0.0)]
 
 
 def _explain_large(names: _Names, top: int) -> Explanation:

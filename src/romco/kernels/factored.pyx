@@ -514,7 +514,7 @@ cdef class ManyTasks(Factored):
         right = {f"right_{name}": array for name, array in self.right.arrays().items()}
         ones = np.zeros(self.left.ld)
         ones[: self.width] = [self.ones[j] for j in range(self.width)]
-        return {**self.shared_arrays(), **right, "ones": ones}
+        return {**self.shared_arrays(), **right, "right_ones": ones}
 
     def load(self, arrays):
         """Take over the arrays of a kernel of either kind, of the same size or smaller."""
@@ -528,7 +528,7 @@ cdef class ManyTasks(Factored):
             vectors = vectors[values > 0.0]
             self.right.take(np.ascontiguousarray(vectors.T))
             core = core @ vectors.T
-        ones = arrays.get("ones", self.right.vectors().sum(axis=0))
+        ones = arrays.get("right_ones", self.right.vectors().sum(axis=0))
         if self.right.rank != core.shape[1]:
             raise ValueError(DAMAGED)
         self.load_shared(arrays, core)

@@ -6,8 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 
 from romco.kernels.auto import AutoKernel
 from romco.learners.base import Arrays, CompiledLearner
@@ -122,6 +120,9 @@ class Auto(CompiledLearner):
 
     def groups(self, alike: float = 0.3) -> NDArray[np.int64]:
         """A group number for each task (m,): joined while similar by ``alike`` on average."""
+        from scipy.cluster.hierarchy import fcluster, linkage  # here: slow to import
+        from scipy.spatial.distance import squareform
+
         if self.n_tasks == 1:
             return np.zeros(1, dtype=np.int64)
         distance = squareform(1.0 - np.clip(self.similarity(), -1.0, 1.0), checks=False)

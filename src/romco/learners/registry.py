@@ -13,6 +13,7 @@ from romco.learners.confidence import Arow, ConfidenceWeighted
 from romco.learners.coupled import CoupledPerceptron, LearnedRelation
 from romco.learners.gradient import Gradient
 from romco.learners.passive_aggressive import Collaborative, PassiveAggressive
+from romco.learners.retrained import FeatureLearning, TraceNormLearning
 from romco.learners.romco import Romco
 from romco.learners.shared import ArowShared, PassiveAggressiveShared
 from romco.learners.shared_loss import SharedLoss
@@ -71,13 +72,13 @@ class Method:
 
 
 LEARNERS: dict[str, Method] = {
-    "romco-auto": Method(Auto, "ROMCO-Auto", role="beyond"),
     "romco-nucl": Method(
         Romco, "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
     ),
     "romco-logd": Method(Romco, "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
     "ogd-unique": Method(Gradient, "OGD-Unique", fixed={"models": "unique"}),
     "ogd-global": Method(Gradient, "OGD-Global", fixed={"models": "global"}),
+    "romco-auto": Method(Auto, "ROMCO-Auto", role="beyond"),
     "pa-shared": Method(PassiveAggressiveShared, "PA-Shared", role="beyond"),
     "arow-shared": Method(ArowShared, "AROW-Shared", role="beyond"),
     "pa-unique": Method(PassiveAggressive, "PA-Unique", "paper", {"models": "unique"}),
@@ -92,6 +93,8 @@ LEARNERS: dict[str, Method] = {
     "perceptron-coupled": Method(CoupledPerceptron, "Perceptron-Coupled"),
     "omtlvon": Method(LearnedRelation, "OMTLVON", "paper", {"divergence": "von Neumann"}),
     "omtllog": Method(LearnedRelation, "OMTLLOG", "paper", {"divergence": "log det"}),
+    "mtfl": Method(FeatureLearning, "MTFL", "paper"),
+    "trml": Method(TraceNormLearning, "TRML", "paper"),
 }
 
 

@@ -1,0 +1,48 @@
+"""Every example on the tutorial pages runs."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", ["tutorial-sklearn.md", "tutorial-river.md"])
+def test_python_examples(page):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        failed, tried = doctest.testfile(str(DOCS / page), module_relative=False, encoding="utf-8")
+    assert tried > 10
+    assert failed == 0
+
+
+def test_commands(tmp_path):
+    text = (DOCS / "tutorial-cli.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```console\n\$ (.*?)```", text, flags=re.DOTALL)
+    commands = [command for block in blocks for command in block.split("\n$ ")]
+    assert len(commands) >= 6
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    outputs = {}
+    for command in commands:
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        outputs[command.split()[1] if command.startswith("romco") else command] = done
+    assert "2,000 learned before" in outputs["learn"].stderr
+    assert "all 20 tasks" in outputs["evaluate"].stdout
+    assert outputs["explain"].stdout.splitlines()[4].startswith("user 7")
+    assert (tmp_path / "users.html").stat().st_size > 2000
+    assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 2000
