@@ -14,7 +14,7 @@ from romco.paper.experiment import TUNING_SEED, Experiment, Source, sources_for
 from romco.paper.measure import measure
 from romco.paper.printed import printed, printed_numbers
 
-SHAPES = {"spam": (4, 60), "mhc": (12, 40), "movies": (5, 30), "mine": (3, 30)}
+SHAPES = {"spam": (4, 60), "mhc": (6, 40), "movies": (5, 30), "mine": (3, 30)}
 LEARNERS = ("romco-nucl", "romco-logd", "pa-unique", "ogd-unique", "cw-col", "my-own")
 
 
