@@ -54,12 +54,16 @@ contracts: $(VENV)/ready
 	$(BIN)/lint-imports
 
 # Vowpal Wabbit has no wheel for every machine; without it the rest still runs.
-bench: $(VENV)/ready
-	$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
-	$(BIN)/python -m pip install --quiet --editable '.[peers]' || echo "no Vowpal Wabbit here; going on without it"
+$(VENV)/bench: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --editable '.[dev,bench,peers]' \
+	  || $(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	touch $@
+
+bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks $(BENCH)
 
-bench-docs: $(VENV)/ready
+# Puts the tables of the last run into the documentation.
+bench-docs: $(VENV)/bench
 	$(BIN)/python -m benchmarks --docs
 
 paper: $(VENV)/ready
