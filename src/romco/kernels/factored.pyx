@@ -518,7 +518,8 @@ cdef class ManyTasks(Factored):
 
     def load(self, arrays):
         """Take over the arrays of a kernel of either kind, of the same size or smaller."""
-        check_names(arrays, self.arrays(), {name for name in self.arrays() if name[:6] == "right_"})
+        own = self.arrays()
+        check_names(arrays, own, {name for name in own if name == "ones" or name[:6] == "right_"})
         height, width = map(int, arrays["core_shape"])
         core = arrays["core"][:height, :width]
         if "right_counts" in arrays:
