@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 
 from romco import LEARNERS, __version__, commands
+from romco.paper import beyond_report, screen
 from romco.paper import compare as comparing
-from romco.paper import screen
+from romco.paper.beyond import Contest, run_all
 from romco.paper.choices import Study, study
 from romco.paper.experiment import Experiment, sources_for
 from romco.paper.measure import measure
@@ -114,6 +115,20 @@ def paper(
         console.print(f"page: {written}", soft_wrap=True)
         return
     page = measure(experiment, out, jobs, _command(), partial(screen.progress, console))
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+@app.command()
+def beyond(
+    data_dir: DataDir = None,
+    jobs: Jobs = None,
+    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/beyond"),
+    docs: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("docs"),
+) -> None:
+    """romco-auto with its one default against all learners tuned in hindsight; real data only."""
+    contest = Contest(out / "runs", data_dir)
+    run_all(contest, jobs, partial(screen.progress, console))
+    page = beyond_report.write(contest, docs, _command())
     console.print(f"page: {page}", soft_wrap=True)
 
 
