@@ -40,16 +40,17 @@ only.
 """
 
 
-def write(contest: Contest, docs: Path, command: str, remarks: str = "") -> Path:
-    """The page and its figures, under ``docs``."""
+def write(contest: Contest, docs: Path, command: str) -> Path:
+    """The page and its figures, under ``docs``; what people wrote in remarks.md goes into it."""
     figures = docs / "beyond"
+    remarks = figures / "remarks.md"
     draw_curves(contest, figures)
     draw_reliability(contest, figures)
     parts = [
         _lead(contest, command),
         "## What was asked\n",
         markdown(verdict_table(contest)),
-        remarks,
+        remarks.read_text(encoding="utf-8") if remarks.exists() else "",
         "## All learners\n",
         markdown(tables.error_table(contest)),
         markdown(tables.difference_table(contest)),
