@@ -107,7 +107,7 @@ def paper(
         trials=min(trials, 5) if quick else trials,
         tuning=tuning,
         order=order,
-        tuned_on=0.25 if quick else 1.0,
+        tuned_on=0.2 if quick else 0.5,
         data_dir=data_dir,
     )
     if choices:
