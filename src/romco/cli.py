@@ -113,7 +113,7 @@ def paper(
         trials=min(trials, 5) if quick else trials,
         tuning=tuning,
         order=order,
-        tuned_on=0.2 if quick else 0.5,
+        tuned_on=0.1 if quick else 0.25,
         data_dir=data_dir,
     )
     if choices:
