@@ -125,6 +125,23 @@ def paper(
 
 
 @app.command()
+def beyond(
+    data_dir: DataDir = None,
+    jobs: Jobs = None,
+    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/beyond"),
+    docs: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("docs"),
+) -> None:
+    """romco-auto with its one default against all learners tuned in hindsight; real data only."""
+    from romco.paper import beyond_report, screen
+    from romco.paper.beyond import Contest, run_all
+
+    contest = Contest(out / "runs", data_dir)
+    run_all(contest, jobs, partial(screen.progress, console))
+    page = beyond_report.write(contest, docs, _command())
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+@app.command()
 def learners() -> None:
     """All learners: name, title in the paper, parameters and their defaults."""
     from romco.paper import screen
