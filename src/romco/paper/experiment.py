@@ -68,7 +68,7 @@ class Experiment:
     trials: int = 32
     tuning: str = "equal"
     order: str = "synchronous"
-    tuned_on: float = 0.25  # share of the tuning shuffle's rounds, counted from its beginning
+    tuned_on: float = 0.5  # share of the tuning shuffle's rounds, counted from its beginning
     data_dir: Path | None = None
 
     def tuning_runs(self) -> list[Run]:
