@@ -54,16 +54,27 @@ cdef class LazyBasis:
     cdef double* stale_rows
     cdef double* gathered
     cdef Py_ssize_t n_notes, n_stale, n_gathered
+    # A round of dense rows, taken together
+    cdef const double* panel_rows         # the round's rows, end to end
+    cdef Py_ssize_t panel_length          # of each
+    cdef Py_ssize_t met                   # how many rows have their inner products in `inner`
+    cdef Py_ssize_t n_panel               # columns of B that are not yet written
+    cdef Py_ssize_t* panel                # which event each of them is
+    cdef double* inner                    # (met, met), lower half
+    cdef double* pack
     cdef double* behind                   # vectors of length ld
     cdef double* total
     cdef double* fresh
     cdef double* long_vector
-    cdef Py_ssize_t rooms[8]
+    cdef Py_ssize_t rooms[12]
 
     # Used by scoring: changes nothing but the notes.
     cdef void start_round(self) noexcept nogil
     cdef int look(self, Row x, double* c) except -1 nogil
+    cdef bint look_at_all(self, Row first, Py_ssize_t n) except -1 nogil
+    cdef void recollect(self, Py_ssize_t event, double* c) noexcept nogil
     # Used by learning.
+    cdef int meet_all(self, Row first, Py_ssize_t n) except -1 nogil
     cdef int reach(self, Row x, Py_ssize_t event, double square, double* c) except -1 nogil
     cdef int turn(self, const double* vectors, Py_ssize_t count) except -1 nogil
     cdef bint settle(self, Py_ssize_t touched) except -1 nogil
@@ -78,6 +89,9 @@ cdef class LazyBasis:
     cdef void recall(self, Row x, Py_ssize_t event) noexcept nogil
     cdef void coordinates(self, const double* b, double* c) noexcept nogil
     cdef int write(self, const double* fold) except -1 nogil
+    cdef bint level(self) noexcept nogil
+    cdef int write_panel(self) except -1 nogil
+    cdef Py_ssize_t refresh_run(self, Py_ssize_t most) except -1 nogil
     cdef bint foldable(self, Py_ssize_t count, double* fold) noexcept nogil
     cdef int append_rest(self, Row x, double square, double* c) except -1 nogil
     cdef void record(self, double square_behind, double square) noexcept nogil

@@ -22,25 +22,29 @@ cimport cython
 from libc.math cimport fabs, fmax, sqrt
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport axpy, dot_product, multiply, prefetch, reserve, row_times
+from romco.kernels.dense cimport (
+    add_gram, add_products, axpy, dot_product, multiply, prefetch, reserve, row_times,
+)
 from romco.kernels.events cimport Row, column, square as square_of
 
-cdef Py_ssize_t APPEND = 16          # new columns in an epoch; measured: 8 to 16 best
-cdef Py_ssize_t TURNS = 64           # turns in an epoch; each leaves a little rounding in P
-cdef Py_ssize_t EPOCHS = 16          # epochs in a block
-cdef Py_ssize_t ROWS = 256           # rows in a chunk
-cdef Py_ssize_t AHEAD = 6            # how far to prefetch
-cdef Py_ssize_t MOST_NOTES = 1024    # events of a round whose notes are kept
-cdef Py_ssize_t MOST_STALE = 16384   # rows of a round
+cdef enum:  # known to the compiler, so that dividing by them costs nothing
+    APPEND = 16          # new columns in an epoch; measured: 8 to 16 best
+    TURNS = 64           # turns in an epoch; each leaves a little rounding in P
+    EPOCHS = 16          # epochs in a block
+    ROWS = 256           # rows in a chunk
+    AHEAD = 6            # how far to prefetch
+    MOST_NOTES = 1024    # events of a round whose notes are kept
+    TOGETHER = 4         # dense events of a round, or rows, worth taking together
+    MOST_STALE = 16384   # rows of a round
+    FEW_NUMBERS = 65536
+    FOLD_RANK = 16
 # |x|^2 - |c|^2 is known to about 1e-16 |x|^2. Under CLOSE the direction left over would be
 # known to fewer than ten digits: with few rows, form it entry by entry; with many, call x inside
 # the span when there is nothing left but rounding.
 cdef double CLOSE = 1e-6
 cdef double INSIDE = 1e-13
 cdef double NOTHING = 1e-13
-cdef Py_ssize_t FEW_NUMBERS = 65536
 # Folding divides by P: only while P is small and far from singular.
-cdef Py_ssize_t FOLD_RANK = 16
 cdef double FOLD_PIVOT = 1e-2
 cdef double FOLD_LENGTH = 16.0
 
@@ -87,6 +91,9 @@ cdef class LazyBasis:
         free(self.stale_at)
         free(self.stale_rows)
         free(self.gathered)
+        free(self.panel)
+        free(self.inner)
+        free(self.pack)
 
     # ---------------------------------------------------------------- rows
 
@@ -153,7 +160,7 @@ cdef class LazyBasis:
 
     cdef void start_round(self) noexcept nogil:
         """Forget the notes on the round before."""
-        self.n_notes = self.n_stale = self.n_gathered = 0
+        self.n_notes = self.n_stale = self.n_gathered = self.met = 0
 
     cdef int look(self, Row x, double* c) except -1 nogil:
         """c (rank,) <- L'x; notes down what `reach` would have to find out again."""
@@ -214,6 +221,50 @@ cdef class LazyBasis:
                 axpy(self.base, x.value[i], fresh, target)
         axpy(n, 1.0, behind + first, total + first)
 
+    cdef bint look_at_all(self, Row first, Py_ssize_t n) except -1 nogil:
+        """As `look`, for n dense rows that lie end to end; False where that cannot be.
+
+        One product of matrices for each chunk of B, which must be up to date.
+        """
+        cdef Py_ssize_t at, e, i, slot, rows, k = self.columns
+        cdef Chunk chunk
+        if n < TOGETHER or n > MOST_NOTES or not self.level():
+            return False
+        reserve(<void**> &self.notes, &self.rooms[2], n, sizeof(Note))
+        reserve(<void**> &self.gathered, &self.rooms[3], 2 * n * k, sizeof(double))
+        reserve(<void**> &self.pack, &self.rooms[7], ROWS * n, sizeof(double))
+        memset(self.gathered, 0, 2 * n * k * sizeof(double))
+        for at in range(self.n_chunks):
+            chunk, slot = self.chunks[at], at * ROWS
+            rows = min(<Py_ssize_t> ROWS, self.n_rows - slot)
+            for e in range(n):
+                for i in range(rows):
+                    self.pack[i * n + e] = first.value[e * first.n + self.owners[slot + i]]
+            add_products(rows, n, k, self.pack, n, chunk.data + 1, chunk.stride,
+                         self.gathered + k, 2 * k)
+        for e in range(n):
+            self.notes[e].columns, self.notes[e].at = k, 2 * k * e
+            self.notes[e].first_stale = self.notes[e].last_stale = 0
+        self.n_notes, self.n_gathered = n, 2 * n * k
+        return True
+
+    cdef bint level(self) noexcept nogil:
+        """Whether every row has every column, and none has been counted yet."""
+        cdef Py_ssize_t slot
+        cdef Head* head
+        if self.cursor > 0 or self.n_rows == 0 or self.columns == 0:
+            return False
+        for slot in range(self.n_rows):
+            head = <Head*> self.row(slot)
+            if head.epoch != self.epoch or head.count != self.columns:
+                return False
+        return True
+
+    cdef void recollect(self, Py_ssize_t event, double* c) noexcept nogil:
+        """c (rank,) <- L'x for an event that was looked at."""
+        cdef Note note = self.notes[event]
+        self.coordinates(self.gathered + note.at + note.columns, c)
+
     cdef void coordinates(self, const double* b, double* c) noexcept nogil:
         """c <- P'b."""
         cdef Py_ssize_t j
@@ -221,6 +272,28 @@ cdef class LazyBasis:
             c[j] = dot_product(self.columns, self.turned + j * self.ld, b)
 
     # ---------------------------------------------------------------- reaching
+
+    cdef int meet_all(self, Row first, Py_ssize_t n) except -1 nogil:
+        """Inner products of the round's n dense rows, so that `reach` need not look for them.
+
+        Their columns of B are then written together, when the basis turns.
+        """
+        cdef Py_ssize_t e, i, j, rows
+        if n < TOGETHER or n > self.n_notes or self.cursor > 0:
+            return 0
+        reserve(<void**> &self.pack, &self.rooms[7], ROWS * n, sizeof(double))
+        reserve(<void**> &self.inner, &self.rooms[8], n * n, sizeof(double))
+        reserve(<void**> &self.panel, &self.rooms[9], n, sizeof(Py_ssize_t))
+        memset(self.inner, 0, n * n * sizeof(double))
+        for j in range((first.n + ROWS - 1) // ROWS):
+            rows = min(<Py_ssize_t> ROWS, first.n - j * ROWS)
+            for e in range(n):
+                for i in range(rows):
+                    self.pack[i * n + e] = first.value[e * first.n + j * ROWS + i]
+            add_gram(rows, n, self.pack, n, self.inner, n)
+        self.met, self.n_panel = n, 0
+        self.panel_rows, self.panel_length = first.value, first.n
+        return 0
 
     cdef int reach(self, Row x, Py_ssize_t event, double square, double* c) except -1 nogil:
         """Coordinates c (rank,) with x = L c, where need be after giving L one more vector.
@@ -237,6 +310,7 @@ cdef class LazyBasis:
         rest = square - dot_product(self.rank, c, c)
         if rest <= CLOSE * square:
             if (self.n_rows + x.n) * self.columns <= FEW_NUMBERS:
+                self.write_panel()
                 return self.append_rest(x, square, c)
             if rest <= INSIDE * square:
                 return 0
@@ -251,19 +325,31 @@ cdef class LazyBasis:
         direction[self.columns] = 1.0 / rest
         c[self.rank] = rest
         self.rank += 1
+        if self.met > 0:
+            self.panel[self.n_panel] = event
+            self.n_panel += 1
+            self.record(0.0, square)
+            return 0
         self.held, self.held_event = x, event
         return 0 if self.folds else self.write(NULL)
 
     cdef void recall(self, Row x, Py_ssize_t event) noexcept nogil:
         """`behind` and `total` for x, from the notes as far as they go."""
         cdef Note note
+        cdef Py_ssize_t i, other
         if event >= self.n_notes:
             self.gather(x, 0, self.behind, self.total, False)
             return
         note = self.notes[event]
         memcpy(self.behind, self.gathered + note.at, note.columns * sizeof(double))
         memcpy(self.total, self.gathered + note.at + note.columns, note.columns * sizeof(double))
-        if note.columns < self.columns:
+        if self.met > 0:
+            for i in range(self.n_panel):
+                other = self.panel[i]
+                self.behind[note.columns + i] = 0.0
+                self.total[note.columns + i] = \
+                    self.inner[max(event, other) * self.met + min(event, other)]
+        elif note.columns < self.columns:
             self.gather(x, note.columns, self.behind, self.total, False)
 
     cdef int write(self, const double* fold) except -1 nogil:
@@ -307,6 +393,30 @@ cdef class LazyBasis:
         else:
             fold_in(self.gram, self.ld, k, self.total, square, fold)
             fold_in(self.counted, self.ld, k, self.behind, square_behind, fold)
+        return 0
+
+    cdef int write_panel(self) except -1 nogil:
+        """B <- [B, the events that wait], row by row."""
+        cdef Py_ssize_t j, p, slot, k = self.columns - self.n_panel
+        cdef bint some
+        cdef double* row
+        cdef Head* head
+        for j in range(self.panel_length if self.n_panel > 0 else 0):
+            some = False
+            for p in range(self.n_panel):
+                self.pack[p] = self.panel_rows[self.panel[p] * self.panel_length + j]
+                some = some or self.pack[p] != 0.0
+            if not some:
+                continue
+            slot = self.slot_of(j)
+            self.refresh_row(slot)
+            row = self.row_to_write(slot)
+            head = <Head*> row
+            if head.count < k:
+                memset(row + 1 + head.count, 0, (k - head.count) * sizeof(double))
+            memcpy(row + 1 + k, self.pack, self.n_panel * sizeof(double))
+            head.count = <int> self.columns
+        self.n_panel = self.met = 0
         return 0
 
     cdef int append_rest(self, Row x, double square, double* c) except -1 nogil:
@@ -387,6 +497,7 @@ cdef class LazyBasis:
         """L <- L Y, where row j of vectors (count, rank) is column j of Y."""
         cdef Py_ssize_t columns = self.columns + (self.held_event >= 0)
         cdef double* fold = self.triangle
+        self.write_panel()
         multiply(count, self.rank, columns, vectors, self.rank, self.turned, self.ld,
                  self.work, self.ld)
         self.turned, self.work = self.work, self.turned
@@ -521,10 +632,13 @@ cdef class LazyBasis:
         Fast enough to pass all rows in half a ring of epochs; then no row's transform is lost.
         """
         cdef Py_ssize_t deadline = self.started + (self.blocks // 2 - 1) * EPOCHS
-        cdef Py_ssize_t i, j, budget, left = max(1, deadline - self.epoch)
+        cdef Py_ssize_t j, end, left = max(1, deadline - self.epoch)
         cdef double* row
-        budget = max(touched, (self.n_rows - self.cursor + left - 1) // left)
-        for i in range(min(budget, self.n_rows - self.cursor)):
+        end = self.cursor + max(touched, (self.n_rows - self.cursor + left - 1) // left)
+        end = min(end, self.n_rows)
+        while self.cursor < end:
+            if self.refresh_run(end - self.cursor) > 0:
+                continue
             self.refresh_row(self.cursor)
             row = self.row(self.cursor) + 1
             for j in range(self.base):
@@ -536,6 +650,36 @@ cdef class LazyBasis:
             self.cursor = 0
             self.started_before, self.started = self.started, self.epoch
         return 0
+
+    cdef Py_ssize_t refresh_run(self, Py_ssize_t most) except -1 nogil:
+        """The same for rows side by side that have every column of the epoch before, if there are some.
+
+        Then one product of matrices does for all of them; gives their number.
+        """
+        cdef Transform step = self.steps[(self.epoch - 1) % (self.blocks * EPOCHS)]
+        cdef Chunk chunk = self.chunks[self.cursor // ROWS]
+        cdef double* first = self.row(self.cursor)
+        cdef Head* head
+        cdef Py_ssize_t i, n = 0
+        most = min(most, ROWS - self.cursor % ROWS)
+        while n < most:
+            head = <Head*> (first + n * chunk.stride)
+            if head.epoch != self.epoch - 1 or head.count != step.rows:
+                break
+            n += 1
+        if n < TOGETHER or step.cols > chunk.stride - 1:
+            return 0
+        reserve(<void**> &self.pack, &self.rooms[7], ROWS * self.base, sizeof(double))
+        multiply(n, step.rows, self.base, first + 1, chunk.stride, step.data, self.base,
+                 self.pack, self.base)
+        add_gram(n, self.base, self.pack, self.base, self.counted, self.ld)
+        for i in range(n):
+            memcpy(first + 1 + i * chunk.stride, self.pack + i * self.base,
+                   self.base * sizeof(double))
+            head = <Head*> (first + i * chunk.stride)
+            head.epoch, head.count = <int> self.epoch, <int> self.base
+        self.cursor += n
+        return n
 
     cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil:
         cdef double* row = self.row_to_write(slot)

@@ -141,10 +141,15 @@ cdef class Factored(Kernel):
         """(u_i + v_i) . x; leaves notes for `learn`, which always follows on the same events."""
         cdef Py_ssize_t e
         cdef Row x
+        cdef bint together
         self.start_round()
+        together = events.index == NULL and self.left.look_at_all(events.row(begin), end - begin)
         for e in range(begin, end):
             x = events.row(e)
-            self.left.look(x, self.c)
+            if together:
+                self.left.recollect(e - begin, self.c)
+            else:
+                self.left.look(x, self.c)
             margins[e] = self.shared_margin(events.tasks[e]) \
                 + self.personal.margin(events.tasks[e], x)
         return 0
@@ -162,6 +167,8 @@ cdef class Factored(Kernel):
         if active == 0 and not self.rules.always_prox:
             return 0
         self.left.fit(self.left.columns + active)
+        if events.index == NULL and active > 1 and 2 * active >= end - begin:
+            self.left.meet_all(events.row(begin), end - begin)
         for e in range(begin, end):
             y = events.labels[e]
             if not self.rules.active(margins[e], y):
@@ -240,6 +247,7 @@ cdef class Factored(Kernel):
 
     def start_task(self, Py_ssize_t task, double n_started):
         """u_task <- the sum of all u over n_started; u_task must be 0."""
+        self.check_idle()
         self.start_round()
         self.fit(self.height + 1, self.width + 1)
         self.sum_columns(self.c)
@@ -247,6 +255,7 @@ cdef class Factored(Kernel):
 
     def forget_task(self, Py_ssize_t task):
         """u_task <- 0, v_task <- 0."""
+        self.check_idle()
         self.start_round()
         self.fit(self.height + 1, self.width + 1)
         self.one_column(task, self.c)
@@ -255,6 +264,7 @@ cdef class Factored(Kernel):
 
     def mean_shared(self, double n_started):
         """The sum of all u over n_started, (d,)."""
+        self.check_idle()
         mean = np.zeros(self.height)
         cdef double[::1] view = mean
         self.fit(self.height + 1, self.width + 1)
@@ -280,10 +290,12 @@ cdef class Factored(Kernel):
 
     def left_vectors(self):
         """L (d, r)."""
+        self.check_idle()
         return self.left.vectors()
 
     def core_matrix(self):
         """K (r, w) as a copy."""
+        self.check_idle()
         out = np.zeros((self.height, self.width))
         cdef double[:, ::1] view = out
         cdef Py_ssize_t i, j
@@ -294,10 +306,12 @@ cdef class Factored(Kernel):
 
     def personal_columns(self):
         """V (d, m)."""
+        self.check_idle()
         return self.personal.columns()
 
     def personal_norms(self):
         """|v_i| (m,)."""
+        self.check_idle()
         return self.personal.norms()
 
     def deviation(self):
@@ -306,6 +320,7 @@ cdef class Factored(Kernel):
 
     def shared_arrays(self):
         """All that changes but R and V."""
+        self.check_idle()
         core = np.zeros((self.left.ld, self.width))
         core[: self.height] = self.core_matrix()
         return {
@@ -507,10 +522,12 @@ cdef class ManyTasks(Factored):
 
     def right_vectors(self):
         """R (w, r)."""
+        self.check_idle()
         return self.right.vectors()
 
     def arrays(self):
         """All that changes, by name."""
+        self.check_idle()
         right = {f"right_{name}": array for name, array in self.right.arrays().items()}
         ones = np.zeros(self.left.ld)
         ones[: self.width] = [self.ones[j] for j in range(self.width)]
