@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.checks import CHECKS, check_margins_are_the_weights, streams, trained
+from romco.checks import CHECKS, streams, trained
 from romco.learners import retrained
 from romco.rounds import Round
 from romco.streams import interleaved, simulated, synchronous
@@ -55,8 +55,6 @@ OFTEN = [("mtfl", {}), ("trml", {"rho1": 0.02}), ("trml", {"loss": "least-square
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize(("name", "parameters"), OFTEN)
 def test_promises_hold_when_fits_happen(name, parameters, check):
-    if check is check_margins_are_the_weights and parameters.get("loss") is None and name == "trml":
-        pytest.skip("margins of the logistic loss hold an intercept; see the test below")
     for rounds in streams():
         check(lambda d, m: romco.learner(name, d, m, every=20, **parameters), rounds)
 

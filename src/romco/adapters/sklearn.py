@@ -41,7 +41,7 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     learner:
-        A name from ``romco.LEARNERS``.
+        A name from ``romco.LEARNERS``; the default has no parameters and tunes itself.
     eta1, eta2, lambda1, lambda2, C:
         Parameters of ROMCO; None is the learner's own default.
     parameters:
@@ -74,7 +74,7 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        learner: str = "romco-nucl",
+        learner: str = "romco-auto",
         *,
         eta1: float | None = None,
         eta2: float | None = None,

@@ -8,7 +8,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from romco.batch.rows import Rows
 from romco.losses import Loss
@@ -111,6 +110,8 @@ def minimise(
 def warn_if_short(solution: Solution, tol: float) -> None:
     """Say so when the iterations ran out before the tolerance was met."""
     if not solution.converged:
+        from sklearn.exceptions import ConvergenceWarning  # here: slow to import
+
         warnings.warn(
             f"stopped after {solution.iterations} iterations before reaching tol={tol}; "
             "give a larger max_iter or tol, or penalise more",

@@ -70,9 +70,7 @@ class Auto(CompiledLearner):
             "evidence": np.zeros(n_tasks),  # log-odds gained for a task being independent
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
         }
-        self.kernel = AutoKernel(
-            personal=self._personal, drawing=np.zeros((n_features, 4)), **self._arrays
-        )
+        self.kernel = AutoKernel(personal=self._personal, **self._arrays)
 
     def weights(self) -> NDArray[np.float64]:
         """W = U + V (d, m): the linear part of the log-odds.

@@ -100,7 +100,7 @@ def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
     rounds = shuffled(run.dataset, run.order, run.seed, data_dir)[: run.rounds]
     every = max(1, -(-len(rounds) // run.records))
     try:
-        _fresh(run, data_dir).replay(rounds[:every])  # warm up: caches, first calls
+        _fresh(run, data_dir).replay(rounds[: max(1, len(rounds) // 50)])  # untimed warm-up
         learner = _fresh(run, data_dir)
         watch = StopWatch()
         metrics: dict[str, Metric] = {"seconds": watch, **_metrics(learner)}
