@@ -108,6 +108,7 @@ def perform(
             done(run)
         else:
             waiting.append(run)
+    waiting.sort(key=lambda run: not _slow(run))  # no core waits for a long run at the end
     jobs = min(jobs or os.cpu_count() or 1, len(waiting))
     if jobs <= 1:
         _in_turn(waiting, results, data_dir, done, lines)
@@ -121,6 +122,11 @@ def versions() -> dict[str, str]:
     packages = ("romco", "numpy", "scipy", "scikit-learn")
     found = {name: version(name) for name in packages}
     return {"python": platform.python_version(), **found, "machine": platform.machine()}
+
+
+def _slow(run: Run) -> bool:
+    """Whether the learner fits all events again and again."""
+    return bool(getattr(LEARNERS[run.learner].make, "keeps_events", False))
 
 
 def _fresh(run: Run, data_dir: Path | None) -> Learner:
