@@ -126,7 +126,8 @@ def versions() -> dict[str, str]:
 
 def _slow(run: Run) -> bool:
     """Whether the learner fits all events again and again."""
-    return bool(getattr(LEARNERS[run.learner].make, "keeps_events", False))
+    known = run.learner in LEARNERS  # variants of romco-auto are not
+    return known and bool(getattr(LEARNERS[run.learner].make, "keeps_events", False))
 
 
 def _fresh(run: Run, data_dir: Path | None) -> Learner:
