@@ -1,6 +1,8 @@
 """The factorised core: both roads, both stores for V, growth, bounds, long streams."""
 
+import contextlib
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -202,21 +204,24 @@ def test_readers_in_other_threads_see_whole_steps():
 
 
 def refused_while_replaying(learner, rounds, calls):
-    """Whether each call was refused at least once while another thread replays the rounds."""
-    done = threading.Event()
+    """The calls that were refused while another thread replays the rounds again and again."""
+    refused, done = set(), threading.Event()
 
     def replay():
-        learner.replay(rounds)
-        done.set()
+        while not done.is_set():
+            with contextlib.suppress(RuntimeError):  # the calls replay, too
+                learner.replay(rounds)
 
-    writer, refused = threading.Thread(target=replay), set()
+    writer = threading.Thread(target=replay)
     writer.start()
-    while not done.is_set() and len(refused) < len(calls):
+    deadline = time.monotonic() + 60.0
+    while len(refused) < len(calls) and time.monotonic() < deadline:
         for name, call in calls.items():
             try:
                 call()
             except RuntimeError as error:
                 refused |= {name} if "replaying" in str(error) else set()
+    done.set()
     writer.join()
     return refused
 
