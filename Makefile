@@ -68,6 +68,9 @@ bench-docs: $(VENV)/bench
 
 paper: $(VENV)/ready
 	$(BIN)/romco paper all --out results/paper
+
+beyond: $(VENV)/ready
+	$(BIN)/romco beyond
 	mkdir -p docs/paper/figures
 	cp results/paper/report.md docs/paper/README.md
 	cp results/paper/summary.csv results/paper/tuning.csv results/paper/tables.tex docs/paper/

@@ -26,7 +26,7 @@ PAGE = HERE.parent / "docs" / "performance-tables.md"
 def main(arguments: list[str] | None = None) -> None:
     """Run the chosen parts."""
     chosen = _parser().parse_args(arguments)
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = Console(width=None if sys.stdout.isatty() else 140)
     if not chosen.docs:
         results = measure(chosen.only, chosen.quick, chosen.out, console)
         if chosen.store_instructions and "skipped" not in results["parts"].get("h", {"skipped": 1}):

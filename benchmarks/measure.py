@@ -81,14 +81,16 @@ class _Lane:
             self.row.skipped = str(reason)
             return
         rounds = self.workload.warmup or self.workload.segment(0)
-        self.system.run(self.system.prepare(first(rounds, self.system.limit)))
+        self.prepared = self.system.prepare(first(rounds, self.system.limit))
+        self.system.run(self.prepared)
 
     def time(self, repeat: int) -> None:
-        if self.workload.warmup is None:
-            self.system.start(self.workload)
         rounds = first(self.workload.segment(repeat), self.system.limit)
-        prepared = self.system.prepare(rounds)
-        wall, cpu, margins = timed(self.system, prepared)
+        if self.workload.warmup is None:
+            self.system.start(self.workload)  # and the events are those of the warm-up
+        else:
+            self.prepared = self.system.prepare(rounds)
+        wall, cpu, margins = timed(self.system, self.prepared)
         self.row.events = len(rounds.events.y)
         self.row.microseconds.append(1e6 * wall / self.row.events)
         self.row.cpu.append(1e6 * cpu / self.row.events)

@@ -149,7 +149,7 @@ def _dense(quick: bool, river: int) -> list[System]:
         Calls("romco-nucl", "romco-nucl, call per round"),
         Stream("romco-logd"),
         RiverPerTask(limit=river),
-        VowpalFile(),
+        VowpalFile(limit=1500),
         SklearnGlobal(batch=256),
         Plain("gram", limit=1500),
         Plain("svd", limit=300 if quick else 600),

@@ -78,14 +78,13 @@ class VowpalFile(System):
     name = "VW engine on a file, -q tf"
     note = "parses in a second thread; starts anew for each file"
 
-    def __init__(self, bits: int = 18) -> None:
-        self.bits = bits
+    def __init__(self, bits: int = 18, limit: int | None = None) -> None:
+        self.bits, self.limit = bits, limit
         self.seen = 0
         self.path = Path()
 
     def start(self, workload: Workload) -> None:
         self.workspace = _vowpal()
-        self.finish()
 
     def prepare(self, rounds: Rounds) -> Path:
         handle, name = tempfile.mkstemp(suffix=".vw")

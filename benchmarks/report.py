@@ -65,7 +65,8 @@ def markdown(results: dict[str, Any]) -> str:
         "median of the repeats, range in brackets or beside it. "
         "A ratio is taken repeat by repeat. Every event is predicted, then learned; each system "
         "gets its events in the form it likes best, made beforehand. `error` is the share of wrong "
-        "signs with untuned parameters: it shows that a system learns, not how well it could.\n"
+        "signs in the last repeat, over `events` events, with untuned parameters: it shows that a "
+        "system learns, not how well it could.\n"
     )
     parts = [target_table(targets(results["parts"])), *tables(results["parts"])]
     return "\n".join([head, *(_markdown(table) for table in parts)])

@@ -60,7 +60,17 @@ def _systems(title: str, found: list[dict[str, Any]]) -> Table:
     ran = sorted(
         (row for row in rows if row.microseconds), key=lambda row: median(row.microseconds)
     )
-    columns = ["system", "us/event", "range", "CPU us", "times River", "error", "updates", "rank"]
+    columns = [
+        "system",
+        "us/event",
+        "range",
+        "CPU us",
+        "times River",
+        "events",
+        "error",
+        "updates",
+        "rank",
+    ]
     notes = _absent(rows)
     notes += [f"{row.system}: {row.note}" for row in ran if row.note]
     notes += _busy(ran)
@@ -93,6 +103,7 @@ def _cells(row: Row, reference: Row | None) -> Cells:
         f"{low:.3g}-{high:.3g}",
         f"{median(row.cpu):.3g}" if row.cpu else "-",
         _or_dash(ratio),
+        f"{row.events}",
         _or_dash(row.error, ".3f"),
         _or_dash(row.updates, ".0%"),
         _or_dash(row.rank),

@@ -79,7 +79,7 @@ def test_tables_and_page(parts, tmp_path):
     results = {"machine": report.machine(), "quick": False, "parts": parts}
     saved = json.loads(report.save(results, tmp_path).read_text())
     page = report.markdown(saved)
-    assert "| romco-nucl | 10 | 10-10 | 10 | 8 (7-9) | 0.100 | 50% | 4 |" in page
+    assert "| romco-nucl | 10 | 10-10 | 10 | 8 (7-9) | 9 | 0.100 | 50% | 4 |" in page
     assert "not run (no such learner): omtl" in page
     console = Console(width=140, record=True, file=io.StringIO())
     for table in [*tables(parts), target_table(targets(parts))]:

@@ -65,7 +65,7 @@ class Experiment:
     sources: tuple[Source, ...]
     learners: tuple[str, ...] = tuple(LEARNERS)
     shuffles: int = 10
-    trials: int = 32
+    trials: int = 20
     tuning: str = "equal"
     order: str = "synchronous"
     tuned_on: float = 0.5  # share of the tuning shuffle's rounds, counted from its beginning
