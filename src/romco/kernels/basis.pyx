@@ -30,7 +30,6 @@ from romco.kernels.rows cimport ROWS, Chunk, Head
 cdef enum:
     APPEND = 16           # new columns in an epoch; measured: 8 to 16 best
     TURNS = 64            # turns in an epoch; each leaves a little rounding in P
-    RECOUNT = 8           # epochs between two counts of B'B where all rows are touched in each
     FEW_NUMBERS = 65536   # in B, to be able to form a residual entry by entry
     FOLD_RANK = 16        # up to which folding is tried
 # |x|^2 - |c|^2 is known to about 1e-16 |x|^2. Under CLOSE the direction left over would be
@@ -358,17 +357,13 @@ cdef class LazyBasis(ReadableBasis):
         """The cursor brings some rows up to date and counts them into the Gram matrix.
 
         Fast enough to pass all rows in half a ring of epochs; then no row's transform is lost.
-        Where rounds touch all rows, all are brought up to date each time, but seldom counted.
         """
         cdef Py_ssize_t deadline = self.started + (self.blocks // 2 - 1) * EPOCHS
         cdef Py_ssize_t slot = self.cursor, left = max(1, deadline - self.epoch), end
-        cdef bint count = slot > 0 or touched < self.n_rows or self.epoch >= self.started + RECOUNT
         end = slot + max(touched, (self.n_rows - slot + left - 1) // left)
         end = min(end, self.n_rows)
         while slot < end:
-            slot += self.refresh_run(slot, end - slot, count)
-        if not count:
-            return 0
+            slot += self.refresh_run(slot, end - slot)
         self.cursor = end
         if self.cursor == self.n_rows:
             memcpy(self.gram, self.counted, self.base * self.ld * sizeof(double))
@@ -377,7 +372,7 @@ cdef class LazyBasis(ReadableBasis):
             self.started_before, self.started = self.started, self.epoch
         return 0
 
-    cdef Py_ssize_t refresh_run(self, Py_ssize_t slot, Py_ssize_t most, bint count) except -1 nogil:
+    cdef Py_ssize_t refresh_run(self, Py_ssize_t slot, Py_ssize_t most) except -1 nogil:
         """Bring the row up to date, or several at once; gives how many.
 
         Rows side by side that have every column of the epoch before need one product of matrices.
@@ -396,14 +391,13 @@ cdef class LazyBasis(ReadableBasis):
         if n < TOGETHER:
             self.refresh_row(slot)
             first = self.row(slot) + 1
-            for j in range(self.base if count else 0):
+            for j in range(self.base):
                 axpy(j + 1, first[j], first, self.counted + j * self.ld)
             return 1
         self.fit_pack(self.base)
         multiply(n, step.rows, self.base, first + 1, chunk.stride, step.data, self.base,
                  self.pack, self.base)
-        if count:
-            add_gram(n, self.base, self.pack, self.base, self.counted, self.ld)
+        add_gram(n, self.base, self.pack, self.base, self.counted, self.ld)
         for i in range(n):
             head = <Head*> (first + i * chunk.stride)
             head.epoch, head.count = <int> self.epoch, <int> self.base
