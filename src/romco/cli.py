@@ -86,7 +86,7 @@ def paper(
     dataset: Annotated[str, typer.Argument(help="spam, mhc, movies, emails, or all.")] = "all",
     quick: Annotated[bool, typer.Option("--quick", help="2 shuffles, few trials.")] = False,
     shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 10,
-    trials: Annotated[int, typer.Option(min=1, help="Settings tried per method.")] = 32,
+    trials: Annotated[int, typer.Option(min=1, help="Settings tried per method.")] = 20,
     tuning: Annotated[str, typer.Option(help="equal: same trials for all; or grid.")] = "equal",
     order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "synchronous",
     learners: Annotated[str, typer.Option(help="Names a,b; or all; or paper.")] = "all",
@@ -113,7 +113,7 @@ def paper(
         trials=min(trials, 5) if quick else trials,
         tuning=tuning,
         order=order,
-        tuned_on=0.1 if quick else 0.25,
+        tuned_on=0.1 if quick else 0.5,
         data_dir=data_dir,
     )
     if choices:

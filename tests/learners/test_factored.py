@@ -1,6 +1,8 @@
 """The factorised core: both roads, both stores for V, growth, bounds, long streams."""
 
+import contextlib
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -199,6 +201,87 @@ def test_readers_in_other_threads_see_whole_steps():
     done.set()
     reader.join()
     assert set(seen) <= known
+
+
+def refused_while_replaying(learner, rounds, calls):
+    """The calls that were refused while another thread replays the rounds again and again."""
+    refused, done = set(), threading.Event()
+
+    def replay():
+        while not done.is_set():
+            with contextlib.suppress(RuntimeError):  # the calls replay, too
+                learner.replay(rounds)
+
+    writer = threading.Thread(target=replay)
+    writer.start()
+    deadline = time.monotonic() + 60.0
+    while len(refused) < len(calls) and time.monotonic() < deadline:
+        for name, call in calls.items():
+            try:
+                call()
+            except RuntimeError as error:
+                refused |= {name} if "replaying" in str(error) else set()
+    done.set()
+    writer.join()
+    return refused
+
+
+@pytest.mark.parametrize("name", ["romco-nucl", "pa-unique"])
+def test_nobody_meets_a_replay_half_way(name):
+    """`replay` releases the interpreter's lock, so others are told to wait, then served again."""
+    rounds = sparse_rounds(30_000, 60, 8, 6)
+    learner = romco.learner(name, 60, 8)
+    calls = {
+        "predict": lambda: learner.predict(rounds[0]),
+        "update": lambda: learner.update(rounds[0]),
+        "replay": lambda: learner.replay(rounds[:2]),
+        "state": learner.state,
+    }
+    if name == "romco-nucl":
+        calls |= {"arrays": learner.arrays, "weights": learner.weights}
+    assert refused_while_replaying(learner, rounds, calls) == calls.keys()
+    for call in calls.values():
+        call()
+
+
+def test_a_replay_that_fails_leaves_the_learner_usable():
+    learner = romco.learner("romco-nucl", 2, 1, eta1=1e300, eta2=1e300, lambda1=0.0, lambda2=0.0)
+    x, y = np.full((3, 2), 1e300), np.array([1.0, -1.0, 1.0])
+    with pytest.raises(FloatingPointError):
+        learner.replay(romco.Rounds(np.zeros(3, dtype=int), x, y, range(4)))
+    learner.state()
+
+
+@pytest.mark.parametrize("name", ["romco-nucl", "romco-logd"])
+@pytest.mark.parametrize(("d", "m", "size"), [(300, 6, 6), (1100, 9, 9), (40, 12, 30), (7, 5, 20)])
+def test_dense_rounds_taken_together(name, d, m, size):
+    """More rows than a chunk has, more events than features, entries that are 0, unequal rounds."""
+    rng = np.random.default_rng(d)
+    n = 12 * size
+    x = rng.standard_normal((n, d)) / np.sqrt(d)
+    x[:, : d // 3] *= rng.random((n, d // 3)) < 0.5  # rows of B that not every event touches
+    x[: 4 * size, d // 2] = 0.0  # a feature that comes later
+    x[5 * size + 1] = x[5 * size]  # in the span of its own round
+    x[6 * size + 2] = 0.0
+    starts = np.sort(rng.choice(np.arange(1, n), 14, replace=False))
+    rounds = romco.Rounds(rng.integers(0, m, n), x, rng.choice([-1.0, 1.0], n), [0, *starts, n])
+    for strengths in SETTINGS[:3]:
+        if name == "romco-logd" and d < size and strengths["lambda1"] > 0.5:
+            continue  # known to drift, see the next test
+        compare(name, rounds, **strengths)
+
+
+@pytest.mark.xfail(reason="loses orthogonality: more events in a round than features", strict=True)
+def test_logdet_with_strong_shrinkage_and_rounds_larger_than_d():
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((240, 7)) / np.sqrt(7)
+    x[:, :2] *= rng.random((240, 2)) < 0.5
+    x[:80, 3], x[101], x[122] = 0.0, x[100], 0.0
+    starts = np.sort(rng.choice(np.arange(1, 240), 14, replace=False))
+    rounds = romco.Rounds(
+        rng.integers(0, 5, 240), x, rng.choice([-1.0, 1.0], 240), [0, *starts, 240]
+    )
+    compare("romco-logd", rounds, **SETTINGS[1])
 
 
 @pytest.mark.slow

@@ -65,6 +65,9 @@ class Learner(ABC):
 
     def state(self) -> State:
         """A copy of everything needed to go on elsewhere: see :func:`romco.restore`."""
+        kernel = getattr(self, "kernel", None)
+        if isinstance(kernel, Kernel):  # a copy made during a replay would hold half of a step
+            kernel.check_idle()
         return {
             "learner": self.name,
             "n_features": self.n_features,

@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romco.kernels.factored import FewTasks, ManyTasks, Rules, TaskVectors
+from romco.kernels.few_tasks import FewTasks
+from romco.kernels.many_tasks import ManyTasks
+from romco.kernels.rules import Rules, TaskVectors
 from romco.learners.base import (
     Arrays,
     CompiledLearner,

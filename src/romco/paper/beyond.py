@@ -21,7 +21,7 @@ from romco.paper.plan import Parameters, Run, complete
 from romco.paper.probes import probe
 from romco.paper.results import Finished, read
 from romco.paper.run import perform, place
-from romco.paper.scenes import CLAIMS, CROWDS, INTERCEPT, LATE, scene_digest
+from romco.paper.scenes import CLAIMS, CROWDS, INTERCEPT, LATE, RARE, scene_digest
 from romco.paper.tuning import equal_trials
 
 DEVELOPMENT = range(1000, 1010)  # shuffles on which romco-auto was made
@@ -39,15 +39,16 @@ Pair = tuple[str, str]  # data set, learner
 
 @dataclass(frozen=True)
 class Budget:
-    """How many settings are tried on how many shuffles, and how many go on to all of them."""
+    """How many settings are tried on how many shuffles, and how many go on to how many."""
 
     settings: int
     first: int  # shuffles of the first pass
     kept: int
+    shuffles: int | None = None  # of the second pass; None for all
 
 
-BUDGET = Budget(settings=12, first=2, kept=2)
-BATCH_BUDGET = Budget(settings=6, first=1, kept=1)
+BUDGET = Budget(settings=12, first=2, kept=1)
+BATCH_BUDGET = Budget(settings=6, first=1, kept=1, shuffles=1)
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Contest:
         runs = []
         for dataset, name in [*self.pairs(), *self.claims()]:
             for setting in self._finalists(dataset, name):
-                runs += self._runs(dataset, name, setting, self.shuffles)
+                runs += self._runs(dataset, name, setting, self._shuffles(name))
         return _ordered(runs)
 
     def further(self) -> list[Run]:
@@ -92,7 +93,7 @@ class Contest:
             for dataset in self.datasets:
                 runs += self._runs(dataset, name, {}, self.shuffles)
         for name in SINGLE:
-            for claim in CLAIMS:
+            for claim in RARE:
                 runs += self._runs(claim, name, {}, self.shuffles)
         for dataset in self.datasets:
             for name in LATE_LEARNERS:
@@ -100,13 +101,13 @@ class Contest:
                 runs += self._runs(dataset, name, setting, self.shuffles, LATE)
         for dataset in CROWDS:
             for name in (AUTO, "arow-shared"):
-                runs += self._runs(dataset, name, {}, self.shuffles[:3], "recorded")
+                runs += self._runs(dataset, name, {}, self.shuffles[:1], "recorded")
         return _ordered(runs)
 
     def best(self, dataset: str, learner: str) -> list[Finished]:
         """All shuffles with the setting of the lowest mean macro error."""
         finalists = (
-            self.files(self._runs(dataset, learner, setting, self.shuffles))
+            self.files(self._runs(dataset, learner, setting, self._shuffles(learner)))
             for setting in self._finalists(dataset, learner)
         )
         return min(finalists, key=mean_error)
@@ -122,11 +123,14 @@ class Contest:
 
     def crowd(self, dataset: str, learner: str) -> list[Finished]:
         """Streams with many tasks."""
-        return self.files(self._runs(dataset, learner, {}, self.shuffles[:3], "recorded"))
+        return self.files(self._runs(dataset, learner, {}, self.shuffles[:1], "recorded"))
 
     def files(self, runs: Iterable[Run]) -> list[Finished]:
         """The finished files of runs."""
         return [read(place(run, self.results)) for run in runs]
+
+    def _shuffles(self, learner: str) -> tuple[int, ...]:
+        return self.shuffles[: budget(learner).shuffles]
 
     def _finalists(self, dataset: str, learner: str) -> list[Parameters]:
         settings, kept = trials(learner), budget(learner).kept

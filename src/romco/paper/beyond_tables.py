@@ -14,7 +14,7 @@ from romco.paper.beyond import AUTO, LATE_LEARNERS, PEERS, Contest, mean_error
 from romco.paper.paired import paired
 from romco.paper.plan import title_of
 from romco.paper.results import Finished
-from romco.paper.scenes import CLAIMS, CROWDS, INTERCEPT, late_tasks
+from romco.paper.scenes import CLAIMS, CROWDS, INTERCEPT, RARE, late_tasks
 from romco.paper.tables import Table, mark_best
 
 Numbers = NDArray[np.float64]
@@ -84,7 +84,7 @@ def claims_table(contest: Contest) -> Table:
 def ranking_table(contest: Contest) -> Table:
     """Area under the ROC curve with 3 % positives, all events pooled."""
     rows = []
-    for claim in (claim for claim in CLAIMS if claim.startswith("rare")):
+    for claim in RARE:
         for key, what in (("auc", "all"), ("auc_late", "without the first 10 rounds")):
             auto = 100 * score(contest.best(claim, AUTO), key)
             single = [100 * score(contest.default(claim, name), key) for name in SINGLE]
@@ -183,7 +183,8 @@ def _against(
         if any(file.failed for file in files):
             return "failed"
         prefix = f"{_percent(files)[0]}: " if tell else ""
-        return f"{prefix}{paired(errors(contest.best(dataset, AUTO)), errors(files))}"
+        auto = errors(contest.best(dataset, AUTO))[: len(files)]
+        return f"{prefix}{paired(auto, errors(files))}"
 
     rows = [
         [label, *(cell(dataset, name) for dataset in contest.datasets)]

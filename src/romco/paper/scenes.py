@@ -28,6 +28,7 @@ CLAIMS: Mapping[str, Callable[..., Stream]] = {
     "rare, related": partial(simulated, noise=0.0, imbalance=0.94),
     "rare, unrelated": partial(simulated, outliers=20, noise=0.0, imbalance=0.94),
 }
+RARE = tuple(claim for claim in CLAIMS if claim.startswith("rare"))  # 3 % positives
 CROWDS = {"100 tasks": 100, "1000 tasks": 1000, "10000 tasks": 10_000}
 
 
