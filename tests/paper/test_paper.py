@@ -132,7 +132,7 @@ def test_tuning_uses_a_shuffle_of_its_own(world):
 
 def test_started_again_it_repeats_nothing_and_reports_the_same(report, monkeypatch, world):
     before = (report / "summary.csv").read_text()
-    monkeypatch.setattr(running, "records", lambda *_: pytest.fail("ran again"))
+    monkeypatch.setattr(running, "_fresh", lambda *_: pytest.fail("ran again"))
     monkeypatch.setattr(reporting, "figures", lambda *_: [])  # drawing is slow
     measure(make_experiment(real=True), report, 1, "romco paper all", silent)
     assert (report / "summary.csv").read_text() == before

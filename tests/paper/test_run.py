@@ -33,22 +33,22 @@ def test_a_run_writes_a_head_records_and_an_end(tmp_path):
     assert found.stream["outliers"] is not None
 
 
-def test_a_finished_run_is_never_repeated(tmp_path, monkeypatch):
+def test_a_finished_run_is_never_repeated(tmp_path):
+    def never(run, data_dir):
+        pytest.fail("ran again")
+
     path = execute(make_run(), tmp_path)
-    monkeypatch.setattr(running, "records", lambda *_: pytest.fail("ran again"))
-    assert execute(make_run(), tmp_path) == path
-    perform([make_run(), make_run()], tmp_path, jobs=2)
+    assert execute(make_run(), tmp_path, lines=never) == path
+    perform([make_run(), make_run()], tmp_path, jobs=2, lines=never)
 
 
-def test_an_interrupted_run_is_not_seen_and_starts_again(tmp_path, monkeypatch):
+def test_an_interrupted_run_is_not_seen_and_starts_again(tmp_path):
     def interrupted(run, data_dir):
         yield {"run": "half"}
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(running, "records", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            perform([make_run(seed=0), make_run(seed=1)], tmp_path, jobs=1)
+    with pytest.raises(KeyboardInterrupt):
+        perform([make_run(seed=0), make_run(seed=1)], tmp_path, jobs=1, lines=interrupted)
     assert not place(make_run(), tmp_path).exists()
     perform([make_run()], tmp_path, jobs=1)
     assert [path.suffix for path in tmp_path.iterdir()] == [".jsonl"]

@@ -126,8 +126,8 @@ def versions() -> dict[str, str]:
 
 def _slow(run: Run) -> bool:
     """Whether the learner fits all events again and again."""
-    known = run.learner in LEARNERS  # variants of romco-auto are not
-    return known and bool(getattr(LEARNERS[run.learner].make, "keeps_events", False))
+    method = LEARNERS.get(run.learner)  # None for a variant that only one experiment knows
+    return method is not None and bool(getattr(method.make, "keeps_events", False))
 
 
 def _fresh(run: Run, data_dir: Path | None) -> Learner:
