@@ -11,6 +11,7 @@ import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
+cores = os.cpu_count() or 1
 checked = os.environ.get("ROMCO_CHECKED") == "1"
 kernels = sorted(Path("src/romco/kernels").glob("*.pyx"))
 extensions = [
@@ -34,6 +35,7 @@ setup(
     ext_modules=cythonize(
         extensions,
         include_path=["src"],
+        nthreads=cores,
         compiler_directives={
             "language_level": "3",
             "boundscheck": checked,
@@ -42,5 +44,6 @@ setup(
             "cdivision": True,
             "freethreading_compatible": True,
         },
-    )
+    ),
+    options={"build_ext": {"parallel": cores}},
 )

@@ -58,7 +58,7 @@ def test_compare_prints_a_table_and_names_the_page(romco, tmp_path):
     ("arguments", "message"),
     [
         (["nothing"], "no data set 'nothing'; there are"),
-        (["--learners", "nobody"], "unknown learner 'nobody'; known are romco-nucl"),
+        (["--learners", "nobody"], "unknown learner 'nobody'; known are romco-"),
         (["--set", "romco-nucl.eta=1"], "romco-nucl has no parameter 'eta'; it has eta1"),
         (["--order", "random"], "unknown order 'random'; known are synchronous"),
         (["spam", "--data-dir", "no-such-place"], "data set 'spam' is not in no-such-place"),

@@ -32,7 +32,9 @@ def learned(events, tmp_path, *more):
 
 
 def test_learn_predict_evaluate_explain(events, tmp_path):
-    model, result = learned(events, tmp_path, "--set", "eta1=0.2", "--classes", "ham,spam")
+    model, result = learned(
+        events, tmp_path, "--learner", "romco-nucl", "--set", "eta1=0.2", "--classes", "ham,spam"
+    )
     assert result.exit_code == 0, result.output
     assert "300 events" in result.output
     assert "5 tasks" in result.output

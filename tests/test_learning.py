@@ -173,7 +173,7 @@ def test_kill_at_random_moments_gives_the_uninterrupted_model(tmp_path):
 @pytest.mark.slow
 def test_kill_of_the_command_at_random_moments(tmp_path):
     source = write(tmp_path / "e.csv")
-    run(source, tmp_path / "whole.romco", every=5)
+    run(source, tmp_path / "whole.romco", Model(), every=5)
     path = tmp_path / "m.romco"
     command = [sys.executable, "-c", "from romco.commands import app; app()", "learn", source.path]
     command += ["--task", "user", "--label", "spam", "--model", path, "--checkpoint-every", "5"]

@@ -5,20 +5,22 @@ U is low rank and shared by the tasks, V is personal and non-zero for few of the
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from romco import batch, losses, penalties, steps, streams
+from romco import losses, penalties, steps, streams
 from romco.evaluation import prequential
 from romco.learners import LEARNERS, Learner, Method, grown, learner, restore
 from romco.model import Columns, Hashed, Model, Names
 from romco.modelfile import load, peek, save
 from romco.rounds import Round, Rounds
+from romco.version import __version__
 
 if TYPE_CHECKING:
+    from romco import batch
     from romco.adapters.sklearn import ROMCOClassifier
     from romco.insight import explain
 
-__version__ = "0.1.0"
 __all__ = [
     "LEARNERS",
     "Columns",
@@ -30,6 +32,7 @@ __all__ = [
     "ROMCOClassifier",
     "Round",
     "Rounds",
+    "__version__",
     "batch",
     "explain",
     "grown",
@@ -48,12 +51,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load on first use what would make ``import romco`` slow."""
+    if name == "batch":
+        return import_module("romco.batch")
     if name == "ROMCOClassifier":
-        from romco.adapters.sklearn import ROMCOClassifier
-
-        return ROMCOClassifier
+        return import_module("romco.adapters.sklearn").ROMCOClassifier
     if name == "explain":
-        from romco.insight import explain
-
-        return explain
+        return import_module("romco.insight").explain
     raise AttributeError(f"module 'romco' has no attribute {name!r}")

@@ -147,12 +147,13 @@ def check_dense_equals_sparse(make: Make, rounds: Rounds) -> None:
 
 
 def check_margins_are_the_weights(make: Make, rounds: Rounds) -> None:
-    """A linear learner predicts w_i . x: ``predict`` and ``weights`` tell the same story."""
+    """A linear learner predicts w_i . x, plus an intercept where it has one."""
     learner = trained(make, rounds)
     if not learner.linear:
         return
-    task, x, _ = rounds.events
-    expected = np.einsum("nd,dn->n", _dense(x), learner.weights()[:, task])
+    task, x, y = rounds.events
+    at_zero = learner.predict(Round(task, np.zeros(x.shape), y))
+    expected = np.einsum("nd,dn->n", _dense(x), learner.weights()[:, task]) + at_zero
     np.testing.assert_allclose(learner.predict(rounds.events), expected, rtol=1e-8, atol=1e-10)
 
 

@@ -13,13 +13,10 @@ import typer
 from rich.console import Console
 
 from romco import LEARNERS, __version__, commands
-from romco.paper import compare as comparing
-from romco.paper import screen
-from romco.paper.experiment import Experiment, sources_for
-from romco.paper.measure import measure
-from romco.paper.run import perform
 from romco.streams import ORDERS
-from romco.streams.datasets import DATASETS, describe
+
+# What draws pictures or reads data sets is imported by the command that needs it, so that
+# `romco learn` and `romco predict` start at once.
 
 app = typer.Typer(
     help="Online multi-task learning: one linear model per task, shared where tasks agree.",
@@ -60,6 +57,11 @@ def compare(
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/compare"),
 ) -> None:
     """Learners side by side on one data set: a table, figures and a page."""
+    from romco.paper import compare as comparing
+    from romco.paper import screen
+    from romco.paper.run import perform
+    from romco.streams.datasets import DATASETS
+
     if dataset not in DATASETS:
         raise ValueError(f"no data set {dataset!r}; there are {', '.join(DATASETS)}")
     _known("order", order, ORDERS)
@@ -84,40 +86,75 @@ def paper(
     dataset: Annotated[str, typer.Argument(help="spam, mhc, movies, emails, or all.")] = "all",
     quick: Annotated[bool, typer.Option("--quick", help="2 shuffles, few trials.")] = False,
     shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 10,
-    trials: Annotated[int, typer.Option(min=1, help="Settings tried per method.")] = 25,
+    trials: Annotated[int, typer.Option(min=1, help="Settings tried per method.")] = 20,
     tuning: Annotated[str, typer.Option(help="equal: same trials for all; or grid.")] = "equal",
     order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "synchronous",
     learners: Annotated[str, typer.Option(help="Names a,b; or all; or paper.")] = "all",
+    choices: Annotated[
+        bool, typer.Option("--choices", help="Measure what the paper leaves open instead.")
+    ] = False,
     data_dir: DataDir = None,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/paper"),
 ) -> None:
     """Every table and figure of the paper, measured, beside the printed numbers."""
+    from romco.paper import screen
+    from romco.paper.choices import Study, study
+    from romco.paper.compare import chosen_learners
+    from romco.paper.experiment import Experiment, sources_for
+    from romco.paper.measure import measure
+
     _known("order", order, ORDERS)
     _known("tuning", tuning, ("equal", "grid"))
     experiment = Experiment(
         sources=sources_for(dataset, data_dir),
-        learners=comparing.chosen_learners(learners),
+        learners=chosen_learners(learners),
         shuffles=min(shuffles, 2) if quick else shuffles,
         trials=min(trials, 5) if quick else trials,
         tuning=tuning,
         order=order,
-        tuned_on=0.25 if quick else 1.0,
+        tuned_on=0.1 if quick else 0.5,
         data_dir=data_dir,
     )
+    if choices:
+        written = study(Study(experiment), out, jobs, _command(), partial(screen.progress, console))
+        console.print(f"page: {written}", soft_wrap=True)
+        return
     page = measure(experiment, out, jobs, _command(), partial(screen.progress, console))
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+@app.command()
+def beyond(
+    data_dir: DataDir = None,
+    jobs: Jobs = None,
+    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/beyond"),
+    docs: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("docs"),
+) -> None:
+    """romco-auto with its one default against all learners tuned in hindsight; real data only."""
+    from romco.paper import beyond_report, screen
+    from romco.paper.beyond import Contest, run_all
+
+    contest = Contest(out / "runs", data_dir)
+    run_all(contest, jobs, partial(screen.progress, console))
+    page = beyond_report.write(contest, docs, _command())
     console.print(f"page: {page}", soft_wrap=True)
 
 
 @app.command()
 def learners() -> None:
     """All learners: name, title in the paper, parameters and their defaults."""
+    from romco.paper import screen
+
     screen.show(console, screen.learners_table(LEARNERS))
 
 
 @app.command()
 def datasets(data_dir: DataDir = None) -> None:
     """All data sets: what is here, its size, and where a missing one comes from."""
+    from romco.paper import screen
+    from romco.streams.datasets import describe
+
     screen.show(console, screen.datasets_table(describe(data_dir)))
 
 

@@ -64,7 +64,7 @@ def learn(
 ) -> None:
     """Predict each event, then learn it; the same command goes on where it was stopped."""
     columns = Source(source, task, label, text, _listed(features), format, skip_bad)
-    name = learner or "romco-nucl"
+    name = learner or "romco-auto"
     new = Model(
         name,
         Names() if hash_ is None else Hashed(2**hash_),

@@ -91,8 +91,8 @@ class TaskGroups:
     def prox(self, w: Numbers, step: float) -> Numbers:
         """Each column gets shorter by step * strength, or vanishes (paper eq. 16)."""
         norms = np.linalg.norm(w, axis=0)
-        shrink = step * self.strength / np.maximum(norms, np.finfo(float).tiny)
-        return w * np.maximum(0.0, 1.0 - shrink)
+        kept = np.maximum(0.0, norms - step * self.strength)
+        return w * (kept / np.maximum(norms, np.finfo(float).tiny))
 
 
 def spectral_prox(w: Numbers, shrink: Callable[[Numbers], Numbers]) -> Numbers:

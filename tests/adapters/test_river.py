@@ -30,7 +30,7 @@ def test_river_checks(model, check):
 
 def test_same_margins_as_the_bare_learner():
     bare = romco.learner("romco-nucl", 64, 8)
-    model = ROMCOClassifier(new_task="zero")
+    model = ROMCOClassifier("romco-nucl", new_task="zero")
     margins = []
     for x, y, extra in EVENTS:
         margins.append(model.model.margin_one(x, extra["task"]))
@@ -74,7 +74,7 @@ def test_many_equals_one(kind):
 def test_rounds_are_learned_in_one_step():
     frame = pd.DataFrame([x for x, _, _ in EVENTS])
     y, task = [y for _, y, _ in EVENTS], [extra["task"] for _, _, extra in EVENTS]
-    model, loop = ROMCOClassifier(rounds=True), ROMCOClassifier()
+    model, loop = ROMCOClassifier("romco-nucl", rounds=True), ROMCOClassifier("romco-nucl")
     model.learn_many(frame, y, task=task)
     loop.learn_many(frame, y, task=task)
     assert model.model.learner.kernel.rounds == 1

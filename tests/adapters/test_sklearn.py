@@ -25,7 +25,7 @@ EXPECTED_FAILURES: dict[str, str] = {}
 
 
 @parametrize_with_checks(
-    [ROMCOClassifier(), ROMCOClassifier("ogd-unique")],
+    [ROMCOClassifier(), ROMCOClassifier("romco-nucl"), ROMCOClassifier("ogd-unique")],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_scikit_learn_checks(estimator, check):
@@ -62,8 +62,8 @@ def test_kinds_of_input_agree(convert):
     if convert is pl.DataFrame:
         columns = {"schema": list("abcdefgh")}
     rows = convert(X, **columns)
-    estimator = ROMCOClassifier(random_state=0).fit(rows, Y, task=pd.Series(TASK))
-    expected = ROMCOClassifier(random_state=0).fit(X, Y, task=TASK)
+    estimator = ROMCOClassifier("romco-nucl", random_state=0).fit(rows, Y, task=pd.Series(TASK))
+    expected = ROMCOClassifier("romco-nucl", random_state=0).fit(X, Y, task=TASK)
     np.testing.assert_allclose(
         estimator.decision_function(rows, task=pl.Series(TASK)),
         expected.decision_function(X, task=TASK),
@@ -75,7 +75,7 @@ def test_kinds_of_input_agree(convert):
 
 
 def test_fitted_attributes():
-    estimator = ROMCOClassifier(random_state=0).fit(X, Y, task=TASK)
+    estimator = ROMCOClassifier("romco-nucl", random_state=0).fit(X, Y, task=TASK)
     assert estimator.classes_.tolist() == ["ham", "spam"]
     assert sorted(estimator.tasks_) == [f"user {i}" for i in range(4)]
     assert estimator.n_features_in_ == 8
@@ -94,18 +94,18 @@ def test_fitted_attributes():
     with pytest.raises(AttributeError, match="shared and personal"):
         _ = plain.shared_
     with pytest.raises(AttributeError, match="not fitted"):
-        _ = ROMCOClassifier().coef_
+        _ = ROMCOClassifier("romco-nucl").coef_
 
 
 def test_without_task_all_rows_are_one_task():
-    estimator = ROMCOClassifier(random_state=0).fit(X, Y)
+    estimator = ROMCOClassifier("romco-nucl", random_state=0).fit(X, Y)
     assert estimator.tasks_.tolist() == ["all"]
     assert estimator.coef_.shape == (1, 8)
     assert estimator.predict(X).shape == (240,)
 
 
 def test_new_task_is_predicted():
-    estimator = ROMCOClassifier(random_state=0).fit(X, Y, task=TASK)
+    estimator = ROMCOClassifier("romco-nucl", random_state=0).fit(X, Y, task=TASK)
     mean = estimator.shared_.mean(axis=0)
     got = estimator.decision_function(X, task=["somebody new"] * len(X))
     np.testing.assert_allclose(got, X @ mean, atol=1e-10)
@@ -113,16 +113,16 @@ def test_new_task_is_predicted():
 
 def test_errors_say_what_to_do():
     with pytest.raises(ValueError, match="Only binary classification"):
-        ROMCOClassifier().fit(X, np.arange(240) % 3)
+        ROMCOClassifier("romco-nucl").fit(X, np.arange(240) % 3)
     with pytest.raises(ValueError, match="classes="):
-        ROMCOClassifier().partial_fit(X[:1], Y[:1])
+        ROMCOClassifier("romco-nucl").partial_fit(X[:1], Y[:1])
     with pytest.raises(ValueError, match="unknown learner 'guess'; known are"):
         ROMCOClassifier("guess").fit(X, Y)
     with pytest.raises(ValueError, match="no parameter 'eta1'"):
         ROMCOClassifier("ogd-unique", eta1=0.1).fit(X, Y)
     with pytest.raises(ValueError, match="cannot learn with loss='logistic'"):
         ROMCOClassifier("ogd-unique", loss="logistic").fit(X, Y)
-    estimator = ROMCOClassifier().fit(X, Y, task=TASK)
+    estimator = ROMCOClassifier("romco-nucl").fit(X, Y, task=TASK)
     with pytest.raises(ValueError, match="task="):
         estimator.predict(X)
     with pytest.raises(ValueError, match="entries"):
@@ -132,7 +132,9 @@ def test_errors_say_what_to_do():
 
 
 def test_parameters_reach_the_learner():
-    estimator = ROMCOClassifier(eta1=0.25, parameters={"max_rank": 2}).fit(X, Y, task=TASK)
+    estimator = ROMCOClassifier("romco-nucl", eta1=0.25, parameters={"max_rank": 2}).fit(
+        X, Y, task=TASK
+    )
     parameters = estimator.model_.learner.parameters
     assert (parameters["eta1"], parameters["max_rank"]) == (0.25, 2)
     assert clone(estimator).get_params()["eta1"] == 0.25
@@ -148,7 +150,7 @@ def routing():
 def test_task_travels_through_pipelines_searches_and_cross_validation():
     def requested():
         return (
-            ROMCOClassifier(random_state=0)
+            ROMCOClassifier("romco-nucl", random_state=0)
             .set_fit_request(task=True)
             .set_predict_request(task=True)
             .set_score_request(task=True)

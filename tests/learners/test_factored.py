@@ -201,6 +201,69 @@ def test_readers_in_other_threads_see_whole_steps():
     assert set(seen) <= known
 
 
+def refused_while_replaying(learner, rounds, calls):
+    """Whether each call was refused at least once while another thread replays the rounds."""
+    done = threading.Event()
+
+    def replay():
+        learner.replay(rounds)
+        done.set()
+
+    writer, refused = threading.Thread(target=replay), set()
+    writer.start()
+    while not done.is_set() and len(refused) < len(calls):
+        for name, call in calls.items():
+            try:
+                call()
+            except RuntimeError as error:
+                refused |= {name} if "replaying" in str(error) else set()
+    writer.join()
+    return refused
+
+
+@pytest.mark.parametrize("name", ["romco-nucl", "pa-unique"])
+def test_nobody_meets_a_replay_half_way(name):
+    """`replay` releases the interpreter's lock, so others are told to wait, then served again."""
+    rounds = sparse_rounds(30_000, 60, 8, 6)
+    learner = romco.learner(name, 60, 8)
+    calls = {
+        "predict": lambda: learner.predict(rounds[0]),
+        "update": lambda: learner.update(rounds[0]),
+        "replay": lambda: learner.replay(rounds[:2]),
+        "state": learner.state,
+    }
+    if name == "romco-nucl":
+        calls |= {"arrays": learner.arrays, "weights": learner.weights}
+    assert refused_while_replaying(learner, rounds, calls) == calls.keys()
+    for call in calls.values():
+        call()
+
+
+def test_a_replay_that_fails_leaves_the_learner_usable():
+    learner = romco.learner("romco-nucl", 2, 1, eta1=1e300, eta2=1e300, lambda1=0.0, lambda2=0.0)
+    x, y = np.full((3, 2), 1e300), np.array([1.0, -1.0, 1.0])
+    with pytest.raises(FloatingPointError):
+        learner.replay(romco.Rounds(np.zeros(3, dtype=int), x, y, range(4)))
+    learner.state()
+
+
+@pytest.mark.parametrize("name", ["romco-nucl", "romco-logd"])
+@pytest.mark.parametrize(("d", "m", "size"), [(300, 6, 6), (1100, 9, 9), (40, 12, 30), (7, 5, 20)])
+def test_dense_rounds_taken_together(name, d, m, size):
+    """More rows than a chunk has, more events than features, entries that are 0, unequal rounds."""
+    rng = np.random.default_rng(d)
+    n = 12 * size
+    x = rng.standard_normal((n, d)) / np.sqrt(d)
+    x[:, : d // 3] *= rng.random((n, d // 3)) < 0.5  # rows of B that not every event touches
+    x[: 4 * size, d // 2] = 0.0  # a feature that comes later
+    x[5 * size + 1] = x[5 * size]  # in the span of its own round
+    x[6 * size + 2] = 0.0
+    starts = np.sort(rng.choice(np.arange(1, n), 14, replace=False))
+    rounds = romco.Rounds(rng.integers(0, m, n), x, rng.choice([-1.0, 1.0], n), [0, *starts, n])
+    for strengths in SETTINGS[:3]:
+        compare(name, rounds, **strengths)
+
+
 @pytest.mark.slow
 def test_a_full_ring_of_epochs():
     """Long enough for transforms to be dropped and their places used again."""

@@ -45,7 +45,7 @@ def test_complete_fills_in_defaults_in_order_of_name():
 @pytest.mark.parametrize(
     ("learner", "parameters", "message"),
     [
-        ("romco", {}, "unknown learner 'romco'; known are romco-nucl"),
+        ("romco", {}, "unknown learner 'romco'; known are romco-"),
         ("ogd-unique", {"etta": 1}, "ogd-unique has no parameter 'etta'; it has eta, step"),
     ],
 )

@@ -28,7 +28,8 @@ def test_a_run_writes_a_head_records_and_an_end(tmp_path):
     assert 0 < found.error() < 1
     assert found.last["seconds"] > 0
     assert len(found.last["structure"]["personal_norms"]) == 20
-    assert len(found.end["shared"]) == len(found.end["features"]) == 40
+    assert len(found.end["shared"]) == len(found.end["features"])
+    assert 2 <= len(found.end["features"]) <= 48
     assert found.stream["outliers"] is not None
 
 

@@ -111,7 +111,7 @@ class Auto:
         self.odds[i] = np.clip(self.odds[i] + gain, -22, 18)
 
     def draw(self):
-        """Two steps of orthogonal iteration on the tasks' own logistic vectors."""
+        """One step of orthogonal iteration on the tasks' own logistic vectors."""
         W = np.array([belief.w for belief in self.alone_logistic]).T
         B = self.B.copy()
         for c in range(4):
@@ -120,9 +120,7 @@ class Auto:
                     np.uint64(0x9E3779B97F4A7C15)
                 )
                 B[:, c] = np.where((bits >> np.uint64(40)) & np.uint64(1), 1.0, -1.0)
-        for _ in range(2):
-            B = orthonormal(W @ (W.T @ B))
-        self.B = B
+        self.B = orthonormal(W @ (W.T @ B))
 
 
 def orthonormal(B):
@@ -133,5 +131,5 @@ def orthonormal(B):
             for k in range(c):
                 B[:, c] -= (B[:, c] @ B[:, k]) * B[:, k]
         after = B[:, c] @ B[:, c]
-        B[:, c] *= 1 / np.sqrt(after) if after > 1e-12 * before else 0.0
+        B[:, c] *= 1 / np.sqrt(after) if after > 1e-10 * before else 0.0
     return B

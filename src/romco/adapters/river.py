@@ -51,7 +51,7 @@ class ROMCOClassifier(base.MiniBatchClassifier):
 
     def __init__(
         self,
-        learner: str = "romco-nucl",
+        learner: str = "romco-auto",
         parameters: dict[str, Any] | None = None,
         hashed: int | None = None,
         new_task: str = "mean",
@@ -72,6 +72,7 @@ class ROMCOClassifier(base.MiniBatchClassifier):
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"learner": "romco-auto"}
         yield {"learner": "romco-nucl"}
         yield {"learner": "ogd-unique", "hashed": 2**10}
 

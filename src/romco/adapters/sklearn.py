@@ -41,7 +41,7 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     learner:
-        A name from ``romco.LEARNERS``.
+        A name from ``romco.LEARNERS``; the default has no parameters and tunes itself.
     eta1, eta2, lambda1, lambda2, C:
         Parameters of ROMCO; None is the learner's own default.
     parameters:
@@ -74,7 +74,7 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        learner: str = "romco-nucl",
+        learner: str = "romco-auto",
         *,
         eta1: float | None = None,
         eta2: float | None = None,
@@ -198,13 +198,18 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def singular_values_(self) -> Numbers:
         """Of U, largest first."""
-        return self._part("singular_values")
+        if hasattr(self._model().learner, "singular_values"):
+            return self._part("singular_values")
+        s = np.linalg.svd(self.shared_, compute_uv=False)
+        return s[s > 1e-12 * s.max(initial=0.0)]
 
     @property
     def personal_norms_(self) -> Numbers:
         """Length of each task's row of V (m,)."""
         model = self._model()
-        return self._part("personal_norms")[model.numbers(model.tasks)]
+        if hasattr(model.learner, "personal_norms"):
+            return self._part("personal_norms")[model.numbers(model.tasks)]
+        return np.linalg.norm(self.personal_, axis=1)
 
     # Within
 

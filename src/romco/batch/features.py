@@ -72,8 +72,8 @@ def feature_learning(
 
     >>> W, D = feature_learning([np.eye(2), np.eye(2)], [[3, 0], [3, 0]], gamma=1.0, eps=1e-12)
     >>> W.round(3)
-    array([[1., 1.],
-           [0., 0.]])
+    array([[1.5, 1.5],
+           [0. , 0. ]])
     >>> np.asarray(D).round(3)
     array([[1., 0.],
            [0., 0.]])

@@ -8,7 +8,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from romco.batch.rows import Rows
 from romco.losses import Loss
@@ -17,6 +16,7 @@ Numbers = NDArray[np.float64]
 
 
 ROUNDING = 1e-13  # relative error of a sum of losses
+GRID = 1.1  # curvatures are powers of this
 
 
 class Price(Protocol):
@@ -83,7 +83,7 @@ def minimise(
         iteration += 1
         slopes = fit.slopes(q)
         gradient = fit.rows.adjoint(slopes)
-        g = 0.9 * g or _curvature(fit, q, slopes, gradient)
+        g = _on_grid(g / GRID if g else _curvature(fit, q, slopes, gradient))
         while True:
             new, cost = price.prox(z - gradient / g, 1.0 / g)
             step, p_new = new - z, fit.rows.margins(new)
@@ -91,7 +91,7 @@ def minimise(
             bend = float(np.vdot(fit.slopes(p_new) - slopes, p_new - q))
             if bend <= g * squared * (1.0 + 1e-9):
                 break
-            g = max(1.5 * g, bend / squared)
+            g = _on_grid(max(1.5 * g, bend / squared))
         objective = fit.value(p_new) + cost
         reach = max(np.linalg.norm(new), np.linalg.norm(z))
         converged = 2.0 * g * np.sqrt(squared) * reach <= tol * abs(objective)
@@ -110,12 +110,19 @@ def minimise(
 def warn_if_short(solution: Solution, tol: float) -> None:
     """Say so when the iterations ran out before the tolerance was met."""
     if not solution.converged:
+        from sklearn.exceptions import ConvergenceWarning  # here: slow to import
+
         warnings.warn(
             f"stopped after {solution.iterations} iterations before reaching tol={tol}; "
             "give a larger max_iter or tol, or penalise more",
             ConvergenceWarning,
             stacklevel=3,
         )
+
+
+def _on_grid(g: float) -> float:
+    """The next power of GRID, so that rounding errors in g do not feed on themselves."""
+    return float(GRID ** np.ceil(np.log(g) / np.log(GRID) - 1e-6))
 
 
 def _curvature(fit: Fit, p: Numbers, slopes: Numbers, gradient: Numbers) -> float:

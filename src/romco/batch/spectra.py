@@ -30,9 +30,13 @@ class Spectrum:
         return cls(w, np.sqrt(np.maximum(squares, 0.0)), q)
 
     def scaled(self, ratio: Numbers) -> Numbers:
-        """The matrix whose singular values are ``ratio * s``."""
+        """The matrix whose singular values are ``ratio * s``; columns of zeros stay so."""
         middle = (self.q * ratio) @ self.q.T
-        return self.w @ middle if self.w.shape[0] >= self.w.shape[1] else middle @ self.w
+        if self.w.shape[0] < self.w.shape[1]:
+            return middle @ self.w
+        scaled: Numbers = self.w @ middle
+        scaled[:, ~self.w.any(axis=0)] = 0.0  # also in rounding: a task without events
+        return scaled
 
 
 def singular_values(w: Numbers) -> Numbers:

@@ -28,6 +28,7 @@ class TaskInsight:
     shared: float | None  # length of its column of U; None where the model is too large
     personal: float  # length of its column of V
     since: int | None  # events of all tasks when it was found personal; looked at every 1000
+    different: bool = False  # as the learner judges; else whether it has a column of V at all
     nearest: tuple[tuple[Any, float], ...] = ()  # most similar tasks, by cosine of the weights
     features: tuple[tuple[Any, float], ...] = ()  # where it differs most from what is shared
 
@@ -58,8 +59,8 @@ class Explanation:
 
     @property
     def personal(self) -> tuple[TaskInsight, ...]:
-        """Tasks with a part of their own, the most personal first."""
-        return tuple(task for task in self.tasks if task.personal > 0.0)
+        """Tasks that are different from the rest, the most personal first."""
+        return tuple(task for task in self.tasks if task.different)
 
     def __str__(self) -> str:
         from romco.insight.text import table
@@ -130,6 +131,8 @@ class _Names:
         self.tasks: list[Any] = self.model.tasks if self.model else list(range(model.n_tasks))  # type: ignore[union-attr]
         self.numbers = self.model.numbers(self.tasks) if self.model else np.arange(len(self.tasks))
         self.n_features = self.model.features.width if self.model else self.learner.n_features
+        judge = getattr(self.learner, "personal_tasks", None)
+        self.different = None if judge is None else set(judge().tolist())
 
     def feature(self, j: int) -> Any:
         return self.model.features.name(j) if self.model else j
@@ -137,8 +140,10 @@ class _Names:
     def insight(self, i: int, **found: Any) -> TaskInsight:
         task = self.tasks[i]
         known = self.model is not None
+        judged = None if self.different is None else int(self.numbers[i]) in self.different
         return TaskInsight(
             task=task,
+            different=found["personal"] > 0.0 if judged is None else judged,
             events=self.model.events_of(task) if known else None,  # type: ignore[union-attr]
             since=self.model.personal_since(task) if known else None,  # type: ignore[union-attr]
             **found,
@@ -163,13 +168,21 @@ def _split(names: _Names) -> tuple[Numbers, Numbers, Numbers, tuple[str, ...]]:
     learner: Any = names.learner
     if hasattr(learner, "shared") and hasattr(learner, "personal"):
         U, V = learner.shared()[:, names.numbers], learner.personal()[:, names.numbers]
-        return U, V, learner.singular_values(), ()
+        return U, V, _spectrum(learner, U), ()
     W = learner.weights()[:, names.numbers]
     mean = W.mean(axis=1, keepdims=True) if W.size else W
     U = np.broadcast_to(mean, W.shape)
     length = float(np.linalg.norm(mean)) * np.sqrt(W.shape[1])
     note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
     return U, W - U, np.array([length] if length > 0 else []), (note,)
+
+
+def _spectrum(learner: Any, U: Numbers) -> Numbers:
+    """Singular values of U above rounding, from the learner where it knows them."""
+    if hasattr(learner, "singular_values"):
+        return learner.singular_values()
+    s = np.linalg.svd(U, compute_uv=False) if U.size else np.empty(0)
+    return s[s > 1e-12 * s.max(initial=0.0)]
 
 
 def _explain_large(names: _Names, top: int) -> Explanation:

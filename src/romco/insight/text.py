@@ -14,12 +14,12 @@ def headline(found: Explanation) -> str:
     """One or two sentences.
 
     >>> headline(Explanation("romco-nucl", 90, 3, 10, (2.0, 0.5), ()))
-    'romco-nucl, 90 events, 3 tasks, 10 features. Shared: rank 2. Personal: 0 tasks.'
+    'romco-nucl, 90 events, 3 tasks, 10 features. Shared: rank 2. Different: 0 of 3.'
     """
     events = "" if found.events is None else f"{found.events:,} events, "
     return (
         f"{found.learner}, {events}{found.n_tasks:,} tasks, {found.n_features:,} features. "
-        f"Shared: rank {found.rank}. Personal: {len(found.personal):,} tasks."
+        f"Shared: rank {found.rank}. Different: {len(found.personal):,} of {found.n_tasks:,}."
     )
 
 

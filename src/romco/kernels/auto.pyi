@@ -18,5 +18,4 @@ class AutoKernel(Kernel):
         own_covariance: NDArray[np.float64],
         evidence: NDArray[np.float64],
         clock: NDArray[np.float64],
-        drawing: NDArray[np.float64],
     ) -> None: ...

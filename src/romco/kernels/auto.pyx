@@ -29,6 +29,7 @@ cdef double ODD = -2.0             # prior log-odds that a task has nothing in c
 cdef double SURE = 20.0            # evidence is kept within this, so that a task may change
 cdef double FIRST_DRAWING = 32.0   # events before U is first drawn, then after half as many again
 cdef double GROWTH = 1.5
+cdef double NOTHING_NEW = 1e-10    # share of a column's square below which it is rounding
 
 
 cdef struct Verdict:
@@ -125,20 +126,20 @@ cdef void correct(
 cdef class AutoKernel(Kernel):
     """Views of the learner's arrays and the two verbs; the learner tells what the arrays mean."""
 
-    cdef double[:, ::1] shared, factor, intercept, own_intercept, drawing
+    cdef double[:, ::1] shared, factor, intercept, own_intercept
     cdef double[:, ::1] covariance, own_covariance
     cdef double[::1] weight, own_weight, evidence, clock
     cdef Pairs personal
 
     def __init__(
         self, shared, Pairs personal, factor, intercept, own_intercept,
-        weight, covariance, own_weight, own_covariance, evidence, clock, drawing,
+        weight, covariance, own_weight, own_covariance, evidence, clock,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor
         self.intercept, self.own_intercept = intercept, own_intercept
         self.weight, self.covariance = weight, covariance
         self.own_weight, self.own_covariance, self.evidence = own_weight, own_covariance, evidence
-        self.clock, self.drawing = clock, drawing
+        self.clock = clock
 
     # --- units -------------------------------------------------------------------------------
 
@@ -288,75 +289,107 @@ cdef class AutoKernel(Kernel):
     # --- the low-rank part -------------------------------------------------------------------
 
     cdef void draw(self) noexcept nogil:
-        """Two steps of orthogonal iteration towards the leading directions B of W, then F = W'B."""
-        cdef int step
-        self.seed()
-        for step in range(2):
+        """One step of orthogonal iteration towards the leading directions B of W, then F = W'B.
+
+        It goes on from the last drawing, for which F is up to date.
+        """
+        if self.seed():
             self.project()
-            self.gather()
-            self.orthogonalise()
+        self.gather()
+        self.orthogonalise()
         self.project()
 
-    cdef void seed(self) noexcept nogil:
-        """Directions that are zero start anew from fixed signs, one per feature."""
+    cdef bint seed(self) noexcept nogil:
+        """Directions that are zero start anew from fixed signs; true if there were any."""
+        cdef double[RANK * RANK] G
         cdef Py_ssize_t j
         cdef int c
-        cdef double size
+        cdef bint found = False
         cdef unsigned long long bits
-        for c in range(4, 8):
-            size = 0.0
-            for j in range(self.shared.shape[0]):
-                size += self.shared[j, c] * self.shared[j, c]
-            if size == 0.0:
+        self.products(G)
+        for c in range(RANK):
+            if G[c * RANK + c] == 0.0:
+                found = True
                 for j in range(self.shared.shape[0]):
-                    bits = <unsigned long long> (j * 4 + c) * 0x9E3779B97F4A7C15ULL
-                    self.shared[j, c] = 1.0 if (bits >> 40) & 1 else -1.0
+                    bits = <unsigned long long> (j * 4 + 4 + c) * 0x9E3779B97F4A7C15ULL
+                    self.shared[j, 4 + c] = 1.0 if (bits >> 40) & 1 else -1.0
+        return found
 
     cdef void project(self) noexcept nogil:
         """F = W'B."""
         cdef Py_ssize_t slot, task = 0, feature = 0
         cdef const double* own
+        cdef const double* b
+        cdef double* f
         cdef int c
         self.factor[:, :] = 0.0
         for slot in range(self.personal.slots()):
             own = self.personal.at(slot, &task, &feature)
             if own != NULL and own[1] != 0.0:
+                f, b = &self.factor[task, 0], &self.shared[feature, 4]
                 for c in range(RANK):
-                    self.factor[task, c] += own[1] * self.shared[feature, 4 + c]
+                    f[c] += own[1] * b[c]
 
     cdef void gather(self) noexcept nogil:
-        """The drawing becomes W F."""
+        """B = W F."""
         cdef Py_ssize_t slot, task = 0, feature = 0
         cdef const double* own
+        cdef const double* f
+        cdef double* b
         cdef int c
-        self.drawing[:, :] = 0.0
+        self.shared[:, 4:] = 0.0
         for slot in range(self.personal.slots()):
             own = self.personal.at(slot, &task, &feature)
             if own != NULL and own[1] != 0.0:
+                f, b = &self.factor[task, 0], &self.shared[feature, 4]
                 for c in range(RANK):
-                    self.drawing[feature, c] += own[1] * self.factor[task, c]
+                    b[c] += own[1] * f[c]
 
     cdef void orthogonalise(self) noexcept nogil:
-        """B = the drawing's columns, made orthonormal in turn; those that add nothing become zero."""
-        cdef Py_ssize_t j, d = self.drawing.shape[0]
-        cdef int c, k, again
-        cdef double before, after, overlap
-        for c in range(RANK):
-            before = self.overlap(c, c)
-            for again in range(2):
-                for k in range(c):
-                    overlap = self.overlap(c, k)
-                    for j in range(d):
-                        self.drawing[j, c] -= overlap * self.drawing[j, k]
-            after = self.overlap(c, c)
-            after = 1.0 / sqrt(after) if after > 1e-12 * before else 0.0
-            for j in range(d):
-                self.drawing[j, c] *= after
-                self.shared[j, 4 + c] = self.drawing[j, c]
+        """The columns of B made orthonormal in turn; those that add nothing become zero.
 
-    cdef double overlap(self, int c, int k) noexcept nogil:
+        Gram-Schmidt on the columns' inner products, so that all of B is read only twice.
+        """
+        cdef double[RANK * RANK] G
+        cdef double[RANK][RANK] T  # T[c] gives the new column c in terms of the old ones
+        cdef double[RANK] row
+        cdef double overlap, size
+        cdef double* b
         cdef Py_ssize_t j
-        cdef double s = 0.0
-        for j in range(self.drawing.shape[0]):
-            s += self.drawing[j, c] * self.drawing[j, k]
-        return s
+        cdef int c, k, i
+        self.products(G)
+        for c in range(RANK):
+            size = G[c * RANK + c]
+            for i in range(RANK):
+                T[c][i] = 1.0 if i == c else 0.0
+            for k in range(c):
+                overlap = 0.0
+                for i in range(k + 1):
+                    overlap += T[k][i] * G[i * RANK + c]
+                for i in range(k + 1):
+                    T[c][i] -= overlap * T[k][i]
+                size -= overlap * overlap
+            size = 1.0 / sqrt(size) if size > NOTHING_NEW * G[c * RANK + c] else 0.0
+            for i in range(c + 1):
+                T[c][i] *= size
+        for j in range(self.shared.shape[0]):
+            b = &self.shared[j, 4]
+            for c in range(RANK):
+                row[c] = 0.0
+                for i in range(c + 1):
+                    row[c] += T[c][i] * b[i]
+            for c in range(RANK):
+                b[c] = row[c]
+
+    cdef void products(self, double* G) noexcept nogil:
+        """Inner products of the columns of B."""
+        cdef const double* b
+        cdef Py_ssize_t j
+        cdef int c, k
+        for c in range(RANK * RANK):
+            G[c] = 0.0
+        for j in range(self.shared.shape[0]):
+            b = &self.shared[j, 4]
+            for c in range(RANK):
+                for k in range(RANK):
+                    G[c * RANK + k] += b[c] * b[k]

@@ -10,217 +10,58 @@ happen to it, and none touches more rows than an event has non-zeros:
   rank did not grow, x need not stay a column: it is *folded* into the others, B <- B + x f'.
 * *settle*: after enough new columns the basis is rebased, B <- B P and P <- I: an *epoch*
   ends. Each row does so only when it is next needed, by the small transform kept of each
-  epoch; a row that is many epochs old needs three products (see `catch_up`).
+  epoch; a row that is many epochs old needs three products (see `epochs`).
 
 So that no transform is kept for ever, a cursor walks over all rows, a few at every
 rebase, and brings them up to date. It also counts B'B afresh as it goes, which
 rids L of rounding errors: the Gram matrix that is kept up event by event drifts itself.
 """
 
-import numpy as np
 cimport cython
 from libc.math cimport fabs, fmax, sqrt
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport axpy, dot_product, multiply, prefetch, reserve, row_times
+from romco.kernels.dense cimport add_gram, axpy, dot_product, multiply, reserve
+from romco.kernels.epochs cimport EPOCHS, Transform
 from romco.kernels.events cimport Row, column, square as square_of
+from romco.kernels.looking cimport TOGETHER, ReadableBasis
+from romco.kernels.rows cimport ROWS, Chunk, Head
 
-cdef Py_ssize_t APPEND = 16          # new columns in an epoch; measured: 8 to 16 best
-cdef Py_ssize_t TURNS = 64           # turns in an epoch; each leaves a little rounding in P
-cdef Py_ssize_t EPOCHS = 16          # epochs in a block
-cdef Py_ssize_t ROWS = 256           # rows in a chunk
-cdef Py_ssize_t AHEAD = 6            # how far to prefetch
-cdef Py_ssize_t MOST_NOTES = 1024    # events of a round whose notes are kept
-cdef Py_ssize_t MOST_STALE = 16384   # rows of a round
+cdef enum:
+    APPEND = 16           # new columns in an epoch; measured: 8 to 16 best
+    TURNS = 64            # turns in an epoch; each leaves a little rounding in P
+    RECOUNT = 8           # epochs between two counts of B'B where all rows are touched in each
+    FEW_NUMBERS = 65536   # in B, to be able to form a residual entry by entry
+    FOLD_RANK = 16        # up to which folding is tried
 # |x|^2 - |c|^2 is known to about 1e-16 |x|^2. Under CLOSE the direction left over would be
 # known to fewer than ten digits: with few rows, form it entry by entry; with many, call x inside
 # the span when there is nothing left but rounding.
 cdef double CLOSE = 1e-6
 cdef double INSIDE = 1e-13
 cdef double NOTHING = 1e-13
-cdef Py_ssize_t FEW_NUMBERS = 65536
 # Folding divides by P: only while P is small and far from singular.
-cdef Py_ssize_t FOLD_RANK = 16
 cdef double FOLD_PIVOT = 1e-2
 cdef double FOLD_LENGTH = 16.0
 
 
 @cython.final
-cdef class LazyBasis:
+cdef class LazyBasis(ReadableBasis):
     """L (size, rank) with orthonormal columns, empty at first."""
 
     def __init__(self, Py_ssize_t size, bint folds=False):
-        self.size, self.folds, self.held_event = size, folds, -1
-        self.slots = np.zeros(size, dtype=np.int32)
-        self.blocks = 64 if size < 1 << 17 else 128
-        self.steps = <Transform*> calloc(self.blocks * EPOCHS, sizeof(Transform))
-        self.leaps = <Transform*> calloc(self.blocks, sizeof(Transform))
-        if self.steps == NULL or self.leaps == NULL:
-            raise MemoryError("no room for a basis")
+        ReadableBasis.__init__(self, size)
+        self.folds, self.held_event = folds, -1
+        self.make_ring(64 if size < 1 << 17 else 128)
         self.fit(APPEND + 4)
         self.width = APPEND + 4
 
     def __dealloc__(self):
-        cdef Py_ssize_t i
-        for i in range(self.n_chunks):
-            free(self.chunks[i].data)
-        if self.steps != NULL:
-            for i in range(self.blocks * EPOCHS):
-                free(self.steps[i].data)
-        if self.leaps != NULL:
-            for i in range(self.blocks):
-                free(self.leaps[i].data)
-        free(self.steps)
-        free(self.leaps)
-        free(self.chunks)
-        free(self.owners)
-        free(self.turned)
         free(self.gram)
         free(self.counted)
-        free(self.work)
         free(self.triangle)
-        free(self.behind)
-        free(self.total)
-        free(self.fresh)
         free(self.long_vector)
-        free(self.notes)
-        free(self.stale_at)
-        free(self.stale_rows)
-        free(self.gathered)
 
-    # ---------------------------------------------------------------- rows
-
-    cdef inline double* row(self, Py_ssize_t slot) noexcept nogil:
-        cdef Chunk chunk = self.chunks[slot // ROWS]
-        return chunk.data + (slot % ROWS) * chunk.stride
-
-    cdef double* row_to_write(self, Py_ssize_t slot) except NULL nogil:
-        """The row, with room for `width` numbers."""
-        cdef Chunk* chunk = &self.chunks[slot // ROWS]
-        cdef double* wide
-        cdef Py_ssize_t i, stride = 1 + self.width
-        if chunk.stride < stride:
-            wide = <double*> malloc(ROWS * stride * sizeof(double))
-            if wide == NULL:
-                with gil:
-                    raise MemoryError("no room for more rows")
-            for i in range(min(ROWS, self.n_rows - (slot // ROWS) * ROWS)):
-                memcpy(wide + i * stride, chunk.data + i * chunk.stride, chunk.stride * sizeof(double))
-            free(chunk.data)
-            chunk.data, chunk.stride = wide, stride
-        return chunk.data + (slot % ROWS) * chunk.stride
-
-    cdef Py_ssize_t slot_of(self, Py_ssize_t feature) except -1 nogil:
-        """The slot of a feature's row, which is made where there is none."""
-        cdef Py_ssize_t slot = self.slots[feature] - 1
-        cdef Head* head
-        if slot >= 0:
-            return slot
-        slot = self.n_rows
-        if slot % ROWS == 0:
-            reserve(<void**> &self.chunks, &self.rooms[0], self.n_chunks + 1, sizeof(Chunk))
-            self.chunks[self.n_chunks].data = NULL
-            self.chunks[self.n_chunks].stride = 0
-            self.n_chunks += 1
-        reserve(<void**> &self.owners, &self.rooms[1], slot + 1, sizeof(int))
-        head = <Head*> self.row_to_write(slot)
-        head.epoch, head.count = <int> self.epoch, 0
-        self.owners[slot] = <int> feature
-        self.slots[feature] = <int> slot + 1
-        self.n_rows += 1
-        return slot
-
-    cdef void catch_up(self, const double* row, double* out) noexcept nogil:
-        """The row in today's basis, out (base,). At most three products, however old it is."""
-        cdef const Head* head = <const Head*> row
-        cdef Py_ssize_t block = head.epoch // EPOCHS, open_block = self.epoch // EPOCHS
-        cdef Py_ssize_t n = head.count
-        cdef Transform step = self.steps[head.epoch % (self.blocks * EPOCHS)]
-        cdef double* other = self.work
-        cdef const double* now = row + 1
-        if block < open_block:
-            if block + 1 < open_block:
-                apply(&now, &n, step, &other, out)
-                step = self.leaps[block % self.blocks]
-            if self.epoch % EPOCHS:
-                apply(&now, &n, step, &other, out)
-                step = self.steps[(open_block * EPOCHS) % (self.blocks * EPOCHS)]
-        apply(&now, &n, step, &other, out)
-        if now != out:
-            memcpy(out, now, n * sizeof(double))
-
-    # ---------------------------------------------------------------- looking
-
-    cdef void start_round(self) noexcept nogil:
-        """Forget the notes on the round before."""
-        self.n_notes = self.n_stale = self.n_gathered = 0
-
-    cdef int look(self, Row x, double* c) except -1 nogil:
-        """c (rank,) <- L'x; notes down what `reach` would have to find out again."""
-        cdef Py_ssize_t k = self.columns
-        cdef bint noting = self.n_notes < MOST_NOTES
-        cdef Note* note
-        if not noting:
-            self.gather(x, 0, self.behind, self.total, False)
-            self.coordinates(self.total, c)
-            return 0
-        reserve(<void**> &self.notes, &self.rooms[2], self.n_notes + 1, sizeof(Note))
-        reserve(<void**> &self.gathered, &self.rooms[3], self.n_gathered + 2 * k, sizeof(double))
-        note = &self.notes[self.n_notes]
-        note.columns, note.at, note.first_stale = k, self.n_gathered, self.n_stale
-        reserve(<void**> &self.stale_at, &self.rooms[4],
-                min(self.n_stale + x.n, MOST_STALE), sizeof(int))
-        reserve(<void**> &self.stale_rows, &self.rooms[5],
-                min(self.n_stale + x.n, MOST_STALE) * self.base, sizeof(double))
-        self.gather(x, 0, self.gathered + note.at, self.gathered + note.at + k, True)
-        self.coordinates(self.gathered + note.at + k, c)
-        note.last_stale = self.n_stale
-        self.n_gathered += 2 * k
-        self.n_notes += 1
-        return 0
-
-    cdef void gather(
-        self, Row x, Py_ssize_t first, double* behind, double* total, bint noting
-    ) noexcept nogil:
-        """Columns from `first` on of B'x; `behind` over the rows behind the cursor only."""
-        cdef Py_ssize_t i, slot, n = self.columns - first
-        cdef double* row
-        cdef double* target
-        cdef double* fresh
-        cdef Head* head
-        memset(behind + first, 0, n * sizeof(double))
-        memset(total + first, 0, n * sizeof(double))
-        for i in range(x.n):
-            if i + AHEAD < x.n:
-                slot = self.slots[column(x, i + AHEAD)] - 1
-                if slot >= 0:
-                    prefetch(self.row(slot))
-            slot = self.slots[column(x, i)] - 1
-            if slot < 0 or x.value[i] == 0.0:
-                continue
-            row = self.row(slot)
-            head = <Head*> row
-            target = behind if slot < self.cursor else total
-            if head.epoch == self.epoch:
-                if head.count > first:
-                    axpy(head.count - first, x.value[i], row + 1 + first, target + first)
-            elif first == 0:  # an old row has none of the new columns
-                fresh = self.fresh
-                if noting and self.n_stale < MOST_STALE:
-                    fresh = self.stale_rows + self.n_stale * self.base
-                    self.stale_at[self.n_stale] = <int> i
-                    self.n_stale += 1
-                self.catch_up(row, fresh)
-                axpy(self.base, x.value[i], fresh, target)
-        axpy(n, 1.0, behind + first, total + first)
-
-    cdef void coordinates(self, const double* b, double* c) noexcept nogil:
-        """c <- P'b."""
-        cdef Py_ssize_t j
-        for j in range(self.rank):
-            c[j] = dot_product(self.columns, self.turned + j * self.ld, b)
-
-    # ---------------------------------------------------------------- reaching
+    # Reaching
 
     cdef int reach(self, Row x, Py_ssize_t event, double square, double* c) except -1 nogil:
         """Coordinates c (rank,) with x = L c, where need be after giving L one more vector.
@@ -237,6 +78,7 @@ cdef class LazyBasis:
         rest = square - dot_product(self.rank, c, c)
         if rest <= CLOSE * square:
             if (self.n_rows + x.n) * self.columns <= FEW_NUMBERS:
+                self.write_panel()
                 return self.append_rest(x, square, c)
             if rest <= INSIDE * square:
                 return 0
@@ -251,20 +93,13 @@ cdef class LazyBasis:
         direction[self.columns] = 1.0 / rest
         c[self.rank] = rest
         self.rank += 1
+        if self.met > 0:
+            self.panel[self.n_panel] = event
+            self.n_panel += 1
+            self.record(0.0, square)
+            return 0
         self.held, self.held_event = x, event
         return 0 if self.folds else self.write(NULL)
-
-    cdef void recall(self, Row x, Py_ssize_t event) noexcept nogil:
-        """`behind` and `total` for x, from the notes as far as they go."""
-        cdef Note note
-        if event >= self.n_notes:
-            self.gather(x, 0, self.behind, self.total, False)
-            return
-        note = self.notes[event]
-        memcpy(self.behind, self.gathered + note.at, note.columns * sizeof(double))
-        memcpy(self.total, self.gathered + note.at + note.columns, note.columns * sizeof(double))
-        if note.columns < self.columns:
-            self.gather(x, note.columns, self.behind, self.total, False)
 
     cdef int write(self, const double* fold) except -1 nogil:
         """B <- [B, x], or B + x fold', for the x that is held; brings its rows up to date."""
@@ -309,6 +144,30 @@ cdef class LazyBasis:
             fold_in(self.counted, self.ld, k, self.behind, square_behind, fold)
         return 0
 
+    cdef int write_panel(self) except -1 nogil:
+        """B <- [B, the events that wait], row by row."""
+        cdef Py_ssize_t j, p, slot, k = self.columns - self.n_panel
+        cdef bint some
+        cdef double* row
+        cdef Head* head
+        for j in range(self.panel_length if self.n_panel > 0 else 0):
+            some = False
+            for p in range(self.n_panel):
+                self.pack[p] = self.panel_rows[self.panel[p] * self.panel_length + j]
+                some = some or self.pack[p] != 0.0
+            if not some:
+                continue
+            slot = self.slot_of(j)
+            self.refresh_row(slot)
+            row = self.row_to_write(slot)
+            head = <Head*> row
+            if head.count < k:
+                memset(row + 1 + head.count, 0, (k - head.count) * sizeof(double))
+            memcpy(row + 1 + k, self.pack, self.n_panel * sizeof(double))
+            head.count = <int> self.columns
+        self.n_panel = self.met = 0
+        return 0
+
     cdef int append_rest(self, Row x, double square, double* c) except -1 nogil:
         """As `reach`, for an x so close to the span that what is left must be formed to be known.
 
@@ -324,7 +183,7 @@ cdef class LazyBasis:
         for i in range(x.n):
             if x.value[i] != 0.0:
                 self.slot_of(column(x, i))
-        reserve(<void**> &self.long_vector, &self.rooms[6], self.n_rows, sizeof(double))
+        reserve(<void**> &self.long_vector, &self.long_room, self.n_rows, sizeof(double))
         z = self.long_vector
         memset(z, 0, self.n_rows * sizeof(double))
         for i in range(x.n):
@@ -381,12 +240,13 @@ cdef class LazyBasis:
         self.counted[k * self.ld + k] = square_behind
         self.columns += 1
 
-    # ---------------------------------------------------------------- turning
+    # Turning
 
     cdef int turn(self, const double* vectors, Py_ssize_t count) except -1 nogil:
         """L <- L Y, where row j of vectors (count, rank) is column j of Y."""
         cdef Py_ssize_t columns = self.columns + (self.held_event >= 0)
         cdef double* fold = self.triangle
+        self.write_panel()
         multiply(count, self.rank, columns, vectors, self.rank, self.turned, self.ld,
                  self.work, self.ld)
         self.turned, self.work = self.work, self.turned
@@ -426,6 +286,8 @@ cdef class LazyBasis:
         for i in range(count):
             axpy(k, z[i], self.turned + i * ld, fold)
         return dot_product(k, fold, fold) * square_of(self.held) <= FOLD_LENGTH
+
+    # Settling
 
     cdef bint settle(self, Py_ssize_t touched) except -1 nogil:
         """End the epoch if it is time, and say so: then L is L R^-1, R in `triangle`.
@@ -480,56 +342,34 @@ cdef class LazyBasis:
             for j in range(i + 1):
                 a[i * ld + j] = dot_product(k, self.work + i * ld, self.turned + j * ld)
 
-    # ---------------------------------------------------------------- epochs
-
     cdef int rebase(self) except -1 nogil:
-        """B <- B P for every row, by taking note of P; the next epoch begins."""
-        cdef Py_ssize_t ring = self.blocks * EPOCHS, r = self.rank, ld = self.ld, i, j, e
-        cdef Transform* step = &self.steps[self.epoch % ring]
-        allocate(step, self.columns, r)
-        for i in range(self.columns):
-            for j in range(r):
-                step.data[i * r + j] = self.turned[j * ld + i]
-        for e in range(max(self.started_before, self.epoch - self.epoch % EPOCHS), self.epoch):
-            follow(&self.steps[e % ring], step[0])
+        """B <- B P, P <- I; the next epoch begins."""
+        cdef Py_ssize_t r = self.rank, ld = self.ld, i
         self.congruence(self.counted)
+        self.end_epoch(self.turned, ld, r)
         memset(self.gram, 0, r * ld * sizeof(double))
         memset(self.turned, 0, r * ld * sizeof(double))
         for i in range(r):
             self.gram[i * ld + i] = self.turned[i * ld + i] = 1.0
-        self.epoch += 1
-        if self.epoch % EPOCHS == 0:
-            self.close_block()
-        self.base, self.columns, self.turns = r, r, 0
-        return 0
-
-    cdef int close_block(self) except -1 nogil:
-        """The open block ends: older blocks now lead to its end, not to its start."""
-        cdef Py_ssize_t ring = self.blocks * EPOCHS, closed = self.epoch // EPOCHS - 1, block
-        cdef Transform whole
-        if self.started_before < closed * EPOCHS:  # else no row is older than this block
-            whole = self.steps[(closed * EPOCHS) % ring]
-            for block in range(self.started_before // EPOCHS, closed):
-                follow(&self.leaps[block % self.blocks], whole)
-        allocate(&self.leaps[closed % self.blocks], self.rank, self.rank)
-        identity(self.leaps[closed % self.blocks])
+        self.turns = 0
         return 0
 
     cdef int refresh(self, Py_ssize_t touched) except -1 nogil:
         """The cursor brings some rows up to date and counts them into the Gram matrix.
 
         Fast enough to pass all rows in half a ring of epochs; then no row's transform is lost.
+        Where rounds touch all rows, all are brought up to date each time, but seldom counted.
         """
         cdef Py_ssize_t deadline = self.started + (self.blocks // 2 - 1) * EPOCHS
-        cdef Py_ssize_t i, j, budget, left = max(1, deadline - self.epoch)
-        cdef double* row
-        budget = max(touched, (self.n_rows - self.cursor + left - 1) // left)
-        for i in range(min(budget, self.n_rows - self.cursor)):
-            self.refresh_row(self.cursor)
-            row = self.row(self.cursor) + 1
-            for j in range(self.base):
-                axpy(j + 1, row[j], row, self.counted + j * self.ld)
-            self.cursor += 1
+        cdef Py_ssize_t slot = self.cursor, left = max(1, deadline - self.epoch), end
+        cdef bint count = slot > 0 or touched < self.n_rows or self.epoch >= self.started + RECOUNT
+        end = slot + max(touched, (self.n_rows - slot + left - 1) // left)
+        end = min(end, self.n_rows)
+        while slot < end:
+            slot += self.refresh_run(slot, end - slot, count)
+        if not count:
+            return 0
+        self.cursor = end
         if self.cursor == self.n_rows:
             memcpy(self.gram, self.counted, self.base * self.ld * sizeof(double))
             memset(self.counted, 0, self.base * self.ld * sizeof(double))
@@ -537,17 +377,38 @@ cdef class LazyBasis:
             self.started_before, self.started = self.started, self.epoch
         return 0
 
-    cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil:
-        cdef double* row = self.row_to_write(slot)
-        cdef Head* head = <Head*> row
-        if head.epoch != self.epoch:
-            self.catch_up(row, self.fresh)
-            memcpy(row + 1, self.fresh, self.base * sizeof(double))
+    cdef Py_ssize_t refresh_run(self, Py_ssize_t slot, Py_ssize_t most, bint count) except -1 nogil:
+        """Bring the row up to date, or several at once; gives how many.
+
+        Rows side by side that have every column of the epoch before need one product of matrices.
+        """
+        cdef Transform step = self.steps[(self.epoch - 1) % (self.blocks * EPOCHS)]
+        cdef Chunk chunk = self.chunks[slot // ROWS]
+        cdef double* first = self.row(slot)
+        cdef Head* head
+        cdef Py_ssize_t i, j, n = 0
+        most = min(most, ROWS - slot % ROWS)
+        while n < most and step.cols < chunk.stride:
+            head = <Head*> (first + n * chunk.stride)
+            if head.epoch != self.epoch - 1 or head.count != step.rows:
+                break
+            n += 1
+        if n < TOGETHER:
+            self.refresh_row(slot)
+            first = self.row(slot) + 1
+            for j in range(self.base if count else 0):
+                axpy(j + 1, first[j], first, self.counted + j * self.ld)
+            return 1
+        self.fit_pack(self.base)
+        multiply(n, step.rows, self.base, first + 1, chunk.stride, step.data, self.base,
+                 self.pack, self.base)
+        if count:
+            add_gram(n, self.base, self.pack, self.base, self.counted, self.ld)
+        for i in range(n):
+            head = <Head*> (first + i * chunk.stride)
             head.epoch, head.count = <int> self.epoch, <int> self.base
-        elif head.count < self.base:
-            memset(row + 1 + head.count, 0, (self.base - head.count) * sizeof(double))
-            head.count = <int> self.base
-        return 0
+            memcpy(<double*> head + 1, self.pack + i * self.base, self.base * sizeof(double))
+        return n
 
     cdef int fit(self, Py_ssize_t columns) except -1 nogil:
         """Room for that many columns in the small matrices and in rows written from now on."""
@@ -567,129 +428,6 @@ cdef class LazyBasis:
         self.ld = ld
         return 0
 
-    # ---------------------------------------------------------------- as data
-
-    def vectors(self):
-        """L (size, rank) as a dense copy."""
-        cdef double[:, ::1] L = np.zeros((self.size, self.rank))
-        cdef Py_ssize_t slot, j, n
-        cdef const double* row
-        if self.rank == 0:
-            return np.asarray(L)
-        for slot in range(self.n_rows):
-            row = self.row(slot)
-            n = (<const Head*> row).count
-            if (<const Head*> row).epoch != self.epoch:
-                self.catch_up(row, self.fresh)
-                row, n = self.fresh, self.base
-            else:
-                row += 1
-            for j in range(self.rank):
-                L[self.owners[slot], j] = dot_product(n, self.turned + j * self.ld, row)
-        return np.asarray(L)
-
-    def arrays(self):
-        """All that changes, by name, as copies."""
-        rows = np.zeros((self.n_rows, self.width))
-        heads = np.zeros((self.n_rows, 3), dtype=np.int32)  # owner, epoch, count
-        cdef double[:, ::1] values = rows
-        cdef int[:, ::1] head = heads
-        cdef Py_ssize_t slot, j
-        cdef double* row
-        for slot in range(self.n_rows):
-            row = self.row(slot)
-            head[slot, 0] = self.owners[slot]
-            head[slot, 1], head[slot, 2] = (<Head*> row).epoch, (<Head*> row).count
-            for j in range(head[slot, 2]):
-                values[slot, j] = row[1 + j]
-        counts = [self.rank, self.base, self.columns, self.epoch, self.cursor, self.started,
-                  self.started_before, self.ld, self.blocks, self.turns]
-        shapes, numbers = self._transforms()
-        return {
-            "rows": rows, "heads": heads, "counts": np.array(counts, dtype=np.int64),
-            "turned": copied(self.turned, self.rank, self.columns, self.ld),
-            "gram": copied(self.gram, self.columns, self.columns, self.ld),
-            "counted": copied(self.counted, self.columns, self.columns, self.ld),
-            "shapes": shapes, "transforms": numbers,
-            "deviation": np.array([self.deviation]),
-        }
-
-    def _transforms(self):
-        """Shapes (n, 2) and numbers, end to end, of the steps and leaps that rows may need."""
-        cdef Py_ssize_t i, first = self.started_before
-        shapes, numbers = [], []
-        for i in range(first, self.epoch):
-            keep(self.steps[i % (self.blocks * EPOCHS)], shapes, numbers)
-        for i in range(first // EPOCHS, self.epoch // EPOCHS):
-            keep(self.leaps[i % self.blocks], shapes, numbers)
-        size = sum(len(part) for part in numbers)
-        padded = np.zeros(max(4096, 1 << int(size).bit_length()))  # sizes that seldom change
-        padded[:size] = np.concatenate(numbers) if numbers else []
-        table = np.zeros((max(64, 1 << len(shapes).bit_length()), 2), dtype=np.int64)
-        table[: len(shapes)] = np.array(shapes).reshape(-1, 2)
-        return table, padded
-
-    def load(self, arrays):
-        """Take over the arrays of a basis of this size or smaller; this one must be new."""
-        cdef Py_ssize_t slot, j, first, i, at = 0
-        check(arrays, self.size, EPOCHS)
-        cdef const double[:, :] values = arrays["rows"]
-        cdef const int[:, :] head = arrays["heads"]
-        cdef double* row
-        (self.rank, self.base, self.columns, self.epoch, self.cursor, self.started,
-         self.started_before, j, self.blocks, self.turns) = map(int, arrays["counts"])
-        free(self.steps)
-        free(self.leaps)
-        self.steps = <Transform*> calloc(self.blocks * EPOCHS, sizeof(Transform))
-        self.leaps = <Transform*> calloc(self.blocks, sizeof(Transform))
-        self.deviation = arrays["deviation"][0]
-        self.width = max(self.width, values.shape[1])
-        self.fit(max(self.columns, self.width))
-        paste(arrays["turned"], self.turned, self.ld)
-        paste(arrays["gram"], self.gram, self.ld)
-        paste(arrays["counted"], self.counted, self.ld)
-        for slot in range(values.shape[0]):
-            self.slot_of(head[slot, 0])
-            row = self.row(slot)
-            (<Head*> row).epoch, (<Head*> row).count = head[slot, 1], head[slot, 2]
-            for j in range(head[slot, 2]):
-                row[1 + j] = values[slot, j]
-        shapes, numbers = arrays["shapes"], arrays["transforms"]
-        first = self.started_before
-        for i in range(first, self.epoch):
-            at += fill(&self.steps[i % (self.blocks * EPOCHS)], shapes[i - first], numbers[at:])
-        shapes = shapes[self.epoch - first :]
-        first //= EPOCHS
-        for i in range(first, self.epoch // EPOCHS):
-            at += fill(&self.leaps[i % self.blocks], shapes[i - first], numbers[at:])
-
-    def take(self, const double[:, :] vectors):
-        """Become the given vectors (n, rank), n up to `size`; this basis must be new."""
-        cdef Py_ssize_t i, j, slot, r = vectors.shape[1]
-        self.fit(r + APPEND)
-        self.rank = self.base = self.columns = r
-        memset(self.turned, 0, r * self.ld * sizeof(double))
-        memset(self.gram, 0, r * self.ld * sizeof(double))
-        memset(self.counted, 0, r * self.ld * sizeof(double))
-        for j in range(r):
-            self.turned[j * self.ld + j] = self.gram[j * self.ld + j] = 1.0
-        for i in range(vectors.shape[0]):
-            if not np.any(vectors[i]):
-                continue
-            slot = self.slot_of(i)
-            for j in range(r):
-                self.row(slot)[1 + j] = vectors[i, j]
-            (<Head*> self.row(slot)).count = <int> r
-
-
-cdef inline void apply(
-    const double** now, Py_ssize_t* n, Transform step, double** other, double* out
-) noexcept nogil:
-    """now (n,) <- now step, in whichever of `out` and `other` is free."""
-    cdef double* target = out if now[0] != out else other[0]
-    row_times(n[0], step.cols, now[0], step.data, step.cols, target)
-    now[0], n[0] = target, step.cols
-
 
 cdef void fold_in(
     double* gram, Py_ssize_t ld, Py_ssize_t k, const double* b, double square, const double* f
@@ -699,34 +437,6 @@ cdef void fold_in(
     for i in range(k):
         axpy(i + 1, b[i] + square * f[i], f, gram + i * ld)
         axpy(i + 1, f[i], b, gram + i * ld)
-
-
-cdef int allocate(Transform* a, Py_ssize_t rows, Py_ssize_t cols) except -1 nogil:
-    free(a.data)
-    a.data = <double*> malloc(max(1, rows * cols) * sizeof(double))
-    if a.data == NULL:
-        with gil:
-            raise MemoryError("no room for a transform")
-    a.rows, a.cols = rows, cols
-    return 0
-
-
-cdef void identity(Transform a) noexcept nogil:
-    cdef Py_ssize_t i
-    memset(a.data, 0, a.rows * a.cols * sizeof(double))
-    for i in range(a.rows):
-        a.data[i * a.cols + i] = 1.0
-
-
-cdef int follow(Transform* a, Transform b) except -1 nogil:
-    """a <- a b, with as many rows of b as fit."""
-    cdef Transform product
-    product.data = NULL
-    allocate(&product, a.rows, b.cols)
-    multiply(a.rows, a.cols, b.cols, a.data, a.cols, b.data, b.cols, product.data, b.cols)
-    free(a.data)
-    a[0] = product
-    return 0
 
 
 cdef int widen(double** a, Py_ssize_t rows, Py_ssize_t old, Py_ssize_t new) except -1 nogil:
@@ -741,61 +451,3 @@ cdef int widen(double** a, Py_ssize_t rows, Py_ssize_t old, Py_ssize_t new) exce
     free(a[0])
     a[0] = wide
     return 0
-
-
-cdef copied(const double* a, Py_ssize_t rows, Py_ssize_t cols, Py_ssize_t ld):
-    """The matrix in an array of size (ld, ld), so that its size seldom changes."""
-    out = np.zeros((ld, ld))
-    cdef double[:, ::1] view = out
-    cdef Py_ssize_t i, j
-    for i in range(rows):
-        for j in range(cols):
-            view[i, j] = a[i * ld + j]
-    return out
-
-
-cdef paste(const double[:, :] a, double* out, Py_ssize_t ld):
-    cdef Py_ssize_t i, j
-    for i in range(min(ld, a.shape[0])):
-        for j in range(min(ld, a.shape[1])):
-            out[i * ld + j] = a[i, j]
-
-
-cdef keep(Transform a, list shapes, list numbers):
-    shapes.append((a.rows, a.cols))
-    if a.rows * a.cols:
-        numbers.append(np.asarray(<double[:a.rows * a.cols]> a.data).copy())
-
-
-cdef Py_ssize_t fill(Transform* a, shape, const double[:] numbers) except -1:
-    cdef Py_ssize_t i
-    allocate(a, shape[0], shape[1])
-    for i in range(a.rows * a.cols):
-        a.data[i] = numbers[i]
-    return a.rows * a.cols
-
-
-def check(arrays, size, epochs):
-    """Refuse arrays that no basis of this size can have given."""
-    rank, base, columns, epoch, cursor, started, before, ld, blocks, turns = map(int, arrays["counts"])
-    heads, rows, shapes = arrays["heads"], arrays["rows"], arrays["shapes"]
-    n_steps, n_leaps = epoch - before, epoch // epochs - before // epochs
-    live = shapes[: n_steps + n_leaps]
-    fine = (
-        0 <= rank <= columns <= ld and 0 <= base <= columns and 0 <= before <= started <= epoch
-        and 0 <= cursor <= len(rows) == len(heads) and 2 <= blocks <= 1 << 16
-        and 0 <= turns <= TURNS and n_leaps < blocks and n_steps + n_leaps <= len(shapes) and (shapes >= 0).all()
-        and live.prod(axis=1).sum() <= len(arrays["transforms"])
-        and all(arrays[name].shape == (ld, ld) for name in ("turned", "gram", "counted"))
-    )
-    if fine and len(heads):
-        owner, age, count = heads.T
-        limit = np.full(n_steps + 1, columns)
-        limit[:n_steps] = shapes[:n_steps, 0]
-        fine = (
-            0 <= owner.min() and owner.max() < size and len(np.unique(owner)) == len(owner)
-            and before <= age.min() and age.max() <= epoch and count.min() >= 0
-            and (count <= limit[age - before]).all() and count.max() <= rows.shape[1]
-        )
-    if not fine:
-        raise ValueError("the state of the shared part does not fit together; was the file damaged?")

@@ -27,10 +27,21 @@ cdef class Kernel:
         with gil:
             raise NotImplementedError("a kernel must define learn")
 
-    # `predict` and `update` keep the GIL: to other threads a step has happened or has not.
+    # `predict` and `update` keep the GIL: to other threads a step has happened or has not. `replay`
+    # does not; what another thread asks of the kernel meanwhile is refused, not answered from
+    # arrays that are half-made or about to move.
+
+    def check_idle(self):
+        """Raise RuntimeError while a replay is under way in another thread."""
+        if self.busy:
+            raise RuntimeError(
+                "this learner is replaying a stream in another thread; wait for it under a lock, "
+                "or read from a snapshot taken before: romco.restore(learner.state())"
+            )
 
     def predict(self, Events events not None):
         """Margins (n,) of one round."""
+        self.check_idle()
         cdef cnp.ndarray margins = room(events.n)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
         self.score(events, 0, events.n, p)
@@ -47,11 +58,16 @@ cdef class Kernel:
         cdef cnp.ndarray margins = room(events.n)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
         cdef Py_ssize_t i
-        with nogil:
-            for i in range(starts.shape[0] - 1):
-                self.score(events, starts[i], starts[i + 1], p)
-                check(p, starts[i], starts[i + 1])
-                self.learn(events, starts[i], starts[i + 1], p)
+        self.check_idle()
+        self.busy = True
+        try:
+            with nogil:
+                for i in range(starts.shape[0] - 1):
+                    self.score(events, starts[i], starts[i + 1], p)
+                    check(p, starts[i], starts[i + 1])
+                    self.learn(events, starts[i], starts[i + 1], p)
+        finally:
+            self.busy = False
         return margins
 
 

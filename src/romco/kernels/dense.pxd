@@ -85,3 +85,16 @@ cdef void multiply(
     Py_ssize_t n, Py_ssize_t k, Py_ssize_t w,
     const double* a, Py_ssize_t lda, const double* b, Py_ssize_t ldb, double* out, Py_ssize_t ldo,
 ) noexcept nogil
+
+
+# out (n, w) += a' b, a (k, n), b (k, w); out must not overlap a or b.
+cdef void add_products(
+    Py_ssize_t k, Py_ssize_t n, Py_ssize_t w,
+    const double* a, Py_ssize_t lda, const double* b, Py_ssize_t ldb, double* out, Py_ssize_t ldo,
+) noexcept nogil
+
+
+# The lower half of out (n, n) += that of a' a, a (k, n); tiles on the diagonal are whole.
+cdef void add_gram(
+    Py_ssize_t k, Py_ssize_t n, const double* a, Py_ssize_t lda, double* out, Py_ssize_t ldo,
+) noexcept nogil

@@ -6,8 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 
 from romco.kernels.auto import AutoKernel
 from romco.learners.base import Arrays, CompiledLearner
@@ -72,9 +70,7 @@ class Auto(CompiledLearner):
             "evidence": np.zeros(n_tasks),  # log-odds gained for a task being independent
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
         }
-        self.kernel = AutoKernel(
-            personal=self._personal, drawing=np.zeros((n_features, 4)), **self._arrays
-        )
+        self.kernel = AutoKernel(personal=self._personal, **self._arrays)
 
     def weights(self) -> NDArray[np.float64]:
         """W = U + V (d, m): the linear part of the log-odds.
@@ -122,6 +118,9 @@ class Auto(CompiledLearner):
 
     def groups(self, alike: float = 0.3) -> NDArray[np.int64]:
         """A group number for each task (m,): joined while similar by ``alike`` on average."""
+        from scipy.cluster.hierarchy import fcluster, linkage  # here: slow to import
+        from scipy.spatial.distance import squareform
+
         if self.n_tasks == 1:
             return np.zeros(1, dtype=np.int64)
         distance = squareform(1.0 - np.clip(self.similarity(), -1.0, 1.0), checks=False)

@@ -33,6 +33,7 @@ class Learner(ABC):
     linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
     name: str = "unnamed"
     parameters: Mapping[str, Any]
+    kernel: Kernel | None = None  # the compiled half, where there is one
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         self.n_features = whole("n_features", n_features)
@@ -65,6 +66,8 @@ class Learner(ABC):
 
     def state(self) -> State:
         """A copy of everything needed to go on elsewhere: see :func:`romco.restore`."""
+        if self.kernel is not None:
+            self.kernel.check_idle()
         return {
             "learner": self.name,
             "n_features": self.n_features,

@@ -5,28 +5,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal
 
-from romco.learners.auto import Auto
 from romco.learners.base import Learner, State
-from romco.learners.confidence import Arow, ConfidenceWeighted
-from romco.learners.coupled import CoupledPerceptron, LearnedRelation
-from romco.learners.gradient import Gradient
-from romco.learners.passive_aggressive import Collaborative, PassiveAggressive
-from romco.learners.romco import Romco
-from romco.learners.shared import ArowShared, PassiveAggressiveShared
-from romco.learners.shared_loss import SharedLoss
-from romco.learners.smoothed import Smoothed
 
 
 @dataclass(frozen=True)
 class Method:
     """A learner as tables and tuning see it; calling it makes one.
 
+    ``source`` is the learner's class, or where it is, "module:Class" below this package:
+    the module is then imported when the method is first used, and not by ``import romco``.
     ``fixed`` are arguments that this name binds; they are not parameters to a user.
     """
 
-    make: Callable[..., Learner]
+    source: Callable[..., Learner] | str
     title: str  # as the paper prints it
     role: Literal["paper", "control", "beyond"] = "control"
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -51,6 +45,15 @@ class Method:
         return learner
 
     @property
+    def make(self) -> Callable[..., Learner]:
+        """The learner's class."""
+        if not isinstance(self.source, str):
+            return self.source
+        module, _, name = self.source.partition(":")
+        found: Callable[..., Learner] = getattr(import_module(f"romco.learners.{module}"), name)
+        return found
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """Parameter names and their defaults."""
         return {
@@ -71,27 +74,33 @@ class Method:
 
 
 LEARNERS: dict[str, Method] = {
-    "romco-auto": Method(Auto, "ROMCO-Auto", role="beyond"),
     "romco-nucl": Method(
-        Romco, "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
+        "romco:Romco", "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
     ),
-    "romco-logd": Method(Romco, "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
-    "ogd-unique": Method(Gradient, "OGD-Unique", fixed={"models": "unique"}),
-    "ogd-global": Method(Gradient, "OGD-Global", fixed={"models": "global"}),
-    "pa-shared": Method(PassiveAggressiveShared, "PA-Shared", role="beyond"),
-    "arow-shared": Method(ArowShared, "AROW-Shared", role="beyond"),
-    "pa-unique": Method(PassiveAggressive, "PA-Unique", "paper", {"models": "unique"}),
-    "pa-global": Method(PassiveAggressive, "PA-Global", "paper", {"models": "global"}),
-    "arow-unique": Method(Arow, "AROW-Unique", fixed={"models": "unique"}),
-    "arow-global": Method(Arow, "AROW-Global", fixed={"models": "global"}),
-    "coml": Method(Collaborative, "COML"),
-    "cw-col": Method(ConfidenceWeighted, "CW-COL", "paper"),
-    "omtl": Method(SharedLoss, "OMTL", "paper"),
-    "osmtl-e": Method(Smoothed, "OSMTL-e", "paper", {"trust": "exponential"}),
-    "osmtl-t": Method(Smoothed, "OSMTL-t", fixed={"trust": "truncated"}),
-    "perceptron-coupled": Method(CoupledPerceptron, "Perceptron-Coupled"),
-    "omtlvon": Method(LearnedRelation, "OMTLVON", "paper", {"divergence": "von Neumann"}),
-    "omtllog": Method(LearnedRelation, "OMTLLOG", "paper", {"divergence": "log det"}),
+    "romco-logd": Method("romco:Romco", "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
+    "ogd-unique": Method("gradient:Gradient", "OGD-Unique", fixed={"models": "unique"}),
+    "ogd-global": Method("gradient:Gradient", "OGD-Global", fixed={"models": "global"}),
+    "romco-auto": Method("auto:Auto", "ROMCO-Auto", role="beyond"),
+    "pa-shared": Method("shared:PassiveAggressiveShared", "PA-Shared", role="beyond"),
+    "arow-shared": Method("shared:ArowShared", "AROW-Shared", role="beyond"),
+    "pa-unique": Method(
+        "passive_aggressive:PassiveAggressive", "PA-Unique", "paper", {"models": "unique"}
+    ),
+    "pa-global": Method(
+        "passive_aggressive:PassiveAggressive", "PA-Global", "paper", {"models": "global"}
+    ),
+    "arow-unique": Method("confidence:Arow", "AROW-Unique", fixed={"models": "unique"}),
+    "arow-global": Method("confidence:Arow", "AROW-Global", fixed={"models": "global"}),
+    "coml": Method("passive_aggressive:Collaborative", "COML"),
+    "cw-col": Method("confidence:ConfidenceWeighted", "CW-COL", "paper"),
+    "omtl": Method("shared_loss:SharedLoss", "OMTL", "paper"),
+    "osmtl-e": Method("smoothed:Smoothed", "OSMTL-e", "paper", {"trust": "exponential"}),
+    "osmtl-t": Method("smoothed:Smoothed", "OSMTL-t", fixed={"trust": "truncated"}),
+    "perceptron-coupled": Method("coupled:CoupledPerceptron", "Perceptron-Coupled"),
+    "omtlvon": Method("coupled:LearnedRelation", "OMTLVON", "paper", {"divergence": "von Neumann"}),
+    "omtllog": Method("coupled:LearnedRelation", "OMTLLOG", "paper", {"divergence": "log det"}),
+    "mtfl": Method("retrained:FeatureLearning", "MTFL", "paper"),
+    "trml": Method("retrained:TraceNormLearning", "TRML", "paper"),
 }
 
 

@@ -79,7 +79,7 @@ class Model:
 
     def __init__(
         self,
-        learner_name: str = "romco-nucl",
+        learner_name: str = "romco-auto",
         features: Features | None = None,
         *,
         classes: Sequence[Any] | None = None,

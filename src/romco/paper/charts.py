@@ -36,7 +36,7 @@ def draw_decompositions(found: Sequence[tuple[Source, Finished]], directory: Pat
         path = save(figure, directory, "figure1")
     titles = "; ".join(source.title for source, _ in found)
     text = "Figure 1. What ROMCO-NuCl learned (first shuffle): each panel has its own scale, "
-    return path, f"{text}blue negative, orange positive. Data: {titles}."
+    return path, f"{text}purple negative, orange positive. Data: {titles}."
 
 
 def draw_surrogates(directory: Path) -> Drawn:

@@ -21,9 +21,25 @@ DEFAULT = (
     *("romco-nucl", "romco-logd", "romco-auto", "ogd-unique", "pa-unique", "pa-global"),
     *("arow-unique", "arow-global"),
 )
-HOW_SET = (
-    "Each learner runs with its default parameters except where --set says otherwise; the "
-    "settings stand below."
+# On the simulated stream every learner runs as tuned on simulated streams: ROMCO's defaults come
+# from there, so the others' defaults alone would not be fair to them.
+TUNED: Mapping[str, Mapping[str, Parameters]] = {
+    "simulated": {
+        "ogd-unique": {"eta": 0.65},
+        "pa-unique": {"C": 0.56},
+        "pa-global": {"C": 0.056},
+        "arow-unique": {"r": 1.2},
+        "arow-global": {"r": 1.2},
+        "pa-shared": {"C": 0.18},
+        "arow-shared": {"r": 3.2},
+    }
+}
+HOW_SET = "Each learner runs with its default parameters unless --set says otherwise; see Settings."
+HOW_TUNED = (
+    "Settings, unless --set says otherwise: OGD, PA and AROW have the lowest error of 24 trials on "
+    "simulated streams of other seeds; ROMCO-NuCl and -LogD run with their defaults, which were "
+    "chosen among 76 on simulated streams (seeds 0 to 9, checked on 100 to 109) to find the "
+    "outliers first and for error second; all others run with their defaults."
 )
 
 
@@ -41,7 +57,11 @@ class Comparison:
     def runs(self) -> list[Run]:
         """All runs, shuffle by shuffle."""
         digest = digest_of(self.dataset, self.data_dir)
-        chosen = {name: complete(name, self.settings.get(name, {})) for name in self.learners}
+        tuned = TUNED.get(self.dataset, {})
+        chosen = {
+            name: complete(name, {**tuned.get(name, {}), **self.settings.get(name, {})})
+            for name in self.learners
+        }
         return [
             Run(self.dataset, digest, name, chosen[name], self.order, seed)
             for seed in range(self.shuffles)
@@ -110,7 +130,7 @@ def scores(comparison: Comparison, found: Sequence[Outcome]) -> Table:
         f"mean ± standard deviation over {comparison.shuffles} shuffles, "
         f"{comparison.order} order; error and F1 are averages over tasks of what was predicted "
         "before it was learned",
-        HOW_SET,
+        HOW_TUNED if comparison.dataset in TUNED else HOW_SET,
         *found[0].runs[0].stream["notes"],
         *(f"{outcome.title} broke down: {outcome.failed}" for outcome in found if outcome.failed),
     ]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from romco.learners import Learner
 
-SHOWN = 40  # features; a picture cannot show more
+SHOWN = 48  # features; a picture cannot show many more
 
 
 def decomposition(learner: Learner) -> dict[str, Any]:
@@ -23,13 +23,20 @@ def decomposition(learner: Learner) -> dict[str, Any]:
         return {}
     u, v = learner.shared(), learner.personal()
     w = u + v
-    rows = np.sort(np.argsort(-np.linalg.norm(w, axis=1), kind="stable")[:SHOWN])
+    rows = _telling(w)
     return {
         "features": rows.tolist(),
         "shared": _listed(u[rows]),
         "personal": _listed(v[rows]),
         "likeness": _listed(_cosines(w)),
     }
+
+
+def _telling(w: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Features with the largest weights, the same number from every task, about SHOWN in all."""
+    each = max(1, SHOWN // w.shape[1])
+    best = np.argsort(-np.abs(w), axis=0, kind="stable")[:each]
+    return np.array(list(dict.fromkeys(best.T.ravel().tolist())), dtype=np.int64)
 
 
 def _cosines(w: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -65,10 +65,10 @@ class Experiment:
     sources: tuple[Source, ...]
     learners: tuple[str, ...] = tuple(LEARNERS)
     shuffles: int = 10
-    trials: int = 25
+    trials: int = 20
     tuning: str = "equal"
     order: str = "synchronous"
-    tuned_on: float = 1.0  # share of the tuning shuffle's rounds, counted from its beginning
+    tuned_on: float = 0.5  # share of the tuning shuffle's rounds, counted from its beginning
     data_dir: Path | None = None
 
     def tuning_runs(self) -> list[Run]:

@@ -28,6 +28,8 @@ figure { margin: 1.5rem 0; } figure img { max-width: 100%; height: auto; }
 figcaption { color: #444; font-size: .92rem; }
 .holds { color: #00695c; font-weight: 600; } .fails { color: #b3261e; font-weight: 600; }
 .undecided { color: #6b5900; font-weight: 600; }
+table.verdict { font-size: .85rem; } table.verdict td { text-align: left; vertical-align: top; }
+table.verdict span { font-weight: 400; } table.verdict td:nth-child(2) span { font-weight: 700; }
 footer { color: #555; font-size: .85rem; border-top: 1px solid #e3e6ea; margin-top: 3rem; }
 code { background: #f3f4f6; padding: .1rem .3rem; border-radius: 3px; }
 """

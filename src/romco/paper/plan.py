@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from romco import __version__
 from romco.learners import LEARNERS
+from romco.version import __version__
 
 Parameters = Mapping[str, Any]
 

@@ -26,7 +26,7 @@ from romco.paper.plan import title_of
 from romco.paper.results import Outcome, read
 from romco.paper.run import place
 from romco.paper.tables import Table, as_html, latex, mark_best, markdown
-from romco.paper.verdict import Sweep, Verdict, losses, verdicts
+from romco.paper.verdict import Line, Sweep, Verdict, losses, verdicts
 
 NUMBERS = {"spam": "Table 2", "mhc": "Table 4", "movies": "Table 5"}
 KINDS = {"holds": "holds", "does not hold": "fails", "undecided": "undecided"}
@@ -93,6 +93,7 @@ def write(found: Findings, results: Path, out: Path, command: str) -> Path:
     parts += [page.heading("Tables"), *map(as_html, found.tables)]
     parts += [page.heading("Figures"), *(page.picture(*drawn) for drawn in found.figures)]
     parts += [page.heading("Settings chosen by tuning"), *map(as_html, found.tuning)]
+    parts += [page.heading("Figures behind the verdict"), as_html(figures_table(found))]
     return page.write_page(out / "index.html", found.title, found.lead, parts, footer)
 
 
@@ -177,28 +178,30 @@ def tuning_curve(experiment: Experiment, results: Path, path: Path) -> None:
 
 
 def verdict_html(found: Findings) -> str:
-    """The first screen: losses, then each claim with its status and figures."""
+    """The first screen: who is ahead of ROMCO, then each claim, data set by data set."""
+    titles = [source.title for source in found.measured]
+    head = "".join(f"<th>{html.escape(title)}</th>" for title in ("claim", "verdict", *titles))
     rows = []
     for verdict in found.verdicts:
+        cells = "".join(f"<td>{_short_html(verdict.lines.get(title, ()))}</td>" for title in titles)
         rows.append(
             f'<tr><td class="text">{html.escape(verdict.claim)}</td>'
-            f'<td class="text"><span class="{KINDS[verdict.status]}">{verdict.status}</span></td>'
-            f'<td class="text">{_figures_html(verdict)}</td></tr>'
+            f"<td>{_coloured(verdict.status, verdict.status)}</td>{cells}</tr>"
         )
     told = "".join(f"<li>{html.escape(text)}</li>" for text in found.losses)
     return (
         f"<h2>Verdict</h2><ul>{told}</ul>"
-        '<div class="table"><table><thead><tr><th>claim</th><th>status</th><th>figures</th></tr>'
-        f"</thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<div class="table"><table class="verdict"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
         f'<p class="lead">{html.escape(READING)}</p>'
     )
 
 
 READING = (
-    "A claim holds if it does on every data set and for both variants of ROMCO, and does not if it "
-    "fails on any; differences are points of percent of macro error with a 95 % interval over "
-    "shuffles (ROMCO minus the strongest rival: negative is better for ROMCO) and the number of "
-    "shuffles in which ROMCO has the lower error."
+    "A claim holds if it does on every data set for both variants of ROMCO, and does not if it "
+    "fails on any; what is neither is undecided. Differences are points of percent of macro error, "
+    "ROMCO minus the rival that decides (negative: ROMCO is better), judged by the 95 % interval "
+    "over shuffles; x is the rival's time divided by ROMCO's. The full figures stand below."
 )
 
 
@@ -209,35 +212,39 @@ def as_markdown(found: Findings, footer: str) -> str:
     parts += ["## Tables", *map(markdown, found.tables), "## Figures"]
     parts += [f"![{text}](figures/{svg.stem}.png)\n\n{text}" for svg, text in found.figures]
     parts += ["## Settings chosen by tuning", *map(markdown, found.tuning)]
+    parts += ["## Figures behind the verdict", markdown(figures_table(found))]
     foot = footer.replace("<code>", "`").replace("</code>", "`")
     return "\n\n".join([*parts, "---", foot]) + "\n"
 
 
 def verdict_table(found: Findings) -> Table:
-    """Claims, statuses, figures."""
+    """Claims and data sets, in short."""
+    titles = [source.title for source in found.measured]
+    rows = []
+    for verdict in found.verdicts:
+        lines = [verdict.lines.get(title, ()) for title in titles]
+        cells = [", ".join(f"{line.short} ({line.status})" for line in part) for part in lines]
+        rows.append([verdict.claim, verdict.status, *cells])
+    head = ("claim", "verdict", *titles)
+    return Table("Claims of the paper", head, mark_best(rows, (None,) * len(head)), [READING])
+
+
+def figures_table(found: Findings) -> Table:
+    """Claims with every figure behind them."""
     rows = [
-        [verdict.claim, verdict.status, "; ".join(_figures(verdict))] for verdict in found.verdicts
-    ]
-    return Table(
-        "Claims of the paper",
-        ("claim", "status", "figures"),
-        mark_best(rows, (None,) * 3),
-        [READING],
-    )
-
-
-def _figures(verdict: Verdict) -> list[str]:
-    return [
-        f"{title}: {line.figures} ({line.status})"
+        [verdict.claim, title, line.status, line.figures]
+        for verdict in found.verdicts
         for title, lines in verdict.lines.items()
         for line in lines
     ]
+    head = ("claim", "data set", "verdict", "figures")
+    return Table("The verdict in full", head, mark_best(rows, (None,) * 4))
 
 
-def _figures_html(verdict: Verdict) -> str:
-    return "<br>".join(
-        f'{html.escape(title)}: {html.escape(line.figures)} <span class="{KINDS[line.status]}">'
-        f"{line.status}</span>"
-        for title, lines in verdict.lines.items()
-        for line in lines
-    )
+def _short_html(lines: Sequence[Line]) -> str:
+    return "<br>".join(_coloured(line.short, line.status) for line in lines)
+
+
+def _coloured(text: str, status: str) -> str:
+    mark = {"holds": "✓", "does not hold": "✗", "undecided": "?"}[status]
+    return f'<span class="{KINDS[status]}">{mark} {html.escape(text)}</span>'

@@ -29,6 +29,7 @@ from romco.paper.sources import about, shuffled, stream_of
 from romco.rounds import Round
 
 Done = Callable[[Run], None]
+Lines = Callable[[Run, Path | None], Iterator[dict[str, Any]]]  # what a run's file will hold
 
 
 class StopWatch:
@@ -55,14 +56,33 @@ class StopWatch:
         return self.total
 
 
-def execute(run: Run, results: Path, data_dir: Path | None = None) -> Path:
+def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
+    """The lines of a run: a head, records along the stream, and an end."""
+    yield {"run": asdict(run), "stream": about(run.dataset, data_dir), "versions": versions()}
+    rounds = shuffled(run.dataset, run.order, run.seed, data_dir)[: run.rounds]
+    every = max(1, -(-len(rounds) // run.records))
+    try:
+        _fresh(run, data_dir).replay(rounds[: max(1, len(rounds) // 50)])  # untimed warm-up
+        learner = _fresh(run, data_dir)
+        watch = StopWatch()
+        metrics: dict[str, Metric] = {"seconds": watch, **_metrics(learner)}
+        watch.start()
+        for record in prequential(learner, rounds, metrics, every):
+            yield {"rounds": record.rounds, "events": record.events, **_short(record.metrics)}
+            watch.start()
+        yield {"end": decomposition(learner)}
+    except (ArithmeticError, ValueError) as error:  # a setting that breaks down is a result too
+        yield {"end": {}, "failed": f"{type(error).__name__}: {error}"}
+
+
+def execute(run: Run, results: Path, data_dir: Path | None = None, lines: Lines = records) -> Path:
     """A finished run is never repeated, a half-written one never seen."""
     done = place(run, results)
     if not done.exists():
         partial = done.with_suffix(".partial")
-        with partial.open("w") as lines:
-            for line in records(run, data_dir):
-                lines.write(json.dumps(line) + "\n")
+        with partial.open("w") as file:
+            for line in lines(run, data_dir):
+                file.write(json.dumps(line) + "\n")
         partial.replace(done)
     return done
 
@@ -78,6 +98,7 @@ def perform(
     data_dir: Path | None = None,
     jobs: int | None = None,
     done: Done = lambda run: None,
+    lines: Lines = records,
 ) -> None:
     """Execute all runs that are not finished, in ``jobs`` processes (default: one per core)."""
     results.mkdir(parents=True, exist_ok=True)
@@ -87,30 +108,12 @@ def perform(
             done(run)
         else:
             waiting.append(run)
+    waiting.sort(key=lambda run: not _slow(run))  # no core waits for a long run at the end
     jobs = min(jobs or os.cpu_count() or 1, len(waiting))
     if jobs <= 1:
-        _in_turn(waiting, results, data_dir, done)
+        _in_turn(waiting, results, data_dir, done, lines)
     else:
-        _side_by_side(waiting, results, data_dir, jobs, done)
-
-
-def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
-    """The lines of a run: a head, records along the stream, and an end."""
-    yield {"run": asdict(run), "stream": about(run.dataset, data_dir), "versions": versions()}
-    rounds = shuffled(run.dataset, run.order, run.seed, data_dir)[: run.rounds]
-    every = max(1, -(-len(rounds) // run.records))
-    try:
-        _fresh(run, data_dir).replay(rounds[:every])  # warm up: caches, first calls
-        learner = _fresh(run, data_dir)
-        watch = StopWatch()
-        metrics: dict[str, Metric] = {"seconds": watch, **_metrics(learner)}
-        watch.start()
-        for record in prequential(learner, rounds, metrics, every):
-            yield {"rounds": record.rounds, "events": record.events, **_short(record.metrics)}
-            watch.start()
-        yield {"end": decomposition(learner)}
-    except (ArithmeticError, ValueError) as error:  # a setting that breaks down is a result too
-        yield {"end": {}, "failed": f"{type(error).__name__}: {error}"}
+        _side_by_side(waiting, results, data_dir, jobs, done, lines)
 
 
 @cache
@@ -119,6 +122,11 @@ def versions() -> dict[str, str]:
     packages = ("romco", "numpy", "scipy", "scikit-learn")
     found = {name: version(name) for name in packages}
     return {"python": platform.python_version(), **found, "machine": platform.machine()}
+
+
+def _slow(run: Run) -> bool:
+    """Whether the learner fits all events again and again."""
+    return bool(getattr(LEARNERS[run.learner].make, "keeps_events", False))
 
 
 def _fresh(run: Run, data_dir: Path | None) -> Learner:
@@ -142,20 +150,22 @@ def _short(value: Any) -> Any:
     return [_short(part) for part in value] if isinstance(value, list) else value
 
 
-def _in_turn(runs: list[Run], results: Path, data_dir: Path | None, done: Done) -> None:
+def _in_turn(
+    runs: list[Run], results: Path, data_dir: Path | None, done: Done, lines: Lines
+) -> None:
     with threadpool_limits(1):
         for run in runs:
-            execute(run, results, data_dir)
+            execute(run, results, data_dir, lines)
             done(run)
 
 
 def _side_by_side(
-    runs: list[Run], results: Path, data_dir: Path | None, jobs: int, done: Done
+    runs: list[Run], results: Path, data_dir: Path | None, jobs: int, done: Done, lines: Lines
 ) -> None:
     context = multiprocessing.get_context("spawn")  # no half-copied threads of the parent
     pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker)
     try:
-        futures = {pool.submit(execute, run, results, data_dir): run for run in runs}
+        futures = {pool.submit(execute, run, results, data_dir, lines): run for run in runs}
         for future in as_completed(futures):
             future.result()
             done(futures[future])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
@@ -19,10 +19,13 @@ from romco.streams.datasets import Description
 
 def show(console: Console, table: Table) -> None:
     """Print a table; the best of each column bold and starred."""
-    drawn = RichTable(title=table.title, box=box.SIMPLE_HEAD, title_justify="left")
+    drawn = RichTable(
+        title=table.title, box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1, 0, 0)
+    )
     for index, text in enumerate(table.head):
         numbers = any(row[index].text[:1].isdigit() for row in table.rows)
-        drawn.add_column(text, justify="right" if numbers else "left", overflow="fold")
+        justify: JustifyMethod = "right" if numbers else "left"
+        drawn.add_column(text, justify=justify, overflow="fold", no_wrap=numbers)
     for row in table.rows:
         drawn.add_row(*map(_styled, row))
     console.print(drawn)

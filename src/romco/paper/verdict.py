@@ -23,6 +23,7 @@ class Line:
     """One claim on one data set, for one variant of ROMCO where it has two."""
 
     status: str
+    short: str  # fits in a narrow column
     figures: str
 
 
@@ -92,8 +93,8 @@ def losses(measured: Measured) -> list[str]:
         best = min(ours, key=lambda o: float(o.macro("error_rate").mean()))
         told = ", ".join(f"{o.title} {_percent(o)}" for o in ahead) or "none"
         sentences.append(
-            f"{source.title}: {best.title} {_percent(best)} is the better ROMCO; "
-            f"ahead of both ROMCO variants on every reading of the interval: {told}."
+            f"{source.title}: {best.title} {_percent(best)} is the better of the paper's two; "
+            f"clearly ahead of both (95 % interval): {told}."
         )
     return sentences
 
@@ -143,11 +144,19 @@ def _beats(measured: Measured, claim: str, rival: Callable[[str], bool]) -> Verd
 
 
 def _against(mine: Outcome, rivals: Sequence[Outcome]) -> Line:
-    """Against all rivals; the figures are those of the strongest."""
+    """Against all rivals; the figures are those of the one that decides."""
     differences = {rival.title: _difference(mine, rival) for rival in rivals}
-    strongest = max(differences, key=lambda title: differences[title].mean)
     status = overall(difference.status for difference in differences.values())
-    return Line(status, f"{mine.title} minus {strongest}: {differences[strongest]}")
+    deciding = [title for title, found in differences.items() if found.status == status]
+    strongest = max(deciding, key=lambda title: differences[title].mean)
+    found = differences[strongest]
+    name = "" if len(rivals) == 1 else f" {strongest}"
+    told = f"{mine.title} minus {strongest}: {found}"
+    return Line(status, f"{_variant(mine)} {found.mean:+.2f}{name}", told)
+
+
+def _variant(outcome: Outcome) -> str:
+    return outcome.title.removeprefix("ROMCO-")
 
 
 def _logd_beats_nucl(measured: Measured) -> Verdict:
@@ -173,21 +182,16 @@ def _speed(measured: Measured, claim: str, name: str, judge: Callable[[float], s
     lines = {}
     for source, outcomes in measured.items():
         ours, rivals = _parted(outcomes, lambda learner: learner == name)
-        lines[source.title] = [
-            Line(judge(ratio := _ratio(rival, mine)), _told(mine, rival, ratio))
-            for mine in ours
-            for rival in rivals
-        ]
+        lines[source.title] = [_speed_line(mine, rival, judge) for mine in ours for rival in rivals]
     return Verdict(claim, lines)
 
 
-def _ratio(slow: Outcome, fast: Outcome) -> float:
-    return float(slow.seconds().mean() / fast.seconds().mean())
-
-
-def _told(mine: Outcome, rival: Outcome, ratio: float) -> str:
-    times = f"{mine.seconds().mean():.3g} s against {rival.seconds().mean():.3g} s"
-    return f"{mine.title} takes 1/{ratio:.3g} of {rival.title}'s time: {times}"
+def _speed_line(mine: Outcome, rival: Outcome, judge: Callable[[float], str]) -> Line:
+    ours, theirs = float(mine.seconds().mean()), float(rival.seconds().mean())
+    ratio = theirs / ours
+    told = f"{rival.title} takes {ratio:.2g} times as long as {mine.title}"
+    short = f"{_variant(mine)} x{ratio:.2g}"
+    return Line(judge(ratio), short, f"{told} ({theirs:.3g} s, {ours:.3g} s)")
 
 
 # How the paper describes Figure 6: the error is worse at this end of the curve.
@@ -212,7 +216,9 @@ def _shape(sweeps: Sequence[Sweep]) -> Verdict:
             at = f"{sweep.parameter} {sweep.values[end]:g} against {sweep.values[-1 - end]:g}"
             gap = paired(good, bad)
             told = f"{title_of(sweep.learner)}, {at}: {-gap.mean:+.2f}"
-            lines.setdefault(sweep.source.title, []).append(Line(gap.status, told))
+            variant = title_of(sweep.learner).removeprefix("ROMCO-")
+            short = f"{variant} {sweep.parameter} {-gap.mean:+.2f}"
+            lines.setdefault(sweep.source.title, []).append(Line(gap.status, short, told))
     return Verdict(claim, lines)
 
 
@@ -228,7 +234,8 @@ def _spread_line(mine: Outcome) -> Line:
     errors = 100 * mine.macro("error_rate")
     tasks = 100 * mine.per_task("error_rate").mean(axis=0)
     if len(errors) < 2:
-        return Line(OPEN, f"{mine.title}: one shuffle only")
+        return Line(OPEN, f"{_variant(mine)} ?", f"{mine.title}: one shuffle only")
     spread = float(errors.std(ddof=1))
     told = f"{mine.title}: {spread:.2f} over shuffles, {np.std(tasks, ddof=1):.2f} over tasks"
-    return Line(HOLDS if spread < SMALL_SPREAD else FAILS, told)
+    short = f"{_variant(mine)} {spread:.2f}"
+    return Line(HOLDS if spread < SMALL_SPREAD else FAILS, short, told)

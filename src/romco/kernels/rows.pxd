@@ -1,0 +1,29 @@
+"""Rows of a tall matrix that exist only once they are needed."""
+
+cdef enum:                # known to the compiler, so that dividing by it costs nothing
+    ROWS = 256            # rows in a chunk
+
+cdef struct Head:         # in front of each row's numbers
+    int epoch             # the epoch whose basis the row is written in
+    int count             # columns that are there; all later ones are 0
+
+cdef struct Chunk:        # ROWS rows side by side
+    double* data
+    Py_ssize_t stride
+
+
+cdef class Rows:
+    cdef readonly Py_ssize_t size         # rows there could be: features, or tasks
+    cdef Py_ssize_t epoch                 # what new rows are written in
+    cdef int[::1] slots                   # (size,) 1 + slot of the row, 0 where there is none
+    cdef int* owners                      # (n_rows,) the inverse of `slots`
+    cdef Chunk* chunks
+    cdef Py_ssize_t n_rows, n_chunks, width
+    cdef Py_ssize_t row_rooms[2]
+
+    cdef inline double* row(self, Py_ssize_t slot) noexcept nogil:
+        cdef Chunk chunk = self.chunks[slot // ROWS]
+        return chunk.data + (slot % ROWS) * chunk.stride
+
+    cdef double* row_to_write(self, Py_ssize_t slot) except NULL nogil
+    cdef Py_ssize_t slot_of(self, Py_ssize_t feature) except -1 nogil

@@ -1,0 +1,62 @@
+"""Rows of a tall matrix that exist only once they are needed.
+
+A feature's row is found by its slot; slots are given out in the order in which features are
+first seen. Rows lie side by side in chunks, so that a row never moves but when its chunk
+gets wider.
+"""
+
+import numpy as np
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+from romco.kernels.dense cimport reserve
+
+
+cdef class Rows:
+    """B (size, width), rows on demand (abstract)."""
+
+    def __init__(self, Py_ssize_t size):
+        self.size = size
+        self.slots = np.zeros(size, dtype=np.int32)
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        for i in range(self.n_chunks):
+            free(self.chunks[i].data)
+        free(self.chunks)
+        free(self.owners)
+
+    cdef double* row_to_write(self, Py_ssize_t slot) except NULL nogil:
+        """The row, with room for `width` numbers."""
+        cdef Chunk* chunk = &self.chunks[slot // ROWS]
+        cdef double* wide
+        cdef Py_ssize_t i, stride = 1 + self.width
+        if chunk.stride < stride:
+            wide = <double*> malloc(ROWS * stride * sizeof(double))
+            if wide == NULL:
+                with gil:
+                    raise MemoryError("no room for more rows")
+            for i in range(min(ROWS, self.n_rows - (slot // ROWS) * ROWS)):
+                memcpy(wide + i * stride, chunk.data + i * chunk.stride, chunk.stride * sizeof(double))
+            free(chunk.data)
+            chunk.data, chunk.stride = wide, stride
+        return chunk.data + (slot % ROWS) * chunk.stride
+
+    cdef Py_ssize_t slot_of(self, Py_ssize_t feature) except -1 nogil:
+        """The slot of a feature's row, which is made where there is none."""
+        cdef Py_ssize_t slot = self.slots[feature] - 1
+        cdef Head* head
+        if slot >= 0:
+            return slot
+        slot = self.n_rows
+        if slot % ROWS == 0:
+            reserve(<void**> &self.chunks, &self.row_rooms[0], self.n_chunks + 1, sizeof(Chunk))
+            self.chunks[self.n_chunks].data = NULL
+            self.chunks[self.n_chunks].stride = 0
+            self.n_chunks += 1
+        reserve(<void**> &self.owners, &self.row_rooms[1], slot + 1, sizeof(int))
+        head = <Head*> self.row_to_write(slot)
+        head.epoch, head.count = <int> self.epoch, 0
+        self.owners[slot] = <int> feature
+        self.slots[feature] = <int> slot + 1
+        self.n_rows += 1
+        return slot

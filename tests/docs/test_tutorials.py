@@ -1,0 +1,54 @@
+"""Every example on the tutorial pages runs."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", ["tutorial-sklearn.md", "tutorial-river.md"])
+def test_python_examples(page):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        failed, tried = doctest.testfile(str(DOCS / page), module_relative=False, encoding="utf-8")
+    assert tried > 10
+    assert failed == 0
+
+
+def test_commands(tmp_path):
+    text = (DOCS / "tutorial-cli.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```console\n\$ (.*?)```", text, flags=re.DOTALL)
+    commands = [command for block in blocks for command in block.split("\n$ ")]
+    assert len(commands) >= 6
+    # The commands alone: the whole program also loads what reports need, seconds at each start.
+    program = tmp_path / "bin" / "romco"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\nfrom romco.commands import app\napp()\n")
+    program.chmod(0o755)
+    here = (str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"])
+    path = os.pathsep.join(here)
+    outputs = {}
+    for command in commands:
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        outputs[command.split()[1] if command.startswith("romco") else command] = done
+    assert "2,000 learned before" in outputs["learn"].stderr
+    assert "all 20 tasks" in outputs["evaluate"].stdout
+    assert outputs["explain"].stdout.splitlines()[4].startswith("user 7")
+    assert (tmp_path / "users.html").stat().st_size > 2000
+    assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 2000
