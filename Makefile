@@ -80,7 +80,7 @@ beyond: $(VENV)/ready
 
 # What the paper leaves open, measured: docs/reproduction.md.
 reproduction: $(VENV)/ready
-	$(BIN)/romco paper all --choices --shuffles 5 --trials 16 --out results/choices
+	$(BIN)/romco paper all --choices --shuffles 5 --trials 8 --out results/choices
 	cp results/choices/reproduction.md docs/reproduction.md
 
 clean:
