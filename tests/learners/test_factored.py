@@ -226,7 +226,7 @@ def refused_while_replaying(learner, rounds, calls):
     return refused
 
 
-@pytest.mark.parametrize("name", ["romco-nucl", "pa-unique"])
+@pytest.mark.parametrize("name", ["romco-nucl"])
 def test_nobody_meets_a_replay_half_way(name):
     """`replay` releases the interpreter's lock, so others are told to wait, then served again."""
     rounds = sparse_rounds(30_000, 60, 8, 6)
