@@ -109,7 +109,7 @@ cdef class TruncatedKernel(SmoothedKernel):
     """p_k <- the nearest point of the simplex to p_k - rate loss: OSMTL-t."""
 
     cdef int trust(self, Py_ssize_t k, const double* loss, const double* count) except -1 nogil:
-        cdef Py_ssize_t j, active, before = -1
+        cdef Py_ssize_t j, active, before = self.p.shape[0]
         cdef double mass = 0.0, total = 0.0, level = 0.0
         cdef double* p = &self.p[k, 0]
         for j in range(self.p.shape[0]):
@@ -124,7 +124,7 @@ cdef class TruncatedKernel(SmoothedKernel):
                 if count[j] > 0.0 and j != k and p[j] > level:
                     active += 1
                     total += p[j]
-            if active == before or active == 0:
+            if active >= before or active == 0:  # fewer each time, also in rounding, so it ends
                 break
             level, before = (total - mass) / active, active
         for j in range(self.p.shape[0]):

@@ -37,7 +37,7 @@ def learning_curve(files: Sequence[Finished]) -> tuple[NDArray[Any], NDArray[np.
     """Ends of stretches (k,), and errors in them (shuffles, k) over all tasks' events."""
     pairs = [np.array(file.last["scores"]["by_turn"]).sum(axis=2) for file in files]
     wrong, events = np.array(pairs).transpose(1, 0, 2)
-    enough = (events >= 100).all(axis=0)  # a handful of events says nothing
+    enough = (events >= 20).all(axis=0)  # a handful of events says nothing
     starts = np.array([0, *EDGES[:-1]])
     middle = np.sqrt(np.maximum(starts, 1) * np.array(EDGES))
     return middle[enough], wrong[:, enough] / events[:, enough]

@@ -91,6 +91,12 @@ SETTLED = (
     ("C = 1 for ROMCO", "no C in any formula", "C multiplies the loss gradient; 1 changes nothing"),
     ("indices", "init u_0, loop from t = 1, output w_T", "U = V = 0 at the start; the final state"),
     ("Omega", "a closed convex set, never used", "no constraint"),
+    (
+        "term weights of the spam set",
+        '"TF-IDF", no formula',
+        "count times idf, of four forms the one whose PA error came nearest to the printed "
+        "mean: that it is near is therefore no evidence of a reproduction",
+    ),
     ("who is shrunk", "any loss triggers the prox of everything", "as written: all columns"),
     (
         "the penalty as a function of W",
