@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from romco import LEARNERS, __version__, commands
 from romco.streams import ORDERS
@@ -166,12 +167,9 @@ def main() -> None:
     try:
         app()
     except (ValueError, FileNotFoundError) as error:
-        Console(stderr=True).print(f"[red]error:[/red] {error}", soft_wrap=True, highlight=False)
+        text = f"[red]error:[/red] {escape(str(error))}"
+        Console(stderr=True).print(text, soft_wrap=True, highlight=False)
         sys.exit(2)
-    except KeyboardInterrupt:
-        message = "interrupted; finished runs are kept, the same command goes on from here"
-        Console(stderr=True).print(message)
-        sys.exit(130)
 
 
 def _known(what: str, value: str, known: Iterable[str]) -> None:
