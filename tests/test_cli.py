@@ -69,3 +69,13 @@ def test_mistakes_are_messages_with_exit_code_2(romco, arguments, message, tmp_p
     assert code == 2
     assert message in complained
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_says_that_nothing_finished_is_lost(romco, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("romco.paper.run.perform", interrupted)
+    code, printed, _ = romco("compare", "--out", tmp_path)
+    assert code == 130
+    assert "the same command goes on from here" in printed

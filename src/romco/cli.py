@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from romco import LEARNERS, __version__, commands
 from romco.streams import ORDERS
@@ -84,7 +85,9 @@ def compare(
 @app.command()
 def paper(
     dataset: Annotated[str, typer.Argument(help="spam, mhc, movies, emails, or all.")] = "all",
-    quick: Annotated[bool, typer.Option("--quick", help="2 shuffles, few trials.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="2 shuffles, 5 trials, 40 % of rounds.")
+    ] = False,
     shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 10,
     trials: Annotated[int, typer.Option(min=1, help="Settings tried per method.")] = 20,
     tuning: Annotated[str, typer.Option(help="equal: same trials for all; or grid.")] = "equal",
@@ -114,6 +117,7 @@ def paper(
         tuning=tuning,
         order=order,
         tuned_on=0.1 if quick else 0.5,
+        run_on=0.4 if quick else 1.0,
         data_dir=data_dir,
     )
     if choices:
@@ -163,12 +167,9 @@ def main() -> None:
     try:
         app()
     except (ValueError, FileNotFoundError) as error:
-        Console(stderr=True).print(f"[red]error:[/red] {error}", soft_wrap=True, highlight=False)
+        text = f"[red]error:[/red] {escape(str(error))}"
+        Console(stderr=True).print(text, soft_wrap=True, highlight=False)
         sys.exit(2)
-    except KeyboardInterrupt:
-        message = "interrupted; finished runs are kept, the same command goes on from here"
-        Console(stderr=True).print(message)
-        sys.exit(130)
 
 
 def _known(what: str, value: str, known: Iterable[str]) -> None:

@@ -33,10 +33,10 @@ def decomposition(learner: Learner) -> dict[str, Any]:
 
 
 def _telling(w: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Features with the largest weights, the same number from every task, about SHOWN in all."""
-    each = max(1, SHOWN // w.shape[1])
-    best = np.argsort(-np.abs(w), axis=0, kind="stable")[:each]
-    return np.array(list(dict.fromkeys(best.T.ravel().tolist())), dtype=np.int64)
+    """Features with the largest weights, in turn from every task; those of a task together."""
+    ranked = np.argsort(-np.abs(w), axis=0, kind="stable")
+    chosen = np.array(list(dict.fromkeys(ranked.ravel().tolist()))[:SHOWN], dtype=np.int64)
+    return chosen[np.argsort(np.abs(w[chosen]).argmax(axis=1), kind="stable")]
 
 
 def _cosines(w: NDArray[np.float64]) -> NDArray[np.float64]:

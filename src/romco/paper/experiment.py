@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,17 +69,18 @@ class Experiment:
     tuning: str = "equal"
     order: str = "synchronous"
     tuned_on: float = 0.5  # share of the tuning shuffle's rounds, counted from its beginning
+    run_on: float = 1.0  # share of every other shuffle's rounds, for a quick look
     data_dir: Path | None = None
 
     def tuning_runs(self) -> list[Run]:
         """Every trial of every learner on the tuning shuffle."""
         runs = []
         for source in self.sources:
-            rounds = self._tuning_rounds(source)
+            rounds = self._rounds(source, self.tuned_on)
             for learner in self.learners:
                 for setting in self._trials(learner):
                     run = self._run(source, learner, complete(learner, setting), TUNING_SEED)
-                    runs.append(_shortened(run, rounds))
+                    runs.append(replace(run, rounds=rounds, records=1))  # needs no curve
         return runs
 
     def chosen(self, results: Path) -> dict[tuple[str, str], tuple[tuple[str, Any], ...]]:
@@ -120,19 +121,21 @@ class Experiment:
     def _trials(self, learner: str) -> list[dict[str, Any]]:
         return grid_trials(learner) if self.tuning == "grid" else equal_trials(learner, self.trials)
 
-    def _tuning_rounds(self, source: Source) -> int | None:
-        if self.tuned_on >= 1.0:
+    def _rounds(self, source: Source, share: float) -> int | None:
+        """How many rounds a share of a shuffle is; None for all."""
+        if share >= 1.0:
             return None
         stream = stream_of(source.dataset, self.data_dir)
         synchronous = self.order == "synchronous"
         n = int(np.bincount(stream.task).max()) if synchronous else stream.n_events
-        return max(1, round(self.tuned_on * n))
+        return max(1, round(share * n))
 
     def _run(
         self, source: Source, learner: str, parameters: tuple[tuple[str, Any], ...], seed: int
     ) -> Run:
         digest = digest_of(source.dataset, self.data_dir)
-        return Run(source.dataset, digest, learner, parameters, self.order, seed)
+        rounds = self._rounds(source, self.run_on)
+        return Run(source.dataset, digest, learner, parameters, self.order, seed, rounds)
 
     def _curve(
         self,
@@ -149,7 +152,7 @@ class Experiment:
             value = 10.0**power
             pairs = complete(learner, {**tuned, **fixed, parameter: value})
             runs = [self._run(source, learner, pairs, seed) for seed in range(self.shuffles)]
-            points.append((value, tuple(_ended_only(run) for run in runs)))
+            points.append((value, tuple(replace(run, records=1) for run in runs)))
         return Curve(source, learner, parameter, tuple(fixed.items()), tuple(points))
 
 
@@ -174,12 +177,3 @@ def _standing_for(name: str, data_dir: Path | None) -> str:
     if f"{name}-like" not in DATASETS:
         raise ValueError(f"data set {name!r} is not here, and there is no {name}-like to stand in")
     return f"{name}-like"
-
-
-def _shortened(run: Run, rounds: int | None) -> Run:
-    """One record at the end: a trial needs no curve."""
-    return Run(**{**run.__dict__, "rounds": rounds, "records": 1})
-
-
-def _ended_only(run: Run) -> Run:
-    return _shortened(run, None)

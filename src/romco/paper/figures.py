@@ -33,13 +33,14 @@ LOOK: Any = {
 
 
 def line_styles(learners: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """A look for each learner: ROMCO in thick solid lines, the rest thinner."""
+    """A look for each learner: ROMCO in thick lines, the rest thinner."""
     styles: dict[str, dict[str, Any]] = {}
     others = 0
     for learner in learners:
         if learner.startswith("romco"):
             index = sum(name.startswith("romco") for name in styles)
-            style = {"color": COLOURS[index % 7], "linestyle": "-", "linewidth": 2.2, "zorder": 3}
+            dash = "-" if index == 0 else (0, (4, 1.2))  # both are seen where they coincide
+            style = {"color": COLOURS[index % 7], "linestyle": dash, "linewidth": 2.2, "zorder": 3}
         else:
             dash = DASHES[1 + others % 3]
             colour = COLOURS[(others + 3) % 7]

@@ -58,8 +58,9 @@ class Findings:
         plan = self.experiment
         budget = f"{plan.trials} trials each" if plan.tuning == "equal" else "the full grid"
         share = "" if plan.tuned_on >= 1 else f" (its first {plan.tuned_on:.0%} of rounds)"
+        part = "" if plan.run_on >= 1 else f"QUICK LOOK at the first {plan.run_on:.0%} of rounds: "
         return (
-            f"{plan.shuffles} shuffles, the same for every method, {plan.order} order; every "
+            f"{part}{plan.shuffles} shuffles, the same for every method, {plan.order} order; every "
             f"method tuned by {budget} on one held-out shuffle{share} used for nothing else."
         )
 

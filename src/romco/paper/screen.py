@@ -39,7 +39,13 @@ def progress(console: Console, what: str, total: int) -> Iterator[Callable[[Run]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda run: bar.advance(task)
+        try:
+            yield lambda run: bar.advance(task)
+        except KeyboardInterrupt:
+            bar.console.print(
+                "interrupted; finished runs are kept: the same command goes on from here"
+            )
+            raise
 
 
 def learners_table(methods: Mapping[str, Method]) -> Table:
