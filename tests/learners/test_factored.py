@@ -54,6 +54,12 @@ class TestManyTasks:
     def test_agrees_with_the_transcription(self, strengths, size):
         compare("romco-nucl", sparse_rounds(350, 60, 25, 6, size=size), **strengths)
 
+    @pytest.mark.parametrize("loss", ["squared-hinge", "logistic"])
+    @pytest.mark.parametrize("size", [1, 7])
+    def test_agrees_under_every_loss(self, loss, size):
+        for strengths in SETTINGS:
+            compare("romco-nucl", sparse_rounds(210, 60, 25, 6, size=size), **strengths, loss=loss)
+
     @pytest.mark.parametrize(("d", "m"), [(1, 1), (1, 9), (9, 1), (4, 30), (200, 70)])
     def test_agrees_for_any_size(self, d, m):
         compare("romco-nucl", sparse_rounds(200, d, m, min(d, 5)), **SETTINGS[0])
