@@ -1,6 +1,7 @@
 """The factorised core: both roads, both stores for V, growth, bounds, long streams."""
 
 import contextlib
+import sys
 import threading
 import time
 
@@ -216,37 +217,48 @@ def test_readers_in_other_threads_see_whole_steps():
 
 
 def refused_while_replaying(learner, rounds, calls):
-    """The calls that were refused while another thread replays the rounds again and again."""
+    """The calls that were refused while another thread replays the rounds again and again.
+
+    Calls are made when the replay is seen to be under way. Made at any time, a call of `replay`
+    hands over the interpreter's lock while it is under way itself, and the other is refused.
+    """
     refused, done = set(), threading.Event()
 
     def replay():
         while not done.is_set():
-            with contextlib.suppress(RuntimeError):  # the calls replay, too
+            with contextlib.suppress(RuntimeError):
                 learner.replay(rounds)
 
     writer = threading.Thread(target=replay)
     writer.start()
     deadline = time.monotonic() + 60.0
-    while len(refused) < len(calls) and time.monotonic() < deadline:
-        for name, call in calls.items():
-            try:
-                call()
-            except RuntimeError as error:
-                refused |= {name} if "replaying" in str(error) else set()
+    for name, call in calls.items():
+        while name not in refused and time.monotonic() < deadline:
+            if is_refused(learner.kernel.check_idle) and is_refused(call):
+                refused.add(name)
     done.set()
     writer.join()
     return refused
 
 
-@pytest.mark.parametrize("name", ["romco-nucl"])
-def test_nobody_meets_a_replay_half_way(name):
+def is_refused(call):
+    """Whether the learner says that it is replaying."""
+    try:
+        call()
+    except RuntimeError as error:
+        return "replaying" in str(error)
+    return False
+
+
+@pytest.mark.parametrize(("name", "n"), [("romco-nucl", 30_000), ("pa-unique", 300_000)])
+def test_nobody_meets_a_replay_half_way(name, n):
     """`replay` releases the interpreter's lock, so others are told to wait, then served again."""
-    rounds = sparse_rounds(30_000, 60, 8, 6)
-    learner = romco.learner(name, 60, 8)
+    rounds = sparse_rounds(n, 12, 8, 6)
+    learner, first, two = romco.learner(name, 12, 8), rounds[0], rounds[:2]
     calls = {
-        "predict": lambda: learner.predict(rounds[0]),
-        "update": lambda: learner.update(rounds[0]),
-        "replay": lambda: learner.replay(rounds[:2]),
+        "predict": lambda: learner.predict(first),
+        "update": lambda: learner.update(first),
+        "replay": lambda: learner.replay(two),
         "state": learner.state,
     }
     if name == "romco-nucl":
@@ -254,6 +266,26 @@ def test_nobody_meets_a_replay_half_way(name):
     assert refused_while_replaying(learner, rounds, calls) == calls.keys()
     for call in calls.values():
         call()
+
+
+def test_a_replay_that_is_done_turns_nobody_away():
+    """Though it waits for the interpreter's lock, which this thread holds on to."""
+    rounds = sparse_rounds(2000, 12, 8, 6)
+    learner = romco.learner("romco-nucl", 12, 8)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(30.0)  # seconds for which nobody is asked to give up the lock
+    try:
+        writer = threading.Thread(target=learner.replay, args=(rounds,))
+        writer.start()  # waits for the other to begin, which goes on up to where it needs no lock
+        deadline = time.monotonic() + 20.0
+        while not is_refused(learner.kernel.check_idle) and writer.is_alive():
+            assert time.monotonic() < deadline
+            time.sleep(0.0)
+        while is_refused(learner.kernel.check_idle):
+            assert time.monotonic() < deadline
+    finally:
+        sys.setswitchinterval(interval)
+    writer.join()
 
 
 def test_a_replay_that_fails_leaves_the_learner_usable():
