@@ -8,9 +8,11 @@ cdef extern from *:
     #if defined(__GNUC__) || defined(__clang__)
     #define ROMCO_PREFETCH(p) __builtin_prefetch(p)
     #define ROMCO_RESTRICT __restrict__
+    #define ROMCO_INLINE static inline __attribute__((always_inline))
     #else
     #define ROMCO_PREFETCH(p)
     #define ROMCO_RESTRICT __restrict
+    #define ROMCO_INLINE static inline
     #endif
     /* y += a x. Written in C for the promise that x and y do not overlap. */
     static inline void romco_axpy(
@@ -18,28 +20,36 @@ cdef extern from *:
     ) {
         for (Py_ssize_t i = 0; i < n; i++) y[i] += a * x[i];
     }
-    /* out (w) = x (k) b (k, w). Four columns at a time, so that sums stay in registers. */
-    static inline void romco_row_times(
-        Py_ssize_t k, Py_ssize_t w, const double* ROMCO_RESTRICT x,
+    /* out (nc) = x (k) b (k, nc) for a constant nc, so that sums stay in registers. */
+    ROMCO_INLINE void romco_row_part(
+        const int nc, Py_ssize_t k, const double* ROMCO_RESTRICT x,
         const double* ROMCO_RESTRICT b, Py_ssize_t ldb, double* ROMCO_RESTRICT out
     ) {
+        double s[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        for (Py_ssize_t i = 0; i < k; i++, b += ldb)
+            for (int j = 0; j < nc; j++) s[j] += x[i] * b[j];
+        for (int j = 0; j < nc; j++) out[j] = s[j];
+    }
+    /* out (w) = x (k) b (k, w). What is left over is done with columns before it, once more. */
+    static inline void romco_row_times(
+        Py_ssize_t k, Py_ssize_t w, const double* x, const double* b, Py_ssize_t ldb, double* out
+    ) {
         Py_ssize_t j = 0;
-        for (; j + 4 <= w; j += 4) {
-            double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-            const double* c = b + j;
-            for (Py_ssize_t i = 0; i < k; i++, c += ldb) {
-                s0 += x[i] * c[0];
-                s1 += x[i] * c[1];
-                s2 += x[i] * c[2];
-                s3 += x[i] * c[3];
-            }
-            out[j] = s0; out[j + 1] = s1; out[j + 2] = s2; out[j + 3] = s3;
-        }
-        for (; j < w; j++) {
-            double s = 0;
-            for (Py_ssize_t i = 0; i < k; i++) s += x[i] * b[i * ldb + j];
-            out[j] = s;
-        }
+        for (; j + 8 <= w; j += 8) romco_row_part(8, k, x, b + j, ldb, out + j);
+        if (w - j > 4 && w >= 8) romco_row_part(8, k, x, b + w - 8, ldb, out + w - 8);
+        else if (w - j > 0 && w >= 4) {
+            if (w - j > 4) romco_row_part(4, k, x, b + j, ldb, out + j);
+            romco_row_part(4, k, x, b + w - 4, ldb, out + w - 4);
+        } else for (; j < w; j++) romco_row_part(1, k, x, b + j, ldb, out + j);
+    }
+    /* x . y, in four partial sums. */
+    static inline double romco_dot(Py_ssize_t n, const double* x, const double* y) {
+        double s[4] = {0, 0, 0, 0};
+        Py_ssize_t i = 0;
+        for (; i + 4 <= n; i += 4)
+            for (int j = 0; j < 4; j++) s[j] += x[i + j] * y[i + j];
+        for (; i < n; i++) s[0] += x[i] * y[i];
+        return (s[0] + s[1]) + (s[2] + s[3]);
     }
     /* x, y <- c x - d y, d x + c y. */
     static inline void romco_rotate(
@@ -59,25 +69,13 @@ cdef extern from *:
     void rotate "romco_rotate" (
         Py_ssize_t n, double c, double d, double* x, double* y
     ) noexcept nogil
+    double dot_product "romco_dot" (Py_ssize_t n, const double* x, const double* y) noexcept nogil
     void prefetch "ROMCO_PREFETCH" (const void* p) noexcept nogil
 
 
 # At least `need` items of `size` bytes behind `pointer`, `room` of which are there already;
 # what was there stays, what is new is undefined.
 cdef int reserve(void** pointer, Py_ssize_t* room, Py_ssize_t need, size_t size) except -1 nogil
-
-
-cdef inline double dot_product(Py_ssize_t n, const double* x, const double* y) noexcept nogil:
-    """x . y, in two partial sums."""
-    cdef double a = 0.0, b = 0.0
-    cdef Py_ssize_t i = 0
-    while i + 1 < n:
-        a += x[i] * y[i]
-        b += x[i + 1] * y[i + 1]
-        i += 2
-    if i < n:
-        a += x[i] * y[i]
-    return a + b
 
 
 # out (n, w) = a (n, k) b (k, w); out must not overlap a or b.

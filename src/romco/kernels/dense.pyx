@@ -5,11 +5,6 @@ from libc.stdlib cimport realloc
 
 cdef extern from *:
     """
-    #if defined(__GNUC__) || defined(__clang__)
-    #define ROMCO_INLINE static inline __attribute__((always_inline))
-    #else
-    #define ROMCO_INLINE static inline
-    #endif
     /* out (mr, nr) = or += a b, where a (mr, k) has strides ai and ap. With constant mr and nr, at
        most 4, all sums stay in registers; each is taken in the order of k, whatever the tile. */
     ROMCO_INLINE void romco_tile(
