@@ -25,5 +25,16 @@ cdef class Rows:
         cdef Chunk chunk = self.chunks[slot // ROWS]
         return chunk.data + (slot % ROWS) * chunk.stride
 
-    cdef double* row_to_write(self, Py_ssize_t slot) except NULL nogil
-    cdef Py_ssize_t slot_of(self, Py_ssize_t feature) except -1 nogil
+    cdef inline double* row_to_write(self, Py_ssize_t slot) except NULL nogil:
+        """The row, with room for `width` numbers."""
+        if self.chunks[slot // ROWS].stride <= self.width:
+            self.widen_chunk(slot // ROWS)
+        return self.row(slot)
+
+    cdef inline Py_ssize_t slot_of(self, Py_ssize_t feature) except -1 nogil:
+        """The slot of a feature's row, which is made where there is none."""
+        cdef Py_ssize_t slot = self.slots[feature] - 1
+        return slot if slot >= 0 else self.new_slot(feature)
+
+    cdef int widen_chunk(self, Py_ssize_t at) except -1 nogil
+    cdef Py_ssize_t new_slot(self, Py_ssize_t feature) except -1 nogil

@@ -25,29 +25,23 @@ cdef class Rows:
         free(self.chunks)
         free(self.owners)
 
-    cdef double* row_to_write(self, Py_ssize_t slot) except NULL nogil:
-        """The row, with room for `width` numbers."""
-        cdef Chunk* chunk = &self.chunks[slot // ROWS]
-        cdef double* wide
+    cdef int widen_chunk(self, Py_ssize_t at) except -1 nogil:
+        """Room for `width` numbers in each row."""
+        cdef Chunk* chunk = &self.chunks[at]
         cdef Py_ssize_t i, stride = 1 + self.width
-        if chunk.stride < stride:
-            wide = <double*> malloc(ROWS * stride * sizeof(double))
-            if wide == NULL:
-                with gil:
-                    raise MemoryError("no room for more rows")
-            for i in range(min(ROWS, self.n_rows - (slot // ROWS) * ROWS)):
-                memcpy(wide + i * stride, chunk.data + i * chunk.stride, chunk.stride * sizeof(double))
-            free(chunk.data)
-            chunk.data, chunk.stride = wide, stride
-        return chunk.data + (slot % ROWS) * chunk.stride
+        cdef double* wide = <double*> malloc(ROWS * stride * sizeof(double))
+        if wide == NULL:
+            with gil:
+                raise MemoryError("no room for more rows")
+        for i in range(min(<Py_ssize_t> ROWS, self.n_rows - at * ROWS)):
+            memcpy(wide + i * stride, chunk.data + i * chunk.stride, chunk.stride * sizeof(double))
+        free(chunk.data)
+        chunk.data, chunk.stride = wide, stride
+        return 0
 
-    cdef Py_ssize_t slot_of(self, Py_ssize_t feature) except -1 nogil:
-        """The slot of a feature's row, which is made where there is none."""
-        cdef Py_ssize_t slot = self.slots[feature] - 1
+    cdef Py_ssize_t new_slot(self, Py_ssize_t feature) except -1 nogil:
+        cdef Py_ssize_t slot = self.n_rows
         cdef Head* head
-        if slot >= 0:
-            return slot
-        slot = self.n_rows
         if slot % ROWS == 0:
             reserve(<void**> &self.chunks, &self.row_rooms[0], self.n_chunks + 1, sizeof(Chunk))
             self.chunks[self.n_chunks].data = NULL
