@@ -21,7 +21,7 @@ cimport cython
 from libc.math cimport fabs, fmax, sqrt
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport add_gram, axpy, dot_product, multiply, reserve
+from romco.kernels.dense cimport add_gram, axpy, dot_product, multiply, prefetch, reserve
 from romco.kernels.epochs cimport EPOCHS, Transform
 from romco.kernels.events cimport Row, column, square as square_of
 from romco.kernels.looking cimport TOGETHER, ReadableBasis
@@ -183,6 +183,9 @@ cdef class LazyBasis(ReadableBasis):
         cdef Head* head
         for j in range(self.panel_length if self.n_panel > 0 else 0):
             some = False
+            if j % 8 == 0:  # so many streams the processor does not foresee by itself
+                for p in range(self.n_panel):
+                    prefetch(self.panel_rows + self.panel[p] * self.panel_length + j + 16)
             for p in range(self.n_panel):
                 self.pack[p] = self.panel_rows[self.panel[p] * self.panel_length + j]
                 some = some or self.pack[p] != 0.0

@@ -6,14 +6,14 @@ from libc.stdlib cimport realloc
 cdef extern from *:
     """
     /* out (mr, nr) = or += a b, where a (mr, k) has strides ai and ap. With constant mr and nr, at
-       most 4, all sums stay in registers; each is taken in the order of k, whatever the tile. */
+       most 4 and 8, all sums stay in registers; each is taken in the order of k, whatever the tile. */
     ROMCO_INLINE void romco_tile(
         const int mr, const int nr, Py_ssize_t k,
         const double* ROMCO_RESTRICT a, Py_ssize_t ai, Py_ssize_t ap,
         const double* ROMCO_RESTRICT b, Py_ssize_t ldb,
         double* ROMCO_RESTRICT out, Py_ssize_t ldo, const int add
     ) {
-        double s[4][4];
+        double s[4][8];
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nr; j++) s[i][j] = add ? out[i * ldo + j] : 0.0;
         for (Py_ssize_t p = 0; p < k; p++, a += ap, b += ldb)
@@ -28,6 +28,7 @@ cdef extern from *:
         const double* b, Py_ssize_t ldb, double* out, Py_ssize_t ldo, const int add
     ) {
         Py_ssize_t j = 0;
+        for (; j + 8 <= w; j += 8) romco_tile(mr, 8, k, a, ai, ap, b + j, ldb, out + j, ldo, add);
         for (; j + 4 <= w; j += 4) romco_tile(mr, 4, k, a, ai, ap, b + j, ldb, out + j, ldo, add);
         for (; j + 2 <= w; j += 2) romco_tile(mr, 2, k, a, ai, ap, b + j, ldb, out + j, ldo, add);
         if (j < w) romco_tile(mr, 1, k, a, ai, ap, b + j, ldb, out + j, ldo, add);
