@@ -37,4 +37,6 @@ cdef class LazyBasis(ReadableBasis):
     cdef void congruence(self, double* a) noexcept nogil
     cdef int rebase(self) except -1 nogil
     cdef int refresh(self, Py_ssize_t touched) except -1 nogil
-    cdef Py_ssize_t refresh_run(self, Py_ssize_t slot, Py_ssize_t most) except -1 nogil
+    cdef Py_ssize_t refresh_run(
+        self, Py_ssize_t slot, Py_ssize_t most, bint counting
+    ) except -1 nogil

@@ -31,6 +31,8 @@ cdef enum:
     APPEND = 16           # new columns in an epoch; measured: 8 to 16 best
     TURNS = 64            # turns in an epoch; each leaves a little rounding in P
     FEW_NUMBERS = 65536   # in B, to be able to form a residual entry by entry
+    LINE = 8              # numbers that come from memory at once
+    COUNTS = 8            # epochs after which B'B is counted anew, where a pass takes only one
     FOLD_RANK = 16        # up to which folding is tried
 # A new direction is what is left of x, made long: where rest of |x|^2 is left, whatever L lacks in
 # orthonormality comes back sqrt(1 / rest) times larger, with every direction anew. So, where less
@@ -177,19 +179,24 @@ cdef class LazyBasis(ReadableBasis):
 
     cdef int write_panel(self) except -1 nogil:
         """B <- [B, the events that wait], row by row."""
-        cdef Py_ssize_t j, p, slot, k = self.columns - self.n_panel
-        cdef bint some
+        cdef Py_ssize_t i, j, p, slot, k = self.columns - self.n_panel, n = self.n_panel
+        cdef const double* x
+        cdef double* values
         cdef double* row
         cdef Head* head
-        for j in range(self.panel_length if self.n_panel > 0 else 0):
-            some = False
-            if j % 8 == 0:  # so many streams the processor does not foresee by itself
-                for p in range(self.n_panel):
-                    prefetch(self.panel_rows + self.panel[p] * self.panel_length + j + 16)
-            for p in range(self.n_panel):
-                self.pack[p] = self.panel_rows[self.panel[p] * self.panel_length + j]
-                some = some or self.pack[p] != 0.0
-            if not some:
+        for j in range(self.panel_length if n > 0 else 0):
+            i = j % LINE
+            if i == 0:  # the next entries of each event, side by side by feature
+                for p in range(n):
+                    x = self.panel_rows + self.panel[p] * self.panel_length + j
+                    prefetch(x + 2 * LINE)
+                    for slot in range(min(<Py_ssize_t> LINE, self.panel_length - j)):
+                        self.pack[slot * n + p] = x[slot]
+            values = self.pack + i * n
+            p = 0
+            while p < n and values[p] == 0.0:
+                p += 1
+            if p == n:
                 continue
             slot = self.slot_of(j)
             self.refresh_row(slot)
@@ -197,7 +204,7 @@ cdef class LazyBasis(ReadableBasis):
             head = <Head*> row
             if head.count < k:
                 memset(row + 1 + head.count, 0, (k - head.count) * sizeof(double))
-            memcpy(row + 1 + k, self.pack, self.n_panel * sizeof(double))
+            memcpy(row + 1 + k, values, n * sizeof(double))
             head.count = <int> self.columns
         self.n_panel = self.met = 0
         return 0
@@ -339,6 +346,7 @@ cdef class LazyBasis(ReadableBasis):
         self.correct()
         self.rebase()
         self.refresh(touched)
+        self.strained = False
         return True
 
     cdef void correct(self) noexcept nogil:
@@ -389,7 +397,7 @@ cdef class LazyBasis(ReadableBasis):
         memset(self.turned, 0, r * ld * sizeof(double))
         for i in range(r):
             self.gram[i * ld + i] = self.turned[i * ld + i] = 1.0
-        self.turns, self.strained = 0, False
+        self.turns = 0
         return 0
 
     cdef int refresh(self, Py_ssize_t touched) except -1 nogil:
@@ -399,19 +407,24 @@ cdef class LazyBasis(ReadableBasis):
         """
         cdef Py_ssize_t deadline = self.started + (self.blocks // 2 - 1) * EPOCHS
         cdef Py_ssize_t slot = self.cursor, left = max(1, deadline - self.epoch), end
+        cdef bint counting
         end = slot + max(touched, (self.n_rows - slot + left - 1) // left)
         end = min(end, self.n_rows)
+        counting = end - slot < self.n_rows or self.strained or self.epoch % COUNTS == 0
         while slot < end:
-            slot += self.refresh_run(slot, end - slot)
+            slot += self.refresh_run(slot, end - slot, counting)
         self.cursor = end
         if self.cursor == self.n_rows:
-            memcpy(self.gram, self.counted, self.base * self.ld * sizeof(double))
+            if counting:
+                memcpy(self.gram, self.counted, self.base * self.ld * sizeof(double))
             memset(self.counted, 0, self.base * self.ld * sizeof(double))
             self.cursor = 0
             self.started_before, self.started = self.started, self.epoch
         return 0
 
-    cdef Py_ssize_t refresh_run(self, Py_ssize_t slot, Py_ssize_t most) except -1 nogil:
+    cdef Py_ssize_t refresh_run(
+        self, Py_ssize_t slot, Py_ssize_t most, bint counting
+    ) except -1 nogil:
         """Bring the row up to date, or several at once; gives how many.
 
         Rows side by side that have every column of the epoch before need one product of matrices.
@@ -430,13 +443,14 @@ cdef class LazyBasis(ReadableBasis):
         if n < TOGETHER:
             self.refresh_row(slot)
             first = self.row(slot) + 1
-            for j in range(self.base):
+            for j in range(self.base if counting else 0):
                 axpy(j + 1, first[j], first, self.counted + j * self.ld)
             return 1
         self.fit_pack(self.base)
         multiply(n, step.rows, self.base, first + 1, chunk.stride, step.data, self.base,
                  self.pack, self.base)
-        add_gram(n, self.base, self.pack, self.base, self.counted, self.ld)
+        if counting:
+            add_gram(n, self.base, self.pack, self.base, self.counted, self.ld)
         for i in range(n):
             head = <Head*> (first + i * chunk.stride)
             head.epoch, head.count = <int> self.epoch, <int> self.base
