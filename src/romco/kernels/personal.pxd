@@ -10,6 +10,7 @@ cdef class Personal:
     cdef double[::1] scale        # (m,) column i is scale[i] times what is stored
     cdef double[::1] square       # (m,) its squared length at time since[i]
     cdef double[::1] since        # (m,)
+    cdef double scored            # stored_dot of the event that was scored last
     cdef int[::1] touches         # (m,) additions since the length was last computed from scratch
 
     cdef double margin(self, Py_ssize_t task, Row x) noexcept nogil

@@ -51,14 +51,18 @@ cdef class Personal:
         if self.square[task] == 0.0:
             return 0.0
         left = self.shrinkage(task)
-        return left * self.scale[task] * self.stored_dot(task, x) if left > 0.0 else 0.0
+        if left == 0.0:
+            return 0.0
+        self.scored = self.stored_dot(task, x)
+        return left * self.scale[task] * self.scored
 
     cdef int add(
         self, Py_ssize_t task, Row x, double g, double square, double tick, bint alone
     ) except -1 nogil:
         """v += g x, where |x|^2 = square; a tick of that size will follow.
 
-        If x is alone in its round and v will not outlive the tick, nothing is stored.
+        If x is alone in its round, it is what was scored last; and if then v will not outlive
+        the tick, nothing is stored.
         """
         cdef double before, after, left = 0.0
         if self.square[task] > 0.0:
@@ -72,7 +76,9 @@ cdef class Personal:
         before = self.square[task] + g * g * square
         after = before
         if left > 0.0:
-            after += 2.0 * g * self.scale[task] * self.stored_dot(task, x)
+            after += 2.0 * g * self.scale[task] * (
+                self.scored if alone else self.stored_dot(task, x)
+            )
         if alone and after > CANCELLED * before and sqrt(after) <= self.cost * tick:
             return self.forget(task)
         if self.scale[task] < TINY:
