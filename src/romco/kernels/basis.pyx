@@ -56,7 +56,7 @@ cdef class LazyBasis(ReadableBasis):
     def __init__(self, Py_ssize_t size, bint folds=False):
         ReadableBasis.__init__(self, size)
         self.folds, self.held_event = folds, -1
-        self.make_ring(64 if size < 1 << 17 else 128)
+        self.make_ring(64 if size < 1 << 17 else 128 if size < 1 << 19 else 256)
         self.fit(APPEND + 4)
         self.width = APPEND + 4
 
