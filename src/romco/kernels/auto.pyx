@@ -39,7 +39,9 @@ cdef double APART = 0.3                        # prior variance of its personal 
 cdef double FORGETTING = 3e-4                  # share of its variance that comes back
 cdef double SURE = 20.0                        # evidence is kept within this: a task may change
 cdef double FIRST_DRAWING = 32.0               # events before U is first drawn,
-cdef double GROWTH = 1.25                      # then whenever there are so many times as many
+cdef double GROWTH = 1.25                      # then whenever there are so many times as many;
+cdef double MANY = 10000.0                     # later, when tasks' vectors have settled,
+cdef double SLOW_GROWTH = 1.5                  # less often
 
 
 cdef struct Opinions:
@@ -171,7 +173,7 @@ cdef class AutoKernel(Kernel):
             self.learn_one(events.row(e), events.tasks[e], events.labels[e])
         if self.clock[1] >= self.clock[2]:
             self.directions.draw()
-            self.clock[2] = max(FIRST_DRAWING, GROWTH * self.clock[1])
+            self.clock[2] = self.clock[1] * (GROWTH if self.clock[1] < MANY else SLOW_GROWTH)
         return 0
 
     cdef int learn_one(self, Row x, long long task, double y) except -1 nogil:

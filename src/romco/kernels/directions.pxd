@@ -14,6 +14,7 @@ cdef class Directions:
 
     cdef void draw(self) noexcept nogil
     cdef bint seed(self) noexcept nogil
+    cdef bint empty(self, int c) noexcept nogil
     cdef void project(self) noexcept nogil
     cdef void gather(self) noexcept nogil
     cdef void orthogonalise(self) noexcept nogil

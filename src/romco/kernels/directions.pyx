@@ -29,46 +29,51 @@ cdef class Directions:
 
     cdef bint seed(self) noexcept nogil:
         """Directions that are zero start anew from fixed signs; true if there were any."""
-        cdef double[RANK * RANK] G
         cdef Py_ssize_t j
         cdef int c
         cdef bint found = False
         cdef unsigned long long bits
-        self.products(G)
         for c in range(RANK):
-            if G[c * RANK + c] == 0.0:
+            if self.empty(c):
                 found = True
                 for j in range(self.B.shape[0]):
                     bits = <unsigned long long> (j * 4 + 4 + c) * 0x9E3779B97F4A7C15ULL
                     self.B[j, c] = 1.0 if (bits >> 40) & 1 else -1.0
         return found
 
+    cdef bint empty(self, int c) noexcept nogil:
+        cdef Py_ssize_t j
+        for j in range(self.B.shape[0]):
+            if self.B[j, c] != 0.0:
+                return False
+        return True
+
     cdef void project(self) noexcept nogil:
         """F = W'B."""
-        cdef Py_ssize_t slot, task = 0, feature = 0
+        cdef Py_ssize_t pair, task = 0, feature = 0
         cdef const double* own
         cdef const double* b
         cdef double* f
         cdef int c
         self.F[:, :] = 0.0
-        for slot in range(self.pairs.slots()):
-            own = self.pairs.at(slot, &task, &feature)
-            if own != NULL and own[self.lane] != 0.0:
+        for pair in range(self.pairs.count()):
+            own = self.pairs.visit(pair, &task, &feature)
+            if own[self.lane] != 0.0:
                 f, b = &self.F[task, 0], &self.B[feature, 0]
                 for c in range(RANK):
                     f[c] += own[self.lane] * b[c]
 
     cdef void gather(self) noexcept nogil:
         """B = W F."""
-        cdef Py_ssize_t slot, task = 0, feature = 0
+        cdef Py_ssize_t pair, task = 0, feature = 0
         cdef const double* own
         cdef const double* f
         cdef double* b
         cdef int c
         self.B[:, :] = 0.0
-        for slot in range(self.pairs.slots()):
-            own = self.pairs.at(slot, &task, &feature)
-            if own != NULL and own[self.lane] != 0.0:
+        for pair in range(self.pairs.count()):
+            own = self.pairs.visit(pair, &task, &feature)
+            if own[self.lane] != 0.0:
                 f, b = &self.F[task, 0], &self.B[feature, 0]
                 for c in range(RANK):
                     b[c] += own[self.lane] * f[c]

@@ -121,7 +121,9 @@ class Auto(CompiledLearner):
     def personal(self) -> NDArray[np.float64]:
         """V (d, m): what each task's own vectors contribute to W."""
         trust = self._own_trust()
-        own = sum(self._personal.lane(c) * trust[:, [c]] for c in range(3))
+        own = np.zeros((self.n_tasks, self.n_features))
+        for c in range(3):
+            own += self._personal.lane(c) * trust[:, [c]]
         return np.ascontiguousarray(self._unit() * own.T)
 
     def trust(self) -> dict[str, float]:
