@@ -209,6 +209,8 @@ cdef class AutoKernel(Kernel):
         for k in range(x.n):
             j = column(x, k)
             value = x.value[k] * unit
+            if value == 0.0:  # stored or not, a zero says nothing
+                continue
             all_, own = &self.shared[j, 0], self.personal.touch(task, j)
             for c in range(TOGETHER):
                 move(all_ + c, all_ + WIDTH + c, 1.0, step[GLOBAL + c], value)
