@@ -163,6 +163,14 @@ class Auto(CompiledLearner):
         tree = linkage(distance, method="average")
         return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
 
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been; what the others learned from it stays."""
+        self.kernel.check_idle()
+        self._arrays["kinds"] -= self._arrays["belief"][task]
+        for name in ("factor", "own_intercept", "evidence", "belief"):
+            self._arrays[name][task] = 0.0
+        self._personal.clear(task)
+
     def arrays(self) -> Arrays:
         """Beliefs of the learners and of the judges."""
         return {**self._arrays, **self._personal.arrays()}
