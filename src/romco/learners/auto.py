@@ -81,7 +81,7 @@ class Auto(CompiledLearner):
             "pair_renewal": np.full((2, 2), RENEWAL),
             "evidence": np.zeros((n_tasks, 3)),  # log-likelihood of each kind, 0 for the best
             "belief": np.zeros((n_tasks, 3)),  # chance of each kind; 0 before the first event
-            "kinds": COMMON.copy(),  # sum of the beliefs, and one task a priori
+            "kinds": COMMON.copy(),  # one task a priori, and the beliefs about all there ever were
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
         }
         self.kernel = self._kernel()
@@ -166,7 +166,6 @@ class Auto(CompiledLearner):
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""
         self.kernel.check_idle()
-        self._arrays["kinds"] -= self._arrays["belief"][task]
         for name in ("factor", "own_intercept", "evidence", "belief"):
             self._arrays[name][task] = 0.0
         self._personal.clear(task)
