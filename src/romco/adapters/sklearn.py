@@ -232,13 +232,13 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         named = {name: getattr(self, name) for name in ("eta1", "eta2", "lambda1", "lambda2", "C")}
         given = {name: value for name, value in named.items() if value is not None}
         given |= self.parameters or {}
-        if "loss" in LEARNERS[self.learner].parameters:
-            given["loss"] = self.loss
-        elif self.loss != "hinge":
+        if self.loss == "hinge":  # or what the learner has instead
+            return given
+        if "loss" not in LEARNERS[self.learner].parameters:
             raise ValueError(
                 f"{self.learner} has a loss of its own and cannot learn with loss={self.loss!r}"
             )
-        return given
+        return given | {"loss": self.loss}
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=reset)

@@ -8,7 +8,7 @@ events, and the prox only rescales singular values, so U is kept as
 and a round goes through three moves:
 
     reach     each active event (x, y, i) is written in both bases, x = L c and its task's
-              vector = R q; then K += eta1 C y c q'
+              vector = R q; then K += eta1 C y c q', or with another loss its slope for y
     shrink    K = Y diag(s) Z' by the SVD of a small matrix; K <- diag(f(s)), f the scalar prox
     turn      L <- L Y, R <- R Z
 
@@ -69,20 +69,20 @@ cdef class Factored(Kernel):
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e, active = 0, touched = 0
-        cdef double step, y, norm2
+        cdef double step, pull, norm2
         cdef Row x
         self.rounds += 1
         step = self.rules.step(<double> self.rounds)
         for e in range(begin, end):
-            active += self.rules.active(margins[e], events.labels[e])
+            active += self.rules.pull(margins[e], events.labels[e]) != 0.0
         if active == 0 and not self.rules.always_prox:
             return 0
         self.left.fit(self.left.columns + active)
         if events.index == NULL and active > 1 and 2 * active >= end - begin:
             self.left.meet_all(events.row(begin), end - begin)
         for e in range(begin, end):
-            y = events.labels[e]
-            if not self.rules.active(margins[e], y):
+            pull = self.rules.pull(margins[e], events.labels[e])
+            if pull == 0.0:
                 continue
             x = events.row(e)
             norm2 = square(x)
@@ -92,10 +92,10 @@ cdef class Factored(Kernel):
             self.fit(self.height + 1, self.width + 1)
             self.left.reach(x, e - begin, norm2, self.c)
             self.step_along(
-                events.tasks[e], e - begin, self.rules.eta1 * step * self.rules.C * y
+                events.tasks[e], e - begin, self.rules.eta1 * step * self.rules.C * pull
             )
             self.personal.add(
-                events.tasks[e], x, self.rules.eta2 * step * self.rules.C * y, norm2, step,
+                events.tasks[e], x, self.rules.eta2 * step * self.rules.C * pull, norm2, step,
                 end - begin == 1,
             )
         if end - begin > 1:

@@ -32,14 +32,15 @@ FEW = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 class Romco(CompiledLearner):
     r"""Robust online multi-task learning: W = U + V, shared low rank plus few personal tasks.
 
-    In a round with a positive hinge loss (paper eqs. 13 to 21), with G the
+    In a round with a positive loss (paper eqs. 13 to 21), with G the
     gradient of the round's losses,
 
     .. math:: U \leftarrow \mathrm{prox}_{\eta_1\lambda_1 r}(U - \eta_1 G), \qquad
               V \leftarrow \mathrm{prox}_{\eta_2\lambda_2 \|\cdot\|_{2,1}}(V - \eta_2 G)
 
     where r is the nuclear norm (``romco-nucl``) or log det(I + U'U) (``romco-logd``).
-    A round without loss changes nothing unless ``always_prox``.
+    A round without loss changes nothing unless ``always_prox``. ``loss`` is the paper's
+    "hinge", or "squared-hinge" or "logistic", in which case every round has a loss.
 
     The iterates are the paper's; U is kept factorised, so that an event costs
     O(nnz r + r^3), r the rank of U, whatever the number of features and tasks.
@@ -71,6 +72,7 @@ class Romco(CompiledLearner):
         lambda1: float = 0.15,
         lambda2: float = 0.08,
         C: float = 1.0,
+        loss: str = "hinge",
         update: str = "loss",
         always_prox: bool = False,
         step: str = "constant",
@@ -81,6 +83,7 @@ class Romco(CompiledLearner):
         super().__init__(n_features, n_tasks)
         self._rules = Rules(
             logdet=shared == "logdet",
+            loss=choice("loss", loss, "hinge", "squared-hinge", "logistic"),
             eta1=positive("eta1", eta1),
             eta2=positive("eta2", eta2),
             lambda1=not_negative("lambda1", lambda1),
