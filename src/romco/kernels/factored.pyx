@@ -68,6 +68,15 @@ cdef class Factored(Kernel):
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
+        self.learn_weights(events, begin, end, margins)
+        if self.tasks.learn(events, begin, end):
+            with gil:
+                self.couple()
+        return 0
+
+    cdef int learn_weights(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    ) except -1 nogil:
         cdef Py_ssize_t e, active = 0, touched = 0
         cdef double step, pull, norm2
         cdef Row x
@@ -151,6 +160,10 @@ cdef class Factored(Kernel):
         """Room for a K of that size."""
         return 0
 
+    cdef couple(self):
+        """Express U by another coupling of the tasks."""
+        raise NotImplementedError("a learned coupling needs a column for every task")
+
     cdef int fit_coordinates(self, Py_ssize_t rank) except -1 nogil:
         return reserve(<void**> &self.c, &self.c_room, rank, sizeof(double))
 
@@ -207,6 +220,10 @@ cdef class Factored(Kernel):
     def core_matrix(self):
         """K (r, w) as a copy."""
         self.check_idle()
+        return self.give()
+
+    cdef give(self):
+        """K as a copy."""
         out = np.zeros((self.height, self.width))
         cdef double[:, ::1] view = out
         cdef Py_ssize_t i, j
@@ -242,7 +259,6 @@ cdef class Factored(Kernel):
         }
 
     cdef load_shared(self, arrays, const double[:, :] core):
-        cdef Py_ssize_t i, j
         self.personal.load(part(arrays, "personal_"))
         basis_state.load(self.left, part(arrays, "left_"))
         if self.left.rank != core.shape[0]:
@@ -250,6 +266,11 @@ cdef class Factored(Kernel):
         self.rounds, self.truncations = map(int, arrays["counts"])
         self.fit(core.shape[0], core.shape[1])
         self.height = core.shape[0]
+        self.take(core)
+
+    cdef take(self, const double[:, :] core):
+        """K <- core, of the size it has."""
+        cdef Py_ssize_t i, j
         for i in range(core.shape[0]):
             for j in range(core.shape[1]):
                 self.core[i * self.ld + j] = core[i, j]

@@ -2,7 +2,7 @@
 
 cimport cython
 from libc.math cimport sqrt
-from romco.kernels.events cimport Row
+from romco.kernels.events cimport Events, Row
 from romco.kernels.spectral cimport Shrink
 
 ctypedef double (*Pull)(double margin, double y) noexcept nogil
@@ -32,7 +32,6 @@ cdef class Rules:
         return 1.0 / sqrt(t) if self.rho_power == 0.5 else 1.0 / t
 
 
-@cython.final
 cdef class TaskVectors:
     cdef readonly Py_ssize_t width
     cdef double[:, ::1] factor       # F, where a whole matrix was given
@@ -40,6 +39,10 @@ cdef class TaskVectors:
     cdef double value[2]
     cdef int entries
 
+    # Look at events that were learned; true if it is time to couple the tasks anew.
+    cdef bint learn(self, Events events, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
+
+    @cython.final
     cdef inline Row row(self, Py_ssize_t task) noexcept nogil:
         """Valid until the next call."""
         cdef Row f

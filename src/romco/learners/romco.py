@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from romco.kernels.few_tasks import FewTasks
 from romco.kernels.many_tasks import ManyTasks
+from romco.kernels.relations import Relations, unseen_as_mean
 from romco.kernels.rules import Rules, TaskVectors
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
     choice,
+    copy_arrays,
     not_negative,
     positive,
     whole,
@@ -26,6 +28,8 @@ from romco.steps import STEPS
 STEP_SIZES = (0.01, 0.1, 1.0, 10.0)
 STRENGTHS = tuple(10.0**k for k in range(-5, 0))
 RHO_POWER = {"constant": -1.0, "1/t": 1.0, "1/sqrt(t)": 0.5}
+RELATIONS = "relations_"  # begins the names of what a learned coupling is made of
+MOST = 2**27  # numbers that it may keep
 FEW = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 
 
@@ -49,9 +53,12 @@ class Romco(CompiledLearner):
     Where that cuts a singular value off, ``truncations`` counts the round.
 
     ``coupling`` lets tasks learn from each other's events: a number b for
-    A = I + b 11', or A itself (m, m), positive semi-definite. The step of an
-    event of task i then goes along A e_i, and the shared penalty is paid by
-    U A^{-1/2}. Without coupling it is the paper's method, A = I.
+    A = I + b 11', or A itself (m, m), positive semi-definite, or "learned". The step
+    of an event of task i then goes along A e_i, and the shared penalty is paid by
+    U A^{-1/2}. Without coupling it is the paper's method, A = I. A learned A is made anew
+    whenever the stream has grown by a quarter, from the cosines of the tasks' sums of
+    (y - mean) x (:func:`romco.kernels.relations.factor`), and U stays; it costs O(nnz m)
+    per event and room for (d, m) numbers, so it is for hundreds of tasks.
     """
 
     space: ClassVar[Mapping[str, Any]] = {
@@ -78,7 +85,7 @@ class Romco(CompiledLearner):
         step: str = "constant",
         rho: str = "constant",
         max_rank: int | None = None,
-        coupling: float | ArrayLike | None = None,
+        coupling: float | ArrayLike | Literal["learned"] | None = None,
     ) -> None:
         super().__init__(n_features, n_tasks)
         self._rules = Rules(
@@ -95,15 +102,27 @@ class Romco(CompiledLearner):
             rho_power=RHO_POWER[choice("rho", rho, *RHO_POWER)],
             max_rank=-1 if max_rank is None else whole("max_rank", max_rank),
         )
-        self._tasks = task_vectors(self.n_tasks, coupling)
+        self._known: Arrays = {}
+        if isinstance(coupling, str):
+            choice("coupling", coupling, "learned")
+            self._known = nothing_known(self.n_features, self.n_tasks)
+            self._tasks: TaskVectors = Relations(**self._known)
+        else:
+            self._tasks = task_vectors(self.n_tasks, coupling)
         # Log-det keeps singular values over many decades, whose directions a lazy basis of
         # tasks cannot tell from rounding; with a column for each task nothing is lost.
         whole_matrix = coupling is not None and np.ndim(coupling) == 2
-        few = self.n_tasks <= FEW or shared == "logdet" or whole_matrix
+        few = self.n_tasks <= FEW or shared == "logdet" or whole_matrix or bool(self._known)
         kind = FewTasks if few else ManyTasks
         self.kernel: FewTasks | ManyTasks = kind(
             self._rules, self._tasks, self.n_features, self.n_tasks
         )
+
+    def coupling(self) -> NDArray[np.float64]:
+        """A (m, m), how much of a step of one task is also a step of another."""
+        self.kernel.check_idle()
+        F = self._tasks.dense(self.n_tasks)
+        return np.asarray(F @ F.T)
 
     @property
     def truncations(self) -> int:
@@ -153,15 +172,45 @@ class Romco(CompiledLearner):
         self.kernel.forget_task(task)
 
     def arrays(self) -> Arrays:
-        """Both factors, the small matrix between them, V and the number of rounds, as stored."""
-        return self.kernel.arrays()
+        """Both factors, the small matrix between them, V and the number of rounds, as stored.
+
+        And, where the coupling is learned, what it is made of.
+        """
+        known = {RELATIONS + name: array for name, array in self._known.items()}
+        return {**self.kernel.arrays(), **known}
 
     def load(self, arrays: Arrays) -> None:
         """Take over another learner's arrays."""
         check_finite(arrays)
-        fresh = type(self.kernel)(self._rules, self._tasks, self.n_features, self.n_tasks)
-        fresh.load(arrays)
-        self.kernel = fresh
+        rest = {name: array for name, array in arrays.items() if not name.startswith(RELATIONS)}
+        known, tasks = self._known, self._tasks
+        if known:
+            known = nothing_known(self.n_features, self.n_tasks)
+            copy_arrays(
+                known,
+                {name[len(RELATIONS) :]: arrays[name] for name in arrays.keys() - rest.keys()},
+            )
+            unseen_as_mean(known["factor"], np.flatnonzero(known["tally"][:, 0]))
+            tasks = Relations(**known)
+        fresh = type(self.kernel)(self._rules, tasks, self.n_features, self.n_tasks)
+        fresh.load(rest)
+        self.kernel, self._tasks, self._known = fresh, tasks, known
+
+
+def nothing_known(n_features: int, n_tasks: int) -> Arrays:
+    """What a learned coupling is made of, before the first event: all tasks are taken for one."""
+    if n_features * n_tasks > MOST:
+        raise ValueError(
+            f'coupling="learned" keeps a number for each of {n_features} features in each of '
+            f"{n_tasks} tasks, which is too much; give coupling a number, or take romco-auto"
+        )
+    return {
+        "factor": unseen_as_mean(np.zeros((n_tasks, n_tasks)), np.arange(0)),
+        "sums": np.zeros((n_features, n_tasks)),
+        "products": np.zeros((n_tasks, n_tasks)),
+        "tally": np.zeros((n_tasks, 3)),
+        "clock": np.zeros(2),
+    }
 
 
 def task_vectors(n_tasks: int, coupling: float | ArrayLike | None) -> TaskVectors:

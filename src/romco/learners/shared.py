@@ -61,6 +61,11 @@ class PassiveAggressiveShared(CompiledLearner):
         """V (d, m), what each task adds."""
         return np.ascontiguousarray(self._v.lane(0).T)
 
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been; what the others learned from it stays."""
+        self.kernel.check_idle()
+        self._v.clear(task)
+
     def arrays(self) -> Arrays:
         """The shared vector and the tasks' own."""
         return {"u": self._u, **self._v.arrays()}
@@ -101,6 +106,11 @@ class ArowShared(CompiledLearner):
     def personal(self) -> NDArray[np.float64]:
         """V (d, m), what each task adds."""
         return np.ascontiguousarray(self._v.lane(0).T)
+
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been; what the others learned from it stays."""
+        self.kernel.check_idle()
+        self._v.clear(task)
 
     def arrays(self) -> Arrays:
         """Means and spent variances, shared and of the tasks."""
