@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from romco.model.names import Labels, Tasks, from_json, identity, to_json
+from romco.model.labels import Labels
+from romco.model.names import from_json, identity, to_json
+from romco.model.tasks import Tasks
 
 
 @pytest.mark.parametrize("name", ["ann", 3, 2.5, True, ("shop", 3), b"\x00\xff", (("a",), b"b")])

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from romco.adapters.learned import Learned
 from romco.learners import LEARNERS
 from romco.model import Columns, Model
 
@@ -23,7 +24,7 @@ Numbers = NDArray[np.float64]
 ONLY = "all"  # the one task of a model that was fitted without tasks
 
 
-class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """One linear classifier per task: shared where tasks agree, personal where they differ.
 
     ``task`` names the task of each row, by text or number, in every method; without it all
@@ -47,7 +48,7 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     parameters:
         Further parameters of the learner, by name.
     loss:
-        "hinge", "squared-hinge" or "logistic", where the learner offers a choice.
+        "hinge", "squared-hinge" or "logistic", where the learner offers a choice; None is its own.
     epochs:
         How often ``fit`` goes through the rows; ``partial_fit`` goes through them once.
     shuffle:
@@ -82,7 +83,7 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lambda2: float | None = None,
         C: float | None = None,
         parameters: Mapping[str, Any] | None = None,
-        loss: Literal["hinge", "squared-hinge", "logistic"] = "hinge",
+        loss: Literal["hinge", "squared-hinge", "logistic"] | None = None,
         epochs: int = 5,
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
@@ -168,49 +169,6 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return explain(self.model_, top=top)
 
-    # What was learned
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The two labels, sorted."""
-        return np.array(self._model().classes)
-
-    @property
-    def tasks_(self) -> NDArray[Any]:
-        """Names of the tasks (m,)."""
-        return _listed(self._model().tasks)
-
-    @property
-    def coef_(self) -> Numbers:
-        """W as one row per task (m, d)."""
-        return self._of_tasks(self._model().learner.weights())
-
-    @property
-    def shared_(self) -> Numbers:
-        """U as one row per task (m, d)."""
-        return self._of_tasks(self._part("shared"))
-
-    @property
-    def personal_(self) -> Numbers:
-        """V as one row per task (m, d)."""
-        return self._of_tasks(self._part("personal"))
-
-    @property
-    def singular_values_(self) -> Numbers:
-        """Of U, largest first."""
-        if hasattr(self._model().learner, "singular_values"):
-            return self._part("singular_values")
-        s = np.linalg.svd(self.shared_, compute_uv=False)
-        return s[s > 1e-12 * s.max(initial=0.0)]
-
-    @property
-    def personal_norms_(self) -> Numbers:
-        """Length of each task's row of V (m,)."""
-        model = self._model()
-        if hasattr(model.learner, "personal_norms"):
-            return self._part("personal_norms")[model.numbers(model.tasks)]
-        return np.linalg.norm(self.personal_, axis=1)
-
     # Within
 
     def _begin(self, classes: tuple[Any, Any], tasks: list[Any]) -> None:
@@ -232,12 +190,12 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         named = {name: getattr(self, name) for name in ("eta1", "eta2", "lambda1", "lambda2", "C")}
         given = {name: value for name, value in named.items() if value is not None}
         given |= self.parameters or {}
-        if "loss" in LEARNERS[self.learner].parameters:
+        if self.loss is not None:
+            if "loss" not in LEARNERS[self.learner].parameters:
+                raise ValueError(
+                    f"{self.learner} has a loss of its own and cannot learn with loss={self.loss!r}"
+                )
             given["loss"] = self.loss
-        elif self.loss != "hinge":
-            raise ValueError(
-                f"{self.learner} has a loss of its own and cannot learn with loss={self.loss!r}"
-            )
         return given
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
@@ -260,29 +218,11 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"X has {X.shape[0]} rows but task has {len(names)} entries")
         return names
 
-    def _model(self) -> Model:
-        if "model_" not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit first")
-        return self.model_
-
-    def _part(self, name: str) -> Any:
-        learner = self._model().learner
-        if not hasattr(learner, name):
-            raise AttributeError(f"{learner.name} does not keep shared and personal parts apart")
-        return getattr(learner, name)()
-
-    def _of_tasks(self, columns: Numbers) -> Numbers:
-        model = self._model()
-        return columns[:, model.numbers(model.tasks)].T
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = True
         return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "model_" in self.__dict__
 
 
 def _two_classes(labels: Any) -> tuple[Any, Any]:
@@ -299,12 +239,3 @@ def _two_classes(labels: Any) -> tuple[Any, Any]:
             "with partial_fit, name both by classes="
         )
     return classes[0], classes[1]
-
-
-def _listed(names: list[Any]) -> NDArray[Any]:
-    """Names as an array of their own kind, or of objects if they are mixed."""
-    if len({type(name) for name in names}) == 1 and not isinstance(names[0], tuple):
-        return np.array(names)
-    array = np.empty(len(names), dtype=object)
-    array[:] = names
-    return array

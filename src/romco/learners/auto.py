@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto import AutoKernel
 from romco.learners.base import Arrays, CompiledLearner
-from romco.learners.shared import load_with_store, personal_store
+from romco.learners.shared import load_with_store, personal_store, stored_columns
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 VOICES = (
     "global margin",
@@ -82,18 +85,26 @@ class Auto(CompiledLearner):
 
     def shared(self) -> NDArray[np.float64]:
         """U (d, m), of rank six at most: what the common vectors contribute to W."""
+        left, right = self.shared_factors()
+        return left @ right.T
+
+    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """L (d, 6) and R (m, 6) with U = L R'."""
         vectors, weight = self._arrays["shared"], self._arrays["weight"]
         trust = np.tile(weight[:2], (self.n_tasks, 1))
         low_rank = self._arrays["factor"] * weight[4:]
         parts = np.hstack([trust, low_rank]) * (1.0 - self.independence())[:, None]
-        return self._unit() * vectors[:, [0, 1, 4, 5, 6, 7]] @ parts.T
+        return self._unit() * vectors[:, [0, 1, 4, 5, 6, 7]], parts
 
     def personal(self) -> NDArray[np.float64]:
         """V (d, m): what each task's own vectors contribute to W."""
+        return self.personal_sparse().toarray()
+
+    def personal_sparse(self) -> csc_array:
+        """V (d, m), only what is stored."""
         odd = self.independence()[:, None]
         trust = (1.0 - odd) * self._arrays["weight"][2:4] + odd * self._arrays["own_weight"]
-        own = sum(self._personal.lane(c) * trust[:, [c]] for c in range(2))
-        return np.ascontiguousarray(self._unit() * own.T)
+        return stored_columns(self._personal, self._unit() * trust)
 
     def trust(self) -> dict[str, float]:
         """The judge's weight of each voice."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,28 @@ class Learner(ABC):
             "parameters": dict(self.parameters),
             "arrays": {name: array.copy() for name, array in self.arrays().items()},
         }
+
+
+class Start(NamedTuple):
+    """Where a new task starts: weights (d,) and intercept."""
+
+    weights: NDArray[np.float64]
+    intercept: float = 0.0
+
+
+@runtime_checkable
+class StartsTasks(Protocol):
+    """A learner in which a new task is to be started from the others.
+
+    Learners without these methods predict a task that they never saw from what the tasks
+    share by themselves. ``started`` (m,) tells which tasks have learned; at least one has.
+    """
+
+    def common(self, started: NDArray[np.bool_]) -> Start | None:
+        """What the started tasks have in common; None where a new task has it by itself."""
+
+    def start_task(self, task: int, started: NDArray[np.bool_]) -> None:
+        """Start a task that is not among them at ``common(started)``."""
 
 
 class CompiledLearner(Learner):

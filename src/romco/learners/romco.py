@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,12 +14,16 @@ from romco.kernels.rules import Rules, TaskVectors
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
+    Start,
     choice,
     not_negative,
     positive,
     whole,
 )
 from romco.steps import STEPS
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 # Of the paper's grid, {1e-6..1} for all four, most points cannot learn: steps below 0.01 hardly
 # move, and penalties above 0.1 keep W at 0. `romco paper --tuning grid` still tries them all.
@@ -113,13 +117,36 @@ class Romco(CompiledLearner):
 
     def shared(self) -> NDArray[np.float64]:
         """U (d, m), what tasks have in common."""
-        kernel = self.kernel
-        right = self._tasks.dense(self.n_tasks) @ kernel.right_vectors()
-        return kernel.left_vectors() @ (kernel.core_matrix() @ right.T)
+        left, right = self.shared_factors()
+        return left @ right.T
+
+    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """L (d, r), orthonormal, and R (m, r) with U = L R'."""
+        core = self.kernel.core_matrix().T
+        right = core if isinstance(self.kernel, FewTasks) else self.kernel.right_vectors() @ core
+        if self.parameters.get("coupling") is not None:
+            right = self._tasks.dense(self.n_tasks) @ right
+        return self.kernel.left_vectors(), right
 
     def personal(self) -> NDArray[np.float64]:
         """V (d, m), what is personal to single tasks."""
         return self.kernel.personal_columns()
+
+    def personal_sparse(self) -> csc_array:
+        """V (d, m), only what is stored."""
+        from scipy.sparse import csc_array  # here, so that `import romco` stays fast
+
+        arrays: dict[str, Any] = self.kernel.arrays()
+        lengths = self.personal_norms()
+        stored = np.sqrt(np.where(lengths > 0.0, arrays["personal_square"], 1.0))
+        scale = arrays["personal_scale"] * lengths / stored  # columns fade while they wait
+        if "personal_values" in arrays:
+            return csc_array(arrays["personal_values"].T * scale)
+        task = np.repeat(np.arange(self.n_tasks), arrays["personal_rooms"])
+        used = (arrays["personal_keys"] > 0) & (lengths[task] > 0.0)
+        feature, task = arrays["personal_keys"][used] - 1, task[used]
+        values = arrays["personal_numbers"][used] * scale[task]
+        return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
 
     def singular_values(self) -> NDArray[np.float64]:
         """Singular values of U (of U A^{-1/2} where tasks are coupled) above rounding, falling."""
@@ -130,22 +157,20 @@ class Romco(CompiledLearner):
         """Length (m,) of each task's column of V."""
         return self.kernel.personal_norms()
 
-    @property
-    def starts_tasks(self) -> bool:
-        """Whether new tasks can start at the mean; coupled tasks share from the start anyway."""
-        return self.parameters.get("coupling") is None
+    def common(self, started: NDArray[np.bool_]) -> Start | None:
+        """The mean of U's columns; coupled tasks share from the start anyway. O(d r)."""
+        if self.parameters.get("coupling") is not None:
+            return None
+        return Start(self.kernel.mean_shared(int(started.sum())))
 
-    def mean_shared(self, n_started: int) -> NDArray[np.float64]:
-        """Sum of U's columns over ``n_started``, (d,): where a new task starts."""
-        return self.kernel.mean_shared(n_started)
-
-    def start_task(self, task: int, n_started: int) -> None:
-        """Set the task's column of U, which is 0, to ``mean_shared(n_started)``."""
-        self.kernel.start_task(task, n_started)
+    def start_task(self, task: int, started: NDArray[np.bool_]) -> None:
+        """Set the task's column of U, which is 0, to that mean."""
+        if self.parameters.get("coupling") is None:
+            self.kernel.start_task(task, int(started.sum()))
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; not for coupled tasks."""
-        if not self.starts_tasks:
+        if self.parameters.get("coupling") is not None:
             raise ValueError("coupled tasks share all they learn: none can be forgotten alone")
         self.kernel.forget_task(task)
 
