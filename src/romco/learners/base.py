@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 
 from romco.kernels.contract import Kernel
 from romco.kernels.events import Events
+from romco.parameters import choice as choice  # for learners, who need all of it
+from romco.parameters import not_negative as not_negative
+from romco.parameters import positive as positive
+from romco.parameters import whole as whole
 from romco.rounds import Round, Rounds
 
 Arrays = dict[str, NDArray[Any]]
@@ -147,31 +151,3 @@ def copy_arrays(target: Arrays, source: Arrays) -> None:
     for name, array in target.items():
         found = np.asarray(source[name])
         array[tuple(slice(length) for length in found.shape)] = found
-
-
-def whole(name: str, value: int, least: int = 1) -> int:
-    """The value as an int if it is a whole number of at least ``least``."""
-    if isinstance(value, bool) or int(value) != value or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
-    return int(value)
-
-
-def positive(name: str, value: float) -> float:
-    """The value if it is a finite number above 0."""
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive number; got {value!r}")
-    return float(value)
-
-
-def not_negative(name: str, value: float) -> float:
-    """The value if it is a finite number, 0 or above."""
-    if not (np.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} must be 0 or a positive number; got {value!r}")
-    return float(value)
-
-
-def choice(name: str, value: str, *known: str) -> str:
-    """The value if it is one of the known words."""
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}")
-    return value

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.learners import Learner, grown, learner, restore
-from romco.learners.base import Start, StartsTasks, whole
+from romco.learners.base import Start, StartsTasks
 from romco.model.rows import Dense, Rows, Task, count, matrix, predict, replay
+from romco.parameters import whole
 
 WATCH = 1000  # events between looks at which tasks are personal
 ONE = np.array([0, 1], dtype=np.int64)
