@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 from romco.model.labels import Labels
@@ -21,7 +22,7 @@ def test_identity_of_other_kinds_cannot_be_saved():
             from_json(damaged)
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), np.float64("nan"), ["a"]])
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float64("nan"), pd.NA, ["a"]])
 def test_missing_identity_is_refused(missing):
     with pytest.raises(ValueError, match="task"):
         identity("task", missing)

@@ -33,23 +33,23 @@ class Learned:
     @property
     def coef_(self) -> Numbers:
         """W as one row per task (m, d)."""
-        return self._read("weights")
+        return self._part("weights")
 
     @property
     def shared_(self) -> Numbers:
         """U as one row per task (m, d)."""
-        return self._read("shared")
+        return self._part("shared")
 
     @property
     def personal_(self) -> Numbers:
         """V as one row per task (m, d)."""
-        return self._read("personal")
+        return self._part("personal")
 
     @property
     def singular_values_(self) -> Numbers:
         """Of U, largest first."""
         if hasattr(self._model().learner, "singular_values"):
-            return self._read("singular_values", by_task=False)
+            return self._part("singular_values", by_task=False)
         s = np.linalg.svd(self.shared_, compute_uv=False)
         return s[s > 1e-12 * s.max(initial=0.0)]
 
@@ -57,10 +57,10 @@ class Learned:
     def personal_norms_(self) -> Numbers:
         """Length of each task's row of V (m,)."""
         if hasattr(self._model().learner, "personal_norms"):
-            return self._read("personal_norms")
+            return self._part("personal_norms")
         return np.linalg.norm(self.personal_, axis=1)
 
-    def _read(self, part: str, by_task: bool = True) -> Numbers:
+    def _part(self, part: str, by_task: bool = True) -> Numbers:
         """What the learner says of its tasks, (m, d) or (m,); or as it is."""
         model = self._model()
         with model.at_rest() as learner:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from river import base
 
+from romco.adapters.inputs import tasks_of
 from romco.model import Hashed, Model, Names
 
 
@@ -98,33 +99,26 @@ class ROMCOClassifier(base.MiniBatchClassifier):
 
     def learn_many(self, X: Any, y: Any, task: Any = "all") -> None:
         """Learn the rows of a frame; ``task`` is a name for all or one per row."""
-        self.model.learn(X, list(y), _each(task, len(X)), together=self.rounds)
+        self.model.learn(X, list(y), tasks_of(task, len(X)), together=self.rounds)
 
     def predict_many(self, X: Any, task: Any = "all") -> Any:
         """The label of each row of a frame, as a series of the same kind."""
         if not self.model.classes:
             return _series(X, [])
-        return _series(X, self.model.predict(X, _each(task, len(X))))
+        return _series(X, self.model.predict(X, tasks_of(task, len(X))))
 
     def predict_proba_many(self, X: Any, task: Any = "all") -> Any:
         """Probability of each label, one column each, as a frame of the same kind."""
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
-        positive = self.model.probabilities(X, _each(task, len(X)))
+        positive = self.model.probabilities(X, tasks_of(task, len(X)))
         return _frame(X, {classes[0]: 1.0 - positive, classes[1]: positive})
 
     def _classes(self) -> tuple[Any, ...]:
         """The labels known; River's False and True unless there are others."""
         known = self.model.classes
         return (False, True) if all(isinstance(label, bool) for label in known) else known
-
-
-def _each(task: Any, n: int) -> list[Any]:
-    """One task per row."""
-    if isinstance(task, str | int | tuple | bytes | float):
-        return [task] * n
-    return list(task)
 
 
 def _series(like: Any, values: Any) -> Any:

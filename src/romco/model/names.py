@@ -22,14 +22,21 @@ def identity(what: str, value: Any) -> Id:
         value = value.item()
     try:
         hash(value)
-        missing = value is None or value != value
-    except (TypeError, ValueError):
+    except TypeError:
         raise ValueError(
             f"{what} {value!r} cannot be a name: give text, a number or a tuple"
         ) from None
-    if missing:
+    if value is None or not _equals_itself(value):
         raise ValueError(f"{what} is missing ({value!r}): drop the event or name it")
     return value
+
+
+def _equals_itself(value: Id) -> bool:
+    """False for NaN and NaT, and for pandas' NA, which cannot say."""
+    try:
+        return bool(value == value)
+    except (TypeError, ValueError):
+        return False
 
 
 def to_json(value: Id) -> Any:
