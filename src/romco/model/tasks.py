@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.model.names import Id, from_json, to_json
+from romco.model.names import Id, from_json, identity, to_json
 
 
 @final
@@ -53,8 +53,11 @@ class Tasks:
 
     def numbers(self, tasks: Iterable[Id]) -> NDArray[np.int64]:
         """Number of each task, -1 where it is not known."""
-        find = self.number.get
-        return np.array([find(task, -1) for task in tasks], dtype=np.int64)
+        find, tasks = self.number.get, list(tasks)
+        try:
+            return np.array([find(task, -1) for task in tasks], dtype=np.int64)
+        except TypeError:  # one cannot be a name: say which
+            return np.array([find(identity("task", task), -1) for task in tasks], dtype=np.int64)
 
     def to_json(self) -> list[Any]:
         """Names by number; None where a number is free."""
