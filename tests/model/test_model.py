@@ -149,6 +149,7 @@ def test_bad_input_changes_nothing():
         (good[0], good[1], ["a", "b", ["c"]]),
         (good[0], good[1][:2], good[2]),
         (good[0], good[1], good[2][:2]),
+        (good[0], good[1], "abc"),
         ([1.0, 2.0, 3.0], *good[1:]),
     ]:
         with pytest.raises(ValueError, match=r"."):
@@ -156,6 +157,10 @@ def test_bad_input_changes_nothing():
         same(model, before)
     with pytest.raises(ValueError, match="rows"):
         model.margins(ROWS[:2], TASKS[:1])
+    with pytest.raises(ValueError, match="put it in a list"):
+        model.margins(ROWS[:2], "ab")
+    with pytest.raises(ValueError, match="cannot be a name"):
+        model.margins(ROWS[:1], [["a"]])
     with pytest.raises(ValueError, match="new_task"):
         Model(new_task="guess")
 

@@ -136,7 +136,7 @@ class Model:
         """Margins (n,) of rows ``x``; changes nothing that was learned."""
         with self._step:
             rows = self.features.read(x)
-            numbers = self._tasks.numbers(task)
+            numbers = self._tasks.numbers(_many(task))
             _check_lengths(rows, task=numbers)
             return self._inside.margins(rows, numbers, self._tasks.next)
 
@@ -189,7 +189,7 @@ class Model:
         """
         with self._writing:
             signs, sides = self._labels.read(y)
-            ids = [identity("task", one) for one in task]
+            ids = [identity("task", one) for one in _many(task)]
             new: dict[Id, int] = {}
             rows = self.features.read(x, new)
             _check_lengths(rows, task=ids, y=signs)
@@ -298,6 +298,12 @@ class Model:
         for margin, sign in zip(margins.tolist(), y.tolist(), strict=True):
             self._scale.add(margin, sign)
         return margins
+
+
+def _many(tasks: Iterable[Any]) -> Iterable[Any]:
+    if isinstance(tasks, str | bytes):
+        raise ValueError(f"expected a task for each row, got the text {tasks!r}: put it in a list")
+    return tasks
 
 
 def _check_lengths(rows: Rows, **others: Any) -> None:
