@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import romco
+from romco.learners.base import Started
 from romco.model import Columns, Hashed, Model, Names
 
 STREAM = romco.streams.simulated(n_tasks=5, n_features=12, n_events=60, outliers=1, sparsity=0.5)
@@ -67,18 +68,18 @@ def test_starting_and_forgetting_change_one_column_only(n_tasks):
     learner = romco.learner("romco-nucl", 12, n_tasks)
     learner.replay(ROUNDS)
     U, V = learner.shared(), learner.personal()
-    started = np.arange(n_tasks) < 5
+    five = np.arange(n_tasks) < 5
     assert np.linalg.norm(V, axis=0).max() > 0
     learner.forget_task(2)
     U[:, 2] = V[:, 2] = 0.0
     np.testing.assert_allclose(learner.shared(), U, atol=1e-12)
     np.testing.assert_allclose(learner.personal(), V, atol=1e-12)
-    learner.start_task(2, started & (np.arange(n_tasks) != 2))
+    learner.start_task(2, Started(five & (np.arange(n_tasks) != 2), 4))
     U[:, 2] = U.sum(axis=1) / 4
     np.testing.assert_allclose(learner.shared(), U, atol=1e-12)
     learner.replay(ROUNDS)  # and it goes on as a learner with these weights would
     mean = learner.shared().sum(axis=1) / 5
-    np.testing.assert_allclose(learner.common(started).weights, mean, atol=1e-12)
+    np.testing.assert_allclose(learner.common(Started(five, 5)).weights, mean, atol=1e-12)
 
 
 def test_sum_of_columns_is_kept_up_over_a_long_stream():
@@ -90,7 +91,7 @@ def test_sum_of_columns_is_kept_up_over_a_long_stream():
         y = np.where(x[:, 0] + 0.3 * rng.normal(size=2000) > 0, 1.0, -1.0)
         learner.replay(romco.Rounds(task, x, y, np.arange(2001)))
         expected = learner.shared().mean(axis=1)
-        found = learner.common(np.ones(200, dtype=bool)).weights
+        found = learner.common(Started(np.ones(200, dtype=bool), 200)).weights
         np.testing.assert_allclose(found, expected, atol=1e-11, err_msg=str(part))
         learner = romco.restore(learner.state())
 

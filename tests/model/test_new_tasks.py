@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.learners.base import StartsTasks
+from romco.learners.base import Started, StartsTasks
 from romco.model import Columns, Model, Names
 
 STREAM = romco.streams.simulated(n_tasks=6, n_features=12, n_events=60, outliers=1, seed=5)
@@ -66,7 +66,10 @@ def test_tasks_that_are_drawn_to_a_model_of_all_start_there(name):
 @pytest.mark.parametrize("name", BY_ITSELF)
 def test_learners_with_a_common_model_need_no_start(name):
     learner = learned(name).learner
-    assert not isinstance(learner, StartsTasks) or learner.common(np.ones(8, dtype=bool)) is None
+    assert (
+        not isinstance(learner, StartsTasks)
+        or learner.common(Started(np.ones(8, dtype=bool), 8)) is None
+    )
 
 
 @pytest.mark.parametrize("name", AT_MEAN)

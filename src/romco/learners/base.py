@@ -88,18 +88,25 @@ class Start(NamedTuple):
     intercept: float = 0.0
 
 
+class Started(NamedTuple):
+    """Which tasks (m,) have learned, and how many: at least one."""
+
+    which: NDArray[np.bool_]
+    number: int
+
+
 @runtime_checkable
 class StartsTasks(Protocol):
     """A learner in which a new task is to be started from the others.
 
     Learners without these methods predict a task that they never saw from what the tasks
-    share by themselves. ``started`` (m,) tells which tasks have learned; at least one has.
+    share by themselves.
     """
 
-    def common(self, started: NDArray[np.bool_]) -> Start | None:
+    def common(self, started: Started) -> Start | None:
         """What the started tasks have in common; None where a new task has it by itself."""
 
-    def start_task(self, task: int, started: NDArray[np.bool_]) -> None:
+    def start_task(self, task: int, started: Started) -> None:
         """Start a task that is not among them at ``common(started)``."""
 
 

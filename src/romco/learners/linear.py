@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners.base import Arrays, CompiledLearner, Start, copy_arrays
+from romco.learners.base import Arrays, CompiledLearner, Start, Started, copy_arrays
 
 
 class LinearLearner(CompiledLearner):
@@ -24,14 +24,14 @@ class LinearLearner(CompiledLearner):
         w = self._arrays["w"]
         return np.broadcast_to(w, (self.n_tasks, self.n_features)).T.copy()
 
-    def common(self, started: NDArray[np.bool_]) -> Start | None:
+    def common(self, started: Started) -> Start | None:
         """The model of all tasks, else the mean of their weights; O(m d)."""
         w = self._arrays["w"]
         if len(w) < self.n_tasks:  # one row for all
             return None
         return Start(self._arrays["u"].copy() if "u" in self._arrays else mean_row(w, started))
 
-    def start_task(self, task: int, started: NDArray[np.bool_]) -> None:
+    def start_task(self, task: int, started: Started) -> None:
         """Set the task's weights to ``common(started)``; all else stays as in a new task."""
         start = self.common(started)
         if start is not None:
@@ -49,10 +49,11 @@ class LinearLearner(CompiledLearner):
         copy_arrays(self._arrays, arrays)
 
 
-def mean_row(w: NDArray[np.float64], started: NDArray[np.bool_]) -> NDArray[np.float64]:
+def mean_row(w: NDArray[np.float64], started: Started) -> NDArray[np.float64]:
     """Mean (d,) of the started rows of w (m, d).
 
-    >>> mean_row(np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]]), np.array([True, True, False]))
+    >>> started = Started(np.array([True, True, False]), 2)
+    >>> mean_row(np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]]), started)
     array([2., 3.])
     """
-    return started.astype(np.float64) @ w / np.count_nonzero(started)
+    return started.which.astype(np.float64) @ w / started.number

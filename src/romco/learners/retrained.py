@@ -18,6 +18,7 @@ from romco.learners.base import (
     Arrays,
     Learner,
     Start,
+    Started,
     choice,
     copy_arrays,
     not_negative,
@@ -87,12 +88,12 @@ class Retrained(Learner):
         """What is added to the margins of each task (m,)."""
         return self._theta[-1].copy()
 
-    def common(self, started: NDArray[np.bool_]) -> Start:
+    def common(self, started: Started) -> Start:
         """The mean of the tasks' weights and intercepts; O(m d)."""
         mean = mean_row(self._theta.T, started)
         return Start(mean[:-1], float(mean[-1]))
 
-    def start_task(self, task: int, started: NDArray[np.bool_]) -> None:
+    def start_task(self, task: int, started: Started) -> None:
         """Set the task's weights and intercept to that mean, until the next fit."""
         self._theta[:, task] = mean_row(self._theta.T, started)
 

@@ -15,6 +15,7 @@ from romco.learners.base import (
     Arrays,
     CompiledLearner,
     Start,
+    Started,
     choice,
     not_negative,
     positive,
@@ -157,16 +158,16 @@ class Romco(CompiledLearner):
         """Length (m,) of each task's column of V."""
         return self.kernel.personal_norms()
 
-    def common(self, started: NDArray[np.bool_]) -> Start | None:
+    def common(self, started: Started) -> Start | None:
         """The mean of U's columns; coupled tasks share from the start anyway. O(d r)."""
         if self.parameters.get("coupling") is not None:
             return None
-        return Start(self.kernel.mean_shared(int(started.sum())))
+        return Start(self.kernel.mean_shared(started.number))
 
-    def start_task(self, task: int, started: NDArray[np.bool_]) -> None:
+    def start_task(self, task: int, started: Started) -> None:
         """Set the task's column of U, which is 0, to that mean."""
         if self.parameters.get("coupling") is None:
-            self.kernel.start_task(task, int(started.sum()))
+            self.kernel.start_task(task, started.number)
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; not for coupled tasks."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.learners import Learner, grown, learner, restore
-from romco.learners.base import Start, StartsTasks
+from romco.learners.base import Start, Started, StartsTasks
 from romco.model.rows import Dense, Rows, Task, count, matrix, predict, replay
 from romco.parameters import whole
 
@@ -26,10 +26,11 @@ class GrowingLearner:
 
     def __init__(self, inner: Learner, from_mean: bool) -> None:
         self.learner = inner
-        self.from_mean = from_mean
         self.events = 0
         self.seen = np.zeros(inner.n_tasks, dtype=np.int64)  # events of each task
         self.since = np.full(inner.n_tasks, -1, dtype=np.int64)  # found personal then, or -1
+        self._starts = from_mean and isinstance(inner, StartsTasks)
+        self._started = Started(self.seen > 0, 0)
         self._common: tuple[int, Start | None] | None = None
 
     def margins(self, rows: Rows, task: Task, next_task: int) -> Dense:
@@ -49,6 +50,9 @@ class GrowingLearner:
         )
         margins = replay(self.learner, rows, task, y, starts)
         np.add.at(self.seen, task, 1)
+        if not self._started.which[task].all():
+            self._started.which[task] = True
+            self._count_started(self._started.which)
         before, self.events = self.events, self.events + len(y)
         if self.events // WATCH > before // WATCH:
             self.watch()
@@ -57,9 +61,8 @@ class GrowingLearner:
     def start(self, task: int) -> None:
         """Start a new task."""
         self.make_room(0, task + 1)
-        started = self.seen > 0
-        if self.from_mean and isinstance(self.learner, StartsTasks) and started.any():
-            self.learner.start_task(task, started)
+        if self._starts and self._started.number:
+            self.learner.start_task(task, self._started)  # type: ignore[attr-defined]
 
     def forget(self, task: int) -> None:
         """Make a task as if it had never been."""
@@ -69,6 +72,7 @@ class GrowingLearner:
         else:
             forget(task)
         self.seen[task], self.since[task] = 0, -1
+        self._count_started(self.seen > 0)
         self._common = None
 
     def make_room(self, n_features: int, n_tasks: int) -> None:
@@ -81,6 +85,7 @@ class GrowingLearner:
         more = m - len(self.seen)
         self.seen = np.concatenate([self.seen, np.zeros(more, dtype=np.int64)])
         self.since = np.concatenate([self.since, np.full(more, -1, dtype=np.int64)])
+        self._count_started(self.seen > 0)
 
     def watch(self) -> None:
         """Note which tasks have become personal, and which no longer are."""
@@ -108,7 +113,11 @@ class GrowingLearner:
             if history.shape != made.seen.shape:
                 raise ValueError(f"expected the history of {len(made.seen)} tasks")
             setattr(made, name, history)
+        made._count_started(made.seen > 0)
         return made
+
+    def _count_started(self, which: NDArray[np.bool_]) -> None:
+        self._started = Started(which, int(np.count_nonzero(which)))
 
     def _margins_of_new(self, rows: Rows, next_task: int) -> Dense:
         common = self._newcomer()
@@ -120,9 +129,8 @@ class GrowingLearner:
     def _newcomer(self) -> Start | None:
         """Kept until something is learned: it costs a pass over features or weights."""
         if self._common is None or self._common[0] != self.events:
-            started = self.seen > 0
-            able = self.from_mean and isinstance(self.learner, StartsTasks) and started.any()
-            found = self.learner.common(started) if able else None  # type: ignore[attr-defined]
+            able = self._starts and self._started.number
+            found = self.learner.common(self._started) if able else None  # type: ignore[attr-defined]
             self._common = (self.events, found)
         return self._common[1]
 
