@@ -6,7 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from river import base
+
+try:
+    from river import base
+except ModuleNotFoundError as missing:
+    raise ImportError("this estimator needs River: pip install 'romco[river]'") from missing
 
 from romco.adapters.inputs import split_off, tasks_of
 from romco.model import Hashed, Model, Names
