@@ -24,18 +24,28 @@ def test_table_holds_what_the_array_holds(n):
         np.testing.assert_array_equal(table.lane(k), values[:, :, k])
 
 
-def test_table_stays_at_most_half_full():
+def test_state_holds_only_pairs_that_occurred():
     table, _ = filled(5000)
-    assert 2 * np.count_nonzero(table.keys >= 0) <= len(table.keys) <= 4 * 5000
+    assert table.used == len(table.arrays()["personal_keys"]) == 5000
 
 
 def test_table_restores_to_the_same_arrays():
     table, _ = filled(700)
     again = Pairs(60, 300, 2, False)
     again.load(table.arrays())
-    np.testing.assert_array_equal(again.keys, table.keys)
-    np.testing.assert_array_equal(again.values, table.values)
-    assert again.values is not table.values
+    for name, array in table.arrays().items():
+        np.testing.assert_array_equal(again.arrays()[name], array)
+        assert not np.shares_memory(again.arrays()[name], array)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_a_cleared_task_holds_zeros_and_the_others_what_they_held(dense):
+    _, values = filled(700)
+    table = Pairs(50, 200, 2, dense)
+    table.load({"personal": values})
+    table.clear(7)
+    values[7] = 0.0
+    np.testing.assert_array_equal(table.lane(1), values[:, :, 1])
 
 
 def test_bad_tables_are_refused():
@@ -43,7 +53,9 @@ def test_bad_tables_are_refused():
     good = table.arrays()
     for name, wrong in [
         ("personal_keys", good["personal_keys"][:-1]),
-        ("personal_keys", np.where(good["personal_keys"] >= 0, 50 << 32, -1)),
+        ("personal_keys", good["personal_keys"] + (50 << 32)),
+        ("personal_keys", -good["personal_keys"]),
+        ("personal_keys", np.repeat(good["personal_keys"][:1], len(good["personal_keys"]))),
         ("personal", np.full_like(good["personal"], np.inf)),
         ("personal", good["personal"][:, :1]),
     ]:

@@ -80,3 +80,21 @@ def test_a_broken_state_is_refused_and_changes_nothing():
             np.testing.assert_array_equal(array, before[key])
     with pytest.raises(ValueError, match="missing"):
         learner.load({"u": before["u"]})
+
+
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("name", ["pa-shared", "arow-shared", "romco-auto"])
+def test_a_forgotten_task_is_as_if_it_had_never_been(monkeypatch, name, table):
+    monkeypatch.setattr(shared, "DENSE", 0 if table else 10**6)
+    rounds = interleaved(SPARSE, seed=1)
+    learner = romco.learner(name, 12, 6)  # task 5 has no events
+    learner.replay(rounds)
+    x, others = rows(rounds.x), rounds.task != 2
+    before = learner.predict(romco.Round(rounds.task[others], x[others], rounds.y[others]))
+    learner.forget_task(2)
+    after = learner.predict(romco.Round(rounds.task[others], x[others], rounds.y[others]))
+    never, forgotten = (
+        learner.predict(romco.Round(np.full(len(x), task), x, rounds.y)) for task in (5, 2)
+    )
+    np.testing.assert_array_equal(forgotten, never)
+    np.testing.assert_array_equal(after, before)

@@ -1,4 +1,4 @@
-"""romco-auto as its description reads: dense NumPy, full covariances of diagonal beliefs."""
+"""romco-auto as its description reads: dense NumPy, full matrices for diagonal beliefs."""
 
 import numpy as np
 
@@ -11,7 +11,8 @@ class Belief:
     """A Gaussian about weights; `step` moves it along x."""
 
     def __init__(self, variance):
-        self.w, self.S = np.zeros(len(variance)), np.diag(np.asarray(variance, dtype=float))
+        variance = np.asarray(variance, dtype=float)
+        self.w, self.S, self.prior = np.zeros(len(variance)), np.diag(variance), variance
 
     def look(self, x):
         return self.w @ x, x @ self.S @ x
@@ -21,6 +22,14 @@ class Belief:
         self.w = self.w + a * Sx
         change = np.outer(Sx, Sx)
         self.S = self.S - b * (np.diag(np.diag(change)) if diagonal else change)
+
+    def forget(self, x, rate):
+        """The variance of features that occur grows, up to the prior."""
+        left = np.diag(self.S)
+        self.S = np.diag(np.where(x != 0, np.minimum(self.prior, left * (1 + rate)), left))
+
+    def renew(self, variance):
+        self.S = self.S + np.diag(np.where(np.diag(self.S) < self.prior, variance, 0.0))
 
 
 def sigmoid(z):
@@ -33,9 +42,9 @@ def logistic(y, p, v, share=1.0):
     return y * share * miss / (1 + h * v), h / (1 + h * v)
 
 
-def arow(y, p, v):
+def arow(y, p, v, r=0.3):
     loss = 1 - y * p
-    return (y * loss / (v + 0.3), 1 / (v + 0.3)) if loss > 0 else (0.0, 0.0)
+    return (y * loss / (v + r), 1 / (v + r)) if loss > 0 else (0.0, 0.0)
 
 
 class Auto:
@@ -46,10 +55,14 @@ class Auto:
         # Alone: the features of each task by itself, an intercept in common, one of its own.
         self.alone_margin = [Belief(one) for _ in range(m)]
         self.alone_logistic = [Belief(one) for _ in range(m)]
-        self.common, self.own = Belief([1.0]), [Belief([0.1]) for _ in range(m)]
-        self.judge, self.own_judge = Belief(np.full(8, 3.0)), Belief([3.0, 3.0])
-        self.judge.w[[0, 2]], self.own_judge.w[0] = 2.0, 3.0
-        self.odds = np.full(m, -2.0)  # that a task is independent
+        self.common, self.own = Belief([1.0]), [Belief([1.0]) for _ in range(m)]
+        self.together, self.apart = Belief(one), [Belief(0.3 * one) for _ in range(m)]
+        self.judge = Belief([3.0] * 10)
+        self.like_all, self.on_its_own = Belief([3.0] * 2), Belief([3.0] * 2)
+        self.judge.w[[0, 2, 4]] = 1.0, 1.0, 2.0
+        self.like_all.w[0] = self.on_its_own.w[0] = 3.0
+        self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
+        self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
         self.B = np.zeros((d, 4))
         self.log_squares, self.count, self.next = 0.0, 0, 32
 
@@ -67,22 +80,35 @@ class Auto:
             self.global_margin.look(x),
             self.global_logistic.look(x1),
             self.alone_margin[i].look(x),
+            self.look(self.alone_parts(i, x)),
+            self.look(self.both_parts(i, x)),
         ]
-        parts = [b.look(z) for b, z in self.alone_parts(i, x)]
-        p.append(tuple(np.sum(parts, axis=0)))
-        z = [p[0][0], moderate(*p[1]), p[2][0], moderate(*p[3])]
-        z = np.append(z, (self.B.T @ x) * (self.B.T @ self.alone_logistic[i].w))
-        return p, z, self.judge.look(z), self.own_judge.look(z[2:4])
+        z = [p[0][0], moderate(*p[1]), p[2][0], moderate(*p[3]), p[4][0]]
+        z = [*z, *(self.B.T @ x) * (self.B.T @ self.alone_logistic[i].w), 1.0]
+        return p, np.array(z)
+
+    def look(self, parts):
+        return tuple(np.sum([belief.look(x) for belief, x in parts], axis=0))
 
     def alone_parts(self, i, x):
         one = np.ones(1)
         return (self.alone_logistic[i], x), (self.common, one), (self.own[i], one)
 
+    def both_parts(self, i, x):
+        return (self.together, x), (self.apart[i], x)
+
+    def verdicts(self, z):
+        return self.judge.look(z), self.like_all.look(z[:2]), self.on_its_own.look(z[2:4])
+
+    def chances(self, i):
+        chance = (self.prior + self.belief.sum(axis=0)) * np.exp(self.evidence[i])
+        return chance / chance.sum()
+
     def predict(self, i, x):
-        *_, judged, own = self.opinions(i, x * self.unit())
-        odd = sigmoid(self.odds[i])
-        yes = (1 - odd) * sigmoid(moderate(*judged)) + odd * sigmoid(moderate(*own))
-        return np.log(yes / (1 - yes))
+        _, z = self.opinions(i, x * self.unit())
+        said = np.array([moderate(*verdict) for verdict in self.verdicts(z)])
+        yes, no = (self.chances(i) @ sigmoid(sign * said) for sign in (1, -1))
+        return np.log(yes / no)
 
     def update(self, task, xs, ys):
         for i, x, y in zip(task, xs, ys, strict=True):
@@ -94,21 +120,30 @@ class Auto:
                 self.tally(x)
         if self.count >= self.next:
             self.draw()
-            self.next = max(32, 1.5 * self.count)
+            self.next = self.count * (1.25 if self.count < 10000 else 1.5)
 
     def learn(self, i, x, y):
-        p, z, judged, own = self.opinions(i, x)
+        p, z = self.opinions(i, x)
+        self.learn_judges(i, y, z)
         self.global_margin.step(x, *arow(y, *p[0]))
         self.global_logistic.step(np.append(x, 1.0), *logistic(y, *p[1]))
         self.alone_margin[i].step(x, *arow(y, *p[2]))
-        step = logistic(y, *p[3])
         for belief, part in self.alone_parts(i, x):
-            belief.step(part, *step)
-        share = 1 - sigmoid(self.odds[i])
-        self.judge.step(z, *logistic(y, *judged, share), diagonal=False)
-        self.own_judge.step(z[2:4], *logistic(y, *own), diagonal=False)
-        gain = np.log(sigmoid(y * moderate(*own)) / sigmoid(y * moderate(*judged)))
-        self.odds[i] = np.clip(self.odds[i] + gain, -22, 18)
+            belief.step(part, *logistic(y, *p[3]))
+        for belief, part in self.both_parts(i, x):
+            belief.step(part, *arow(y, *p[4], r=1.0))
+            belief.forget(part, 3e-4)
+
+    def learn_judges(self, i, y, z):
+        said = self.verdicts(z)
+        judges = (self.judge, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
+        shares = self.chances(i)[0], 1.0, 1.0
+        for (judge, heard), verdict, share in zip(judges, said, shares, strict=True):
+            judge.step(heard, *logistic(y, *verdict, share), diagonal=False)
+            judge.renew(3e-5)
+        self.evidence[i] += [np.log(sigmoid(y * moderate(*verdict))) for verdict in said]
+        self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)
+        self.belief[i] = self.chances(i)
 
     def draw(self):
         """One step of orthogonal iteration on the tasks' own logistic vectors."""

@@ -53,7 +53,7 @@ class ROMCOClassifier(base.MiniBatchClassifier):
     ... ]
     >>> model = preprocessing.StandardScaler() | ROMCOClassifier()
     >>> evaluate.progressive_val_score(events, model, metrics.Accuracy())
-    Accuracy: 97.21%
+    Accuracy: 97.77%
 
     """
 

@@ -2,6 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.contract import Kernel
+from romco.kernels.judges import Judge
 from romco.kernels.pairs import Pairs
 
 class AutoKernel(Kernel):
@@ -12,10 +13,11 @@ class AutoKernel(Kernel):
         factor: NDArray[np.float64],
         intercept: NDArray[np.float64],
         own_intercept: NDArray[np.float64],
-        weight: NDArray[np.float64],
-        covariance: NDArray[np.float64],
-        own_weight: NDArray[np.float64],
-        own_covariance: NDArray[np.float64],
+        related: Judge,
+        like_all: Judge,
+        on_its_own: Judge,
         evidence: NDArray[np.float64],
+        belief: NDArray[np.float64],
+        kinds: NDArray[np.float64],
         clock: NDArray[np.float64],
     ) -> None: ...

@@ -1,145 +1,76 @@
-"""romco-auto: four simple learners read each event, and a judge weighs what they say.
+"""romco-auto: five simple learners read each event, and three judges weigh what they say.
 
-The four are two losses (m: squared hinge, as AROW; l: logistic) by two degrees of
-sharing (*: one vector for all tasks; 1: each task alone). Each believes in weights
-with a Gaussian of diagonal covariance, prior mean 0 and prior variance 1, part of
-which is spent as events come in. From the vectors of l1 a low-rank U = B F' is
-drawn from time to time: what groups of tasks have in common. The judge hears the
-four margins and the four directions of U; a second judge hears m1 and l1 only, and
-each task is believed by evidence to follow the one or the other. Numbers that are
-read together lie together, one cache line per feature:
+Four of the learners are two losses (squared hinge, as AROW; logistic) by two
+degrees of sharing (*global*: one vector for all tasks; *alone*: one for each
+task). The fifth learns a shared and a personal vector *together* on the squared
+hinge, and forgets. Each believes in weights with a Gaussian of diagonal
+covariance, part of whose prior variance is spent as events come in. From the
+alone logistic vectors a low-rank U = B F' is drawn from time to time.
 
-    shared   (d, 8)     mean m*, mean l*, spent m*, spent l*, row of B (4)
-    personal (m, d, 4)  mean m1, mean l1, spent m1, spent l1
+The first judge hears all of them, one more hears the two global ones, and one
+the two alone ones. Each task is believed by evidence to be of the kind that
+one of the judges knows best. Numbers that are read together lie together:
+
+    shared   (d, 10)    means and spent variances of margin, logistic, together; row of B (4)
+    personal (m, d, 6)  means and spent variances of margin, logistic, together
 """
 
-from libc.math cimport M_PI, NAN, exp, isfinite, log, log1p, sqrt
+from libc.math cimport NAN, exp, isfinite, log
+from romco.kernels.beliefs cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus
 from romco.kernels.contract cimport Kernel
+from romco.kernels.directions cimport RANK, Directions
 from romco.kernels.events cimport Events, Row, column, square
+from romco.kernels.judges cimport Judge, Verdict
 from romco.kernels.pairs cimport Pairs
 
 cdef enum:
-    RANK = 4       # directions of U
-    VOICES = 8     # what the judge hears: m* l* m1 l1 and the directions
-    OWN = 2        # where m1 l1 begin
+    MARGIN, LOGISTIC, TOGETHER                 # places of means; spent variances lie WIDTH on
+    WIDTH                                      # of means in a row
+    GLOBAL = 0                                 # places of opinions: two global ones,
+    ALONE = 2                                  # two alone ones,
+    BOTH = 4                                   # the one of both vectors,
+    DIRECTION = 5                              # the directions of U,
+    LEVEL = 9                                  # and a constant
+    KINDS = 3                                  # of tasks: related, like all others, on their own
 
-cdef double SLACK = 0.3            # AROW's r
-cdef double OWN_INTERCEPT = 0.1    # prior variance of a task's own intercept; the shared one has 1
-cdef double ODD = -2.0             # prior log-odds that a task has nothing in common with others
-cdef double SURE = 20.0            # evidence is kept within this, so that a task may change
-cdef double FIRST_DRAWING = 32.0   # events before U is first drawn, then after half as many again
-cdef double GROWTH = 1.5
-cdef double NOTHING_NEW = 1e-10    # share of a column's square below which it is rounding
-
-
-cdef struct Verdict:
-    double Sz[VOICES]              # the judge's covariance times what was heard
-    double mean, variance          # of its log-odds
-    double margin                  # log-odds averaged over that
+cdef double SLACK = 0.3                        # AROW's r
+cdef double PATIENCE = 1.0                     # the same where both vectors learn together
+cdef double APART = 0.3                        # prior variance of its personal vector; others have 1
+cdef double FORGETTING = 3e-4                  # share of its variance that comes back
+cdef double SURE = 20.0                        # evidence is kept within this: a task may change
+cdef double FIRST_DRAWING = 32.0               # events before U is first drawn,
+cdef double GROWTH = 1.25                      # then whenever there are so many times as many;
+cdef double MANY = 10000.0                     # later, when tasks' vectors have settled,
+cdef double SLOW_GROWTH = 1.5                  # less often
 
 
 cdef struct Opinions:
     double x2                      # |x|^2 in units of the stream
-    double p[4]                    # margins of m* l* m1 l1
-    double v[4]                    # their variances
-    double z[VOICES]               # what the judges hear
-    Verdict all_, own              # what they say
-
-
-cdef inline double moderate(double mean, double variance) noexcept nogil:
-    """Log-odds of a logistic model whose linear part is Gaussian (MacKay's approximation)."""
-    return mean / sqrt(1.0 + M_PI * variance / 8.0)
-
-
-cdef inline void logistic(
-    double y, double p, double v, double share, double* a, double* b
-) noexcept nogil:
-    """Step of a Gaussian belief on share * the logistic loss: w += a S x, S -= b S x x'S."""
-    cdef double miss = 1.0 / (1.0 + exp(y * moderate(p, v)))
-    cdef double curvature = share * miss * (1.0 - miss)
-    b[0] = curvature / (1.0 + curvature * v)
-    a[0] = y * share * miss / (1.0 + curvature * v)
-
-
-cdef inline void arow(double y, double p, double v, double* a, double* b) noexcept nogil:
-    """The same on the squared hinge loss."""
-    cdef double loss = 1.0 - y * p
-    b[0] = 1.0 / (v + SLACK) if loss > 0.0 else 0.0
-    a[0] = b[0] * loss * y
-
-
-cdef inline double shift(double* mean, double* spent, double prior, double a, double b,
-                         double x) noexcept nogil:
-    """One step of a belief about the weight of a feature of value x; gives the mean's change."""
-    cdef double sx = (prior - spent[0]) * x
-    mean[0] += a * sx
-    spent[0] += b * sx * sx
-    return a * sx
-
-
-cdef inline double softplus(double z) noexcept nogil:
-    """log(1 + exp(z))."""
-    return z + log1p(exp(-z)) if z > 0.0 else log1p(exp(z))
-
-
-cdef inline double log_sum(double a, double b) noexcept nogil:
-    """log(exp(a) + exp(b))."""
-    return a + softplus(b - a)
-
-
-cdef inline double mixed(double odds, double a, double b) noexcept nogil:
-    """Log-odds of an answer that comes from b with log-odds `odds`, else from a."""
-    cdef double from_a = -softplus(odds), from_b = -softplus(-odds)
-    return log_sum(from_a - softplus(-a), from_b - softplus(-b)) - log_sum(
-        from_a - softplus(a), from_b - softplus(b)
-    )
-
-
-cdef void hear(
-    const double[::1] weight, const double[:, ::1] covariance, const double* z, Verdict* said
-) noexcept nogil:
-    """A Bayesian logistic regression on what a judge hears."""
-    cdef int c, k, n = <int> weight.shape[0]
-    said.mean = said.variance = 0.0
-    for c in range(n):
-        said.Sz[c] = 0.0
-        for k in range(n):
-            said.Sz[c] += covariance[c, k] * z[k]
-        said.mean += weight[c] * z[c]
-        said.variance += z[c] * said.Sz[c]
-    said.margin = moderate(said.mean, said.variance)
-
-
-cdef void correct(
-    double[::1] weight, double[:, ::1] covariance, double y, double share, const Verdict* said
-) noexcept nogil:
-    """One step of a judge; an event that is its business in part counts by its share."""
-    cdef double a, b
-    cdef int c, k, n = <int> weight.shape[0]
-    logistic(y, said.mean, said.variance, share, &a, &b)
-    for c in range(n):
-        weight[c] += a * said.Sz[c]
-        for k in range(n):
-            covariance[c, k] -= b * said.Sz[c] * said.Sz[k]
+    double p[5]                    # margins of the learners
+    double v[5]                    # their variances
+    double z[10]                   # what the judges hear
+    Verdict said[KINDS]            # what they say
+    double chance[KINDS]           # that the task is of the kind each judge knows best
 
 
 cdef class AutoKernel(Kernel):
     """Views of the learner's arrays and the two verbs; the learner tells what the arrays mean."""
 
-    cdef double[:, ::1] shared, factor, intercept, own_intercept
-    cdef double[:, ::1] covariance, own_covariance
-    cdef double[::1] weight, own_weight, evidence, clock
+    cdef double[:, ::1] shared, factor, intercept, own_intercept, evidence, belief
+    cdef double[::1] kinds, clock
     cdef Pairs personal
+    cdef Judge related, like_all, on_its_own
+    cdef Directions directions
 
     def __init__(
-        self, shared, Pairs personal, factor, intercept, own_intercept,
-        weight, covariance, own_weight, own_covariance, evidence, clock,
+        self, shared, Pairs personal, factor, intercept, own_intercept, Judge related,
+        Judge like_all, Judge on_its_own, evidence, belief, kinds, clock,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor
         self.intercept, self.own_intercept = intercept, own_intercept
-        self.weight, self.covariance = weight, covariance
-        self.own_weight, self.own_covariance, self.evidence = own_weight, own_covariance, evidence
-        self.clock = clock
+        self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
+        self.evidence, self.belief, self.kinds, self.clock = evidence, belief, kinds, clock
+        self.directions = Directions(shared[:, 2 * WIDTH:], factor, personal, LOGISTIC)
 
     # --- units -------------------------------------------------------------------------------
 
@@ -155,54 +86,69 @@ cdef class AutoKernel(Kernel):
     # --- what is said about an event ---------------------------------------------------------
 
     cdef void read(self, Row x, long long task, double unit, Opinions* o) noexcept nogil:
-        """Margins and variances of the four learners, and the directions of U."""
-        cdef double[8] u
-        cdef double[4] v
+        """Margins and variances of the learners, and the directions of U."""
+        cdef double[WIDTH] u, v, su, sv
+        cdef double[RANK] b
         cdef double value, value2, x2 = 0.0
         cdef const double* all_
         cdef const double* own
-        cdef const double* f = &self.factor[task, 0]
         cdef Py_ssize_t k, j
         cdef int c
-        for c in range(8):
-            u[c] = 0.0
-        for c in range(4):
-            v[c] = 0.0
+        for c in range(WIDTH):
+            u[c] = v[c] = su[c] = sv[c] = 0.0
+        for c in range(RANK):
+            b[c] = 0.0
         for k in range(x.n):
             j = column(x, k)
             value = x.value[k] * unit
             value2 = value * value
             x2 += value2
             all_, own = &self.shared[j, 0], self.personal.look(task, j)
-            for c in range(2):
+            for c in range(WIDTH):
                 u[c] += value * all_[c]
                 v[c] += value * own[c]
-                u[2 + c] += value2 * all_[2 + c]
-                v[2 + c] += value2 * own[2 + c]
-            for c in range(4, 8):
-                u[c] += value * all_[c]
+                su[c] += value2 * all_[WIDTH + c]
+                sv[c] += value2 * own[WIDTH + c]
+            for c in range(RANK):
+                b[c] += value * all_[2 * WIDTH + c]
         o.x2 = x2
-        for c in range(2):
-            o.p[c], o.v[c] = u[c], x2 - u[2 + c]
-            o.p[2 + c], o.v[2 + c] = v[c], x2 - v[2 + c]
+        for c in range(TOGETHER):
+            o.p[GLOBAL + c], o.v[GLOBAL + c] = u[c], x2 - su[c]
+            o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - sv[c]
+        o.p[BOTH] = u[TOGETHER] + v[TOGETHER]
+        o.v[BOTH] = (1.0 + APART) * x2 - su[TOGETHER] - sv[TOGETHER]
         for c in range(RANK):
-            o.z[4 + c] = u[4 + c] * f[c]
+            o.z[DIRECTION + c] = b[c] * self.factor[task, c]
         self.add_intercepts(task, o)
 
     cdef void add_intercepts(self, long long task, Opinions* o) noexcept nogil:
-        """The logistic learners have them; alone shares its intercept in part."""
-        o.p[1] += self.intercept[0, 0]
-        o.v[1] += 1.0 - self.intercept[0, 1]
-        o.p[3] += self.intercept[1, 0] + self.own_intercept[task, 0]
-        o.v[3] += (1.0 - self.intercept[1, 1]) + (OWN_INTERCEPT - self.own_intercept[task, 1])
+        """The logistic learners have them: global one, alone a common one and one for each task."""
+        o.p[GLOBAL + LOGISTIC] += self.intercept[0, 0]
+        o.v[GLOBAL + LOGISTIC] += 1.0 - self.intercept[0, 1]
+        o.p[ALONE + LOGISTIC] += self.intercept[1, 0] + self.own_intercept[task, 0]
+        o.v[ALONE + LOGISTIC] += 2.0 - self.intercept[1, 1] - self.own_intercept[task, 1]
 
-    cdef void judge(self, Opinions* o) noexcept nogil:
-        """What the two judges say."""
+    cdef void judge(self, long long task, Opinions* o) noexcept nogil:
+        """What the judges say, and how much each of them matters for the task."""
         cdef int c
-        for c in range(0, 4, 2):
-            o.z[c], o.z[c + 1] = o.p[c], moderate(o.p[c + 1], o.v[c + 1])
-        hear(self.weight, self.covariance, o.z, &o.all_)
-        hear(self.own_weight, self.own_covariance, o.z + OWN, &o.own)
+        for c in range(0, 4, 2):  # global, alone
+            o.z[c] = o.p[c]
+            o.z[c + LOGISTIC] = moderate(o.p[c + LOGISTIC], o.v[c + LOGISTIC])
+        o.z[BOTH], o.z[LEVEL] = o.p[BOTH], 1.0
+        self.related.hear(o.z, &o.said[0])
+        self.like_all.hear(o.z + GLOBAL, &o.said[1])
+        self.on_its_own.hear(o.z + ALONE, &o.said[2])
+        self.chances(task, o.chance)
+
+    cdef void chances(self, long long task, double* chance) noexcept nogil:
+        """Bayes' rule: a kind is likely if many tasks are of it and if it explains this one."""
+        cdef double total = 0.0
+        cdef int k
+        for k in range(KINDS):
+            chance[k] = self.kinds[k] * exp(self.evidence[task, k])
+            total += chance[k]
+        for k in range(KINDS):
+            chance[k] /= total
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -212,11 +158,9 @@ cdef class AutoKernel(Kernel):
         cdef double unit = self.unit()
         for e in range(begin, end):
             self.read(events.row(e), events.tasks[e], unit, &o)
-            self.judge(&o)
+            self.judge(events.tasks[e], &o)
             # Features whose squares overflow must be refused before they are learned.
-            margins[e] = NAN if not isfinite(o.x2) else mixed(
-                ODD + self.evidence[events.tasks[e]], o.all_.margin, o.own.margin
-            )
+            margins[e] = mixed(&o) if isfinite(o.x2) else NAN
         return 0
 
     # --- learning ----------------------------------------------------------------------------
@@ -228,8 +172,8 @@ cdef class AutoKernel(Kernel):
         for e in range(begin, end):
             self.learn_one(events.row(e), events.tasks[e], events.labels[e])
         if self.clock[1] >= self.clock[2]:
-            self.draw()
-            self.clock[2] = max(FIRST_DRAWING, GROWTH * self.clock[1])
+            self.directions.draw()
+            self.clock[2] = self.clock[1] * (GROWTH if self.clock[1] < MANY else SLOW_GROWTH)
         return 0
 
     cdef int learn_one(self, Row x, long long task, double y) except -1 nogil:
@@ -240,7 +184,7 @@ cdef class AutoKernel(Kernel):
             self.count(x2)
         unit = self.unit()
         self.read(x, task, unit, &o)
-        self.judge(&o)
+        self.judge(task, &o)
         self.personal.reserve(x.n)
         self.move_learners(x, task, y, unit, &o)
         self.move_judges(task, y, &o)
@@ -251,145 +195,72 @@ cdef class AutoKernel(Kernel):
     cdef void move_learners(
         self, Row x, long long task, double y, double unit, Opinions* o
     ) noexcept nogil:
-        cdef double[4] a, b
+        cdef Step[5] step
         cdef double value, change
         cdef double* all_
         cdef double* own
         cdef double* f = &self.factor[task, 0]
         cdef Py_ssize_t k, j
         cdef int c
-        for c in range(0, 4, 2):
-            arow(y, o.p[c], o.v[c], &a[c], &b[c])
-            logistic(y, o.p[c + 1], o.v[c + 1], 1.0, &a[c + 1], &b[c + 1])
+        for c in range(0, 4, 2):  # global, alone
+            step[c] = arow(y, o.p[c], o.v[c], SLACK)
+            step[c + LOGISTIC] = logistic(y, o.p[c + LOGISTIC], o.v[c + LOGISTIC], 1.0)
+        step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE)
         for k in range(x.n):
             j = column(x, k)
             value = x.value[k] * unit
+            if value == 0.0:  # stored or not, a zero says nothing
+                continue
             all_, own = &self.shared[j, 0], self.personal.touch(task, j)
-            shift(all_, all_ + 2, 1.0, a[0], b[0], value)
-            shift(all_ + 1, all_ + 3, 1.0, a[1], b[1], value)
-            shift(own, own + 2, 1.0, a[2], b[2], value)
-            change = shift(own + 1, own + 3, 1.0, a[3], b[3], value)
+            for c in range(TOGETHER):
+                move(all_ + c, all_ + WIDTH + c, 1.0, step[GLOBAL + c], value)
+            move(own + MARGIN, own + WIDTH + MARGIN, 1.0, step[ALONE + MARGIN], value)
+            change = move(own + LOGISTIC, own + WIDTH + LOGISTIC, 1.0, step[ALONE + LOGISTIC], value)
             for c in range(RANK):  # F = W'B stays true while W moves
-                f[c] += change * all_[4 + c]
-        shift(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, a[1], b[1], 1.0)
-        shift(&self.intercept[1, 0], &self.intercept[1, 1], 1.0, a[3], b[3], 1.0)
-        shift(
-            &self.own_intercept[task, 0], &self.own_intercept[task, 1],
-            OWN_INTERCEPT, a[3], b[3], 1.0,
+                f[c] += change * all_[2 * WIDTH + c]
+            move(all_ + TOGETHER, all_ + WIDTH + TOGETHER, 1.0, step[BOTH], value)
+            move(own + TOGETHER, own + WIDTH + TOGETHER, APART, step[BOTH], value)
+            forget(all_ + WIDTH + TOGETHER, 1.0, FORGETTING)
+            forget(own + WIDTH + TOGETHER, APART, FORGETTING)
+        self.move_intercepts(task, step)
+
+    cdef void move_intercepts(self, long long task, const Step* step) noexcept nogil:
+        move(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, step[GLOBAL + LOGISTIC], 1.0)
+        move(&self.intercept[1, 0], &self.intercept[1, 1], 1.0, step[ALONE + LOGISTIC], 1.0)
+        move(
+            &self.own_intercept[task, 0], &self.own_intercept[task, 1], 1.0,
+            step[ALONE + LOGISTIC], 1.0,
         )
 
     cdef void move_judges(self, long long task, double y, Opinions* o) noexcept nogil:
-        """The first judge learns an event as far as the task is its business."""
-        cdef double gain = softplus(-y * o.all_.margin) - softplus(-y * o.own.margin)
-        cdef double share = 1.0 / (1.0 + exp(ODD + self.evidence[task]))
-        correct(self.weight, self.covariance, y, share, &o.all_)
-        correct(self.own_weight, self.own_covariance, y, 1.0, &o.own)
-        self.evidence[task] = max(-SURE, min(SURE, self.evidence[task] + gain))
+        """The first judge learns an event as far as the task is its business, the others whole."""
+        self.related.correct(y, o.chance[0], &o.said[0])
+        self.like_all.correct(y, 1.0, &o.said[1])
+        self.on_its_own.correct(y, 1.0, &o.said[2])
+        self.weigh(task, y, o)
 
-    # --- the low-rank part -------------------------------------------------------------------
+    cdef void weigh(self, long long task, double y, Opinions* o) noexcept nogil:
+        """How well each judge did is evidence of the task's kind, and of how common kinds are."""
+        cdef double best = -1e300
+        cdef int k
+        for k in range(KINDS):
+            self.evidence[task, k] -= softplus(-y * o.said[k].margin)
+            best = max(best, self.evidence[task, k])
+        for k in range(KINDS):
+            self.evidence[task, k] = max(-SURE, self.evidence[task, k] - best)
+        self.chances(task, o.chance)
+        for k in range(KINDS):
+            self.kinds[k] += o.chance[k] - self.belief[task, k]
+            self.belief[task, k] = o.chance[k]
 
-    cdef void draw(self) noexcept nogil:
-        """One step of orthogonal iteration towards the leading directions B of W, then F = W'B.
 
-        It goes on from the last drawing, for which F is up to date.
-        """
-        if self.seed():
-            self.project()
-        self.gather()
-        self.orthogonalise()
-        self.project()
-
-    cdef bint seed(self) noexcept nogil:
-        """Directions that are zero start anew from fixed signs; true if there were any."""
-        cdef double[RANK * RANK] G
-        cdef Py_ssize_t j
-        cdef int c
-        cdef bint found = False
-        cdef unsigned long long bits
-        self.products(G)
-        for c in range(RANK):
-            if G[c * RANK + c] == 0.0:
-                found = True
-                for j in range(self.shared.shape[0]):
-                    bits = <unsigned long long> (j * 4 + 4 + c) * 0x9E3779B97F4A7C15ULL
-                    self.shared[j, 4 + c] = 1.0 if (bits >> 40) & 1 else -1.0
-        return found
-
-    cdef void project(self) noexcept nogil:
-        """F = W'B."""
-        cdef Py_ssize_t slot, task = 0, feature = 0
-        cdef const double* own
-        cdef const double* b
-        cdef double* f
-        cdef int c
-        self.factor[:, :] = 0.0
-        for slot in range(self.personal.slots()):
-            own = self.personal.at(slot, &task, &feature)
-            if own != NULL and own[1] != 0.0:
-                f, b = &self.factor[task, 0], &self.shared[feature, 4]
-                for c in range(RANK):
-                    f[c] += own[1] * b[c]
-
-    cdef void gather(self) noexcept nogil:
-        """B = W F."""
-        cdef Py_ssize_t slot, task = 0, feature = 0
-        cdef const double* own
-        cdef const double* f
-        cdef double* b
-        cdef int c
-        self.shared[:, 4:] = 0.0
-        for slot in range(self.personal.slots()):
-            own = self.personal.at(slot, &task, &feature)
-            if own != NULL and own[1] != 0.0:
-                f, b = &self.factor[task, 0], &self.shared[feature, 4]
-                for c in range(RANK):
-                    b[c] += own[1] * f[c]
-
-    cdef void orthogonalise(self) noexcept nogil:
-        """The columns of B made orthonormal in turn; those that add nothing become zero.
-
-        Gram-Schmidt on the columns' inner products, so that all of B is read only twice.
-        """
-        cdef double[RANK * RANK] G
-        cdef double[RANK][RANK] T  # T[c] gives the new column c in terms of the old ones
-        cdef double[RANK] row
-        cdef double overlap, size
-        cdef double* b
-        cdef Py_ssize_t j
-        cdef int c, k, i
-        self.products(G)
-        for c in range(RANK):
-            size = G[c * RANK + c]
-            for i in range(RANK):
-                T[c][i] = 1.0 if i == c else 0.0
-            for k in range(c):
-                overlap = 0.0
-                for i in range(k + 1):
-                    overlap += T[k][i] * G[i * RANK + c]
-                for i in range(k + 1):
-                    T[c][i] -= overlap * T[k][i]
-                size -= overlap * overlap
-            size = 1.0 / sqrt(size) if size > NOTHING_NEW * G[c * RANK + c] else 0.0
-            for i in range(c + 1):
-                T[c][i] *= size
-        for j in range(self.shared.shape[0]):
-            b = &self.shared[j, 4]
-            for c in range(RANK):
-                row[c] = 0.0
-                for i in range(c + 1):
-                    row[c] += T[c][i] * b[i]
-            for c in range(RANK):
-                b[c] = row[c]
-
-    cdef void products(self, double* G) noexcept nogil:
-        """Inner products of the columns of B."""
-        cdef const double* b
-        cdef Py_ssize_t j
-        cdef int c, k
-        for c in range(RANK * RANK):
-            G[c] = 0.0
-        for j in range(self.shared.shape[0]):
-            b = &self.shared[j, 4]
-            for c in range(RANK):
-                for k in range(RANK):
-                    G[c * RANK + k] += b[c] * b[k]
+cdef double mixed(const Opinions* o) noexcept nogil:
+    """Log-odds of an answer that comes from one of the judges, by chance."""
+    cdef double yes, no
+    cdef int k
+    yes = log(o.chance[0]) - softplus(-o.said[0].margin)
+    no = log(o.chance[0]) - softplus(o.said[0].margin)
+    for k in range(1, KINDS):
+        yes = log_sum(yes, log(o.chance[k]) - softplus(-o.said[k].margin))
+        no = log_sum(no, log(o.chance[k]) - softplus(o.said[k].margin))
+    return yes - no

@@ -3,59 +3,63 @@
 
 cdef class Pairs:
     cdef readonly Py_ssize_t n_tasks, n_features, width
-    cdef readonly object keys, values            # the arrays; keys is None where values is dense
-    cdef long long* key
-    cdef double* value
-    cdef Py_ssize_t used
-    cdef int bits
+    cdef readonly Py_ssize_t used                # pairs that occurred; not counted where dense
+    cdef readonly bint dense
+    cdef object keys, values, places             # the arrays behind the pointers
+    cdef long long* key                          # of each pair in turn: task << 32 | feature
+    cdef double* value                           # its numbers
+    cdef int* place                              # the hash table: which pair, or -1
+    cdef int bits                                # of the table's size
     cdef double nothing[16]                      # what an untouched pair holds
 
     cdef hold(self, keys, values)
-    cdef grow(self)
-    cdef double* place(self, long long wanted) noexcept nogil
+    cdef index(self, int bits)
+    cdef grow(self, Py_ssize_t needed)
     cdef int reserve(self, Py_ssize_t more) except -1 nogil
 
-    cdef inline Py_ssize_t slot(self, long long wanted) noexcept nogil:
-        """Where the pair is in the table, or the empty slot where it would be."""
+    cdef inline int* find(self, long long wanted) noexcept nogil:
+        """Where the table tells of the pair, or would tell if it had occurred."""
         cdef Py_ssize_t last = ((<Py_ssize_t> 1) << self.bits) - 1
         # Fibonacci hashing: the upper bits of a product with 2^64 / golden ratio are well mixed.
         cdef Py_ssize_t at = <Py_ssize_t> (
             (<unsigned long long> wanted * 0x9E3779B97F4A7C15ULL) >> (64 - self.bits)
         )
-        while self.key[at] != wanted and self.key[at] >= 0:
+        while self.place[at] >= 0 and self.key[self.place[at]] != wanted:
             at = (at + 1) & last
-        return at
+        return self.place + at
 
     cdef inline const double* look(self, long long task, Py_ssize_t feature) noexcept nogil:
         """The pair's numbers, to read."""
-        cdef Py_ssize_t at
-        cdef long long wanted
-        if self.key == NULL:
+        cdef int pair
+        if self.dense:
             return self.value + (task * self.n_features + feature) * self.width
-        wanted = (task << 32) | feature
-        at = self.slot(wanted)
-        return self.value + at * self.width if self.key[at] == wanted else self.nothing
-
-    cdef inline Py_ssize_t slots(self) noexcept nogil:
-        """How many places there are to look at, to visit all pairs."""
-        return self.n_tasks * self.n_features if self.key == NULL else (<Py_ssize_t> 1) << self.bits
-
-    cdef inline const double* at(
-        self, Py_ssize_t slot, Py_ssize_t* task, Py_ssize_t* feature
-    ) noexcept nogil:
-        """What is in a place: the numbers of a task and feature, or NULL."""
-        if self.key == NULL:
-            task[0] = slot // self.n_features
-            feature[0] = slot - task[0] * self.n_features
-        elif self.key[slot] < 0:
-            return NULL
-        else:
-            task[0] = <Py_ssize_t> (self.key[slot] >> 32)
-            feature[0] = <Py_ssize_t> <unsigned int> self.key[slot]
-        return self.value + slot * self.width
+        pair = self.find((task << 32) | feature)[0]
+        return self.value + pair * self.width if pair >= 0 else self.nothing
 
     cdef inline double* touch(self, long long task, Py_ssize_t feature) noexcept nogil:
         """The pair's numbers, to change; call ``reserve`` first."""
-        if self.key == NULL:
+        cdef int* place
+        if self.dense:
             return self.value + (task * self.n_features + feature) * self.width
-        return self.place((task << 32) | feature)
+        place = self.find((task << 32) | feature)
+        if place[0] < 0:
+            place[0] = <int> self.used
+            self.key[self.used] = (task << 32) | feature
+            self.used += 1
+        return self.value + place[0] * self.width
+
+    cdef inline Py_ssize_t count(self) noexcept nogil:
+        """How many pairs there are to visit."""
+        return self.n_tasks * self.n_features if self.dense else self.used
+
+    cdef inline double* visit(
+        self, Py_ssize_t pair, Py_ssize_t* task, Py_ssize_t* feature
+    ) noexcept nogil:
+        """The numbers of one pair in turn, and whose they are."""
+        if self.dense:
+            task[0] = pair // self.n_features
+            feature[0] = pair - task[0] * self.n_features
+        else:
+            task[0] = <Py_ssize_t> (self.key[pair] >> 32)
+            feature[0] = <Py_ssize_t> <unsigned int> self.key[pair]
+        return self.value + pair * self.width

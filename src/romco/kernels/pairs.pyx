@@ -1,8 +1,9 @@
 """A few numbers for each pair of a task and a feature; zero until touched.
 
 Small problems keep a dense array (m, d, width), whose untouched pages cost
-nothing. Large ones keep a hash table with an entry only for pairs that occurred,
-so ten thousand tasks over 2^18 hashed features cost what their events touch.
+nothing. Large ones keep only the pairs that occurred, one after the other, and a
+hash table that tells where each is; so ten thousand tasks over 2^18 hashed
+features cost what their events touch, and pairs that came together lie together.
 """
 
 import numpy as np
@@ -14,80 +15,82 @@ cdef int LEAST_BITS = 10
 
 
 cdef class Pairs:
-    """``width`` numbers per pair; a table if ``dense`` is false.
+    """``width`` numbers per pair.
 
-    Keys of the table are ``task << 32 | feature`` or -1 for an empty slot, so they
-    stay valid when tasks or features are added.
+    Keys are ``task << 32 | feature``, so they stay valid when tasks or features are
+    added. The table is at most half full.
     """
 
     def __init__(self, Py_ssize_t n_tasks, Py_ssize_t n_features, Py_ssize_t width, bint dense):
         self.n_tasks, self.n_features, self.width = n_tasks, n_features, width
+        self.dense = dense
         if dense:
             self.hold(None, np.zeros((n_tasks, n_features, width)))
         else:
-            size = 1 << LEAST_BITS
-            self.hold(np.full(size, -1, dtype=np.int64), np.zeros((size, width)))
+            self.hold(np.empty(512, dtype=np.int64), np.zeros((512, width)))
+            self.index(LEAST_BITS)
 
     cdef hold(self, keys, values):
         self.keys, self.values = keys, values
         self.value = <double*> cnp.PyArray_DATA(<cnp.ndarray> values)
-        self.key = NULL
         if keys is not None:
             self.key = <long long*> cnp.PyArray_DATA(<cnp.ndarray> keys)
-            self.bits = len(keys).bit_length() - 1
-            self.used = np.count_nonzero(keys >= 0)
+
+    cdef index(self, int bits):
+        """Make the table anew, of a given size."""
+        cdef Py_ssize_t pair
+        self.bits = bits
+        self.places = np.full(1 << bits, -1, dtype=np.int32)
+        self.place = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
+        for pair in range(self.used):
+            self.find(self.key[pair])[0] = <int> pair
 
     cdef int reserve(self, Py_ssize_t more) except -1 nogil:
-        """Make room for so many new pairs; at most half of the table is ever in use."""
-        while self.key != NULL and 2 * (self.used + more) > (<Py_ssize_t> 1) << self.bits:
+        """Make room for so many new pairs."""
+        if not self.dense and 2 * (self.used + more) > (<Py_ssize_t> 1) << self.bits:
             with gil:
-                self.grow()
+                self.grow(self.used + more)
         return 0
 
-    cdef grow(self):
-        keys, values = self.keys, self.values
-        size = 2 * len(keys)
-        self.hold(np.full(size, -1, dtype=np.int64), np.zeros((size, self.width)))
-        self.fill(keys, values)
+    cdef grow(self, Py_ssize_t needed):
+        cdef int bits = self.bits
+        while 2 * needed > (<Py_ssize_t> 1) << bits:
+            bits += 1
+        keys = np.empty(1 << (bits - 1), dtype=np.int64)
+        values = np.zeros((1 << (bits - 1), self.width))
+        keys[: self.used], values[: self.used] = self.arrays_used()
+        self.hold(keys, values)
+        self.index(bits)
 
-    def fill(self, const long long[::1] keys, const double[:, ::1] values):
-        """Put entries into the table."""
-        cdef Py_ssize_t i, k
-        cdef double* numbers
-        for i in range(keys.shape[0]):
-            if keys[i] >= 0:
-                numbers = self.place(keys[i])
-                for k in range(self.width):
-                    numbers[k] = values[i, k]
-
-    cdef double* place(self, long long wanted) noexcept nogil:
-        cdef Py_ssize_t at = self.slot(wanted)
-        if self.key[at] < 0:
-            self.key[at] = wanted
-            self.used += 1
-        return self.value + at * self.width
+    def arrays_used(self):
+        """Keys and numbers of the pairs that occurred."""
+        return self.keys[: self.used], self.values[: self.used]
 
     def arrays(self):
         """What changes, by name."""
-        if self.keys is None:
+        if self.dense:
             return {"personal": self.values}
-        return {"personal": self.values, "personal_keys": self.keys}
+        keys, values = self.arrays_used()
+        return {"personal": values, "personal_keys": keys}
 
     def load(self, arrays):
         """Take over the arrays of a store of the same size or smaller, dense or not."""
         values = np.asarray(arrays["personal"])
         keys = arrays.get("personal_keys")
         self.check(keys, values)
-        if keys is not None:
-            if self.keys is None:
+        if self.dense:
+            if keys is not None:
                 raise ValueError("state holds a table of pairs, this learner a dense array")
-            self.hold(np.array(keys), np.array(values, order="C"))
-        elif self.keys is None:
             self.values[: values.shape[0], : values.shape[1]] = values
-        else:
+            return
+        if keys is None:
             task, feature = np.nonzero(values.any(axis=2))
-            self.reserve(len(task))
-            self.fill((task << 32) | feature, np.ascontiguousarray(values[task, feature]))
+            keys, values = (task << 32) | feature, values[task, feature]
+        self.used = 0
+        self.grow(len(keys))
+        self.keys[: len(keys)], self.values[: len(keys)] = keys, values
+        self.used = len(keys)
+        self.index(self.bits)
 
     def check(self, keys, values):
         """Raise ValueError unless the arrays are what ``arrays`` may give."""
@@ -97,11 +100,9 @@ cdef class Pairs:
             task, feature = values.shape[:2] if fits else (0, 0)
         else:
             fits = fits and keys.dtype == np.int64 and keys.shape == values.shape[:1] and \
-                values.ndim == 2 and len(keys).bit_count() == 1 and len(keys) >= 1 << LEAST_BITS
-            inside = keys[keys >= 0]
-            fits = fits and 2 * len(inside) <= len(keys)
-            task = (inside >> 32).max(initial=-1) + 1
-            feature = (inside & 0xFFFFFFFF).max(initial=-1) + 1
+                values.ndim == 2 and keys.min(initial=0) >= 0 and len(np.unique(keys)) == len(keys)
+            task = (keys >> 32).max(initial=-1) + 1
+            feature = (keys & 0xFFFFFFFF).max(initial=-1) + 1
         if not fits or task > self.n_tasks or feature > self.n_features:
             raise ValueError(
                 f"state array 'personal' is {values.dtype}{list(values.shape)}, which does not fit "
@@ -110,12 +111,19 @@ cdef class Pairs:
         if not np.isfinite(values).all():
             raise ValueError("state array 'personal' holds numbers that are not finite")
 
+    def clear(self, Py_ssize_t task):
+        """All numbers of a task become zero."""
+        if self.dense:
+            self.values[task] = 0.0
+        else:
+            keys, values = self.arrays_used()
+            values[keys >> 32 == task] = 0.0
+
     def lane(self, Py_ssize_t k):
         """The k-th number of every pair, as a dense array (m, d)."""
-        if self.keys is None:
+        if self.dense:
             return self.values[:, :, k].copy()
-        dense = np.zeros((self.n_tasks, self.n_features))
-        filled = self.keys >= 0
-        inside = self.keys[filled]
-        dense[inside >> 32, inside & 0xFFFFFFFF] = self.values[filled, k]
-        return dense
+        array = np.zeros((self.n_tasks, self.n_features))
+        keys, values = self.arrays_used()
+        array[keys >> 32, keys & 0xFFFFFFFF] = values[:, k]
+        return array

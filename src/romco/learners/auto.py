@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto import AutoKernel
+from romco.kernels.judges import Judge
 from romco.learners.base import Arrays, CompiledLearner
 from romco.learners.shared import load_with_store, personal_store, stored_columns
 
@@ -19,29 +20,37 @@ VOICES = (
     "global logistic",
     "alone margin",
     "alone logistic",
+    "together",
     *(f"direction {k}" for k in range(1, 5)),
+    "level",
 )
-TRUST = 2.0  # prior weight of each margin learner
-DOUBT = 3.0  # prior variance of all weights of the judges
-ODD = -2.0  # prior log-odds that a task has nothing in common with the others, as in the kernel
+KINDS = ("related", "like all", "on its own")
+TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the voices
+PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
+DOUBT = 3.0  # prior variance of a weight of the judges, as in their kernel
+RENEWAL = 3e-5  # variance that each event adds to it
+JUDGED = ("weight", "covariance", "renewal", "pair_")  # arrays of the judges begin so
+COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
 
 
 class Auto(CompiledLearner):
-    r"""Four simple learners, a low-rank U between them, and two judges; no parameters.
+    r"""Five simple learners, a low-rank U between them, and three judges; no parameters.
 
-    The four are two losses, squared hinge (AROW: bold, for clean data) and logistic
-    (cautious, for noisy data), by two degrees of sharing, one vector for all tasks
-    (*global*) and one per task (*alone*). Each is a Gaussian belief with diagonal
-    covariance; the logistic ones have intercepts. From the tasks' own vectors W a
-    low-rank :math:`B F^\top` of rank four is drawn whenever the stream has grown by
-    half: what groups of tasks have in common.
+    Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
+    logistic (cautious, for noisy data), by two degrees of sharing, one vector for all
+    tasks (*global*) and one per task (*alone*). The fifth learns a shared and a personal
+    vector *together*, and forgets slowly, so it follows tasks that change. Each is a
+    Gaussian belief with diagonal covariance; the logistic ones have intercepts. From the
+    tasks' own vectors W a low-rank :math:`B F^\top` of rank four is drawn whenever the
+    stream has grown by a quarter: what groups of tasks have in common.
 
     A judge, which is a Bayesian logistic regression with one weight vector for all
-    tasks, turns what these say of an event into log-odds; a second judge does so from
-    the two that are alone. Whether a task is *independent*, best left to the second
-    judge, is decided by the evidence of its own events (Bayes' rule). A margin is the
-    log-odds of the mixture: comparable over time and tasks, and
-    ``1 / (1 + exp(-margin))`` is a probability.
+    tasks, turns what these say of an event into log-odds. Two more judges do so from
+    the global learners only, and from the alone ones only. Which of them is best for a
+    task, that is whether the task is *related* to others, *like all* others, or *on its
+    own*, is decided by the evidence of its own events and by how common each kind is
+    among the tasks (Bayes' rule). A margin is the log-odds of the mixture: comparable
+    over time and tasks, and ``1 / (1 + exp(-margin))`` is a probability.
 
     Features are measured in units of the geometric mean of \|x\|, so their common
     scale does not matter. Cost: O(nnz) per event, whatever the number of tasks.
@@ -60,20 +69,37 @@ class Auto(CompiledLearner):
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
-        self._personal = personal_store(n_features, n_tasks, 4)
+        self._personal = personal_store(n_features, n_tasks, 6)
+        voices = len(VOICES)
         self._arrays = {
-            "shared": np.zeros((n_features, 8)),  # two means, two spent variances, row of B
+            "shared": np.zeros((n_features, 10)),  # three means, three spent variances, row of B
             "factor": np.zeros((n_tasks, 4)),  # F
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
             "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
-            "weight": np.array([TRUST, 0.0, TRUST, 0.0, 0.0, 0.0, 0.0, 0.0]),  # of the judge
-            "covariance": DOUBT * np.eye(len(VOICES)),  # of the weight
-            "own_weight": np.array([1.5 * TRUST, 0.0]),  # of the second judge
-            "own_covariance": DOUBT * np.eye(2),
-            "evidence": np.zeros(n_tasks),  # log-odds gained for a task being independent
+            "weight": np.array(TRUST),  # of the judge that hears all voices
+            "covariance": DOUBT * np.eye(voices),
+            "renewal": np.full(voices, RENEWAL),
+            "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those that hear global, alone
+            "pair_covariance": np.tile(DOUBT * np.eye(2), (2, 1, 1)),
+            "pair_renewal": np.full((2, 2), RENEWAL),
+            "evidence": np.zeros((n_tasks, 3)),  # log-likelihood of each kind, 0 for the best
+            "belief": np.zeros((n_tasks, 3)),  # chance of each kind; 0 before the first event
+            "kinds": COMMON.copy(),  # one task a priori, and the beliefs about all there ever were
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
         }
-        self.kernel = AutoKernel(personal=self._personal, **self._arrays)
+        self.kernel = self._kernel()
+
+    def _kernel(self) -> AutoKernel:
+        a = self._arrays
+        pairs = zip(a["pair_weight"], a["pair_covariance"], a["pair_renewal"], strict=True)
+        like_all, on_its_own = (Judge(*pair) for pair in pairs)
+        return AutoKernel(
+            personal=self._personal,
+            related=Judge(a["weight"], a["covariance"], a["renewal"]),
+            like_all=like_all,
+            on_its_own=on_its_own,
+            **{name: array for name, array in a.items() if not name.startswith(JUDGED)},
+        )
 
     def weights(self) -> NDArray[np.float64]:
         """W = U + V (d, m): the linear part of the log-odds.
@@ -84,17 +110,21 @@ class Auto(CompiledLearner):
         return self.shared() + self.personal()
 
     def shared(self) -> NDArray[np.float64]:
-        """U (d, m), of rank six at most: what the common vectors contribute to W."""
+        """U (d, m), of rank seven at most: what the common vectors contribute to W."""
         left, right = self.shared_factors()
         return left @ right.T
 
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """L (d, 6) and R (m, 6) with U = L R'."""
-        vectors, weight = self._arrays["shared"], self._arrays["weight"]
-        trust = np.tile(weight[:2], (self.n_tasks, 1))
-        low_rank = self._arrays["factor"] * weight[4:]
-        parts = np.hstack([trust, low_rank]) * (1.0 - self.independence())[:, None]
-        return self._unit() * vectors[:, [0, 1, 4, 5, 6, 7]], parts
+        """L (d, 7) and R (m, 7) with U = L R'."""
+        related, like_all, _ = self.chances().T[:, :, None]
+        weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
+        parts = [
+            related * weight[:2] + like_all * pair,
+            related * weight[4],
+            related * weight[5:9] * self._arrays["factor"],
+        ]
+        vectors = self._arrays["shared"][:, [0, 1, 2, 6, 7, 8, 9]]
+        return self._unit() * vectors, np.hstack(parts)
 
     def personal(self) -> NDArray[np.float64]:
         """V (d, m): what each task's own vectors contribute to W."""
@@ -102,17 +132,20 @@ class Auto(CompiledLearner):
 
     def personal_sparse(self) -> csc_array:
         """V (d, m), only what is stored."""
-        odd = self.independence()[:, None]
-        trust = (1.0 - odd) * self._arrays["weight"][2:4] + odd * self._arrays["own_weight"]
-        return stored_columns(self._personal, self._unit() * trust)
+        return stored_columns(self._personal, self._unit() * self._own_trust())
 
     def trust(self) -> dict[str, float]:
-        """The judge's weight of each voice."""
+        """The first judge's weight of each voice."""
         return dict(zip(VOICES, self._arrays["weight"].tolist(), strict=True))
+
+    def chances(self) -> NDArray[np.float64]:
+        """Probability (m, 3) that each task is related, like all others, on its own."""
+        chance = self._arrays["kinds"] * np.exp(self._arrays["evidence"])
+        return np.asarray(chance / chance.sum(axis=1, keepdims=True))
 
     def independence(self) -> NDArray[np.float64]:
         """Probability (m,) that each task is better off alone."""
-        return 1.0 / (1.0 + np.exp(-ODD - self._arrays["evidence"]))
+        return self.chances()[:, KINDS.index("on its own")]
 
     def personal_tasks(self, sure: float = 0.9) -> NDArray[np.int64]:
         """Tasks unlike the rest: better off alone with probability ``sure`` or more."""
@@ -138,13 +171,27 @@ class Auto(CompiledLearner):
         tree = linkage(distance, method="average")
         return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
 
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been; what the others learned from it stays."""
+        self.kernel.check_idle()
+        for name in ("factor", "own_intercept", "evidence", "belief"):
+            self._arrays[name][task] = 0.0
+        self._personal.clear(task)
+
     def arrays(self) -> Arrays:
-        """Beliefs of the learners and of the judge."""
+        """Beliefs of the learners and of the judges."""
         return {**self._arrays, **self._personal.arrays()}
 
     def load(self, arrays: Arrays) -> None:
         """Take over another learner's arrays."""
         load_with_store(self._arrays, self._personal, arrays)
+
+    def _own_trust(self) -> NDArray[np.float64]:
+        """Weight (m, 3) of each task's own margin, logistic and together vectors in W."""
+        related, _, alone = self.chances().T[:, :, None]
+        trust = related * self._arrays["weight"][2:5]
+        trust[:, :2] += alone * self._arrays["pair_weight"][1]
+        return np.asarray(trust)
 
     def _unit(self) -> float:
         total, count = self._arrays["clock"][:2]

@@ -45,7 +45,6 @@ def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> csc_array:
         task, feature = np.nonzero(values.any(axis=2))
         values = values[task, feature]
     else:
-        values, keys = values[keys >= 0], keys[keys >= 0]
         task, feature = keys >> 32, keys & 0xFFFFFFFF
     numbers = (values[:, : lanes.shape[1]] * lanes[task]).sum(axis=1)
     return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
@@ -90,6 +89,11 @@ class PassiveAggressiveShared(CompiledLearner):
     def personal_sparse(self) -> csc_array:
         """V (d, m), only what is stored."""
         return stored_columns(self._v, np.ones((self.n_tasks, 1)))
+
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been; what the others learned from it stays."""
+        self.kernel.check_idle()
+        self._v.clear(task)
 
     def arrays(self) -> Arrays:
         """The shared vector and the tasks' own."""
@@ -139,6 +143,11 @@ class ArowShared(CompiledLearner):
     def personal_sparse(self) -> csc_array:
         """V (d, m), only what is stored."""
         return stored_columns(self._v, np.ones((self.n_tasks, 1)))
+
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been; what the others learned from it stays."""
+        self.kernel.check_idle()
+        self._v.clear(task)
 
     def arrays(self) -> Arrays:
         """Means and spent variances, shared and of the tasks."""

@@ -164,11 +164,7 @@ def _clear_task(old: Learner, task: int) -> None:
         learner(old.name, old.n_features, m, **old.parameters).arrays()
         for m in (old.n_tasks, old.n_tasks + 1)
     )
-    arrays = old.arrays()
-    keys = arrays.get("personal_keys")
-    if keys is not None:  # a table of what occurred, by task and feature
-        arrays["personal"][keys >> 32 == task] = 0.0
-    for name, array in arrays.items():
+    for name, array in old.arrays().items():
         for axis in range(array.ndim):
             if larger[name].shape[axis] > array.shape[axis]:
                 at = (slice(None),) * axis + (task,)

@@ -2,44 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners.auto import VOICES, Auto
+from romco.learners.auto import KINDS, VOICES, Auto
+from romco.learners.base import Arrays
 
-GLOBAL, ALONE, MARGIN, LOGISTIC = (0, 1), (2, 3), (0, 2), (1, 3)
-DIRECTIONS = tuple(range(4, len(VOICES)))
-FIRST_OWN = 2  # the second judge hears the voices from here on, two of them
-SURE = -20.0  # evidence that a task is not independent, as far as the kernel lets it go
+Numbers = NDArray[np.float64]
+
+GLOBAL, ALONE, MARGIN, LOGISTIC, TOGETHER = (0, 1), (2, 3), (0, 2, 4), (1, 3), (4,)
+COPIES = (*GLOBAL, *ALONE, *TOGETHER)
+DIRECTIONS, LEVEL = tuple(range(5, 9)), (9,)
+LIKE_ALL, ON_ITS_OWN = KINDS.index("like all"), KINDS.index("on its own")
+NONE = 1e-300  # tasks of a kind that does not exist: too few ever to matter
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Which voices the judges do not hear, what they begin with, and whether they learn."""
+    """Which voices no judge hears, which kinds of tasks there are not, and what is begun with."""
 
-    silent: tuple[int, ...] = ()  # to the first judge
-    own_silent: tuple[int, ...] = ()  # to the second one; both silent: no task is independent
+    silent: tuple[int, ...] = ()
+    missing: tuple[int, ...] = ()  # kinds
     trust: tuple[tuple[int, float], ...] = ()  # weights to begin with, if not the usual ones
     learns: bool = True
 
 
 def _only(voice: int) -> Variant:
     others = tuple(k for k in range(len(VOICES)) if k != voice)
-    return Variant(others, ALONE, ((voice, 1.0),), learns=False)
+    return Variant(others, (LIKE_ALL, ON_ITS_OWN), ((voice, 1.0),), learns=False)
 
 
-SINGLE = {f"only {VOICES[voice]}": _only(voice) for voice in (*GLOBAL, *ALONE)}
+SINGLE = {f"only {VOICES[voice]}": _only(voice) for voice in COPIES}
 ABLATIONS = {
     "auto without U": Variant(DIRECTIONS),
-    "auto without independence": Variant(own_silent=ALONE),
-    "auto without U and independence": Variant(DIRECTIONS, ALONE),
-    "auto without logistic": Variant(LOGISTIC, (3,)),
-    "auto without margin": Variant(MARGIN, (2,), ((1, 1.0), (3, 1.0))),
-    "auto without global": Variant(GLOBAL),
-    "auto without alone": Variant(ALONE, ALONE),
+    "auto without together": Variant(TOGETHER, trust=((0, 2.0), (2, 2.0))),
+    "auto without logistic": Variant(LOGISTIC),
+    "auto without margin": Variant(MARGIN, trust=((1, 1.0), (3, 1.0))),
+    "auto without global": Variant(GLOBAL, (LIKE_ALL,)),
+    "auto without alone": Variant(ALONE, (ON_ITS_OWN,)),
+    "auto without level": Variant(LEVEL),
+    "auto without tasks like all": Variant(missing=(LIKE_ALL,)),
+    "auto without tasks on their own": Variant(missing=(ON_ITS_OWN,)),
     "auto with judges that do not learn": Variant(learns=False),
 }
 VARIANTS = {**ABLATIONS, **SINGLE}
@@ -48,30 +54,30 @@ VARIANTS = {**ABLATIONS, **SINGLE}
 def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     """A fresh romco-auto with a part switched off.
 
-    >>> variant("auto without U", 3, 2).trust()["direction 1"]
-    0.0
+    >>> variant("auto without U", 3, 2).chances().shape
+    (2, 3)
     """
     chosen, learner = VARIANTS[name], Auto(n_features, n_tasks)
     arrays = learner.arrays()
-    own = [k - FIRST_OWN for k in chosen.own_silent]
-    _silence(arrays["weight"], arrays["covariance"], chosen.silent)
-    _silence(arrays["own_weight"], arrays["own_covariance"], own)
-    for voice, weight in chosen.trust:
-        arrays["weight"][voice] = weight
-        if voice in ALONE and voice not in chosen.own_silent:
-            arrays["own_weight"][voice - FIRST_OWN] = weight
-    if not chosen.learns:
-        arrays["covariance"][:] = arrays["own_covariance"][:] = 0.0
-    if len(own) == len(ALONE):
-        arrays["evidence"][:] = SURE
+    for heard, weight, covariance, renewal in _judges(arrays):
+        at = [place for place, voice in enumerate(heard) if voice in chosen.silent]
+        weight[at] = 0.0
+        _settle(covariance, renewal, at if chosen.learns else list(range(len(weight))))
+        for voice, start in chosen.trust:
+            if voice in heard:
+                weight[heard.index(voice)] = start
+    arrays["kinds"][list(chosen.missing)] = NONE
     return learner
 
 
-def _silence(
-    weight: NDArray[np.float64], covariance: NDArray[np.float64], voices: Sequence[int]
-) -> None:
-    """No weight, and no doubt that could ever give it one."""
-    at = list(voices)
-    weight[at] = 0.0
-    covariance[at, :] = 0.0
-    covariance[:, at] = 0.0
+def _judges(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], Numbers, Numbers, Numbers]]:
+    """Of each judge the voices it hears, its weights, their covariance and its renewal."""
+    yield tuple(range(len(VOICES))), arrays["weight"], arrays["covariance"], arrays["renewal"]
+    pairs = arrays["pair_weight"], arrays["pair_covariance"], arrays["pair_renewal"]
+    yield from zip((GLOBAL, ALONE), *pairs, strict=True)
+
+
+def _settle(covariance: Numbers, renewal: Numbers, places: list[int]) -> None:
+    """No doubt about these weights, now or ever, so they stay as they are."""
+    covariance[places, :] = covariance[:, places] = 0.0
+    renewal[places] = 0.0

@@ -21,12 +21,12 @@ from romco.paper.plan import Parameters, Run, complete
 from romco.paper.probes import probe
 from romco.paper.results import Finished, read
 from romco.paper.run import perform, place
-from romco.paper.scenes import CLAIMS, CROWDS, INTERCEPT, LATE, RARE, scene_digest
+from romco.paper.scenes import CLAIMS, CROWDS, INTERCEPT, LATE, OWN_ORDER, RARE, scene_digest
 from romco.paper.tuning import equal_trials
 
 DEVELOPMENT = range(1000, 1010)  # shuffles on which romco-auto was made
-TEST = range(10)  # shuffles on which it is judged
-LOOKED_AT = 520  # configurations of romco-auto and its forerunners seen on development shuffles
+TEST = range(2000, 2010)  # shuffles on which it is judged; 0 to 9 served an earlier version
+LOOKED_AT = 610  # configurations of romco-auto and its forerunners seen on development shuffles
 AUTO = "romco-auto"
 REAL = ("spam", "emails", "mhc", "movies")
 PEERS = ("pa-unique", "arow-unique", "arow-global", "pa-shared", "arow-shared")
@@ -39,16 +39,15 @@ Pair = tuple[str, str]  # data set, learner
 
 @dataclass(frozen=True)
 class Budget:
-    """How many settings are tried on how many shuffles, and how many go on to how many."""
+    """How many settings are tried on how many shuffles, and how many go on to all."""
 
     settings: int
     first: int  # shuffles of the first pass
     kept: int
-    shuffles: int | None = None  # of the second pass; None for all
 
 
-BUDGET = Budget(settings=12, first=2, kept=1)
-BATCH_BUDGET = Budget(settings=6, first=1, kept=1, shuffles=1)
+BUDGET = Budget(settings=20, first=3, kept=2)
+BATCH_BUDGET = Budget(settings=8, first=1, kept=1)
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Contest:
     def claims(self) -> list[Pair]:
         """Learners on simulated streams that romco-auto must not lose to."""
         names = (AUTO, "arow-unique", "arow-global", "arow-shared")
-        return [(claim, name) for claim in CLAIMS for name in names]
+        return [(claim, name) for claim in CLAIMS for name in names] + [("changing", "pa-shared")]
 
     def first_pass(self) -> list[Run]:
         """Every setting on a few shuffles."""
@@ -83,7 +82,7 @@ class Contest:
         runs = []
         for dataset, name in [*self.pairs(), *self.claims()]:
             for setting in self._finalists(dataset, name):
-                runs += self._runs(dataset, name, setting, self._shuffles(name))
+                runs += self._runs(dataset, name, setting, self.shuffles)
         return _ordered(runs)
 
     def further(self) -> list[Run]:
@@ -107,14 +106,14 @@ class Contest:
     def best(self, dataset: str, learner: str) -> list[Finished]:
         """All shuffles with the setting of the lowest mean macro error."""
         finalists = (
-            self.files(self._runs(dataset, learner, setting, self._shuffles(learner)))
+            self.files(self._runs(dataset, learner, setting, self.shuffles))
             for setting in self._finalists(dataset, learner)
         )
         return min(finalists, key=mean_error)
 
-    def default(self, dataset: str, learner: str, order: str = "synchronous") -> list[Finished]:
+    def default(self, dataset: str, learner: str) -> list[Finished]:
         """All shuffles with the default setting."""
-        return self.files(self._runs(dataset, learner, trials(learner)[0], self.shuffles, order))
+        return self.files(self._runs(dataset, learner, trials(learner)[0], self.shuffles))
 
     def late(self, dataset: str, learner: str) -> list[Finished]:
         """All shuffles of the order with late tasks, as tuned."""
@@ -128,9 +127,6 @@ class Contest:
     def files(self, runs: Iterable[Run]) -> list[Finished]:
         """The finished files of runs."""
         return [read(place(run, self.results)) for run in runs]
-
-    def _shuffles(self, learner: str) -> tuple[int, ...]:
-        return self.shuffles[: budget(learner).shuffles]
 
     def _finalists(self, dataset: str, learner: str) -> list[Parameters]:
         settings, kept = trials(learner), budget(learner).kept
@@ -149,8 +145,9 @@ class Contest:
         learner: str,
         setting: Parameters,
         seeds: Iterable[int],
-        order: str = "synchronous",
+        order: str | None = None,
     ) -> list[Run]:
+        order = order or OWN_ORDER.get(dataset, "synchronous")
         parameters = () if learner in VARIANTS else complete(learner, setting)
         digest = scene_digest(dataset, self.data_dir)
         return [Run(dataset, digest, learner, parameters, order, s, records=1) for s in seeds]

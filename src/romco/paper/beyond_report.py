@@ -34,9 +34,9 @@ as the development shuffles: the four data sets are development data, and only o
 data can tell how well this carries over.
 
 Tuning: {settings} settings of each learner (its default and points spread over its
-space) on the first {pass_one} test shuffles; the best one is shown, on all of them. The batch
-methods MTFL and TRML, refitted every {every} events, get {batch} settings on one shuffle and
-are compared on that shuffle. Intervals cover the order of events only.
+space) on the first {pass_one} test shuffles; the best {kept} go over all of them and the better
+one is shown. The batch methods MTFL and TRML, refitted every {every} events, get {batch} settings
+on one shuffle, and the best goes over all. Intervals cover the order of events only.
 """
 
 
@@ -95,6 +95,7 @@ def _lead(contest: Contest, command: str) -> str:
         looked_at=LOOKED_AT,
         settings=BUDGET.settings,
         pass_one=BUDGET.first,
+        kept=BUDGET.kept,
         every=REFIT["every"],
         batch=BATCH_BUDGET.settings,
     )

@@ -76,7 +76,10 @@ def claims_table(contest: Contest) -> Table:
             cells.append(f"{_percent(plain)[0]} / {_percent(tuned)[0]}")
         rows.append(cells)
     head = ("stream", "ROMCO-Auto", *(f"{title_of(n)}: default / tuned" for n in names))
-    note = "20 tasks, 50 features, 400 events per task; a new stream for each shuffle"
+    note = (
+        "20 tasks, 50 features, 400 events per task (changing: 1000, in order); a new stream for "
+        "each shuffle"
+    )
     cells = mark_best(rows, (None,) * len(head))
     return Table("Macro error on simulated streams, %", head, cells, [note])
 
@@ -94,7 +97,7 @@ def ranking_table(contest: Contest) -> Table:
             rows.append([claim, what, *(f"{v:.2f}" for v in (auto, *single, *peers))])
     peers_head = ("AROW-Global", "AROW-Unique")
     head = ("stream", "events", "ROMCO-Auto", *(n.removeprefix("only ") for n in SINGLE))
-    title = "Area under the ROC curve, %: ROMCO-Auto, its four copies each alone, two peers"
+    title = "Area under the ROC curve, %: ROMCO-Auto, its five copies each alone, two peers"
     return Table(title, (*head, *peers_head), mark_best(rows, (None,) * (len(head) + 2)))
 
 

@@ -24,12 +24,14 @@ CLAIMS: Mapping[str, Callable[..., Stream]] = {
     "unrelated": partial(simulated, outliers=20),
     "unrelated, noisy": partial(simulated, outliers=20, noise=0.2),
     "outliers": partial(simulated, rank=1, outliers=3),
+    "changing": partial(simulated, rank=1, outliers=3, n_events=1000, drift=1.0),
     "rare, identical": partial(simulated, rank=1, outliers=0, noise=0.0, imbalance=0.94),
     "rare, related": partial(simulated, noise=0.0, imbalance=0.94),
     "rare, unrelated": partial(simulated, outliers=20, noise=0.0, imbalance=0.94),
 }
 RARE = tuple(claim for claim in CLAIMS if claim.startswith("rare"))  # 3 % positives
-CROWDS = {"100 tasks": 100, "1000 tasks": 1000, "10000 tasks": 10_000}
+OWN_ORDER = {"changing": "recorded"}  # streams whose order must stay; all others are shuffled
+CROWDS = {"300 tasks": 300, "1000 tasks": 1000, "10000 tasks": 10_000}
 
 
 def scene(dataset: str, seed: int, data_dir: Path | None = None) -> Stream:

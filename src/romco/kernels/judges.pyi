@@ -1,0 +1,10 @@
+import numpy as np
+from numpy.typing import NDArray
+
+class Judge:
+    def __init__(
+        self,
+        weight: NDArray[np.float64],
+        covariance: NDArray[np.float64],
+        renewal: NDArray[np.float64],
+    ) -> None: ...
