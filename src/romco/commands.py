@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import Progress as Bar
@@ -20,6 +21,7 @@ from romco import learning
 from romco.learning import Progress, Score, Source
 from romco.learning.source import load_model, remembered
 from romco.model import Hashed, Model, Names
+from romco.model.growing import personal_tasks
 from romco.modelfile import load
 from romco.options import (
     ModelPath,
@@ -178,7 +180,9 @@ def _line(progress: Progress) -> str:
     parts.append(f"{len(progress.model.tasks):,} tasks")
     if hasattr(learner, "singular_values"):
         parts.append(f"rank {len(learner.singular_values())}")
-        parts.append(f"{int((learner.personal_norms() > 0).sum()):,} personal")  # type: ignore[attr-defined]
+    personal = personal_tasks(learner)
+    if personal is not None:
+        parts.append(f"{np.count_nonzero(personal):,} personal")
     if progress.skipped:
         parts.append(f"{progress.skipped:,} bad rows skipped")
     if progress.resumed:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.insight.parts import Parts, parts
+from romco.learners import Learner
 from romco.model import Model
 
 Numbers = NDArray[np.float64]
@@ -33,43 +35,41 @@ class Learned:
     @property
     def coef_(self) -> Numbers:
         """W as one row per task (m, d)."""
-        return self._part("weights")
+        return self._read("weights")
 
     @property
     def shared_(self) -> Numbers:
         """U as one row per task (m, d)."""
-        return self._part("shared")
+        return self._read("shared")
 
     @property
     def personal_(self) -> Numbers:
         """V as one row per task (m, d)."""
-        return self._part("personal")
+        return self._read("personal")
 
     @property
     def singular_values_(self) -> Numbers:
         """Of U, largest first."""
-        if hasattr(self._model().learner, "singular_values"):
-            return self._part("singular_values", by_task=False)
-        s = np.linalg.svd(self.shared_, compute_uv=False)
-        return s[s > 1e-12 * s.max(initial=0.0)]
+        return self._parts().spectrum
 
     @property
     def personal_norms_(self) -> Numbers:
         """Length of each task's row of V (m,)."""
-        if hasattr(self._model().learner, "personal_norms"):
-            return self._part("personal_norms")
-        return np.linalg.norm(self.personal_, axis=1)
+        return self._parts().personal()
 
-    def _part(self, part: str, by_task: bool = True) -> Numbers:
-        """What the learner says of its tasks, (m, d) or (m,); or as it is."""
+    def _read(self, part: str) -> Numbers:
+        """What the learner says of its tasks, (m, d)."""
         model = self._model()
         with model.at_rest() as learner:
-            if not hasattr(learner, part):
-                raise AttributeError(
-                    f"{learner.name} does not keep shared and personal parts apart"
-                )
+            _check_part(learner, part)
             found: Numbers = getattr(learner, part)()
-            return found.T[model.numbers(model.tasks)] if by_task else found
+            return found.T[model.numbers(model.tasks)]
+
+    def _parts(self) -> Parts:
+        model = self._model()
+        with model.at_rest() as learner:
+            _check_part(learner, "shared")
+            return parts(learner, model.numbers(model.tasks))
 
     def _model(self) -> Model:
         if "model_" not in self.__dict__:
@@ -78,6 +78,11 @@ class Learned:
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
+
+
+def _check_part(learner: Learner, part: str) -> None:
+    if not hasattr(learner, part):
+        raise AttributeError(f"{learner.name} does not keep shared and personal parts apart")
 
 
 def _listed(names: list[Any]) -> NDArray[Any]:

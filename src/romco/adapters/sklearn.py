@@ -115,7 +115,7 @@ class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[
     def fit(self, X: Any, y: Any, task: Any = None) -> Self:
         """Learn rows X (n, d), labels y (n,) of tasks (n,) from scratch, ``epochs`` times over."""
         epochs = whole("epochs", self.epochs)
-        X, y, task = self._read(X, y, task, first=True)
+        X, y, task = self._taught(X, y, task, first=True)
         model = self._new(two_classes(y), list(dict.fromkeys(task)))
         random = check_random_state(self.random_state)
         for _ in range(epochs):
@@ -132,7 +132,7 @@ class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[
         ``classes`` names both labels and is needed if the first call does not show both.
         """
         first = not hasattr(self, "model_")
-        X, y, task = self._read(X, y, task, first)
+        X, y, task = self._taught(X, y, task, first)
         if not first and classes is not None and list(two_classes(classes)) != list(self.classes_):
             raise ValueError(
                 f"classes={list(classes)} but the first call had {list(self.classes_)}"
@@ -203,7 +203,9 @@ class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[
             given["loss"] = self.loss
         return given
 
-    def _read(self, X: Any, y: Any, task: Any, first: bool) -> tuple[Any, NDArray[Any], list[Any]]:
+    def _taught(
+        self, X: Any, y: Any, task: Any, first: bool
+    ) -> tuple[Any, NDArray[Any], list[Any]]:
         """Rows, labels and tasks to learn, checked."""
         X, task = self._apart(X, task)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
