@@ -81,11 +81,28 @@ class Learner(ABC):
         }
 
 
+class Newcomer(Protocol):
+    """A task that nobody has seen, as it would be predicted now."""
+
+    def margins(self, round: Round) -> NDArray[np.float64]:
+        """Margins (n,) of rows; the round's tasks and labels are not looked at."""
+
+
 class Start(NamedTuple):
-    """Where a new task starts: weights (d,) and intercept."""
+    """A newcomer with weights (d,) and an intercept."""
 
     weights: NDArray[np.float64]
     intercept: float = 0.0
+
+    def margins(self, round: Round) -> NDArray[np.float64]:
+        """Margins (n,) of rows."""
+        x: Any = round.x
+        if isinstance(x, np.ndarray):
+            return x @ self.weights + self.intercept
+        row = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+        terms = x.data * self.weights[x.indices]
+        sums: Any = np.bincount(row, terms, minlength=x.shape[0])
+        return sums + self.intercept
 
 
 class Started(NamedTuple):
@@ -103,7 +120,7 @@ class StartsTasks(Protocol):
     share by themselves.
     """
 
-    def common(self, started: Started) -> Start | None:
+    def common(self, started: Started) -> Newcomer | None:
         """What the started tasks have in common; None where a new task has it by itself."""
 
     def start_task(self, task: int, started: Started) -> None:

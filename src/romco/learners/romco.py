@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romco.kernels.events import Events
 from romco.kernels.few_tasks import FewTasks
 from romco.kernels.many_tasks import ManyTasks
 from romco.kernels.rules import Rules, TaskVectors
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
-    Start,
     Started,
     choice,
     not_negative,
     positive,
     whole,
 )
+from romco.rounds import Round
 from romco.steps import STEPS
 
 if TYPE_CHECKING:
@@ -158,11 +159,11 @@ class Romco(CompiledLearner):
         """Length (m,) of each task's column of V."""
         return self.kernel.personal_norms()
 
-    def common(self, started: Started) -> Start | None:
-        """The mean of U's columns; coupled tasks share from the start anyway. O(d r)."""
+    def common(self, started: Started) -> MeanOfShared | None:
+        """The mean of U's columns; coupled tasks share from the start anyway."""
         if self.parameters.get("coupling") is not None:
             return None
-        return Start(self.kernel.mean_shared(started.number))
+        return MeanOfShared(self, started.number)
 
     def start_task(self, task: int, started: Started) -> None:
         """Set the task's column of U, which is 0, to that mean."""
@@ -185,6 +186,19 @@ class Romco(CompiledLearner):
         fresh = type(self.kernel)(self._rules, self._tasks, self.n_features, self.n_tasks)
         fresh.load(arrays)
         self.kernel = fresh
+
+
+class MeanOfShared(NamedTuple):
+    """A task with no V, whose column of U is the mean of those of ``started`` tasks."""
+
+    learner: Romco
+    started: int
+
+    def margins(self, round: Round) -> NDArray[np.float64]:
+        """Margins (n,) of rows; O(nnz r) each, as for a task that is known."""
+        n, d, m = round.x.shape[0], self.learner.n_features, self.learner.n_tasks
+        events = Events(round._replace(task=np.zeros(n, dtype=np.int64)), d, m, False)
+        return self.learner.kernel.mean_margins(events, self.started)
 
 
 def task_vectors(n_tasks: int, coupling: float | ArrayLike | None) -> TaskVectors:

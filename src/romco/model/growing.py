@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.learners import Learner, grown, learner, restore
-from romco.learners.base import Start, Started, StartsTasks
-from romco.model.rows import Dense, Rows, Task, count, matrix, predict, replay
+from romco.learners.base import Newcomer, Started, StartsTasks
+from romco.model.rows import Dense, Rows, Task, as_round, count, predict, replay
 from romco.parameters import whole
 
 WATCH = 1000  # events between looks at which tasks are personal
@@ -31,7 +31,7 @@ class GrowingLearner:
         self.since = np.full(inner.n_tasks, -1, dtype=np.int64)  # found personal then, or -1
         self._starts = from_mean and isinstance(inner, StartsTasks)
         self._started = Started(self.seen > 0, 0)
-        self._common: tuple[int, Start | None] | None = None
+        self._common: tuple[int, Newcomer | None] | None = None
 
     def margins(self, rows: Rows, task: Task, next_task: int) -> Dense:
         """Margins (n,) of rows; those of task -1 are what ``next_task`` would start with."""
@@ -81,7 +81,7 @@ class GrowingLearner:
         if n_features <= old.n_features and n_tasks <= old.n_tasks:
             return
         d, m = doubled(old.n_features, n_features), doubled(old.n_tasks, n_tasks)
-        self.learner = grown(old, d, m)
+        self.learner, self._common = grown(old, d, m), None
         more = m - len(self.seen)
         self.seen = np.concatenate([self.seen, np.zeros(more, dtype=np.int64)])
         self.since = np.concatenate([self.since, np.full(more, -1, dtype=np.int64)])
@@ -122,12 +122,13 @@ class GrowingLearner:
     def _margins_of_new(self, rows: Rows, next_task: int) -> Dense:
         common = self._newcomer()
         if common is not None:
-            return matrix(rows, self.learner.n_features) @ common.weights + common.intercept
+            nobody = np.zeros(count(rows), dtype=np.int64)
+            return common.margins(as_round(self.learner, rows, nobody))
         self.make_room(0, next_task + 1)
         return predict(self.learner, rows, np.full(count(rows), next_task))
 
-    def _newcomer(self) -> Start | None:
-        """Kept until something is learned: it costs a pass over features or weights."""
+    def _newcomer(self) -> Newcomer | None:
+        """Kept until something is learned: it may cost a pass over all weights."""
         if self._common is None or self._common[0] != self.events:
             able = self._starts and self._started.number
             found = self.learner.common(self._started) if able else None  # type: ignore[attr-defined]
