@@ -40,7 +40,7 @@ def test_same_margins_as_the_bare_learner(name):
 
 
 @pytest.mark.parametrize("features", [Names, lambda: Hashed(64)])
-@pytest.mark.parametrize("name", ["romco-nucl", "romco-logd", "ogd-unique"])
+@pytest.mark.parametrize("name", ["romco-nucl", "romco-logd", "ogd-unique", "romco-auto", "coml"])
 def test_batch_is_the_loop(name, features):
     parameters = {"max_rank": 3} if name == "romco-logd" else {}
     # More tasks than the first capacity, new names all along: both must grow at the same events.

@@ -190,9 +190,9 @@ def features_from_json(found: Mapping[str, Any]) -> Features:
 
 def _mappings(rows: Any) -> Sequence[Mapping[Any, Any]]:
     """Rows as mappings: of a pandas or Polars frame, or as they are."""
-    _check_many(rows)
     if isinstance(rows, list | tuple):
         return rows
+    _check_many(rows)
     if hasattr(rows, "to_dicts"):
         return rows.to_dicts()
     if hasattr(rows, "to_dict"):

@@ -193,9 +193,10 @@ class Model:
             new: dict[Id, int] = {}
             rows = self.features.read(x, new)
             _check_lengths(rows, task=ids, y=signs)
-            with self._step:
-                self._labels.side = sides
-                self.features.add(new)
+            if new or sides is not self._labels.side:
+                with self._step:
+                    self._labels.side = sides
+                    self.features.add(new)
             margins = np.empty(len(ids))
             needed = widths(rows) if new else np.zeros(len(ids), dtype=np.int64)
             begin = 0
@@ -282,9 +283,16 @@ class Model:
         known, d = self._tasks.number, self.learner.n_features
         end = min(len(ids), begin + PIECE - self.events % PIECE)
         for i in range(begin + 1, end):
-            if ids[i] not in known or needed[i] > d:
+            if needed[i] > d or (ids[i] not in known and not self._meets_freely(ids[i])):
                 return i
         return end
+
+    def _meets_freely(self, task: Id) -> bool:
+        """Give a new task its number if neither its start nor room for it changes the learner."""
+        if self._inside.starts or self._tasks.next >= self.learner.n_tasks:
+            return False
+        self._tasks.add(task)
+        return True
 
     def _meet(self, task: Id) -> None:
         """Give a task that is new a number and a start."""
