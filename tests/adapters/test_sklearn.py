@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -29,7 +30,12 @@ EXPECTED_FAILURES: dict[str, str] = {}
 
 
 @parametrize_with_checks(
-    [ROMCOClassifier(), ROMCOClassifier("romco-nucl"), ROMCOClassifier("ogd-unique")],
+    [
+        ROMCOClassifier(),
+        ROMCOClassifier("romco-nucl"),
+        ROMCOClassifier("romco-nucl", loss="logistic"),
+        ROMCOClassifier("ogd-unique"),
+    ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_scikit_learn_checks(estimator, check):
@@ -113,6 +119,31 @@ def test_new_task_is_predicted():
     mean = estimator.shared_.mean(axis=0)
     got = estimator.decision_function(X, task=["somebody new"] * len(X))
     np.testing.assert_allclose(got, X @ mean, atol=1e-10)
+
+
+@pytest.mark.parametrize("learner", ["romco-nucl", "romco-logd"])
+@pytest.mark.parametrize("loss", ["hinge", "squared-hinge", "logistic"])
+def test_every_loss_reaches_the_learner(learner, loss):
+    estimator = ROMCOClassifier(learner, loss=loss, epochs=1, shuffle=False, lambda1=0.01)
+    estimator.fit(X, Y, task=TASK)
+    assert estimator.model_.learner.parameters["loss"] == loss
+    names = list(estimator.tasks_)
+    bare = romco.learner(learner, 8, len(names), loss=loss, lambda1=0.01)
+    task = np.array([names.index(name) for name in TASK])
+    y = np.where(np.asarray(Y) == estimator.classes_[1], 1.0, -1.0)
+    bare.replay(romco.Rounds(task, X, y, range(len(y) + 1)))
+    np.testing.assert_allclose(estimator.coef_, bare.weights().T, atol=1e-12)
+    probabilities = estimator.predict_proba(X, task=TASK)
+    assert ((probabilities >= 0.0) & (probabilities <= 1.0)).all()
+    chosen = estimator.classes_[(probabilities[:, 1] >= 0.5).astype(int)]
+    assert (chosen == estimator.predict(X, task=TASK)).all()
+    assert log_loss(Y, probabilities) < np.log(2.0)
+
+
+def test_a_loss_among_further_parameters_is_left_alone():
+    estimator = ROMCOClassifier("romco-nucl", parameters={"loss": "logistic"}).fit(X, Y)
+    assert estimator.model_.learner.parameters["loss"] == "logistic"
+    assert ROMCOClassifier("trml").fit(X, Y).model_.learner.parameters["loss"] == "logistic"
 
 
 def test_errors_say_what_to_do():

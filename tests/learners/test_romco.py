@@ -63,6 +63,44 @@ def test_agrees_under_every_option(name, options):
     compare(name, interleaved(STREAM, 2), **SETTINGS[0], **options)
 
 
+@pytest.mark.parametrize("name", SHRINK)
+@pytest.mark.parametrize("loss", ["squared-hinge", "logistic"])
+@pytest.mark.parametrize("strengths", SETTINGS, ids=str)
+def test_agrees_under_every_loss(name, loss, strengths):
+    compare(name, synchronous(STREAM, 2), **strengths, loss=loss)
+    compare(name, interleaved(SPARSE, 2), **strengths, loss=loss)
+
+
+@pytest.mark.parametrize("loss", ["squared-hinge", "logistic"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_agrees_under_every_loss_and_option(loss, options):
+    compare("romco-nucl", synchronous(STREAM, 2), **SETTINGS[0], **options, loss=loss)
+
+
+def test_the_steps_go_downhill_on_the_losses_of_the_library():
+    """Without penalties and with V hardly moving, U's first steps are slopes times x."""
+    x, y = np.eye(3), np.array([1.0, -1.0, 1.0])
+    for name in ("hinge", "squared-hinge", "logistic"):
+        strengths = {"eta1": 0.3, "eta2": 1e-12, "lambda1": 0.0, "lambda2": 0.0}
+        learner = romco.learner("romco-nucl", 3, 1, **strengths, loss=name)
+        expected = np.zeros(3)
+        for _ in range(3):
+            learner.update(romco.Round(np.zeros(3, dtype=int), x, y))
+            expected -= 0.3 * romco.losses.LOSSES[name].slope(expected, y)
+        np.testing.assert_allclose(learner.shared()[:, 0], expected, atol=1e-10)
+
+
+def test_the_logistic_loss_learns_from_every_event():
+    rounds = interleaved(STREAM, 0)
+    learner = romco.learner("romco-nucl", 15, 6, loss="logistic", lambda1=0.0)
+    learner.replay(rounds)
+    sure = romco.Round(np.array([0]), 50.0 * learner.weights()[:, :1].T, np.array([1.0]))
+    before, margin = learner.weights(), learner.predict(sure)[0]
+    assert margin > 1.0
+    learner.update(sure)
+    assert (learner.weights() != before).any()
+
+
 @pytest.mark.parametrize("rho", ["1/t", "1/sqrt(t)"])
 def test_agrees_under_every_schedule_of_rho(rho):
     compare("romco-logd", synchronous(STREAM, 2), **SETTINGS[0], rho=rho)
@@ -159,7 +197,8 @@ def test_parts_add_up(name):
         ("romco-nucl", {"eta1": 0.0}), ("romco-nucl", {"eta2": -1.0}),
         ("romco-nucl", {"lambda1": -0.1}), ("romco-nucl", {"lambda2": np.nan}),
         ("romco-nucl", {"C": 0.0}), ("romco-nucl", {"update": "often"}),
-        ("romco-nucl", {"step": "big"}), ("romco-logd", {"rho": "never"}),
+        ("romco-nucl", {"loss": "least-squares"}), ("romco-nucl", {"step": "big"}),
+        ("romco-logd", {"rho": "never"}),
     ],
 )  # fmt: skip
 def test_bad_parameters_are_refused_by_name(name, wrong):

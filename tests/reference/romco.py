@@ -15,6 +15,7 @@ class Romco:
         lambda1,
         lambda2,
         C=1.0,
+        loss="hinge",
         update="loss",
         always_prox=False,
         step="constant",
@@ -24,6 +25,7 @@ class Romco:
         self.u, self.v = np.zeros((d, m)), np.zeros((d, m))
         self.shrink, self.eta1, self.eta2 = shrink, eta1, eta2
         self.lambda1, self.lambda2, self.C = lambda1, lambda2, C
+        self.slope = SLOPES[loss]
         self.update_on, self.always_prox, self.step, self.rho = update, always_prox, step, rho
         self.t = 0
 
@@ -34,13 +36,14 @@ class Romco:
         p = self.predict(task, x)
         self.t += 1
         wrong = np.where(p >= 0, 1, -1) != y
-        active = wrong if self.update_on == "mistake" else 1 - y * p > 0
+        slope = self.slope(p, y)
+        active = wrong if self.update_on == "mistake" else slope != 0
         if not active.any() and not self.always_prox:
             return
         G = np.zeros_like(self.u)
-        for i, row, label, on in zip(task, x, y, active, strict=True):
+        for i, row, along, on in zip(task, x, slope, active, strict=True):
             if on:
-                G[:, i] -= self.C * label * row
+                G[:, i] += self.C * along * row
         decay = 1 / np.sqrt(self.t) if self.step == "inverse-sqrt" else 1.0
         eta1, eta2 = self.eta1 * decay, self.eta2 * decay
         rho = {
@@ -57,6 +60,13 @@ class Romco:
         for i in range(vh.shape[1]):
             norm = np.linalg.norm(vh[:, i])
             self.v[:, i] = max(0.0, 1 - eta2 * self.lambda2 / norm) * vh[:, i] if norm > 0 else 0.0
+
+
+SLOPES = {
+    "hinge": lambda p, y: np.where(1 - y * p > 0, -y, 0.0),
+    "squared-hinge": lambda p, y: -2 * y * np.maximum(0.0, 1 - y * p),
+    "logistic": lambda p, y: -y / (1 + np.exp(y * p)),
+}
 
 
 def nuclear(s, rho):

@@ -10,6 +10,7 @@ cdef class LazyBasis(ReadableBasis):
     cdef readonly double deviation        # largest correction to orthonormality so far
     cdef bint folds                       # whether to try folding events into B (few tasks)
     cdef Py_ssize_t turns                 # in this epoch
+    cdef bint strained                    # P has grown long in this round
     cdef Row held                         # the event that reached out last, not yet written to B
     cdef Py_ssize_t held_event            # its number in the round, -1 if there is none
     # Small matrices of leading dimension `ld`
@@ -24,10 +25,12 @@ cdef class LazyBasis(ReadableBasis):
     cdef int turn(self, const double* vectors, Py_ssize_t count) except -1 nogil
     cdef bint settle(self, Py_ssize_t touched) except -1 nogil
 
+    cdef double sharpen(self, double* c) noexcept nogil
     cdef int write(self, const double* fold) except -1 nogil
     cdef int write_panel(self) except -1 nogil
     cdef bint foldable(self, Py_ssize_t count, double* fold) noexcept nogil
     cdef int append_rest(self, Row x, double square, double* c) except -1 nogil
+    cdef double remove(self, double* z, const double* c) noexcept nogil
     cdef void record(self, double square_behind, double square) noexcept nogil
     cdef int fit(self, Py_ssize_t columns) except -1 nogil
     cdef void correct(self) noexcept nogil

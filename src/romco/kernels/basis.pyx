@@ -32,12 +32,16 @@ cdef enum:
     TURNS = 64            # turns in an epoch; each leaves a little rounding in P
     FEW_NUMBERS = 65536   # in B, to be able to form a residual entry by entry
     FOLD_RANK = 16        # up to which folding is tried
-# |x|^2 - |c|^2 is known to about 1e-16 |x|^2. Under CLOSE the direction left over would be
-# known to fewer than ten digits: with few rows, form it entry by entry; with many, call x inside
-# the span when there is nothing left but rounding.
-cdef double CLOSE = 1e-6
+# A new direction is what is left of x, made long: where rest of |x|^2 is left, whatever L lacks in
+# orthonormality comes back sqrt(1 / rest) times larger, with every direction anew. So, where less
+# than HALF is left, c is sharpened by the Gram matrix first; under CLOSE the rest is formed entry by
+# entry, if that is not much more than what the event costs anyway, else |x|^2 - |c|^2 is trusted
+# until there is nothing left but rounding. A direction STRAINED by long columns ends the epoch.
+cdef double HALF = 0.5
+cdef double CLOSE = 1e-2
 cdef double INSIDE = 1e-13
 cdef double NOTHING = 1e-13
+cdef double STRAINED = 64.0
 # Folding divides by P: only while P is small and far from singular.
 cdef double FOLD_PIVOT = 1e-2
 cdef double FOLD_LENGTH = 16.0
@@ -67,7 +71,7 @@ cdef class LazyBasis(ReadableBasis):
 
         `event` counts the events that were looked at since `start_round`; `square` is |x|^2.
         """
-        cdef double rest
+        cdef double rest, length = 0.0
         cdef Py_ssize_t j
         cdef double* direction
         if self.held_event >= 0:
@@ -75,12 +79,15 @@ cdef class LazyBasis(ReadableBasis):
         self.recall(x, event)
         self.coordinates(self.total, c)
         rest = square - dot_product(self.rank, c, c)
-        if rest <= CLOSE * square:
-            if (self.n_rows + x.n) * self.columns <= FEW_NUMBERS:
-                self.write_panel()
-                return self.append_rest(x, square, c)
-            if rest <= INSIDE * square:
-                return 0
+        if rest <= HALF * square:
+            rest = square - self.sharpen(c)
+        if rest <= CLOSE * square and (
+            2 * x.n >= self.n_rows or (self.n_rows + x.n) * self.columns <= FEW_NUMBERS
+        ):
+            self.write_panel()
+            return self.append_rest(x, square, c)
+        if rest <= INSIDE * square:
+            return 0
         rest = sqrt(rest)
         self.fit(self.columns + 1)
         # (x - L c) / rest in terms of B, whose last column will be x
@@ -90,6 +97,9 @@ cdef class LazyBasis(ReadableBasis):
             self.turned[j * self.ld + self.columns] = 0.0
             axpy(self.columns, -c[j] / rest, self.turned + j * self.ld, direction)
         direction[self.columns] = 1.0 / rest
+        for j in range(self.columns):
+            length += direction[j] * direction[j] * self.gram[j * self.ld + j]
+        self.strained = self.strained or length > STRAINED
         c[self.rank] = rest
         self.rank += 1
         if self.met > 0:
@@ -99,6 +109,28 @@ cdef class LazyBasis(ReadableBasis):
             return 0
         self.held, self.held_event = x, event
         return 0 if self.folds else self.write(NULL)
+
+    cdef double sharpen(self, double* c) noexcept nogil:
+        """c <- 2 c - L'L c for c = L'x, and the squared length of x's part in the span.
+
+        That is x's part in the span to second order in L'L - I, which is known from the Gram matrix.
+        """
+        cdef Py_ssize_t i, k = self.columns, r = self.rank
+        cdef double length = 0.0, more
+        cdef double* inside = self.work             # P c
+        cdef double* outside = self.work + self.ld  # B'(x - L c)
+        memset(inside, 0, k * sizeof(double))
+        for i in range(r):
+            axpy(k, c[i], self.turned + i * self.ld, inside)
+        memcpy(outside, self.total, k * sizeof(double))
+        for i in range(k):
+            outside[i] -= dot_product(i + 1, self.gram + i * self.ld, inside)
+            axpy(i, -inside[i], self.gram + i * self.ld, outside)
+        for i in range(r):
+            more = dot_product(k, self.turned + i * self.ld, outside)
+            length += c[i] * (c[i] + more)
+            c[i] += more
+        return length
 
     cdef int write(self, const double* fold) except -1 nogil:
         """B <- [B, x], or B + x fold', for the x that is held; brings its rows up to date."""
@@ -170,11 +202,11 @@ cdef class LazyBasis(ReadableBasis):
     cdef int append_rest(self, Row x, double square, double* c) except -1 nogil:
         """As `reach`, for an x so close to the span that what is left must be formed to be known.
 
-        All rows are touched. The residual is orthogonalised twice and, unless it is rounding
-        only, becomes the new column itself.
+        All rows are touched. The residual is orthogonalised until nothing more goes, at least
+        twice, and becomes the new column itself unless it is rounding only.
         """
-        cdef Py_ssize_t i, turn, k = self.columns
-        cdef double rest, square_behind = 0.0
+        cdef Py_ssize_t i, k = self.columns
+        cdef double rest, before, square_behind = 0.0
         cdef double* z
         cdef double* row
         cdef Head* head
@@ -182,6 +214,8 @@ cdef class LazyBasis(ReadableBasis):
         for i in range(x.n):
             if x.value[i] != 0.0:
                 self.slot_of(column(x, i))
+        if self.rank == self.n_rows:  # L is square
+            return 0
         reserve(<void**> &self.long_vector, &self.long_room, self.n_rows, sizeof(double))
         z = self.long_vector
         memset(z, 0, self.n_rows * sizeof(double))
@@ -190,24 +224,14 @@ cdef class LazyBasis(ReadableBasis):
                 z[self.slots[column(x, i)] - 1] = x.value[i]
         for i in range(self.n_rows):
             self.refresh_row(i)
-        for turn in range(3):  # z -= L (L'z): first with the c that is known
-            if turn > 0:
-                self.coordinates(self.total, self.fresh)
-                axpy(self.rank, 1.0, self.fresh, c)
-            else:
-                memcpy(self.fresh, c, self.rank * sizeof(double))
-            if turn < 2:
-                multiply(1, self.rank, k, self.fresh, self.rank, self.turned, self.ld, self.behind, k)
-                for i in range(self.n_rows):
-                    row = self.row(i)
-                    z[i] -= dot_product((<Head*> row).count, row + 1, self.behind)
-                memset(self.total, 0, k * sizeof(double))
-                for i in range(self.n_rows):
-                    row = self.row(i)
-                    axpy((<Head*> row).count, z[i], row + 1, self.total)
-        rest = sqrt(dot_product(self.n_rows, z, z))
-        if rest <= NOTHING * sqrt(square):
-            return 0
+        memcpy(self.fresh, c, self.rank * sizeof(double))
+        rest, before = self.remove(z, self.fresh), 0.0
+        while rest <= 0.5 * before or before == 0.0:  # once more wherever much has gone
+            if rest <= NOTHING * sqrt(square):
+                return 0
+            self.coordinates(self.total, self.fresh)
+            axpy(self.rank, 1.0, self.fresh, c)
+            before, rest = rest, self.remove(z, self.fresh)
         memset(self.behind, 0, k * sizeof(double))
         memset(self.total, 0, k * sizeof(double))
         for i in range(self.n_rows):
@@ -229,6 +253,18 @@ cdef class LazyBasis(ReadableBasis):
         c[self.rank] = rest
         self.rank += 1
         return 0
+
+    cdef double remove(self, double* z, const double* c) noexcept nogil:
+        """z -= L c, where z has an entry for every row; total <- B'z, and the length of z."""
+        cdef Py_ssize_t i, k = self.columns
+        cdef double* row
+        multiply(1, self.rank, k, c, self.rank, self.turned, self.ld, self.behind, k)
+        memset(self.total, 0, k * sizeof(double))
+        for i in range(self.n_rows):
+            row = self.row(i)
+            z[i] -= dot_product((<Head*> row).count, row + 1, self.behind)
+            axpy((<Head*> row).count, z[i], row + 1, self.total)
+        return sqrt(dot_product(self.n_rows, z, z))
 
     cdef void record(self, double square_behind, double square) noexcept nogil:
         """Both Gram matrices get a row for the column that was added."""
@@ -294,7 +330,7 @@ cdef class LazyBasis(ReadableBasis):
         `touched` is how many rows the round touched; the cursor goes on by no less, so that
         a stream of dense events finds every row up to date.
         """
-        if self.columns < self.base + APPEND and self.turns < TURNS:
+        if self.columns < self.base + APPEND and self.turns < TURNS and not self.strained:
             return False
         self.fit(self.rank + APPEND)
         self.correct()
@@ -350,7 +386,7 @@ cdef class LazyBasis(ReadableBasis):
         memset(self.turned, 0, r * ld * sizeof(double))
         for i in range(r):
             self.gram[i * ld + i] = self.turned[i * ld + i] = 1.0
-        self.turns = 0
+        self.turns, self.strained = 0, False
         return 0
 
     cdef int refresh(self, Py_ssize_t touched) except -1 nogil:

@@ -11,6 +11,19 @@ from romco.kernels.events cimport Events
 
 cnp.import_array()
 
+cdef extern from *:
+    """
+    /* What was written before is seen before what is written after, by other threads, too. */
+    #if defined(__GNUC__) || defined(__clang__)
+    #define romco_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+    #else
+    #include <intrin.h>
+    static volatile long romco_fenced;
+    #define romco_fence() _InterlockedExchange(&romco_fenced, 0)
+    #endif
+    """
+    void fence "romco_fence" () noexcept nogil
+
 
 cdef class Kernel:
     """Compiled half of a learner (abstract)."""
@@ -38,6 +51,7 @@ cdef class Kernel:
                 "this learner is replaying a stream in another thread; wait for it under a lock, "
                 "or read from a snapshot taken before: romco.restore(learner.state())"
             )
+        fence()
 
     def predict(self, Events events not None):
         """Margins (n,) of one round."""
@@ -66,8 +80,13 @@ cdef class Kernel:
                     self.score(events, starts[i], starts[i + 1], p)
                     check(p, starts[i], starts[i + 1])
                     self.learn(events, starts[i], starts[i + 1], p)
-        finally:
+                # Here, not with the GIL: to get it back may take long, and until then a replay
+                # that has done its work would turn others away.
+                fence()
+                self.busy = False
+        except BaseException:
             self.busy = False
+            raise
         return margins
 
 

@@ -1,5 +1,6 @@
 """Rows that wait with a change of basis until they are next needed."""
 
+from romco.kernels.dense cimport prefetch
 from romco.kernels.rows cimport Rows
 
 cdef enum:
@@ -20,6 +21,14 @@ cdef class AgingRows(Rows):
     cdef double* fresh                    # and for a row
 
     cdef int make_ring(self, Py_ssize_t blocks) except -1
+    cdef inline void ask_for_step(self, Py_ssize_t epoch) noexcept nogil:
+        """Have the transform of an epoch at hand soon."""
+        cdef const double* data = self.steps[epoch % (self.blocks * EPOCHS)].data
+        prefetch(data)
+        prefetch(data + 8)
+        prefetch(data + 16)
+        prefetch(data + 24)
+
     cdef void catch_up(self, const double* row, double* out) noexcept nogil
     cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil
     cdef int end_epoch(self, const double* turned, Py_ssize_t ld, Py_ssize_t rank) except -1 nogil

@@ -8,7 +8,7 @@ events, and the prox only rescales singular values, so U is kept as
 and a round goes through three moves:
 
     reach     each active event (x, y, i) is written in both bases, x = L c and its task's
-              vector = R q; then K += eta1 C y c q'
+              vector = R q; then K += eta1 C y c q', or with another loss its slope for y
     shrink    K = Y diag(s) Z' by the SVD of a small matrix; K <- diag(f(s)), f the scalar prox
     turn      L <- L Y, R <- R Z
 
@@ -68,21 +68,30 @@ cdef class Factored(Kernel):
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
+        self.learn_weights(events, begin, end, margins)
+        if self.tasks.learn(events, begin, end):
+            with gil:
+                self.couple()
+        return 0
+
+    cdef int learn_weights(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    ) except -1 nogil:
         cdef Py_ssize_t e, active = 0, touched = 0
-        cdef double step, y, norm2
+        cdef double step, pull, norm2
         cdef Row x
         self.rounds += 1
         step = self.rules.step(<double> self.rounds)
         for e in range(begin, end):
-            active += self.rules.active(margins[e], events.labels[e])
+            active += self.rules.pull(margins[e], events.labels[e]) != 0.0
         if active == 0 and not self.rules.always_prox:
             return 0
         self.left.fit(self.left.columns + active)
         if events.index == NULL and active > 1 and 2 * active >= end - begin:
             self.left.meet_all(events.row(begin), end - begin)
         for e in range(begin, end):
-            y = events.labels[e]
-            if not self.rules.active(margins[e], y):
+            pull = self.rules.pull(margins[e], events.labels[e])
+            if pull == 0.0:
                 continue
             x = events.row(e)
             norm2 = square(x)
@@ -92,10 +101,10 @@ cdef class Factored(Kernel):
             self.fit(self.height + 1, self.width + 1)
             self.left.reach(x, e - begin, norm2, self.c)
             self.step_along(
-                events.tasks[e], e - begin, self.rules.eta1 * step * self.rules.C * y
+                events.tasks[e], e - begin, self.rules.eta1 * step * self.rules.C * pull
             )
             self.personal.add(
-                events.tasks[e], x, self.rules.eta2 * step * self.rules.C * y, norm2, step,
+                events.tasks[e], x, self.rules.eta2 * step * self.rules.C * pull, norm2, step,
                 end - begin == 1,
             )
         if end - begin > 1:
@@ -150,6 +159,10 @@ cdef class Factored(Kernel):
     cdef int fit(self, Py_ssize_t height, Py_ssize_t width) except -1 nogil:
         """Room for a K of that size."""
         return 0
+
+    cdef couple(self):
+        """Express U by another coupling of the tasks."""
+        raise NotImplementedError("a learned coupling needs a column for every task")
 
     cdef int fit_coordinates(self, Py_ssize_t rank) except -1 nogil:
         return reserve(<void**> &self.c, &self.c_room, rank, sizeof(double))
@@ -213,6 +226,10 @@ cdef class Factored(Kernel):
     def core_matrix(self):
         """K (r, w) as a copy."""
         self.check_idle()
+        return self.give()
+
+    cdef give(self):
+        """K as a copy."""
         out = np.zeros((self.height, self.width))
         cdef double[:, ::1] view = out
         cdef Py_ssize_t i, j
@@ -248,7 +265,6 @@ cdef class Factored(Kernel):
         }
 
     cdef load_shared(self, arrays, const double[:, :] core):
-        cdef Py_ssize_t i, j
         self.personal.load(part(arrays, "personal_"))
         basis_state.load(self.left, part(arrays, "left_"))
         if self.left.rank != core.shape[0]:
@@ -256,6 +272,11 @@ cdef class Factored(Kernel):
         self.rounds, self.truncations = map(int, arrays["counts"])
         self.fit(core.shape[0], core.shape[1])
         self.height = core.shape[0]
+        self.take(core)
+
+    cdef take(self, const double[:, :] core):
+        """K <- core, of the size it has."""
+        cdef Py_ssize_t i, j
         for i in range(core.shape[0]):
             for j in range(core.shape[1]):
                 self.core[i * self.ld + j] = core[i, j]

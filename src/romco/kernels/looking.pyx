@@ -16,7 +16,7 @@ from romco.kernels.events cimport Row, column
 from romco.kernels.rows cimport ROWS, Chunk, Head
 
 cdef enum:
-    AHEAD = 6             # how far to prefetch
+    BLOCK = 32            # entries of x whose rows are asked for at once
     MOST_NOTES = 1024     # events of a round whose notes are kept
     MOST_STALE = 16384    # rows of a round
 
@@ -68,35 +68,43 @@ cdef class ReadableBasis(AgingRows):
         self, Row x, Py_ssize_t first, double* behind, double* total, bint noting
     ) noexcept nogil:
         """Columns from `first` on of B'x; `behind` over the rows behind the cursor only."""
-        cdef Py_ssize_t i, slot, n = self.columns - first
-        cdef double* row
+        cdef Py_ssize_t i, at, b, m, slot, n = self.columns - first
+        cdef Py_ssize_t slots[BLOCK]
+        cdef double* rows[BLOCK]
         cdef double* target
         cdef double* fresh
         cdef Head* head
         memset(behind + first, 0, n * sizeof(double))
         memset(total + first, 0, n * sizeof(double))
-        for i in range(x.n):
-            if i + AHEAD < x.n:
-                slot = self.slots[column(x, i + AHEAD)] - 1
+        for b in range((x.n + BLOCK - 1) // BLOCK):
+            at = b * BLOCK
+            m = min(<Py_ssize_t> BLOCK, x.n - at)
+            for i in range(m):  # rows are far apart in memory: ask for all before any is needed
+                slot = slots[i] = self.slots[column(x, at + i)] - 1
                 if slot >= 0:
-                    prefetch(self.row(slot))
-            slot = self.slots[column(x, i)] - 1
-            if slot < 0 or x.value[i] == 0.0:
-                continue
-            row = self.row(slot)
-            head = <Head*> row
-            target = behind if slot < self.cursor else total
-            if head.epoch == self.epoch:
-                if head.count > first:
-                    axpy(head.count - first, x.value[i], row + 1 + first, target + first)
-            elif first == 0:  # an old row has none of the new columns
-                fresh = self.fresh
-                if noting and self.n_stale < MOST_STALE:
-                    fresh = self.stale_rows + self.n_stale * self.base
-                    self.stale_at[self.n_stale] = <int> i
-                    self.n_stale += 1
-                self.catch_up(row, fresh)
-                axpy(self.base, x.value[i], fresh, target)
+                    rows[i] = self.row(slot)
+                    prefetch(rows[i])
+                    prefetch(rows[i] + 8)
+                    prefetch(rows[i] + 16)
+            for i in range(m):
+                if slots[i] >= 0 and (<Head*> rows[i]).epoch != self.epoch:
+                    self.ask_for_step((<Head*> rows[i]).epoch)
+            for i in range(m):
+                if slots[i] < 0 or x.value[at + i] == 0.0:
+                    continue
+                head = <Head*> rows[i]
+                target = behind if slots[i] < self.cursor else total
+                if head.epoch == self.epoch:
+                    if head.count > first:
+                        axpy(head.count - first, x.value[at + i], rows[i] + 1 + first, target + first)
+                elif first == 0:  # an old row has none of the new columns
+                    fresh = self.fresh
+                    if noting and self.n_stale < MOST_STALE:
+                        fresh = self.stale_rows + self.n_stale * self.base
+                        self.stale_at[self.n_stale] = <int> (at + i)
+                        self.n_stale += 1
+                    self.catch_up(rows[i], fresh)
+                    axpy(self.base, x.value[at + i], fresh, target)
         axpy(n, 1.0, behind + first, total + first)
 
     cdef void coordinates(self, const double* b, double* c) noexcept nogil:

@@ -2,8 +2,10 @@
 
 cimport cython
 from libc.math cimport sqrt
-from romco.kernels.events cimport Row
+from romco.kernels.events cimport Events, Row
 from romco.kernels.spectral cimport Shrink
+
+ctypedef double (*Pull)(double margin, double y) noexcept nogil
 
 
 @cython.final
@@ -13,12 +15,13 @@ cdef class Rules:
     cdef readonly Py_ssize_t max_rank
     cdef double rho_power            # rho_t = t ** -power; negative: eta1 lambda1
     cdef Shrink shrink
+    cdef Pull loss                   # its slope, downhill
 
-    cdef inline bint active(self, double margin, double y) noexcept nogil:
-        """Whether an event teaches anything; a margin of 0 predicts +1."""
-        if self.on_mistake:
-            return (1.0 if margin >= 0.0 else -1.0) != y
-        return 1.0 - y * margin > 0.0
+    cdef inline double pull(self, double margin, double y) noexcept nogil:
+        """Which way and how strongly an event moves its margin; a margin of 0 predicts +1."""
+        if self.on_mistake and (1.0 if margin >= 0.0 else -1.0) == y:
+            return 0.0
+        return self.loss(margin, y)
 
     cdef inline double step(self, double t) noexcept nogil:
         return 1.0 / sqrt(t) if self.step_decays else 1.0
@@ -29,7 +32,6 @@ cdef class Rules:
         return 1.0 / sqrt(t) if self.rho_power == 0.5 else 1.0 / t
 
 
-@cython.final
 cdef class TaskVectors:
     cdef readonly Py_ssize_t width
     cdef double[:, ::1] factor       # F, where a whole matrix was given
@@ -37,6 +39,10 @@ cdef class TaskVectors:
     cdef double value[2]
     cdef int entries
 
+    # Look at events that were learned; true if it is time to couple the tasks anew.
+    cdef bint learn(self, Events events, Py_ssize_t begin, Py_ssize_t end) noexcept nogil
+
+    @cython.final
     cdef inline Row row(self, Py_ssize_t task) noexcept nogil:
         """Valid until the next call."""
         cdef Row f

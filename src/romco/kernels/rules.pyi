@@ -6,6 +6,7 @@ class Rules:
         self,
         *,
         logdet: bool,
+        loss: str,
         eta1: float,
         eta2: float,
         lambda1: float,

@@ -8,9 +8,21 @@ is e_i plus sqrt(b) times the vector of one more task that all others share.
 
 import numpy as np
 cimport cython
-from libc.math cimport sqrt
-from romco.kernels.events cimport Row
+from libc.math cimport exp, fmax, sqrt
+from romco.kernels.events cimport Events, Row
 from romco.kernels.spectral cimport shrink_logdet, shrink_nuclear
+
+
+cdef double pull_hinge(double margin, double y) noexcept nogil:
+    return y if 1.0 - y * margin > 0.0 else 0.0
+
+
+cdef double pull_squared_hinge(double margin, double y) noexcept nogil:
+    return 2.0 * y * fmax(0.0, 1.0 - y * margin)
+
+
+cdef double pull_logistic(double margin, double y) noexcept nogil:
+    return y / (1.0 + exp(y * margin))
 
 
 @cython.final
@@ -18,24 +30,37 @@ cdef class Rules:
     """The numbers of a ROMCO learner: what to learn from, how far to go, how much to shrink."""
 
     def __init__(
-        self, *, bint logdet, double eta1, double eta2, double lambda1, double lambda2, double C,
+        self, *, bint logdet, str loss, double eta1, double eta2, double lambda1, double lambda2, double C,
         bint on_mistake, bint always_prox, bint step_decays, double rho_power, Py_ssize_t max_rank,
     ):
         self.eta1, self.eta2, self.lambda1, self.lambda2, self.C = eta1, eta2, lambda1, lambda2, C
         self.on_mistake, self.always_prox, self.step_decays = on_mistake, always_prox, step_decays
         self.rho_power, self.max_rank = rho_power, max_rank
         self.shrink = shrink_logdet if logdet else shrink_nuclear
+        if loss == "hinge":
+            self.loss = pull_hinge
+        elif loss == "squared-hinge":
+            self.loss = pull_squared_hinge
+        elif loss == "logistic":
+            self.loss = pull_logistic
+        else:
+            raise ValueError(f"no such loss: {loss!r}")
 
 
-@cython.final
 cdef class TaskVectors:
-    """Row i of F (m, w) for a coupling A = F F' of tasks: what stands for task i in U~."""
+    """Row i of F (m, w) for a coupling A = F F' of tasks: what stands for task i in U~.
+
+    As it is here the coupling is given and stays; `relations` has one that is learned.
+    """
 
     def __init__(self, Py_ssize_t n_tasks, double b, factor=None):
         self.width = n_tasks + (b > 0.0)
         self.entries = 1 if b == 0.0 else 2
         self.value[0], self.value[1] = (sqrt(b), 1.0) if b > 0.0 else (1.0, 0.0)
         self.factor = np.ascontiguousarray(factor, dtype=np.float64) if factor is not None else None
+
+    cdef bint learn(self, Events events, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+        return False
 
     def dense(self, n_tasks):
         """F (m, w)."""

@@ -11,12 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from romco.kernels.events import Events
 from romco.kernels.few_tasks import FewTasks
 from romco.kernels.many_tasks import ManyTasks
+from romco.kernels.relations import Relations, unseen_as_mean
 from romco.kernels.rules import Rules, TaskVectors
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
     Started,
     choice,
+    copy_arrays,
     not_negative,
     positive,
     whole,
@@ -32,20 +34,23 @@ if TYPE_CHECKING:
 STEP_SIZES = (0.01, 0.1, 1.0, 10.0)
 STRENGTHS = tuple(10.0**k for k in range(-5, 0))
 RHO_POWER = {"constant": -1.0, "1/t": 1.0, "1/sqrt(t)": 0.5}
+RELATIONS = "relations_"  # begins the names of what a learned coupling is made of
+MOST = 2**27  # numbers that it may keep
 FEW = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 
 
 class Romco(CompiledLearner):
     r"""Robust online multi-task learning: W = U + V, shared low rank plus few personal tasks.
 
-    In a round with a positive hinge loss (paper eqs. 13 to 21), with G the
+    In a round with a positive loss (paper eqs. 13 to 21), with G the
     gradient of the round's losses,
 
     .. math:: U \leftarrow \mathrm{prox}_{\eta_1\lambda_1 r}(U - \eta_1 G), \qquad
               V \leftarrow \mathrm{prox}_{\eta_2\lambda_2 \|\cdot\|_{2,1}}(V - \eta_2 G)
 
     where r is the nuclear norm (``romco-nucl``) or log det(I + U'U) (``romco-logd``).
-    A round without loss changes nothing unless ``always_prox``.
+    A round without loss changes nothing unless ``always_prox``. ``loss`` is the paper's
+    "hinge", or "squared-hinge" or "logistic", in which case every round has a loss.
 
     The iterates are the paper's; U is kept factorised, so that an event costs
     O(nnz r + r^3), r the rank of U, whatever the number of features and tasks.
@@ -54,9 +59,12 @@ class Romco(CompiledLearner):
     Where that cuts a singular value off, ``truncations`` counts the round.
 
     ``coupling`` lets tasks learn from each other's events: a number b for
-    A = I + b 11', or A itself (m, m), positive semi-definite. The step of an
-    event of task i then goes along A e_i, and the shared penalty is paid by
-    U A^{-1/2}. Without coupling it is the paper's method, A = I.
+    A = I + b 11', or A itself (m, m), positive semi-definite, or "learned". The step
+    of an event of task i then goes along A e_i, and the shared penalty is paid by
+    U A^{-1/2}. Without coupling it is the paper's method, A = I. A learned A is made anew
+    whenever the stream has grown by a quarter, from the cosines of the tasks' sums of
+    (y - mean) x (:func:`romco.kernels.relations.factor`), and U stays; it costs O(nnz m)
+    per event and room for (d, m) numbers, so it is for hundreds of tasks.
     """
 
     space: ClassVar[Mapping[str, Any]] = {
@@ -77,16 +85,18 @@ class Romco(CompiledLearner):
         lambda1: float = 0.15,
         lambda2: float = 0.08,
         C: float = 1.0,
+        loss: str = "hinge",
         update: str = "loss",
         always_prox: bool = False,
         step: str = "constant",
         rho: str = "constant",
         max_rank: int | None = None,
-        coupling: float | ArrayLike | None = None,
+        coupling: float | ArrayLike | Literal["learned"] | None = None,
     ) -> None:
         super().__init__(n_features, n_tasks)
         self._rules = Rules(
             logdet=shared == "logdet",
+            loss=choice("loss", loss, "hinge", "squared-hinge", "logistic"),
             eta1=positive("eta1", eta1),
             eta2=positive("eta2", eta2),
             lambda1=not_negative("lambda1", lambda1),
@@ -98,15 +108,28 @@ class Romco(CompiledLearner):
             rho_power=RHO_POWER[choice("rho", rho, *RHO_POWER)],
             max_rank=-1 if max_rank is None else whole("max_rank", max_rank),
         )
-        self._tasks = task_vectors(self.n_tasks, coupling)
+        self._coupling = coupling
+        self._known: Arrays = {}
+        if isinstance(coupling, str):
+            choice("coupling", coupling, "learned")
+            self._known = nothing_known(self.n_features, self.n_tasks)
+            self._tasks: TaskVectors = Relations(**self._known)
+        else:
+            self._tasks = task_vectors(self.n_tasks, coupling)
         # Log-det keeps singular values over many decades, whose directions a lazy basis of
         # tasks cannot tell from rounding; with a column for each task nothing is lost.
         whole_matrix = coupling is not None and np.ndim(coupling) == 2
-        few = self.n_tasks <= FEW or shared == "logdet" or whole_matrix
+        few = self.n_tasks <= FEW or shared == "logdet" or whole_matrix or bool(self._known)
         kind = FewTasks if few else ManyTasks
         self.kernel: FewTasks | ManyTasks = kind(
             self._rules, self._tasks, self.n_features, self.n_tasks
         )
+
+    def coupling(self) -> NDArray[np.float64]:
+        """A (m, m), how much of a step of one task is also a step of another."""
+        self.kernel.check_idle()
+        F = self._tasks.dense(self.n_tasks)
+        return np.asarray(F @ F.T)
 
     @property
     def truncations(self) -> int:
@@ -126,7 +149,9 @@ class Romco(CompiledLearner):
         """L (d, r), orthonormal, and R (m, r) with U = L R'."""
         core = self.kernel.core_matrix().T
         right = core if isinstance(self.kernel, FewTasks) else self.kernel.right_vectors() @ core
-        if self.parameters.get("coupling") is not None:
+        if len(right) == self.n_tasks + 1:  # a number b couples: what is shared comes first
+            right = right[1:] + np.sqrt(np.asarray(self._coupling)) * right[0]
+        elif self._coupling is not None:
             right = self._tasks.dense(self.n_tasks) @ right
         return self.kernel.left_vectors(), right
 
@@ -161,31 +186,61 @@ class Romco(CompiledLearner):
 
     def common(self, started: Started) -> MeanOfShared | None:
         """The mean of U's columns; coupled tasks share from the start anyway."""
-        if self.parameters.get("coupling") is not None:
+        if self._coupling is not None:
             return None
         return MeanOfShared(self, started.number)
 
     def start_task(self, task: int, started: Started) -> None:
         """Set the task's column of U, which is 0, to that mean."""
-        if self.parameters.get("coupling") is None:
+        if self._coupling is None:
             self.kernel.start_task(task, started.number)
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; not for coupled tasks."""
-        if self.parameters.get("coupling") is not None:
+        if self._coupling is not None:
             raise ValueError("coupled tasks share all they learn: none can be forgotten alone")
         self.kernel.forget_task(task)
 
     def arrays(self) -> Arrays:
-        """Both factors, the small matrix between them, V and the number of rounds, as stored."""
-        return self.kernel.arrays()
+        """Both factors, the small matrix between them, V and the number of rounds, as stored.
+
+        And, where the coupling is learned, what it is made of.
+        """
+        known = {RELATIONS + name: array for name, array in self._known.items()}
+        return {**self.kernel.arrays(), **known}
 
     def load(self, arrays: Arrays) -> None:
         """Take over another learner's arrays."""
         check_finite(arrays)
-        fresh = type(self.kernel)(self._rules, self._tasks, self.n_features, self.n_tasks)
-        fresh.load(arrays)
-        self.kernel = fresh
+        rest = {name: array for name, array in arrays.items() if not name.startswith(RELATIONS)}
+        known, tasks = self._known, self._tasks
+        if known:
+            known = nothing_known(self.n_features, self.n_tasks)
+            copy_arrays(
+                known,
+                {name[len(RELATIONS) :]: arrays[name] for name in arrays.keys() - rest.keys()},
+            )
+            unseen_as_mean(known["factor"], np.flatnonzero(known["tally"][:, 0]))
+            tasks = Relations(**known)
+        fresh = type(self.kernel)(self._rules, tasks, self.n_features, self.n_tasks)
+        fresh.load(rest)
+        self.kernel, self._tasks, self._known = fresh, tasks, known
+
+
+def nothing_known(n_features: int, n_tasks: int) -> Arrays:
+    """What a learned coupling is made of, before the first event: all tasks are taken for one."""
+    if n_features * n_tasks > MOST:
+        raise ValueError(
+            f'coupling="learned" keeps a number for each of {n_features} features in each of '
+            f"{n_tasks} tasks, which is too much; give coupling a number, or take romco-auto"
+        )
+    return {
+        "factor": unseen_as_mean(np.zeros((n_tasks, n_tasks)), np.arange(0)),
+        "sums": np.zeros((n_features, n_tasks)),
+        "products": np.zeros((n_tasks, n_tasks)),
+        "tally": np.zeros((n_tasks, 3)),
+        "clock": np.zeros(2),
+    }
 
 
 class MeanOfShared(NamedTuple):
