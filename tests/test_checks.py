@@ -33,7 +33,7 @@ class LooksAtLabels(Cheat):
 class LearnsWhilePredicting(Cheat):
     def predict(self, round):
         margins = self.inner.predict(round)
-        self.inner._w += 1.0
+        self.inner.arrays()["w"][:] += 1.0
         return margins
 
 

@@ -1,3 +1,4 @@
+import subprocess
 import sys
 
 import pytest
@@ -79,3 +80,26 @@ def test_an_interrupt_says_that_nothing_finished_is_lost(romco, tmp_path, monkey
     code, printed, _ = romco("compare", "--out", tmp_path)
     assert code == 130
     assert "the same command goes on from here" in printed
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "message"),
+    [
+        ("typer", "from romco.__main__ import main; main()", "pip install 'romco[cli]'"),
+        ("river", "import romco.adapters.river", "pip install 'romco[river]'"),
+    ],
+)
+def test_what_is_not_installed_is_named(missing, code, message):
+    code = f"import sys; sys.modules[{missing!r}] = None; {code}"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 1
+    assert message in found.stderr
+
+
+def test_python_m_romco():
+    found = subprocess.run(
+        [sys.executable, "-m", "romco", "--version"], capture_output=True, check=True
+    )
+    assert found.stdout.decode().strip() == __version__

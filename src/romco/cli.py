@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterable
@@ -163,13 +164,26 @@ def datasets(data_dir: DataDir = None) -> None:
 
 
 def main() -> None:
-    """Run the command line; a mistake in the input is a message and exit code 2."""
+    """Run the command line; what goes wrong is a line on stderr and exit code 2."""
     try:
         app()
-    except (ValueError, FileNotFoundError) as error:
-        text = f"[red]error:[/red] {escape(str(error))}"
+    except BrokenPipeError:  # who read our output has had enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except (ValueError, OSError, ArithmeticError, MemoryError, ImportError) as error:
+        text = f"[red]error:[/red] {escape(_reason(error))}"
         Console(stderr=True).print(text, soft_wrap=True, highlight=False)
         sys.exit(2)
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in one line."""
+    if isinstance(error, OSError) and error.strerror:
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    else:
+        what = str(error) or type(error).__name__
+    what = " ".join([what, *(f"({note})" for note in getattr(error, "__notes__", []))])
+    return "".join(c if c.isprintable() else " " for c in what)
 
 
 def _known(what: str, value: str, known: Iterable[str]) -> None:

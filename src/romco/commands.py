@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import Progress as Bar
@@ -17,42 +18,39 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from romco import learning
-from romco.learners import LEARNERS
 from romco.learning import Progress, Score, Source
+from romco.learning.source import load_model, remembered
 from romco.model import Hashed, Model, Names
+from romco.model.growing import personal_tasks
 from romco.modelfile import load
+from romco.options import (
+    ModelPath,
+    check_same,
+    check_source,
+    chosen,
+    known_learner,
+    listed,
+    reads_source,
+)
 
 app = typer.Typer()
 console = Console(stderr=True)  # stdout is for what other programs read
 
-SourcePath = Annotated[str, typer.Argument(metavar="SOURCE", help="A file, or - for stdin.")]
-Task = Annotated[str | None, typer.Option(help="Column of the task (svmlight: the qid).")]
-Label = Annotated[str | None, typer.Option(help="Column of the label.")]
-Text = Annotated[str | None, typer.Option(help="Column of text, taken as words.")]
-FeatureColumns = Annotated[
-    str | None, typer.Option("--features", help="Columns a,b,...; all others if not given.")
-]
-Format = Annotated[str | None, typer.Option(help="csv, tsv, jsonl, parquet or svmlight.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Count bad rows instead of stopping.")]
-ModelPath = Annotated[Path, typer.Option("--model", help="The model file.")]
-
 
 @app.command()
+@reads_source
 def learn(
-    source: SourcePath,
+    source: Source,
     model: ModelPath,
-    task: Task = None,
-    label: Label = None,
-    text: Text = None,
-    features: FeatureColumns = None,
-    format: Format = None,
-    skip_bad: SkipBad = False,
     learner: Annotated[str | None, typer.Option(help="One of `romco learners`.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="parameter=value, repeatable.")
     ] = None,
     hash_: Annotated[
-        int | None, typer.Option("--hash", help="Hash features to 2^BITS columns.", metavar="BITS")
+        int | None,
+        typer.Option(
+            "--hash", min=1, max=30, help="Hash features to 2^BITS columns.", metavar="BITS"
+        ),
     ] = None,
     classes: Annotated[
         str | None, typer.Option(help="The two labels, NEGATIVE,POSITIVE; else as they come.")
@@ -63,63 +61,65 @@ def learn(
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Events between saves.")] = 10_000,
 ) -> None:
     """Predict each event, then learn it; the same command goes on where it was stopped."""
-    columns = Source(source, task, label, text, _listed(features), format, skip_bad)
-    name = learner or "romco-auto"
-    new = Model(
-        name,
-        Names() if hash_ is None else Hashed(2**hash_),
-        classes=_listed(classes),
-        **_parameters(name, set_ or []),
-    )
-    if model.exists() and learner is not None and load(model).learner.name != learner:
-        raise ValueError(f"{model.name} holds another learner than {learner}")
+    check_source(source, labelled=True)
+    settings, labels = chosen(set_ or []), listed(classes)
+    if model.exists() and (learner or settings or hash_ or labels):
+        check_same(model, load_model(model), learner, settings, hash_, labels)
+    features = Names() if hash_ is None else Hashed(2**hash_)
+    new = Model(known_learner(learner or "romco-auto"), features, classes=labels, **settings)
     last = None
-    with _live() as show:
-        for last in learning.learn(columns, model, new, predictions, checkpoint_every):
-            show(last)
+    try:
+        with _live() as show:
+            for last in learning.learn(source, model, new, predictions, checkpoint_every):
+                show(last)
+    except KeyboardInterrupt:
+        kept = f"{model} is as it was last saved" if model.exists() else "nothing was saved yet"
+        _say(f"stopped: {kept}; the same command goes on from there")
+        raise typer.Exit(130) from None
     assert last is not None
-    console.print(_line(last), highlight=False, soft_wrap=True)
-    console.print(f"model: {model}", highlight=False, soft_wrap=True)
+    _say(_line(last))
+    _say(f"model: {model}")
 
 
 @app.command()
+@reads_source
 def predict(
-    source: SourcePath,
+    source: Source,
     model: ModelPath,
-    task: Task = None,
-    text: Text = None,
-    features: FeatureColumns = None,
-    format: Format = None,
-    skip_bad: SkipBad = False,
     out: Annotated[Path | None, typer.Option(help="Where answers go; stdout if not given.")] = None,
 ) -> None:
     """Answers as JSON lines: line, task, label, margin, probability of the positive label."""
-    columns = Source(source, task, None, text, _listed(features), format, skip_bad)
-    lines = (json.dumps(row) + "\n" for row in learning.predict(load(model), columns))
+    found = load_model(model)
+    check_source(remembered(found, source), labelled=False)
+    lines = (json.dumps(row) + "\n" for row in _told(learning.predict(found, source)))
     if out is None:
         sys.stdout.writelines(lines)
-    else:
-        with out.open("w", encoding="utf-8") as file:
+        return
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {out.parent} to put the answers in")
+    partial = out.with_name(f".{out.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
             file.writelines(lines)
+        partial.replace(out)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 @app.command()
+@reads_source
 def evaluate(
-    source: SourcePath,
+    source: Source,
     model: ModelPath,
-    task: Task = None,
-    label: Label = None,
-    text: Text = None,
-    features: FeatureColumns = None,
-    format: Format = None,
-    skip_bad: SkipBad = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
 ) -> None:
     """Error and F1 of a model on labelled events, by task; nothing is learned."""
-    columns = Source(source, task, label, text, _listed(features), format, skip_bad)
-    scores = learning.evaluate(load(model), columns)
+    found = load_model(model)
+    check_source(remembered(found, source, labelled=True), labelled=True)
+    scores, skipped = learning.evaluate(found, source)
+    _tell_skipped(skipped)
     if not scores:
-        raise ValueError(f"{source} has no events")
+        raise ValueError(f"{source.path} has no events that can be scored")
     whole = Score(sum(score.counts for score in scores.values()).ravel().tolist())  # type: ignore[union-attr]
     if as_json:
         by_task = {task: {"error": s.error, "f1": s.f1} for task, s in scores.items()}
@@ -147,12 +147,12 @@ def explain(
     print(found)
     if html is not None:
         html.write_text(found.page(), encoding="utf-8")
-        console.print(f"page: {html}", highlight=False, soft_wrap=True)
+        _say(f"page: {html}")
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
         for name, figure in found.figures().items():
             figure.savefig(figures / f"{name}.svg")
-        console.print(f"figures: {figures}", highlight=False, soft_wrap=True)
+        _say(f"figures: {figures}")
 
 
 @contextmanager
@@ -180,7 +180,9 @@ def _line(progress: Progress) -> str:
     parts.append(f"{len(progress.model.tasks):,} tasks")
     if hasattr(learner, "singular_values"):
         parts.append(f"rank {len(learner.singular_values())}")
-        parts.append(f"{int((learner.personal_norms() > 0).sum()):,} personal")  # type: ignore[attr-defined]
+    personal = personal_tasks(learner)
+    if personal is not None:
+        parts.append(f"{np.count_nonzero(personal):,} personal")
     if progress.skipped:
         parts.append(f"{progress.skipped:,} bad rows skipped")
     if progress.resumed:
@@ -192,21 +194,16 @@ def _add_score(table: Table, name: str, score: Score) -> None:
     table.add_row(name, f"{score.counts.sum():,}", f"{score.error:.2%}", f"{score.f1:.3f}")
 
 
-def _listed(text: str | None) -> tuple[str, ...] | None:
-    return None if text is None else tuple(part.strip() for part in text.split(","))
+def _told(rows: Generator[dict[str, Any], None, int]) -> Iterator[dict[str, Any]]:
+    """The rows, and at the end how many could not be read."""
+    _tell_skipped((yield from rows))
 
 
-def _parameters(learner: str, settings: list[str]) -> dict[str, Any]:
-    """Parameters from ``name=value``; a value is a number, true, false, null, or a word."""
-    if learner not in LEARNERS:
-        raise ValueError(f"unknown learner {learner!r}; known are {', '.join(LEARNERS)}")
-    parameters: dict[str, Any] = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise ValueError(f"--set {setting}: expected parameter=value")
-        try:
-            parameters[name.strip()] = json.loads(value)
-        except ValueError:
-            parameters[name.strip()] = value.strip()
-    return parameters
+def _tell_skipped(skipped: int) -> None:
+    if skipped:
+        _say(f"{skipped:,} bad rows skipped")
+
+
+def _say(text: str) -> None:
+    """A line for people."""
+    console.print(text, highlight=False, soft_wrap=True, markup=False)

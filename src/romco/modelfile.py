@@ -67,6 +67,8 @@ def save(model: Model | Learner, path: str | Path) -> None:
             os.fsync(file.fileno())
         _keep_last(path)
         partial.replace(path)
+    except OSError as error:  # say which file could not be written, not its temporary name
+        raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
         partial.unlink(missing_ok=True)
     _sync_directory(path.parent)

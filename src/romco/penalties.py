@@ -21,6 +21,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.parameters import not_negative
+
 Numbers = NDArray[np.float64]
 
 
@@ -41,7 +43,7 @@ class Nuclear:
     strength: float
 
     def __post_init__(self) -> None:
-        _check(self.strength)
+        not_negative("strength", self.strength)
 
     def value(self, w: Numbers) -> float:
         """Strength * |w|_*."""
@@ -63,7 +65,7 @@ class LogDet:
     strength: float
 
     def __post_init__(self) -> None:
-        _check(self.strength)
+        not_negative("strength", self.strength)
 
     def value(self, w: Numbers) -> float:
         """Strength * log det(I + w'w)."""
@@ -82,7 +84,7 @@ class TaskGroups:
     strength: float
 
     def __post_init__(self) -> None:
-        _check(self.strength)
+        not_negative("strength", self.strength)
 
     def value(self, w: Numbers) -> float:
         """Strength * |w|_{2,1}."""
@@ -200,8 +202,3 @@ def cubic_roots(s: float, rho: float) -> tuple[complex, complex, complex]:
         shift + turn * plus + turn.conjugate() * minus,
         shift + turn.conjugate() * plus + turn * minus,
     )
-
-
-def _check(strength: float) -> None:
-    if not (np.isfinite(strength) and strength >= 0.0):
-        raise ValueError(f"strength must be 0 or a positive number; got {strength!r}")

@@ -88,3 +88,25 @@ def test_labels_of_other_kinds():
     assert model.predict_proba_one({"a": 1.0}) == {"ham": 1.0}
     model.learn_one({"b": 1.0}, "spam")
     assert model.predict_proba_one({"b": 1.0})["spam"] > 0.5
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_task_among_the_features_is_the_task_beside(kind):
+    beside, within = ROMCOClassifier("pa-shared"), ROMCOClassifier("pa-shared", task_column="who")
+    for x, y, extra in EVENTS[:100]:
+        beside.learn_one(x, y, **extra)
+        within.learn_one({**x, "who": extra["task"]}, y)
+    assert beside.model.tasks == within.model.tasks
+    frame = kind([{**x, "who": extra["task"]} for x, _, extra in EVENTS[:30]])
+    labels = [y for _, y, _ in EVENTS[:30]]
+    pipeline = compose.Pipeline(within)
+    pipeline.learn_many(frame, kind({"y": labels})["y"])
+    beside.learn_many(
+        frame[list(EVENTS[0][0])], labels, task=[e["task"] for _, _, e in EVENTS[:30]]
+    )
+    assert len(pipeline.predict_many(frame)) == 30  # River hands on no task= here
+    for x, _, extra in EVENTS[:20]:
+        asked = {**x, "who": extra["task"]}
+        assert within.predict_proba_one(asked) == beside.predict_proba_one(x, **extra)
+    with pytest.raises(ValueError, match="no 'who'"):
+        within.predict_one({"a": 1.0})

@@ -1,5 +1,7 @@
+import io
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,8 +9,10 @@ import pytest
 import sklearn
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -195,6 +199,124 @@ def test_task_travels_through_pipelines_searches_and_cross_validation():
     assert scores["test_score"].mean() > 0.7
     search = GridSearchCV(requested(), {"eta1": [0.01, 0.5]}, cv=3).fit(X, Y, task=TASK)
     assert len(search.best_estimator_.tasks_) == 4
+
+
+NAMES = list("abcdefgh")
+FRAME = pd.DataFrame(X, columns=NAMES).assign(user=TASK)
+
+
+@pytest.mark.parametrize(
+    ("rows", "column"),
+    [
+        (FRAME, "user"),
+        (pl.from_pandas(FRAME), "user"),
+        (np.column_stack([ROUNDS.task, X]), 0),
+        (csr_array(np.column_stack([X, ROUNDS.task])), 8),
+    ],
+)
+def test_task_in_a_column_is_the_task_beside(rows, column):
+    beside = ROMCOClassifier("romco-nucl", random_state=0).fit(X, Y, task=TASK)
+    within = ROMCOClassifier("romco-nucl", random_state=0, task_column=column).fit(rows, Y)
+    assert within.coef_.shape == (4, 8)
+    np.testing.assert_array_equal(
+        within.decision_function(rows), beside.decision_function(X, task=TASK)
+    )
+    with pytest.raises(ValueError, match="leave out task="):
+        within.predict(rows, task=TASK)
+
+
+def test_task_in_a_column_goes_where_routing_does_not():
+    estimator = ROMCOClassifier(random_state=0, task_column="user")
+    scores = cross_validate(estimator, FRAME, Y, cv=3, scoring=["roc_auc", "neg_log_loss"])
+    assert scores["test_roc_auc"].mean() > 0.7
+    assert cross_val_predict(estimator, FRAME, Y, cv=3).shape == (240,)
+    assert CalibratedClassifierCV(estimator, cv=3).fit(FRAME, Y).predict(FRAME).shape == (240,)
+    scaled = ColumnTransformer(
+        [("scaled", StandardScaler(), NAMES)],
+        remainder="passthrough",
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+    search = GridSearchCV(
+        make_pipeline(scaled, estimator),
+        {"romcoclassifier__learner": ["romco-auto", "pa-shared"]},
+        scoring="roc_auc",
+        cv=3,
+    ).fit(FRAME, Y)
+    assert search.best_score_ > 0.7
+    with pytest.raises(ValueError, match="no column 'user'"):
+        estimator.fit(FRAME[NAMES], Y)
+    with pytest.raises(ValueError, match="give a number"):
+        estimator.fit(X, Y)
+    with pytest.raises(ValueError, match="none of the columns"):
+        ROMCOClassifier(task_column=8).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        pd.Series(TASK, index=range(1000, 1240), dtype="category"),
+        pd.Series(TASK, dtype="string[pyarrow]"),
+        pd.Index(TASK),
+        pd.DataFrame({"user": TASK}),
+        pl.Series(TASK, dtype=pl.Categorical),
+        TASK.astype(object),
+        TASK.tolist(),
+        tuple(TASK),
+    ],
+)
+def test_tasks_come_in_any_form(task):
+    estimator = ROMCOClassifier("pa-unique").fit(X, Y, task=task)
+    assert sorted(estimator.tasks_) == sorted(set(TASK.tolist()))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pd.DataFrame(X, columns=NAMES).convert_dtypes(),
+        pd.DataFrame(X, columns=NAMES).convert_dtypes(dtype_backend="pyarrow"),
+        pd.DataFrame(X, columns=NAMES).astype(pd.SparseDtype(float, 0.0)),
+    ],
+)
+def test_columns_of_other_kinds_are_numbers_all_the_same(rows):
+    estimator = ROMCOClassifier("pa-unique", random_state=0).fit(rows, Y, task=TASK)
+    plain = ROMCOClassifier("pa-unique", random_state=0).fit(X, Y, task=TASK)
+    np.testing.assert_array_equal(estimator.coef_, plain.coef_)
+
+
+def test_tasks_of_other_kinds():
+    pairs = [("shop", int(i)) for i in ROUNDS.task]
+    estimator = ROMCOClassifier("pa-unique").fit(X, Y, task=pairs)
+    assert set(estimator.tasks_) == set(pairs)
+    named = ROMCOClassifier("pa-unique").fit(X, Y, task=TASK)
+    one = named.predict(X, task="user 1")
+    np.testing.assert_array_equal(one, named.predict(X, task=["user 1"] * 240))
+    for missing in (pd.NA, None, np.nan, pd.NaT):
+        with pytest.raises(ValueError, match="task is missing"):
+            ROMCOClassifier("pa-unique").fit(X, Y, task=[missing, *TASK[1:]])
+
+
+def test_fitting_again_forgets_what_was_before():
+    estimator = ROMCOClassifier("pa-unique").fit(X, Y, task=TASK)
+    assert estimator.fit(X[:, :3], Y).coef_.shape == (1, 3)
+    with pytest.raises(ValueError, match="epochs"):
+        ROMCOClassifier(epochs=0).fit(X, Y)
+
+
+def test_a_first_part_that_is_refused_leaves_the_estimator_unfitted():
+    estimator = ROMCOClassifier("pa-unique")
+    with pytest.raises(ValueError, match="missing"):
+        estimator.partial_fit(X, Y, task=[None, *TASK[1:]])
+    assert not hasattr(estimator, "model_")
+
+
+@pytest.mark.parametrize("name", list(romco.LEARNERS))
+def test_every_learner_fits_and_survives_joblib(name):
+    estimator = ROMCOClassifier(name, epochs=1).fit(X, Y, task=TASK)
+    buffer = io.BytesIO()
+    joblib.dump(estimator, buffer)
+    buffer.seek(0)
+    again = joblib.load(buffer)
+    np.testing.assert_array_equal(again.predict(X, task=TASK), estimator.predict(X, task=TASK))
 
 
 def test_import_romco_does_not_load_scikit_learn():

@@ -33,3 +33,8 @@ def test_every_learner_is_in_the_table_with_its_parameters(name):
         elif isinstance(default, float):
             stated = row.split(f"`{parameter}=")[1].split("`")[0]
             assert float(stated) == default
+
+
+def test_where_each_learner_starts_a_new_task_is_told():
+    told = PAGE.read_text(encoding="utf-8").split("## Tasks that come later")[1].split("## Add")[0]
+    assert [name for name in romco.LEARNERS if f"`{name}`" not in told] == []

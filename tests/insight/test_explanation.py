@@ -2,17 +2,17 @@ import numpy as np
 import pytest
 
 import romco
-from romco.insight import explain, explanation
+from romco.insight import explain
 from romco.insight.text import headline
-from romco.model import Model, Names
+from romco.model import Hashed, Model, Names
 
 STREAM = romco.streams.simulated(n_tasks=8, n_features=10, n_events=150, outliers=1, seed=2)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)
 TASKS = [f"user {i}" for i in ROUNDS.task]
 
 
-def learned(name="romco-nucl"):
-    model = Model(name, Names(), classes=(-1, 1))
+def learned(name="romco-nucl", features=None):
+    model = Model(name, features, classes=(-1, 1))
     rows = [{f"<f{j}>": v for j, v in enumerate(x)} for x in ROUNDS.x.tolist()]
     model.learn(rows, ROUNDS.y.tolist(), TASKS)
     return model
@@ -36,7 +36,7 @@ def test_numbers_are_those_of_the_learner():
     v = V[:, 0]
     name, weight = first.features[0]
     assert name == f"<f{np.argmax(np.abs(v))}>"
-    assert weight == v[np.argmax(np.abs(v))]
+    assert weight == pytest.approx(v[np.argmax(np.abs(v))])
     W = U + V
     cosines = W[:, 0] @ W / np.linalg.norm(W, axis=0) / np.linalg.norm(W[:, 0])
     assert first.nearest[0][1] == pytest.approx(np.sort(cosines)[-2])
@@ -58,18 +58,56 @@ def test_bare_learner_and_fresh_model():
     assert "Nothing is shared" in empty.page()
 
 
-def test_large_models_are_explained_without_laying_out_all_weights(monkeypatch):
-    small = explain(MODEL)
-    monkeypatch.setattr(explanation, "LARGEST", 10)
-    monkeypatch.setattr(type(MODEL.learner), "weights", None)
-    large = explain(MODEL)
-    assert large.spectrum == small.spectrum
-    np.testing.assert_allclose(
-        [t.personal for t in large.tasks], [t.personal for t in small.tasks], rtol=1e-9
-    )
-    assert large.tasks[0].shared is None
-    assert len(large.tasks[0].features) == 5
-    assert "-" in str(large)
+FACTORED = ["romco-nucl", "romco-logd", "romco-auto", "pa-shared", "arow-shared"]
+
+
+@pytest.mark.parametrize("features", [Names, lambda: Hashed(2**18)])  # dense arrays and tables
+@pytest.mark.parametrize("name", FACTORED)
+def test_no_dense_weights_are_laid_out(name, features, monkeypatch):
+    model = learned(name, features())
+    learner, tasks = model.learner, model.numbers(model.tasks)
+    d = min(learner.n_features, 64) if isinstance(model.features, Names) else learner.n_features
+    assert d == learner.n_features
+    U, V = learner.shared()[:, tasks], learner.personal()[:, tasks]
+    for part in ("weights", "shared", "personal"):
+        monkeypatch.setattr(type(learner), part, None)
+    found = explain(model, top=3)
+    order = np.argsort(-np.linalg.norm(V, axis=0), kind="stable")
+    assert [task.task for task in found.tasks] == [model.tasks[i] for i in order]
+    lengths = np.linalg.norm(U, axis=0)[order]
+    np.testing.assert_allclose([t.shared for t in found.tasks], lengths, rtol=1e-9)
+    s = np.linalg.svd(U, compute_uv=False)
+    np.testing.assert_allclose(found.spectrum, s[: found.rank], rtol=1e-8, atol=1e-10)
+    W = U + V
+    cosines = W.T @ W / np.outer(np.linalg.norm(W, axis=0), np.linalg.norm(W, axis=0))
+    np.fill_diagonal(cosines, -2.0)
+    for task, i in zip(found.tasks[:3], order, strict=False):
+        assert [value for _, value in task.nearest] == pytest.approx(np.sort(cosines[i])[:-4:-1])
+        v = np.abs(V[:, i])
+        assert [abs(value) for _, value in task.features] == pytest.approx(np.sort(v)[:-6:-1])
+    assert found.tasks[3].nearest == ()
+
+
+def test_a_learner_of_ones_own_with_dense_parts_is_explained():
+    class Own:
+        name, n_tasks, n_features = "own", 2, 3
+
+        def shared(self):
+            return np.ones((3, 2))
+
+        def personal(self):
+            return np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+
+    found = explain(Own())
+    assert found.tasks[0].task == 1
+    assert found.tasks[0].features == ((1, 2.0),)
+    np.testing.assert_allclose(found.spectrum, [np.sqrt(6)])
+    assert found.tasks[0].nearest[0] == (0, pytest.approx(5 / np.sqrt(33)))
+
+
+def test_the_page_says_how_often_it_was_looked_at():
+    assert "every 1,000" in explain(MODEL).page()
+    assert "every 1,000" not in explain(MODEL.learner).page()
 
 
 def test_text_and_page_tell_the_same_and_escape_names():

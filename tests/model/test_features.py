@@ -75,3 +75,31 @@ def test_features_survive_json(features):
 def test_hash_size_must_be_a_power_of_two(size):
     with pytest.raises(ValueError, match="power of two"):
         Hashed(size)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_columns_of_a_frame_are_found_by_name(kind):
+    columns = Columns(2, ["x", "y"])
+    np.testing.assert_array_equal(
+        columns.read(kind({"y": [3.0], "z": [9.0], "x": [1.0]})), [[1.0, 3.0]]
+    )
+    with pytest.raises(ValueError, match="no column 'y'"):
+        columns.read(kind({"x": [1.0], "z": [3.0]}))
+
+
+@pytest.mark.parametrize("text", ["str", object, "string", "category", "string[pyarrow]"])
+def test_missing_text_of_a_pandas_frame_is_absent_and_a_missing_number_is_refused(text):
+    frame = pd.DataFrame({"town": pd.Series(["Rome", None], dtype=text), "age": [1.0, 2.0]})
+    before = frame.copy()
+    rows = grown(Names(), frame)
+    np.testing.assert_array_equal(matrix(rows, 2).toarray(), [[1.0, 1.0], [0.0, 2.0]])
+    pd.testing.assert_frame_equal(frame, before)
+    frame.loc[0, "age"] = np.nan
+    with pytest.raises(ValueError, match="row 0: feature 'age' is nan"):
+        Names().read(frame)
+
+
+@pytest.mark.parametrize("features", [Names(), Hashed(8), Columns(1, ["a"])])
+def test_a_single_mapping_is_not_rows(features):
+    with pytest.raises(ValueError, match="put it in a list"):
+        features.read({"a": 1.0})

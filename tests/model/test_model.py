@@ -1,13 +1,12 @@
 """The model against bare learners, loops against batches, before against after a pause."""
 
 import pickle
-import threading
-import time
 
 import numpy as np
 import pytest
 
 import romco
+from romco.learners.base import Started
 from romco.model import Columns, Hashed, Model, Names
 
 STREAM = romco.streams.simulated(n_tasks=5, n_features=12, n_events=60, outliers=1, sparsity=0.5)
@@ -41,7 +40,7 @@ def test_same_margins_as_the_bare_learner(name):
 
 
 @pytest.mark.parametrize("features", [Names, lambda: Hashed(64)])
-@pytest.mark.parametrize("name", ["romco-nucl", "romco-logd", "ogd-unique"])
+@pytest.mark.parametrize("name", ["romco-nucl", "romco-logd", "ogd-unique", "romco-auto", "coml"])
 def test_batch_is_the_loop(name, features):
     parameters = {"max_rank": 3} if name == "romco-logd" else {}
     # More tasks than the first capacity, new names all along: both must grow at the same events.
@@ -64,22 +63,10 @@ def test_together_is_one_round():
     np.testing.assert_array_equal(model.learner.weights(), bare.weights())
 
 
-@pytest.mark.parametrize("n_tasks", [5, 100])  # both roads of the factored core
-def test_new_task_starts_at_the_mean_of_what_is_shared(n_tasks):
-    model = Model("romco-nucl", Columns(12), tasks=range(n_tasks), classes=(-1, 1))
-    model.learn(ROUNDS.x, ROUNDS.y, ROUNDS.task % n_tasks)
-    mean = model.learner.shared().sum(axis=1) / n_tasks
-    assert np.linalg.norm(mean) > 0.005
-    predicted = model.margins(ROUNDS.x, ["new"] * len(TASKS))
-    np.testing.assert_allclose(predicted, ROUNDS.x @ mean, atol=1e-10)
-    before = model.learner.weights()[:, :n_tasks]
-    first = model.learn(ROUNDS.x[[0]], [1], ["new"])
-    np.testing.assert_allclose(first, predicted[:1], atol=1e-10)
-    number = model.numbers(["new"])[0]
-    assert np.linalg.norm(model.learner.shared()[:, number]) > 0.005
-    # Starting a task leaves the others alone; what changed is one ordinary update.
-    other = romco.restore(model.learner.state())
-    assert np.abs(other.weights()[:, :n_tasks] - before).max() < 1.0
+def common(learner, started):
+    """Weights of a newcomer, read off as margins of single features."""
+    d = learner.n_features
+    return learner.common(started).margins(romco.Round(np.zeros(d, int), np.eye(d), np.empty(0)))
 
 
 @pytest.mark.parametrize("n_tasks", [5, 100])
@@ -87,16 +74,18 @@ def test_starting_and_forgetting_change_one_column_only(n_tasks):
     learner = romco.learner("romco-nucl", 12, n_tasks)
     learner.replay(ROUNDS)
     U, V = learner.shared(), learner.personal()
+    five = np.arange(n_tasks) < 5
     assert np.linalg.norm(V, axis=0).max() > 0
     learner.forget_task(2)
     U[:, 2] = V[:, 2] = 0.0
     np.testing.assert_allclose(learner.shared(), U, atol=1e-12)
     np.testing.assert_allclose(learner.personal(), V, atol=1e-12)
-    learner.start_task(2, 4)
+    learner.start_task(2, Started(five & (np.arange(n_tasks) != 2), 4))
     U[:, 2] = U.sum(axis=1) / 4
     np.testing.assert_allclose(learner.shared(), U, atol=1e-12)
     learner.replay(ROUNDS)  # and it goes on as a learner with these weights would
-    np.testing.assert_allclose(learner.mean_shared(5), learner.shared().sum(axis=1) / 5, atol=1e-12)
+    mean = learner.shared().sum(axis=1) / 5
+    np.testing.assert_allclose(common(learner, Started(five, 5)), mean, atol=1e-12)
 
 
 def test_sum_of_columns_is_kept_up_over_a_long_stream():
@@ -107,8 +96,9 @@ def test_sum_of_columns_is_kept_up_over_a_long_stream():
         x /= np.linalg.norm(x, axis=1, keepdims=True)
         y = np.where(x[:, 0] + 0.3 * rng.normal(size=2000) > 0, 1.0, -1.0)
         learner.replay(romco.Rounds(task, x, y, np.arange(2001)))
-        expected = learner.shared().sum(axis=1)
-        np.testing.assert_allclose(learner.mean_shared(1), expected, atol=1e-9, err_msg=str(part))
+        expected = learner.shared().mean(axis=1)
+        found = common(learner, Started(np.ones(200, dtype=bool), 200))
+        np.testing.assert_allclose(found, expected, atol=1e-11, err_msg=str(part))
         learner = romco.restore(learner.state())
 
 
@@ -117,13 +107,6 @@ def test_zero_start_is_the_papers():
     model.learn(ROUNDS.x, LABELS, TASKS)
     np.testing.assert_array_equal(model.margins(ROUNDS.x[:3], ["new"] * 3), 0.0)
     assert model.learn(ROUNDS.x[[0]], ["ham"], ["new"])[0] == 0.0
-
-
-def test_unseen_task_of_a_sharing_baseline_is_predicted_by_what_it_shares():
-    model = Model("ogd-global", Columns(12), tasks=NAMES)
-    model.learn(ROUNDS.x, LABELS, TASKS)
-    known, new = (model.margins(ROUNDS.x, [task] * len(TASKS)) for task in ("user 0", "new"))
-    np.testing.assert_array_equal(known, new)
 
 
 @pytest.mark.parametrize("name", FAST)
@@ -144,6 +127,22 @@ def test_forgotten_task_is_as_new(name):
         model.forget("user 2")
 
 
+@pytest.mark.parametrize("name", ["pa-shared", "arow-shared", "romco-auto", "romco-nucl"])
+def test_forgotten_task_is_as_new_where_weights_are_kept_in_tables(name):
+    model = Model(name, Hashed(2**18), tasks=range(8), new_task="zero")
+    model.learn(ROWS, LABELS, ROUNDS.task.tolist())
+    model.forget(2)
+    fresh = model.margins(ROWS[:9], ["nobody"] * 9)
+    assert model.numbers([2]).tolist() == [-1]
+    model._tasks.add("next")
+    assert model.numbers(["next"]).tolist() == [2]
+    np.testing.assert_allclose(model.margins(ROWS[:9], ["next"] * 9), fresh, atol=1e-12)
+
+
+def test_a_task_named_twice_is_one_task():
+    assert Model(tasks=["a", "b", "a"]).tasks == ["a", "b"]
+
+
 def test_bad_input_changes_nothing():
     model = Model("romco-nucl")
     model.learn(ROWS[:50], LABELS[:50], TASKS[:50])
@@ -157,6 +156,7 @@ def test_bad_input_changes_nothing():
         (good[0], good[1], ["a", "b", ["c"]]),
         (good[0], good[1][:2], good[2]),
         (good[0], good[1], good[2][:2]),
+        (good[0], good[1], "abc"),
         ([1.0, 2.0, 3.0], *good[1:]),
     ]:
         with pytest.raises(ValueError, match=r"."):
@@ -164,6 +164,10 @@ def test_bad_input_changes_nothing():
         same(model, before)
     with pytest.raises(ValueError, match="rows"):
         model.margins(ROWS[:2], TASKS[:1])
+    with pytest.raises(ValueError, match="put it in a list"):
+        model.margins(ROWS[:2], "ab")
+    with pytest.raises(ValueError, match="cannot be a name"):
+        model.margins(ROWS[:1], [["a"]])
     with pytest.raises(ValueError, match="new_task"):
         Model(new_task="guess")
 
@@ -184,7 +188,7 @@ def test_personal_since_is_found_and_kept():
     found = [model.personal_since(task) for task in range(6)]
     assert any(found)
     assert all(since is None or (since % 1000 == 0 and since <= 4000) for since in found)
-    model._watch()
+    model._inside.watch()
     assert [model.personal_since(task) is not None for task in range(6)] == (norms > 0).tolist()
 
 
@@ -200,43 +204,6 @@ def test_probabilities_are_calibrated_enough_to_trust():
     # As good, within 0.01, as the best scale that could have been chosen knowing the answers.
     best = min(np.mean((1 / (1 + np.exp(-a * margins)) - y) ** 2) for a in np.logspace(-2, 2, 60))
     assert np.mean((p - y) ** 2) < best + 0.01 < 0.2  # a coin has 0.25
-
-
-def watch_while_learning(seconds, n_readers=2):
-    """Every margin a reader sees must be that of some state between two updates."""
-    model = Model("romco-nucl", Names())
-    probe, task = ROWS[0], TASKS[0]
-    states, seen, stop = {model.margin_one(probe, task)}, [[] for _ in range(n_readers)], []
-
-    def read(mine):
-        while not stop:
-            mine.append(model.margin_one(probe, task))
-
-    readers = [threading.Thread(target=read, args=(mine,)) for mine in seen]
-    for reader in readers:
-        reader.start()
-    end, i = time.monotonic() + seconds, 0
-    try:
-        while time.monotonic() < end:
-            row, label = {**ROWS[i % 300], f"new {i % 500}": 0.01}, LABELS[i % 300]
-            model.learn_one(row, label, f"{TASKS[i % 300]} {i % 97}" if i % 3 else task)
-            states.add(model.margin_one(probe, task))
-            i += 1
-    finally:
-        stop.append(True)
-        for reader in readers:
-            reader.join()
-    assert all(len(mine) > 20 for mine in seen)
-    assert all(margin in states for mine in seen for margin in mine)
-
-
-def test_readers_never_see_half_a_step():
-    watch_while_learning(seconds=1.5)
-
-
-@pytest.mark.slow
-def test_readers_never_see_half_a_step_for_a_minute():
-    watch_while_learning(seconds=60)
 
 
 @pytest.mark.slow

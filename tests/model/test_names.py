@@ -1,7 +1,10 @@
 import numpy as np
+import pandas as pd
 import pytest
 
-from romco.model.names import Labels, Tasks, from_json, identity, to_json
+from romco.model.labels import Labels
+from romco.model.names import from_json, identity, to_json
+from romco.model.tasks import Tasks
 
 
 @pytest.mark.parametrize("name", ["ann", 3, 2.5, True, ("shop", 3), b"\x00\xff", (("a",), b"b")])
@@ -19,7 +22,7 @@ def test_identity_of_other_kinds_cannot_be_saved():
             from_json(damaged)
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), np.float64("nan"), ["a"]])
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float64("nan"), pd.NA, ["a"]])
 def test_missing_identity_is_refused(missing):
     with pytest.raises(ValueError, match="task"):
         identity("task", missing)

@@ -6,8 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from river import base
 
+try:
+    from river import base
+except ModuleNotFoundError as missing:
+    raise ImportError("this estimator needs River: pip install 'romco[river]'") from missing
+
+from romco.adapters.inputs import split_off, tasks_of
 from romco.model import Hashed, Model, Names
 
 
@@ -32,6 +37,9 @@ class ROMCOClassifier(base.MiniBatchClassifier):
         Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
     rounds
         Whether ``learn_many`` learns a mini-batch in one step.
+    task_column
+        Feature that names the task, in place of ``task=``; it is taken out of x. For ensembles and
+        for ``predict_many`` of pipelines, which hand on no keywords.
 
     Examples
     --------
@@ -56,12 +64,14 @@ class ROMCOClassifier(base.MiniBatchClassifier):
         hashed: int | None = None,
         new_task: str = "mean",
         rounds: bool = False,
+        task_column: Any = None,
     ) -> None:
         self.learner = learner
         self.parameters = parameters
         self.hashed = hashed
         self.new_task = new_task
         self.rounds = rounds
+        self.task_column = task_column
         features = Names() if hashed is None else Hashed(hashed)
         self.model = Model(
             learner,
@@ -78,13 +88,14 @@ class ROMCOClassifier(base.MiniBatchClassifier):
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all") -> None:
         """Learn one event."""
+        x, task = self._apart_one(x, task)
         self.model.learn_one(x, y, task)
 
     def predict_one(  # type: ignore[override]
         self, x: Mapping[Any, Any], task: Any = "all"
     ) -> Any:
         """The label of one event; None before any label is known."""
-        return self.model.predict_one(x, task)
+        return self.model.predict_one(*self._apart_one(x, task))
 
     def predict_proba_one(  # type: ignore[override]
         self, x: Mapping[Any, Any], task: Any = "all"
@@ -93,38 +104,47 @@ class ROMCOClassifier(base.MiniBatchClassifier):
         classes = self._classes()
         if len(classes) < 2:
             return dict.fromkeys(classes, 1.0)
-        positive = self.model.probability_one(x, task)
+        positive = self.model.probability_one(*self._apart_one(x, task))
         return {classes[0]: 1.0 - positive, classes[1]: positive}
 
     def learn_many(self, X: Any, y: Any, task: Any = "all") -> None:
         """Learn the rows of a frame; ``task`` is a name for all or one per row."""
-        self.model.learn(X, list(y), _each(task, len(X)), together=self.rounds)
+        X, task = self._apart_many(X, task)
+        self.model.learn(X, list(y), task, together=self.rounds)
 
     def predict_many(self, X: Any, task: Any = "all") -> Any:
         """The label of each row of a frame, as a series of the same kind."""
         if not self.model.classes:
             return _series(X, [])
-        return _series(X, self.model.predict(X, _each(task, len(X))))
+        return _series(X, self.model.predict(*self._apart_many(X, task)))
 
     def predict_proba_many(self, X: Any, task: Any = "all") -> Any:
         """Probability of each label, one column each, as a frame of the same kind."""
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
-        positive = self.model.probabilities(X, _each(task, len(X)))
+        positive = self.model.probabilities(*self._apart_many(X, task))
         return _frame(X, {classes[0]: 1.0 - positive, classes[1]: positive})
+
+    def _apart_one(self, x: Mapping[Any, Any], task: Any) -> tuple[Mapping[Any, Any], Any]:
+        """The features without the task, and the task."""
+        if self.task_column is None:
+            return x, task
+        if self.task_column not in x:
+            raise ValueError(f"x has no {self.task_column!r} to take the task from")
+        rest = dict(x)
+        return rest, rest.pop(self.task_column)
+
+    def _apart_many(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
+        """The same of a frame."""
+        if self.task_column is not None:
+            X, task = split_off(X, self.task_column)
+        return X, tasks_of(task, len(X))
 
     def _classes(self) -> tuple[Any, ...]:
         """The labels known; River's False and True unless there are others."""
         known = self.model.classes
         return (False, True) if all(isinstance(label, bool) for label in known) else known
-
-
-def _each(task: Any, n: int) -> list[Any]:
-    """One task per row."""
-    if isinstance(task, str | int | tuple | bytes | float):
-        return [task] * n
-    return list(task)
 
 
 def _series(like: Any, values: Any) -> Any:

@@ -13,8 +13,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from romco.adapters.inputs import split_off, tasks_of, two_classes
+from romco.adapters.learned import Learned
 from romco.learners import LEARNERS
 from romco.model import Columns, Model
+from romco.parameters import whole
 
 if TYPE_CHECKING:
     from romco.insight import Explanation
@@ -23,11 +26,12 @@ Numbers = NDArray[np.float64]
 ONLY = "all"  # the one task of a model that was fitted without tasks
 
 
-class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """One linear classifier per task: shared where tasks agree, personal where they differ.
 
-    ``task`` names the task of each row, by text or number, in every method; without it all
-    rows are one task. It travels by metadata routing through pipelines and searches.
+    ``task`` names the task of each row (or one for all), by text or number, in every method;
+    without it all rows are one task. It travels by metadata routing through pipelines and
+    searches, or in a column of X that ``task_column`` names.
     A task that was not fitted is predicted from what the tasks have in common.
 
     >>> import numpy as np
@@ -47,13 +51,16 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     parameters:
         Further parameters of the learner, by name.
     loss:
-        "hinge", "squared-hinge" or "logistic", where the learner offers a choice.
+        "hinge", "squared-hinge" or "logistic", where the learner offers a choice; None is its own.
     epochs:
         How often ``fit`` goes through the rows; ``partial_fit`` goes through them once.
     shuffle:
         Whether ``fit`` goes through the rows in random order; ``partial_fit`` never does.
     new_task:
         Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
+    task_column:
+        Column of X that names each row's task, by name or number, in place of ``task=``. It
+        is no feature. Works wherever X goes: in scorers, ``cross_val_predict``, calibration.
     random_state:
         Seed of the shuffling.
 
@@ -82,10 +89,11 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lambda2: float | None = None,
         C: float | None = None,
         parameters: Mapping[str, Any] | None = None,
-        loss: Literal["hinge", "squared-hinge", "logistic"] = "hinge",
+        loss: Literal["hinge", "squared-hinge", "logistic"] | None = None,
         epochs: int = 5,
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
+        task_column: str | int | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -99,19 +107,21 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.epochs = epochs
         self.shuffle = shuffle
         self.new_task = new_task
+        self.task_column = task_column
         self.random_state = random_state
 
     # Learning
 
     def fit(self, X: Any, y: Any, task: Any = None) -> Self:
         """Learn rows X (n, d), labels y (n,) of tasks (n,) from scratch, ``epochs`` times over."""
-        X, y = self._checked(X, y, reset=True)
-        task = self._tasks(X, task)
-        self._begin(_two_classes(y), list(dict.fromkeys(task)))
+        epochs = whole("epochs", self.epochs)
+        X, y, task = self._taught(X, y, task, first=True)
+        model = self._new(two_classes(y), list(dict.fromkeys(task)))
         random = check_random_state(self.random_state)
-        for _ in range(self.epochs):
+        for _ in range(epochs):
             order = random.permutation(len(y)) if self.shuffle else np.arange(len(y))
-            self.model_.learn(X[order], y[order], [task[i] for i in order])
+            model.learn(X[order], y[order], [task[i] for i in order])
+        self.model_ = model
         return self
 
     def partial_fit(
@@ -122,15 +132,14 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``classes`` names both labels and is needed if the first call does not show both.
         """
         first = not hasattr(self, "model_")
-        X, y = self._checked(X, y, reset=first)
-        task = self._tasks(X, task)
-        if first:
-            self._begin(_two_classes(y if classes is None else classes), [])
-        elif classes is not None and list(_two_classes(classes)) != list(self.classes_):
+        X, y, task = self._taught(X, y, task, first)
+        if not first and classes is not None and list(two_classes(classes)) != list(self.classes_):
             raise ValueError(
                 f"classes={list(classes)} but the first call had {list(self.classes_)}"
             )
-        self.model_.learn(X, y, task)
+        model = self._new(two_classes(y if classes is None else classes)) if first else self.model_
+        model.learn(X, y, task)
+        self.model_ = model
         return self
 
     # Predicting
@@ -138,8 +147,7 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any, task: Any = None) -> Numbers:
         """Margins (n,); positive for ``classes_[1]``."""
         check_is_fitted(self)
-        X = self._rows(X)
-        return self.model_.margins(X, self._tasks(X, task))
+        return self.model_.margins(*self._asked(X, task))
 
     def predict(self, X: Any, task: Any = None) -> NDArray[Any]:
         """Labels (n,)."""
@@ -153,8 +161,7 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         loss has probabilities; with the logistic loss it stays near 1.
         """
         check_is_fitted(self)
-        X = self._rows(X)
-        positive = self.model_.probabilities(X, self._tasks(X, task))
+        positive = self.model_.probabilities(*self._asked(X, task))
         return np.column_stack([1.0 - positive, positive])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
@@ -168,57 +175,13 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return explain(self.model_, top=top)
 
-    # What was learned
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The two labels, sorted."""
-        return np.array(self._model().classes)
-
-    @property
-    def tasks_(self) -> NDArray[Any]:
-        """Names of the tasks (m,)."""
-        return _listed(self._model().tasks)
-
-    @property
-    def coef_(self) -> Numbers:
-        """W as one row per task (m, d)."""
-        return self._of_tasks(self._model().learner.weights())
-
-    @property
-    def shared_(self) -> Numbers:
-        """U as one row per task (m, d)."""
-        return self._of_tasks(self._part("shared"))
-
-    @property
-    def personal_(self) -> Numbers:
-        """V as one row per task (m, d)."""
-        return self._of_tasks(self._part("personal"))
-
-    @property
-    def singular_values_(self) -> Numbers:
-        """Of U, largest first."""
-        if hasattr(self._model().learner, "singular_values"):
-            return self._part("singular_values")
-        s = np.linalg.svd(self.shared_, compute_uv=False)
-        return s[s > 1e-12 * s.max(initial=0.0)]
-
-    @property
-    def personal_norms_(self) -> Numbers:
-        """Length of each task's row of V (m,)."""
-        model = self._model()
-        if hasattr(model.learner, "personal_norms"):
-            return self._part("personal_norms")[model.numbers(model.tasks)]
-        return np.linalg.norm(self.personal_, axis=1)
-
     # Within
 
-    def _begin(self, classes: tuple[Any, Any], tasks: list[Any]) -> None:
+    def _new(self, classes: tuple[Any, Any], tasks: Sequence[Any] = ()) -> Model:
         names = getattr(self, "feature_names_in_", None)
-        features = Columns(self.n_features_in_, None if names is None else names.tolist())
-        self.model_ = Model(
+        return Model(
             self.learner,
-            features,
+            Columns(self.n_features_in_, None if names is None else names.tolist()),
             classes=classes,
             tasks=tasks,
             new_task=self.new_task,
@@ -232,79 +195,50 @@ class ROMCOClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         named = {name: getattr(self, name) for name in ("eta1", "eta2", "lambda1", "lambda2", "C")}
         given = {name: value for name, value in named.items() if value is not None}
         given |= self.parameters or {}
-        if self.loss == "hinge":  # or what the learner has instead
-            return given
-        if "loss" not in LEARNERS[self.learner].parameters:
-            raise ValueError(
-                f"{self.learner} has a loss of its own and cannot learn with loss={self.loss!r}"
-            )
-        return given | {"loss": self.loss}
+        if self.loss is not None:
+            if "loss" not in LEARNERS[self.learner].parameters:
+                raise ValueError(
+                    f"{self.learner} has a loss of its own and cannot learn with loss={self.loss!r}"
+                )
+            given["loss"] = self.loss
+        return given
 
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=reset)
+    def _taught(
+        self, X: Any, y: Any, task: Any, first: bool
+    ) -> tuple[Any, NDArray[Any], list[Any]]:
+        """Rows, labels and tasks to learn, checked."""
+        X, task = self._apart(X, task)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
         check_classification_targets(y)
-        return X, y
+        return X, y, self._tasks(task, X.shape[0], [] if first else self.model_.tasks)
 
-    def _rows(self, X: Any) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+    def _asked(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
+        """Rows and tasks to answer, checked."""
+        X, task = self._apart(X, task)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return X, self._tasks(task, X.shape[0], self.model_.tasks)
 
-    def _tasks(self, X: Any, task: Any) -> list[Any]:
-        """Name of each row's task."""
-        if task is None:
-            known = self.model_.tasks if hasattr(self, "model_") else []
-            if any(name != ONLY for name in known):
-                raise ValueError("this model was fitted with tasks: say task= for each row")
-            return [ONLY] * X.shape[0]
-        names = task.to_list() if hasattr(task, "to_list") else np.asarray(task).ravel().tolist()
-        if len(names) != X.shape[0]:
-            raise ValueError(f"X has {X.shape[0]} rows but task has {len(names)} entries")
-        return names
+    def _apart(self, X: Any, task: Any) -> tuple[Any, Any]:
+        """Rows without the column of the task, and the task."""
+        if self.task_column is None:
+            return X, task
+        if task is not None:
+            raise ValueError("the task is told by task_column already: leave out task=")
+        return split_off(X, self.task_column)
 
-    def _model(self) -> Model:
-        if "model_" not in self.__dict__:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit first")
-        return self.model_
-
-    def _part(self, name: str) -> Any:
-        learner = self._model().learner
-        if not hasattr(learner, name):
-            raise AttributeError(f"{learner.name} does not keep shared and personal parts apart")
-        return getattr(learner, name)()
-
-    def _of_tasks(self, columns: Numbers) -> Numbers:
-        model = self._model()
-        return columns[:, model.numbers(model.tasks)].T
+    def _tasks(self, task: Any, n: int, known: list[Any]) -> list[Any]:
+        """The name of each row's task."""
+        if task is not None:
+            return tasks_of(task, n)
+        if any(name != ONLY for name in known):
+            raise ValueError(
+                "this model was fitted with tasks: say task= for each row. Where scikit-learn does "
+                "not hand it on, as in scorers, keep it in a column of X and name that task_column"
+            )
+        return [ONLY] * n
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = True
         return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "model_" in self.__dict__
-
-
-def _two_classes(labels: Any) -> tuple[Any, Any]:
-    """The two labels, sorted; errors are worded as scikit-learn's own."""
-    classes = np.unique(np.asarray(labels))
-    if len(classes) > 2:
-        raise ValueError(
-            "Only binary classification is supported. The type of the target is multiclass: "
-            f"there are {len(classes)} labels. Wrap the estimator in OneVsRestClassifier."
-        )
-    if len(classes) < 2:
-        raise ValueError(
-            f"two classes are needed but there is only one class, {classes[0]!r}; "
-            "with partial_fit, name both by classes="
-        )
-    return classes[0], classes[1]
-
-
-def _listed(names: list[Any]) -> NDArray[Any]:
-    """Names as an array of their own kind, or of objects if they are mixed."""
-    if len({type(name) for name in names}) == 1 and not isinstance(names[0], tuple):
-        return np.array(names)
-    array = np.empty(len(names), dtype=object)
-    array[:] = names
-    return array

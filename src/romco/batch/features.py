@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romco.batch.inputs import joined, positive, started
+from romco.batch.inputs import joined, started
 from romco.batch.proximal import Fit, Solution, minimise, warn_if_short
 from romco.batch.rows import compressed, tabulated
 from romco.batch.spectra import Spectrum, singular_values
 from romco.losses import LOSSES
+from romco.parameters import positive
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]

@@ -38,20 +38,6 @@ def joined(X: Sequence[Any], y: Sequence[ArrayLike], two_classes: bool) -> Round
     return Round(task, x, np.concatenate(labels))
 
 
-def strength(name: str, value: float) -> float:
-    """The value if it may weigh a penalty: finite, 0 or above."""
-    if not (np.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} must be 0 or a positive number; got {value!r}")
-    return float(value)
-
-
-def positive(name: str, value: float) -> float:
-    """The value if it is finite and above 0."""
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive number; got {value!r}")
-    return float(value)
-
-
 def started(name: str, start: ArrayLike | None, shape: tuple[int, ...]) -> Numbers:
     """Where to start: a checked copy of ``start``, or zeros."""
     if start is None:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romco.batch.inputs import joined, positive, started, strength
+from romco.batch.inputs import joined, started
 from romco.batch.proximal import Fit, Solution, minimise, warn_if_short
 from romco.batch.rows import compressed, tabulated
 from romco.batch.spectra import TraceNorm
 from romco.losses import LOSSES
+from romco.parameters import not_negative, positive
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
@@ -50,7 +51,7 @@ def trace_norm(
     """
     if loss not in ("logistic", "least-squares"):
         raise ValueError(f"loss must be 'logistic' or 'least-squares'; got {loss!r}")
-    strength("rho1", rho1)
+    not_negative("rho1", rho1)
     positive("tol", tol)
     events = joined(X, y, two_classes=loss == "logistic")
     shape = events.x.shape[1], len(X)

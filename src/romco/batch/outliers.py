@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romco.batch.hinge import TwoPrices, hinge_robust
-from romco.batch.inputs import joined, positive, started, strength
+from romco.batch.inputs import joined, started
 from romco.batch.proximal import Fit, Solution, minimise, warn_if_short
 from romco.batch.rows import Rows, compressed, tabulated
 from romco.batch.spectra import TraceNorm
 from romco.losses import LOSSES
+from romco.parameters import not_negative, positive
 from romco.penalties import TaskGroups
 from romco.rounds import Round
 
@@ -55,8 +56,8 @@ def robust(
     """
     if loss not in ("hinge", "logistic", "least-squares"):
         raise ValueError(f"loss must be 'hinge', 'logistic' or 'least-squares'; got {loss!r}")
-    strength("rho1", rho1)
-    strength("rho2", rho2)
+    not_negative("rho1", rho1)
+    not_negative("rho2", rho2)
     positive("tol", tol)
     events = joined(X, y, two_classes=loss != "least-squares")
     shape = events.x.shape[1], len(X)

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romco.insight.parts import Numbers, parts
 from romco.learners import Learner
 from romco.model import Model
-from romco.rounds import Round
+from romco.model.growing import WATCH, personal_tasks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Numbers = NDArray[np.float64]
-LARGEST = 20_000_000  # weights that may be laid out at once: 160 MB
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,7 @@ class TaskInsight:
 
     task: Any
     events: int | None  # learned so far; None where a bare learner was explained
-    shared: float | None  # length of its column of U; None where the model is too large
+    shared: float  # length of its column of U
     personal: float  # length of its column of V
     since: int | None  # events of all tasks when it was found personal; looked at every 1000
     different: bool = False  # as the learner judges; else whether it has a column of V at all
@@ -33,10 +30,8 @@ class TaskInsight:
     features: tuple[tuple[Any, float], ...] = ()  # where it differs most from what is shared
 
     @property
-    def share(self) -> float | None:
+    def share(self) -> float:
         """Personal part of the whole, from 0 to 1."""
-        if self.shared is None:
-            return None
         return self.personal / (self.shared + self.personal) if self.personal > 0 else 0.0
 
 
@@ -89,7 +84,8 @@ def explain(model: Model | Learner, top: int = 20) -> Explanation:
     """What a model or learner has learned; the ``top`` most personal tasks in detail.
 
     A learner that does not keep U and V apart is split here: shared is the mean of all
-    tasks' weights, personal what differs from it.
+    tasks' weights, personal what differs from it. Where the learner keeps U by its factors,
+    no (d, m) array is made, so that 100,000 tasks can be explained.
 
     >>> import romco
     >>> stream = romco.streams.simulated(n_tasks=6, n_features=10, n_events=50, outliers=1)
@@ -99,132 +95,70 @@ def explain(model: Model | Learner, top: int = 20) -> Explanation:
     >>> explanation.n_tasks, len(explanation.tasks)
     (6, 6)
     """
-    names = _Names(model)
-    if len(names.tasks) * names.learner.n_features > LARGEST:
-        return _explain_large(names, top)
-    U, V, spectrum, notes = _split(names)
-    lengths, own = np.linalg.norm(U, axis=0), np.linalg.norm(V, axis=0)
-    order = np.argsort(-own, kind="stable")
-    alike = _cosines(U + V, order[:top])
-    tasks = [
-        names.insight(i, shared=float(lengths[i]), personal=float(own[i])) for i in order[top:]
-    ]
-    detailed = [
-        names.insight(
-            i,
-            shared=float(lengths[i]),
-            personal=float(own[i]),
-            nearest=_nearest(names, alike[k], i),
-            features=_largest(names, V[:, i]),
-        )
-        for k, i in enumerate(order[:top])
-    ]
-    return names.explanation(spectrum, (*detailed, *tasks), notes)
-
-
-class _Names:
-    """Names of what is explained, whether a model or a bare learner."""
-
-    def __init__(self, model: Model | Learner) -> None:
-        self.model = model if isinstance(model, Model) else None
-        self.learner: Learner = model.learner if isinstance(model, Model) else model
-        self.tasks: list[Any] = self.model.tasks if self.model else list(range(model.n_tasks))  # type: ignore[union-attr]
-        self.numbers = self.model.numbers(self.tasks) if self.model else np.arange(len(self.tasks))
-        self.n_features = self.model.features.width if self.model else self.learner.n_features
-        judge = getattr(self.learner, "personal_tasks", None)
-        self.different = None if judge is None else set(judge().tolist())
-
-    def feature(self, j: int) -> Any:
-        return self.model.features.name(j) if self.model else j
-
-    def insight(self, i: int, **found: Any) -> TaskInsight:
-        task = self.tasks[i]
-        known = self.model is not None
-        judged = None if self.different is None else int(self.numbers[i]) in self.different
-        return TaskInsight(
-            task=task,
-            different=found["personal"] > 0.0 if judged is None else judged,
-            events=self.model.events_of(task) if known else None,  # type: ignore[union-attr]
-            since=self.model.personal_since(task) if known else None,  # type: ignore[union-attr]
-            **found,
-        )
-
-    def explanation(
-        self, spectrum: Numbers, tasks: tuple[TaskInsight, ...], notes: tuple[str, ...]
-    ) -> Explanation:
-        return Explanation(
-            learner=self.learner.name,
-            events=None if self.model is None else self.model.events,
-            n_tasks=len(self.tasks),
-            n_features=self.n_features,
-            spectrum=tuple(spectrum.tolist()),
-            tasks=tasks,
-            notes=notes,
-        )
-
-
-def _split(names: _Names) -> tuple[Numbers, Numbers, Numbers, tuple[str, ...]]:
-    """U and V (d, m) of the tasks, and the spectrum of U."""
-    learner: Any = names.learner
-    if hasattr(learner, "shared") and hasattr(learner, "personal"):
-        U, V = learner.shared()[:, names.numbers], learner.personal()[:, names.numbers]
-        return U, V, _spectrum(learner, U), ()
-    W = learner.weights()[:, names.numbers]
-    mean = W.mean(axis=1, keepdims=True) if W.size else W
-    U = np.broadcast_to(mean, W.shape)
-    length = float(np.linalg.norm(mean)) * np.sqrt(W.shape[1])
-    note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
-    return U, W - U, np.array([length] if length > 0 else []), (note,)
-
-
-def _spectrum(learner: Any, U: Numbers) -> Numbers:
-    """Singular values of U above rounding, from the learner where it knows them."""
-    if hasattr(learner, "singular_values"):
-        return learner.singular_values()
-    s = np.linalg.svd(U, compute_uv=False) if U.size else np.empty(0)
-    return s[s > 1e-12 * s.max(initial=0.0)]
-
-
-def _explain_large(names: _Names, top: int) -> Explanation:
-    """Without laying out all weights: columns of single tasks only."""
-    learner: Any = names.learner
-    if hasattr(learner, "personal_norms"):
-        own, spectrum = learner.personal_norms()[names.numbers], learner.singular_values()
+    if isinstance(model, Model):
+        with model.at_rest() as inside:  # as long as it takes to copy, not to compute
+            found = _Found(inside, model)
     else:
-        own, spectrum = np.zeros(len(names.tasks)), np.empty(0)
+        found = _Found(model)
+    own = found.parts.personal()
     order = np.argsort(-own, kind="stable")
-    tasks = []
-    for k, i in enumerate(order):
-        detail = _largest(names, _column(learner, int(names.numbers[i]))) if k < top else ()
-        tasks.append(names.insight(i, shared=None, personal=float(own[i]), features=detail))
-    note = "Too large to lay out: features are those with the largest weights, no similar tasks."
-    return names.explanation(spectrum, tuple(tasks), (note,))
+    detailed, rest = order[:top], order[top:]
+    alike = found.parts.cosines(detailed)
+    tasks = [
+        found.task(i, nearest=found.nearest(i, alike[k]), features=found.features(i))
+        for k, i in enumerate(detailed)
+    ]
+    return Explanation(
+        learner=found.learner,
+        events=found.events,
+        n_tasks=len(found.names),
+        n_features=found.n_features,
+        spectrum=tuple(found.parts.spectrum.tolist()),
+        tasks=(*tasks, *map(found.task, rest)),
+        notes=tuple(note for note in (found.parts.note, found.since_note()) if note),
+    )
 
 
-def _column(learner: Learner, task: int, rows: int = 4096) -> Numbers:
-    """A task's weights (d,), read off as margins of single features."""
-    from scipy.sparse import csr_array
+class _Found:
+    """All that is read of a model or a bare learner, by the number of a task in ``names``."""
 
-    d = learner.n_features
-    w = np.empty(d)
-    for begin in range(0, d, rows):
-        n = min(rows, d - begin)
-        x = csr_array((np.ones(n), np.arange(begin, begin + n), np.arange(n + 1)), shape=(n, d))
-        w[begin : begin + n] = learner.predict(Round(np.full(n, task), x, np.full(n, np.nan)))
-    return w
+    def __init__(self, learner: Learner, model: Model | None = None) -> None:
+        self.learner = learner.name
+        self.names: list[Any] = list(range(learner.n_tasks)) if model is None else model.tasks
+        numbers = np.arange(learner.n_tasks) if model is None else model.numbers(self.names)
+        self.parts = parts(learner, numbers)
+        self._shared, self._personal = self.parts.shared(), self.parts.personal()
+        judged = personal_tasks(learner)
+        self._different = self._personal > 0.0 if judged is None else judged[numbers]
+        self._model = model
+        self.events = None if model is None else model.events
+        self.n_features = learner.n_features if model is None else model.features.width
 
+    def task(self, i: int, **detail: Any) -> TaskInsight:
+        """What was found of a task."""
+        name, model = self.names[i], self._model
+        return TaskInsight(
+            task=name,
+            events=None if model is None else model.events_of(name),
+            shared=float(self._shared[i]),
+            personal=float(self._personal[i]),
+            since=None if model is None else model.personal_since(name),
+            different=bool(self._different[i]),
+            **detail,
+        )
 
-def _cosines(W: Numbers, some: NDArray[np.int64]) -> Numbers:
-    """Cosines (k, m) of some columns with all; 0 where a column is 0."""
-    unit = W / np.maximum(np.linalg.norm(W, axis=0), np.finfo(float).tiny)
-    return unit[:, some].T @ unit
+    def nearest(self, i: int, cosines: Numbers, n: int = 3) -> tuple[tuple[Any, float], ...]:
+        """The most similar other tasks."""
+        most = np.argsort(-cosines, kind="stable")[: n + 1]
+        return tuple((self.names[j], float(cosines[j])) for j in most if j != i)[:n]
 
+    def features(self, i: int, n: int = 5) -> tuple[tuple[Any, float], ...]:
+        """Where a task differs most."""
+        name = (lambda j: j) if self._model is None else self._model.features.name
+        return tuple((name(j), value) for j, value in self.parts.largest(i, n))
 
-def _nearest(names: _Names, cosines: Numbers, i: int, n: int = 3) -> tuple[tuple[Any, float], ...]:
-    order = [j for j in np.argsort(-cosines, kind="stable")[: n + 1] if j != i][:n]
-    return tuple((names.tasks[j], float(cosines[j])) for j in order)
-
-
-def _largest(names: _Names, v: Numbers, n: int = 5) -> tuple[tuple[Any, float], ...]:
-    order = np.argsort(-np.abs(v), kind="stable")[:n]
-    return tuple((names.feature(int(j)), float(v[j])) for j in order if v[j] != 0.0)
+    def since_note(self) -> str | None:
+        """What the column "since" means, where it says anything."""
+        if self._model is None or not self._different.any():
+            return None
+        return f"Since: events of all tasks when it was found different; looked at every {WATCH:,}."

@@ -27,7 +27,7 @@ def _tasks(found: Explanation, most: int = 30) -> Figure:
     figure = Figure(figsize=(6, 1.2 + 0.22 * len(tasks)), layout="constrained")
     axes = figure.subplots()
     names = [str(task.task) for task in tasks]
-    shared = np.array([task.shared or 0.0 for task in tasks])
+    shared = np.array([task.shared for task in tasks])
     axes.barh(names, shared, color=BLUE, label="shared")
     axes.barh(names, [task.personal for task in tasks], left=shared, color=ORANGE, label="personal")
     axes.set(xlabel="length of the weights", title="Tasks, the most personal on top")

@@ -48,11 +48,11 @@ def body(found: Explanation, most: int = 50) -> str:
 
 
 def _tasks(found: Explanation, most: int) -> str:
-    longest = max((t.personal + (t.shared or 0.0) for t in found.tasks), default=0.0) or 1.0
+    longest = max((t.personal + t.shared for t in found.tasks), default=0.0) or 1.0
     head = "".join(f"<th>{name}</th>" for name in ("", *COLUMNS))
     rows = []
     for task in found.tasks[:most]:
-        bar = _bar([(task.shared or 0.0) / longest, task.personal / longest])
+        bar = _bar([task.shared / longest, task.personal / longest])
         data = "".join(f"<td>{escape(cell)}</td>" for cell in cells(task))
         rows.append(f"<tr><td>{bar}</td>{data}</tr>")
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"

@@ -43,9 +43,9 @@ def cells(task: TaskInsight) -> tuple[str, ...]:
     return (
         str(task.task),
         _whole(task.events),
-        "-" if task.shared is None else f"{task.shared:.3g}",
+        f"{task.shared:.3g}",
         f"{task.personal:.3g}",
-        "-" if task.share is None else f"{task.share:.0%}",
+        f"{task.share:.0%}",
         _whole(task.since),
         pairs(task.nearest[:2], "{name} ({value:.2f})"),
         pairs(task.features[:3], "{name} {value:+.2g}"),

@@ -186,16 +186,22 @@ cdef class Factored(Kernel):
         self.change_column(task, -1.0)
         self.personal.forget(task)
 
-    def mean_shared(self, double n_started):
-        """The sum of all u over n_started, (d,)."""
+    def mean_margins(self, Events events not None, double n_started):
+        """Margins (n,) by the sum of all u over n_started; the events' tasks do not matter."""
         self.check_idle()
-        mean = np.zeros(self.height)
-        cdef double[::1] view = mean
+        mean, margins = np.zeros(self.height), np.zeros(events.n)
+        cdef double[::1] a = mean, out = margins
+        cdef Py_ssize_t e, j
+        self.start_round()
         self.fit(self.height + 1, self.width + 1)
         self.sum_columns(self.c)
         for j in range(self.height):
-            view[j] = self.c[j] / n_started
-        return basis_state.vectors(self.left) @ mean
+            a[j] = self.c[j] / n_started
+        for e in range(events.n):
+            self.left.look(events.row(e), self.c)
+            for j in range(self.height):
+                out[e] += self.c[j] * a[j]
+        return margins
 
     cdef int change_column(self, Py_ssize_t task, double g) except -1:
         """u_task += g L c, then K is made diagonal again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from romco.kernels.auto import AutoKernel
 from romco.kernels.judges import Judge
 from romco.learners.base import Arrays, CompiledLearner
-from romco.learners.shared import load_with_store, personal_store
+from romco.learners.shared import load_with_store, personal_store, stored_columns
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 VOICES = (
     "global margin",
@@ -108,6 +111,11 @@ class Auto(CompiledLearner):
 
     def shared(self) -> NDArray[np.float64]:
         """U (d, m), of rank seven at most: what the common vectors contribute to W."""
+        left, right = self.shared_factors()
+        return left @ right.T
+
+    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """L (d, 7) and R (m, 7) with U = L R'."""
         related, like_all, _ = self.chances().T[:, :, None]
         weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
         parts = [
@@ -116,15 +124,15 @@ class Auto(CompiledLearner):
             related * weight[5:9] * self._arrays["factor"],
         ]
         vectors = self._arrays["shared"][:, [0, 1, 2, 6, 7, 8, 9]]
-        return self._unit() * vectors @ np.hstack(parts).T
+        return self._unit() * vectors, np.hstack(parts)
 
     def personal(self) -> NDArray[np.float64]:
         """V (d, m): what each task's own vectors contribute to W."""
-        trust = self._own_trust()
-        own = np.zeros((self.n_tasks, self.n_features))
-        for c in range(3):
-            own += self._personal.lane(c) * trust[:, [c]]
-        return np.ascontiguousarray(self._unit() * own.T)
+        return self.personal_sparse().toarray()
+
+    def personal_sparse(self) -> csc_array:
+        """V (d, m), only what is stored."""
+        return stored_columns(self._personal, self._unit() * self._own_trust())
 
     def trust(self) -> dict[str, float]:
         """The first judge's weight of each voice."""

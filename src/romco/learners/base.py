@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.contract import Kernel
 from romco.kernels.events import Events
+from romco.parameters import choice as choice  # for learners, who need all of it
+from romco.parameters import not_negative as not_negative
+from romco.parameters import positive as positive
+from romco.parameters import whole as whole
 from romco.rounds import Round, Rounds
 
 Arrays = dict[str, NDArray[Any]]
@@ -77,6 +81,52 @@ class Learner(ABC):
         }
 
 
+class Newcomer(Protocol):
+    """A task that nobody has seen, as it would be predicted now."""
+
+    def margins(self, round: Round) -> NDArray[np.float64]:
+        """Margins (n,) of rows; the round's tasks and labels are not looked at."""
+
+
+class Start(NamedTuple):
+    """A newcomer with weights (d,) and an intercept."""
+
+    weights: NDArray[np.float64]
+    intercept: float = 0.0
+
+    def margins(self, round: Round) -> NDArray[np.float64]:
+        """Margins (n,) of rows."""
+        x: Any = round.x
+        if isinstance(x, np.ndarray):
+            return x @ self.weights + self.intercept
+        row = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+        terms = x.data * self.weights[x.indices]
+        sums: Any = np.bincount(row, terms, minlength=x.shape[0])
+        return sums + self.intercept
+
+
+class Started(NamedTuple):
+    """Which tasks (m,) have learned, and how many: at least one."""
+
+    which: NDArray[np.bool_]
+    number: int
+
+
+@runtime_checkable
+class StartsTasks(Protocol):
+    """A learner in which a new task is to be started from the others.
+
+    Learners without these methods predict a task that they never saw from what the tasks
+    share by themselves.
+    """
+
+    def common(self, started: Started) -> Newcomer | None:
+        """What the started tasks have in common; None where a new task has it by itself."""
+
+    def start_task(self, task: int, started: Started) -> None:
+        """Start a task that is not among them at ``common(started)``."""
+
+
 class CompiledLearner(Learner):
     """A learner whose two verbs are those of a kernel (abstract)."""
 
@@ -125,31 +175,3 @@ def copy_arrays(target: Arrays, source: Arrays) -> None:
     for name, array in target.items():
         found = np.asarray(source[name])
         array[tuple(slice(length) for length in found.shape)] = found
-
-
-def whole(name: str, value: int, least: int = 1) -> int:
-    """The value as an int if it is a whole number of at least ``least``."""
-    if isinstance(value, bool) or int(value) != value or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
-    return int(value)
-
-
-def positive(name: str, value: float) -> float:
-    """The value if it is a finite number above 0."""
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive number; got {value!r}")
-    return float(value)
-
-
-def not_negative(name: str, value: float) -> float:
-    """The value if it is a finite number, 0 or above."""
-    if not (np.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} must be 0 or a positive number; got {value!r}")
-    return float(value)
-
-
-def choice(name: str, value: str, *known: str) -> str:
-    """The value if it is one of the known words."""
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}; got {value!r}")
-    return value

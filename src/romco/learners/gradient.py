@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from romco.kernels.gradient import GradientKernel
-from romco.learners.base import Arrays, CompiledLearner, choice, copy_arrays, positive
+from romco.learners.base import choice, positive
+from romco.learners.linear import LinearLearner
 
 
-class Gradient(CompiledLearner):
+class Gradient(LinearLearner):
     r"""Online gradient descent on the hinge loss.
 
     .. math:: w \leftarrow w + \eta_t\, y\, x \quad \text{if } 1 - y\, w \cdot x > 0
@@ -36,18 +36,7 @@ class Gradient(CompiledLearner):
     ) -> None:
         super().__init__(n_features, n_tasks)
         choice("step", step, "constant", "inverse-sqrt")
-        self._w = np.zeros((n_tasks if models == "unique" else 1, n_features))
-        self._t = np.zeros(1, dtype=np.int64)
-        self.kernel = GradientKernel(self._w, self._t, positive("eta", eta), step == "inverse-sqrt")
-
-    def weights(self) -> NDArray[np.float64]:
-        """W (d, m) as a dense copy."""
-        return np.broadcast_to(self._w, (self.n_tasks, self.n_features)).T.copy()
-
-    def arrays(self) -> Arrays:
-        """The weights and the number of rounds."""
-        return {"w": self._w, "t": self._t}
-
-    def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
-        copy_arrays(self.arrays(), arrays)
+        w = np.zeros((n_tasks if models == "unique" else 1, n_features))
+        t = np.zeros(1, dtype=np.int64)
+        self._keep(w, t=t)
+        self.kernel = GradientKernel(w, t, positive("eta", eta), step == "inverse-sqrt")

@@ -17,6 +17,8 @@ from romco.kernels.events import Events
 from romco.learners.base import (
     Arrays,
     Learner,
+    Start,
+    Started,
     choice,
     copy_arrays,
     not_negative,
@@ -24,6 +26,7 @@ from romco.learners.base import (
     replay_in_turn,
     whole,
 )
+from romco.learners.linear import mean_row
 from romco.rounds import Round
 
 TOL = 1e-2  # an estimate from above: the objective was measured 1e-5 to 2e-4 from its optimum
@@ -84,6 +87,15 @@ class Retrained(Learner):
     def intercepts(self) -> NDArray[np.float64]:
         """What is added to the margins of each task (m,)."""
         return self._theta[-1].copy()
+
+    def common(self, started: Started) -> Start:
+        """The mean of the tasks' weights and intercepts; O(m d)."""
+        mean = mean_row(self._theta.T, started)
+        return Start(mean[:-1], float(mean[-1]))
+
+    def start_task(self, task: int, started: Started) -> None:
+        """Set the task's weights and intercept to that mean, until the next fit."""
+        self._theta[:, task] = mean_row(self._theta.T, started)
 
     def arrays(self) -> Arrays:
         """Weights, intercepts, the events kept, and the count since the last fit."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romco.kernels.events import Events
 from romco.kernels.few_tasks import FewTasks
 from romco.kernels.many_tasks import ManyTasks
 from romco.kernels.relations import Relations, unseen_as_mean
@@ -15,13 +16,18 @@ from romco.kernels.rules import Rules, TaskVectors
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
+    Started,
     choice,
     copy_arrays,
     not_negative,
     positive,
     whole,
 )
+from romco.rounds import Round
 from romco.steps import STEPS
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 # Of the paper's grid, {1e-6..1} for all four, most points cannot learn: steps below 0.01 hardly
 # move, and penalties above 0.1 keep W at 0. `romco paper --tuning grid` still tries them all.
@@ -102,6 +108,7 @@ class Romco(CompiledLearner):
             rho_power=RHO_POWER[choice("rho", rho, *RHO_POWER)],
             max_rank=-1 if max_rank is None else whole("max_rank", max_rank),
         )
+        self._coupling = coupling
         self._known: Arrays = {}
         if isinstance(coupling, str):
             choice("coupling", coupling, "learned")
@@ -135,13 +142,38 @@ class Romco(CompiledLearner):
 
     def shared(self) -> NDArray[np.float64]:
         """U (d, m), what tasks have in common."""
-        kernel = self.kernel
-        right = self._tasks.dense(self.n_tasks) @ kernel.right_vectors()
-        return kernel.left_vectors() @ (kernel.core_matrix() @ right.T)
+        left, right = self.shared_factors()
+        return left @ right.T
+
+    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """L (d, r), orthonormal, and R (m, r) with U = L R'."""
+        core = self.kernel.core_matrix().T
+        right = core if isinstance(self.kernel, FewTasks) else self.kernel.right_vectors() @ core
+        if len(right) == self.n_tasks + 1:  # a number b couples: what is shared comes first
+            right = right[1:] + np.sqrt(np.asarray(self._coupling)) * right[0]
+        elif self._coupling is not None:
+            right = self._tasks.dense(self.n_tasks) @ right
+        return self.kernel.left_vectors(), right
 
     def personal(self) -> NDArray[np.float64]:
         """V (d, m), what is personal to single tasks."""
         return self.kernel.personal_columns()
+
+    def personal_sparse(self) -> csc_array:
+        """V (d, m), only what is stored."""
+        from scipy.sparse import csc_array  # here, so that `import romco` stays fast
+
+        arrays: dict[str, Any] = self.kernel.arrays()
+        lengths = self.personal_norms()
+        stored = np.sqrt(np.where(lengths > 0.0, arrays["personal_square"], 1.0))
+        scale = arrays["personal_scale"] * lengths / stored  # columns fade while they wait
+        if "personal_values" in arrays:
+            return csc_array(arrays["personal_values"].T * scale)
+        task = np.repeat(np.arange(self.n_tasks), arrays["personal_rooms"])
+        used = (arrays["personal_keys"] > 0) & (lengths[task] > 0.0)
+        feature, task = arrays["personal_keys"][used] - 1, task[used]
+        values = arrays["personal_numbers"][used] * scale[task]
+        return csc_array((values, (feature, task)), shape=(self.n_features, self.n_tasks))
 
     def singular_values(self) -> NDArray[np.float64]:
         """Singular values of U (of U A^{-1/2} where tasks are coupled) above rounding, falling."""
@@ -152,22 +184,20 @@ class Romco(CompiledLearner):
         """Length (m,) of each task's column of V."""
         return self.kernel.personal_norms()
 
-    @property
-    def starts_tasks(self) -> bool:
-        """Whether new tasks can start at the mean; coupled tasks share from the start anyway."""
-        return self.parameters.get("coupling") is None
+    def common(self, started: Started) -> MeanOfShared | None:
+        """The mean of U's columns; coupled tasks share from the start anyway."""
+        if self._coupling is not None:
+            return None
+        return MeanOfShared(self, started.number)
 
-    def mean_shared(self, n_started: int) -> NDArray[np.float64]:
-        """Sum of U's columns over ``n_started``, (d,): where a new task starts."""
-        return self.kernel.mean_shared(n_started)
-
-    def start_task(self, task: int, n_started: int) -> None:
-        """Set the task's column of U, which is 0, to ``mean_shared(n_started)``."""
-        self.kernel.start_task(task, n_started)
+    def start_task(self, task: int, started: Started) -> None:
+        """Set the task's column of U, which is 0, to that mean."""
+        if self._coupling is None:
+            self.kernel.start_task(task, started.number)
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; not for coupled tasks."""
-        if not self.starts_tasks:
+        if self._coupling is not None:
             raise ValueError("coupled tasks share all they learn: none can be forgotten alone")
         self.kernel.forget_task(task)
 
@@ -211,6 +241,19 @@ def nothing_known(n_features: int, n_tasks: int) -> Arrays:
         "tally": np.zeros((n_tasks, 3)),
         "clock": np.zeros(2),
     }
+
+
+class MeanOfShared(NamedTuple):
+    """A task with no V, whose column of U is the mean of those of ``started`` tasks."""
+
+    learner: Romco
+    started: int
+
+    def margins(self, round: Round) -> NDArray[np.float64]:
+        """Margins (n,) of rows; O(nnz r) each, as for a task that is known."""
+        n, d, m = round.x.shape[0], self.learner.n_features, self.learner.n_tasks
+        events = Events(round._replace(task=np.zeros(n, dtype=np.int64)), d, m, False)
+        return self.learner.kernel.mean_margins(events, self.started)
 
 
 def task_vectors(n_tasks: int, coupling: float | ArrayLike | None) -> TaskVectors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from romco.kernels.pairs import Pairs
 from romco.kernels.shared import SharedArow, SharedPassiveAggressive
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
 
@@ -27,6 +30,24 @@ def load_with_store(learner_arrays: Arrays, store: Pairs, arrays: Arrays) -> Non
     store.check(arrays.get("personal_keys"), np.asarray(arrays["personal"]))
     copy_arrays(learner_arrays, kept)
     store.load(arrays)
+
+
+def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> csc_array:
+    """What the store holds, (d, m): of each pair the sum of its numbers times its task's ``lanes``.
+
+    ``lanes`` is (m, k), for the first k numbers of a pair.
+    """
+    from scipy.sparse import csc_array  # here, so that `import romco` stays fast
+
+    arrays = store.arrays()
+    values, keys = arrays["personal"], arrays.get("personal_keys")
+    if keys is None:
+        task, feature = np.nonzero(values.any(axis=2))
+        values = values[task, feature]
+    else:
+        task, feature = keys >> 32, keys & 0xFFFFFFFF
+    numbers = (values[:, : lanes.shape[1]] * lanes[task]).sum(axis=1)
+    return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
 
 
 class PassiveAggressiveShared(CompiledLearner):
@@ -60,6 +81,14 @@ class PassiveAggressiveShared(CompiledLearner):
     def personal(self) -> NDArray[np.float64]:
         """V (d, m), what each task adds."""
         return np.ascontiguousarray(self._v.lane(0).T)
+
+    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Factors of U: u as (d, 1), and ones (m, 1)."""
+        return self._u[:, None].copy(), np.ones((self.n_tasks, 1))
+
+    def personal_sparse(self) -> csc_array:
+        """V (d, m), only what is stored."""
+        return stored_columns(self._v, np.ones((self.n_tasks, 1)))
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""
@@ -106,6 +135,14 @@ class ArowShared(CompiledLearner):
     def personal(self) -> NDArray[np.float64]:
         """V (d, m), what each task adds."""
         return np.ascontiguousarray(self._v.lane(0).T)
+
+    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Factors of U: u as (d, 1), and ones (m, 1)."""
+        return self._u[:, :1].copy(), np.ones((self.n_tasks, 1))
+
+    def personal_sparse(self) -> csc_array:
+        """V (d, m), only what is stored."""
+        return stored_columns(self._v, np.ones((self.n_tasks, 1)))
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""

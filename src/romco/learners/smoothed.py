@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.smoothed import ExponentialKernel, TruncatedKernel
-from romco.learners.base import Arrays, CompiledLearner, choice, copy_arrays, positive
+from romco.learners.base import (
+    Arrays,
+    CompiledLearner,
+    Start,
+    Started,
+    choice,
+    copy_arrays,
+    positive,
+)
+from romco.learners.linear import mean_row
 
 
 class Smoothed(CompiledLearner):
@@ -72,6 +81,14 @@ class Smoothed(CompiledLearner):
     def weights(self) -> NDArray[np.float64]:
         """W (d, m) as a dense copy."""
         return self._w.T.copy()
+
+    def common(self, started: Started) -> Start:
+        """The mean of the tasks' weights; O(m d)."""
+        return Start(mean_row(self._w, started))
+
+    def start_task(self, task: int, started: Started) -> None:
+        """Set the task's weights to that mean; it trusts all peers equally, as a new task does."""
+        self._w[task] = mean_row(self._w, started)
 
     def relation(self) -> NDArray[np.float64]:
         """P (m, m): entry [k, j] is how much task k trusts task j."""

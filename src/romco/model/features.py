@@ -50,8 +50,11 @@ class Columns:
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Rows (n, d) of an array, a CSR matrix, a frame, or mappings by column name."""
+        _check_many(rows)
         if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
             return self._by_name(rows)
+        if self.names is not None and hasattr(rows, "columns"):
+            rows = self._in_order(rows)
         if hasattr(rows, "tocsr"):
             matrix = rows.tocsr()
             return self._fits(tidy(matrix.data, matrix.indices, matrix.indptr), matrix.shape)
@@ -77,6 +80,13 @@ class Columns:
             )
         _check_finite(rows, self.name)
         return rows
+
+    def _in_order(self, frame: Any) -> Any:
+        """A frame's columns in the order of the names; columns of other names are left out."""
+        missing = [name for name in self.names or () if name not in frame.columns]
+        if missing:
+            raise ValueError(f"the frame has no column {', '.join(map(repr, missing))}")
+        return frame[list(self.names or ())]
 
     def _by_name(self, rows: Sequence[Mapping[Any, Any]]) -> Rows:
         if self.names is None:
@@ -182,13 +192,30 @@ def _mappings(rows: Any) -> Sequence[Mapping[Any, Any]]:
     """Rows as mappings: of a pandas or Polars frame, or as they are."""
     if isinstance(rows, list | tuple):
         return rows
+    _check_many(rows)
     if hasattr(rows, "to_dicts"):
         return rows.to_dicts()
     if hasattr(rows, "to_dict"):
-        return rows.to_dict("records")
+        return _records(rows)
     if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
         raise ValueError("rows without names: give mappings or a frame, or use features=Columns(n)")
     return list(rows)
+
+
+def _records(frame: Any) -> Sequence[Mapping[Any, Any]]:
+    """Rows of a pandas frame; missing text, which is NaN there, becomes None, that is absent."""
+    gaps = [c for c in frame.columns if frame[c].dtype.kind == "O" and frame[c].hasnans]
+    if gaps:
+        frame = frame.copy()
+        for column in gaps:
+            text = frame[column].astype(object)
+            frame[column] = text.where(text.notna(), None)
+    return frame.to_dict("records")
+
+
+def _check_many(rows: Any) -> None:
+    if isinstance(rows, Mapping):
+        raise ValueError("expected rows, got a single mapping: put it in a list")
 
 
 def _check_finite(rows: Rows, name: Any) -> None:

@@ -83,14 +83,17 @@ def matrix(rows: Rows, width: int) -> Dense | csr_array:
 
 def predict(learner: Learner, rows: Rows, task: Task) -> Dense:
     """Margins (n,); columns that the learner does not have yet weigh nothing."""
-    if not len(task):
-        return np.empty(0)
+    return learner.predict(as_round(learner, rows, task)) if len(task) else np.empty(0)
+
+
+def as_round(learner: Learner, rows: Rows, task: Task) -> Round:
+    """Rows of these tasks as the learner takes them, without labels."""
     x: Any = rows
     if isinstance(rows, Sparse):
         fits = not len(rows.columns) or rows.columns.max() < learner.n_features
         light = fits and type(learner).predict is CompiledLearner.predict
         x = _Light(rows, learner.n_features) if light else matrix(rows, learner.n_features)
-    return learner.predict(Round(task, x, np.empty(0)))
+    return Round(task, x, np.empty(0))
 
 
 def replay(learner: Learner, rows: Rows, task: Task, y: Dense, starts: NDArray[np.int64]) -> Dense:

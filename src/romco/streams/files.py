@@ -79,7 +79,7 @@ def read_events(
     {'says:hi': 2.0, 'age': 7.0, 'town=Rome': 1.0}
     """
     name = "stdin" if source == "-" else str(getattr(source, "name", source))
-    kind = FORMATS[_format(name, format)]
+    kind = FORMATS[format_of(name, format)]
     if kind.task and task not in (None, kind.task):
         raise ValueError(f"{name}: the task of this format is {kind.task!r}, not {task!r}")
     task, label = task or kind.task, label or kind.label
@@ -157,7 +157,12 @@ class Events(Iterator[Event]):
             raise
 
 
-def _format(name: str, format: str | None) -> str:
+def format_of(name: str, format: str | None = None) -> str:
+    """The format that is named, or that a file's name tells.
+
+    >>> format_of("events.csv.gz")
+    'csv'
+    """
     known = ", ".join(FORMATS)
     if format is not None:
         if format not in FORMATS:

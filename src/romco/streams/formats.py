@@ -160,6 +160,8 @@ def _header(cells: Iterator[list[str]], name: str, wanted: Sequence[str]) -> lis
         header = [column.strip() for column in next(cells, [])]
     except csv.Error as error:
         raise BadFile(f"{name}: the header cannot be read ({error})") from error
+    if not "".join(header).isprintable():
+        raise BadFile(f"{name}: the header is not UTF-8 text; is it another format?")
     if not any(header):
         raise BadFile(f"{name} is empty: its first line must name the columns")
     named = [column for column in header if column]
@@ -173,10 +175,8 @@ def _header(cells: Iterator[list[str]], name: str, wanted: Sequence[str]) -> lis
 def _check_columns(name: str, columns: Sequence[str], wanted: Sequence[str]) -> None:
     unknown = [column for column in wanted if column not in columns]
     if unknown:
-        raise BadFile(
-            f"{name}: no column {', '.join(map(repr, unknown))}; "
-            f"there are {', '.join(map(repr, columns))}"
-        )
+        there = ", ".join(map(repr, columns[:20])) + (", ..." if len(columns) > 20 else "")
+        raise BadFile(f"{name}: no column {', '.join(map(repr, unknown))}; there are {there}")
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str | BadRow]]:

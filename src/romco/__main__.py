@@ -1,0 +1,20 @@
+"""``romco`` and ``python -m romco``: the command line, if what it needs is installed."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from romco import cli
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.startswith("romco"):
+            raise
+        sys.exit(f"error: the command line needs {missing.name}: pip install 'romco[cli]'")
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""What estimators are given: tasks in any form, beside the rows or among their columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from romco.model.names import Id
+
+ONE = (str, bytes, int, float, np.generic)  # what names one task, not one for each row
+
+
+def tasks_of(task: Any, n: int) -> list[Id]:
+    """The name of each of ``n`` rows' task: a name for all, or a sequence, series or array.
+
+    >>> tasks_of("ann", 2), tasks_of(np.array([7, 8]), 2), tasks_of([("shop", 1), ("shop", 2)], 2)
+    (['ann', 'ann'], [7, 8], [('shop', 1), ('shop', 2)])
+    """
+    if isinstance(task, ONE):
+        return [task] * n
+    if hasattr(task, "to_list"):
+        names = task.to_list()
+    elif isinstance(task, np.ndarray) or hasattr(task, "columns"):  # a frame of one column, too
+        names = np.asarray(task).ravel().tolist()
+    else:
+        names = list(task)
+    if len(names) != n:
+        raise ValueError(f"X has {n} rows but task has {len(names)} entries")
+    return names
+
+
+def split_off(X: Any, column: str | int) -> tuple[Any, Any]:
+    """X without a column, and that column: by name in a frame, by number in an array.
+
+    >>> split_off(np.array([[7.0, 0.5], [8.0, 0.25]]), 0)
+    (array([[0.5 ],
+           [0.25]]), array([7., 8.]))
+    """
+    if hasattr(X, "columns"):
+        if column not in X.columns:
+            raise ValueError(f"X has no column {column!r} to take the task from")
+        return X[[name for name in X.columns if name != column]], X[column]
+    if not isinstance(column, int):
+        raise ValueError(f"task_column={column!r} names a column, but X is no frame: give a number")
+    X = X.tocsc() if hasattr(X, "tocsc") else np.asarray(X)
+    if X.ndim != 2 or not 0 <= column < X.shape[1]:
+        raise ValueError(f"task_column={column} is none of the columns of X, of shape {X.shape}")
+    rest = [j for j in range(X.shape[1]) if j != column]
+    task = X[:, [column]].toarray().ravel() if hasattr(X, "toarray") else X[:, column]
+    return X[:, rest], task
+
+
+def two_classes(labels: Any) -> tuple[Any, Any]:
+    """The two labels, sorted; errors are worded as scikit-learn's own."""
+    classes = np.unique(np.asarray(labels))
+    if len(classes) > 2:
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: "
+            f"there are {len(classes)} labels. Wrap the estimator in OneVsRestClassifier."
+        )
+    if len(classes) < 2:
+        raise ValueError(
+            f"two classes are needed but there is only one class, {classes.tolist()[0]!r}; "
+            "with partial_fit, name both by classes="
+        )
+    return classes[0], classes[1]

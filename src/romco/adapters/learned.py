@@ -1,0 +1,94 @@
+"""What an estimator has learned, as scikit-learn's fitted attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.insight.parts import Parts, parts
+from romco.learners import Learner
+from romco.model import Model
+
+Numbers = NDArray[np.float64]
+
+
+class Learned:
+    """Attributes that are read off ``model_`` when they are asked for (abstract).
+
+    Each is read between two steps of the learner, whatever other threads do.
+    """
+
+    model_: Model
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The two labels, sorted."""
+        return np.array(self._model().classes)
+
+    @property
+    def tasks_(self) -> NDArray[Any]:
+        """Names of the tasks (m,)."""
+        return _listed(self._model().tasks)
+
+    @property
+    def coef_(self) -> Numbers:
+        """W as one row per task (m, d)."""
+        return self._read("weights")
+
+    @property
+    def shared_(self) -> Numbers:
+        """U as one row per task (m, d)."""
+        return self._read("shared")
+
+    @property
+    def personal_(self) -> Numbers:
+        """V as one row per task (m, d)."""
+        return self._read("personal")
+
+    @property
+    def singular_values_(self) -> Numbers:
+        """Of U, largest first."""
+        return self._parts().spectrum
+
+    @property
+    def personal_norms_(self) -> Numbers:
+        """Length of each task's row of V (m,)."""
+        return self._parts().personal()
+
+    def _read(self, part: str) -> Numbers:
+        """What the learner says of its tasks, (m, d)."""
+        model = self._model()
+        with model.at_rest() as learner:
+            _check_part(learner, part)
+            found: Numbers = getattr(learner, part)()
+            return found.T[model.numbers(model.tasks)]
+
+    def _parts(self) -> Parts:
+        model = self._model()
+        with model.at_rest() as learner:
+            _check_part(learner, "shared")
+            return parts(learner, model.numbers(model.tasks))
+
+    def _model(self) -> Model:
+        if "model_" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        return self.model_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in self.__dict__
+
+
+def _check_part(learner: Learner, part: str) -> None:
+    if not hasattr(learner, part):
+        raise AttributeError(f"{learner.name} does not keep shared and personal parts apart")
+
+
+def _listed(names: list[Any]) -> NDArray[Any]:
+    """Names as an array of their own kind, or of objects if they are mixed."""
+    if len({type(name) for name in names}) == 1 and not isinstance(names[0], tuple):
+        return np.array(names)
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array
