@@ -35,9 +35,10 @@ cdef enum:
 
 cdef double SLACK = 0.3                        # AROW's r
 cdef double PATIENCE = 1.0                     # the same where both vectors learn together
-cdef double APART = 0.3                        # prior variance of its personal vector; others have 1
+cdef double APART = 0.3                        # prior variance of its personal vector, not 1
 cdef double FORGETTING = 3e-4                  # share of its variance that comes back
 cdef double SURE = 20.0                        # evidence is kept within this: a task may change
+cdef double NONE = 1e-300                      # least number of tasks of a kind, for rounding
 cdef double FIRST_DRAWING = 32.0               # events before U is first drawn,
 cdef double GROWTH = 1.25                      # then whenever there are so many times as many;
 cdef double MANY = 10000.0                     # later, when tasks' vectors have settled,
@@ -215,7 +216,9 @@ cdef class AutoKernel(Kernel):
             for c in range(TOGETHER):
                 move(all_ + c, all_ + WIDTH + c, 1.0, step[GLOBAL + c], value)
             move(own + MARGIN, own + WIDTH + MARGIN, 1.0, step[ALONE + MARGIN], value)
-            change = move(own + LOGISTIC, own + WIDTH + LOGISTIC, 1.0, step[ALONE + LOGISTIC], value)
+            change = move(
+                own + LOGISTIC, own + WIDTH + LOGISTIC, 1.0, step[ALONE + LOGISTIC], value
+            )
             for c in range(RANK):  # F = W'B stays true while W moves
                 f[c] += change * all_[2 * WIDTH + c]
             move(all_ + TOGETHER, all_ + WIDTH + TOGETHER, 1.0, step[BOTH], value)
@@ -250,7 +253,7 @@ cdef class AutoKernel(Kernel):
             self.evidence[task, k] = max(-SURE, self.evidence[task, k] - best)
         self.chances(task, o.chance)
         for k in range(KINDS):
-            self.kinds[k] += o.chance[k] - self.belief[task, k]
+            self.kinds[k] = max(NONE, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
             self.belief[task, k] = o.chance[k]
 
 
