@@ -120,7 +120,7 @@ class Auto:
                 self.tally(x)
         if self.count >= self.next:
             self.draw()
-            self.next = self.count * (1.25 if self.count < 10000 else 1.5)
+            self.next = self.count * (1.25 if self.count < 10000 else 2.0)
 
     def learn(self, i, x, y):
         p, z = self.opinions(i, x)

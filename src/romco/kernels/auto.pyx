@@ -42,7 +42,7 @@ cdef double NONE = 1e-300                      # least number of tasks of a kind
 cdef double FIRST_DRAWING = 32.0               # events before U is first drawn,
 cdef double GROWTH = 1.25                      # then whenever there are so many times as many;
 cdef double MANY = 10000.0                     # later, when tasks' vectors have settled,
-cdef double SLOW_GROWTH = 1.5                  # less often
+cdef double SLOW_GROWTH = 2.0                  # less often
 
 
 cdef struct Opinions:

@@ -42,7 +42,8 @@ class Auto(CompiledLearner):
     vector *together*, and forgets slowly, so it follows tasks that change. Each is a
     Gaussian belief with diagonal covariance; the logistic ones have intercepts. From the
     tasks' own vectors W a low-rank :math:`B F^\top` of rank four is drawn whenever the
-    stream has grown by a quarter: what groups of tasks have in common.
+    stream has grown by a quarter, after 10,000 events whenever it has doubled: what groups
+    of tasks have in common.
 
     A judge, which is a Bayesian logistic regression with one weight vector for all
     tasks, turns what these say of an event into log-odds. Two more judges do so from

@@ -59,7 +59,8 @@ def draw_reliability(contest: Contest, directory: Path) -> Path:
 
 
 def _plain_ticks(axes: Any, at: NDArray[Any]) -> None:
-    shown = [n for n in (3, 10, 30, 100, 300, 1000, 3000) if at[0] <= 1.1 * n and n <= 1.1 * at[-1]]
+    some = (3, 10, 30, 100, 300) if at[-1] < 1000 else (10, 100, 1000)  # no room for more
+    shown = [n for n in some if at[0] <= 1.1 * n and n <= 1.1 * at[-1]]
     axes.set_xticks(shown, [str(n) for n in shown])
     axes.minorticks_off()
 
