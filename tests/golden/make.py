@@ -1,6 +1,7 @@
-"""Writes the golden files; run once per format, never again for the same one."""
+"""Writes golden files, for the learners named: once per format, never again for the same one."""
 
 import json
+import sys
 from pathlib import Path
 
 import romco
@@ -8,8 +9,8 @@ import romco
 HERE = Path(__file__).parent
 
 
-def main():
-    for name in ("ogd-unique", "romco-nucl"):
+def main(names):
+    for name in names:
         model = romco.Model(name, romco.Hashed(16), classes=("ham", "spam"))
         for i in range(12):
             row = {"word:free": i % 3, "length": 0.1 * i, "town": "Rome" if i % 2 else "Bonn"}
@@ -27,4 +28,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
