@@ -84,12 +84,12 @@ def load(LazyBasis basis not None, arrays):
     cdef const double[:, :] values = arrays["rows"]
     cdef const int[:, :] head = arrays["heads"]
     cdef double* row
+    basis.width = max(basis.width, values.shape[1])
+    basis.fit(max(arrays["counts"][2], basis.width))  # while there are no columns yet to keep
     (basis.rank, basis.base, basis.columns, basis.epoch, basis.cursor, basis.started,
      basis.started_before, j, blocks, basis.turns) = map(int, arrays["counts"])
     basis.make_ring(blocks)
     basis.deviation = arrays["deviation"][0]
-    basis.width = max(basis.width, values.shape[1])
-    basis.fit(max(basis.columns, basis.width))
     paste(arrays["turned"], basis.turned, basis.ld)
     paste(arrays["gram"], basis.gram, basis.ld)
     paste(arrays["counted"], basis.counted, basis.ld)
