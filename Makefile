@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help demo test test-slow test-checked check lint types contracts bench bench-docs paper beyond reproduction clean
+.PHONY: help demo test test-slow test-checked test-sanitized check lint types contracts bench bench-docs paper beyond reproduction clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test    all tests that take less than minutes"
 	@echo "make check   what CI runs: lint, types, import contracts, docs examples, tests"
 	@echo "make bench   speed, as ratios within one run (make bench BENCH=--quick for a minute's worth)"
+	@echo "make beyond  romco-auto against everything tuned in hindsight, into docs/beyond-the-paper.md"
 	@echo "make paper   every table and figure of the paper, measured, into docs/paper"
 	@echo "make reproduction   what the paper leaves open, measured, into docs/reproduction.md"
 
@@ -40,6 +41,13 @@ test-checked:
 	ROMCO_CHECKED=1 .venv-checked/bin/python -m pip install --quiet --force-reinstall --no-deps --no-cache-dir .
 	.venv-checked/bin/python -m pip install --quiet '.[dev]'
 	.venv-checked/bin/python -m pytest -n 2 tests
+
+# The tests of all that is compiled, on a build that catches reads and writes outside of an array.
+test-sanitized:
+	$(PYTHON) -m venv .venv-sanitized
+	CFLAGS="-fsanitize=address -g -O1" LDFLAGS=-fsanitize=address .venv-sanitized/bin/python -m pip install --quiet --force-reinstall --no-deps --no-cache-dir .
+	.venv-sanitized/bin/python -m pip install --quiet '.[dev]'
+	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc .venv-sanitized/bin/python -m pytest -n 2 tests/kernels tests/learners tests/model tests/test_checks.py tests/test_modelfile.py
 
 check: lint types contracts test
 
@@ -84,4 +92,4 @@ reproduction: $(VENV)/ready
 	cp results/choices/reproduction.md docs/reproduction.md
 
 clean:
-	rm -rf $(VENV) .venv-checked build results .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-checked .venv-sanitized build results .mypy_cache .pytest_cache .ruff_cache .hypothesis
