@@ -129,3 +129,15 @@ def test_figures_show_every_task():
     labels = [label.get_text() for label in figures["tasks"].axes[0].get_yticklabels()]
     assert len(labels) == 8
     assert len(figures["spectrum"].axes[0].patches) == explain(MODEL).rank
+
+
+def test_romco_auto_says_what_it_found():
+    stream = romco.streams.simulated(n_tasks=12, n_features=20, n_events=150, rank=1, outliers=2)
+    learner = romco.learner("romco-auto", 20, 12)
+    learner.replay(romco.streams.interleaved(stream, seed=0))
+    kinds, heard, groups = explain(learner).findings
+    assert "2 on their own" in kinds
+    assert "direction 1" in heard
+    assert "(the largest of 10" in groups
+    assert kinds in explain(learner).page()
+    assert kinds in str(explain(learner))

@@ -45,6 +45,7 @@ class Explanation:
     n_features: int
     spectrum: tuple[float, ...]  # singular values of what is shared, largest first
     tasks: tuple[TaskInsight, ...]  # the most personal first
+    findings: tuple[str, ...] = ()  # what the learner itself says it found, in sentences
     notes: tuple[str, ...] = ()
 
     @property
@@ -115,6 +116,7 @@ def explain(model: Model | Learner, top: int = 20) -> Explanation:
         n_features=found.n_features,
         spectrum=tuple(found.parts.spectrum.tolist()),
         tasks=(*tasks, *map(found.task, rest)),
+        findings=found.findings,
         notes=tuple(note for note in (found.parts.note, found.since_note()) if note),
     )
 
@@ -128,6 +130,8 @@ class _Found:
         numbers = np.arange(learner.n_tasks) if model is None else model.numbers(self.names)
         self.parts = parts(learner, numbers)
         self._shared, self._personal = self.parts.shared(), self.parts.personal()
+        says = getattr(learner, "findings", None)
+        self.findings: tuple[str, ...] = tuple(says(numbers)) if says else ()
         judged = personal_tasks(learner)
         self._different = self._personal > 0.0 if judged is None else judged[numbers]
         self._model = model

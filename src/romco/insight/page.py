@@ -35,6 +35,7 @@ def body(found: Explanation, most: int = 50) -> str:
     """The part between the tags of a page, as a notebook wants it."""
     parts = [
         f"<style>{STYLE}</style><div class='romco'><p>{escape(headline(found))}</p>",
+        *(f"<p>{escape(sentence)}</p>" for sentence in found.findings),
         "<h2>What is shared: singular values of U</h2>",
         _spectrum(found.spectrum[:40]),
         f"<h2>Tasks: <span style='color:{BLUE}'>shared</span> and "

@@ -33,9 +33,8 @@ def table(found: Explanation, most: int = 20) -> str:
     ]
     spectrum = " ".join(f"{value:.3g}" for value in found.spectrum[:10])
     more = [f"... and {len(found.tasks) - most:,} more"] if len(found.tasks) > most else []
-    return "\n".join(
-        [headline(found), f"Spectrum: {spectrum or 'empty'}", "", *lines, *more, *found.notes]
-    )
+    head = [headline(found), *found.findings, f"Spectrum: {spectrum or 'empty'}"]
+    return "\n".join([*head, "", *lines, *more, *found.notes])
 
 
 def cells(task: TaskInsight) -> tuple[str, ...]:

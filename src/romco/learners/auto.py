@@ -24,7 +24,8 @@ VOICES = (
     *(f"direction {k}" for k in range(1, 5)),
     "level",
 )
-KINDS = ("related", "like all", "on its own")
+LEGIBLE = 1000  # tasks up to which groups are looked for when nobody asked: it costs m^2
+KINDS = ("related", "like all", "on their own")
 TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the voices
 PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
 DOUBT = 3.0  # prior variance of a weight of the judges, as in their kernel
@@ -146,7 +147,7 @@ class Auto(CompiledLearner):
 
     def independence(self) -> NDArray[np.float64]:
         """Probability (m,) that each task is better off alone."""
-        return self.chances()[:, KINDS.index("on its own")]
+        return self.chances()[:, KINDS.index("on their own")]
 
     def personal_tasks(self, sure: float = 0.9) -> NDArray[np.int64]:
         """Tasks unlike the rest: better off alone with probability ``sure`` or more."""
@@ -171,6 +172,20 @@ class Auto(CompiledLearner):
         distance = squareform(1.0 - np.clip(self.similarity(), -1.0, 1.0), checks=False)
         tree = linkage(distance, method="average")
         return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
+
+    def findings(self, tasks: NDArray[np.int64]) -> list[str]:
+        """What was found of some tasks, in sentences: their kinds, who is heard, their groups."""
+        kinds = np.bincount(self.chances()[tasks].argmax(axis=1), minlength=len(KINDS))
+        counted = ", ".join(f"{n:,} {kind}" for n, kind in zip(kinds, KINDS, strict=True))
+        weight = self._arrays["weight"]
+        loudest = sorted(range(len(VOICES) - 1), key=lambda k: -abs(weight[k]))[:4]
+        heard = ", ".join(f"{VOICES[k]} {weight[k]:.2f}" for k in loudest)
+        lines = [f"Kinds of tasks: {counted}.", f"Heard most for related tasks: {heard}."]
+        if len(tasks) > 1 and self.n_tasks <= LEGIBLE:
+            _, sizes = np.unique(self.groups()[tasks], return_counts=True)
+            largest = ", ".join(f"{n:,}" for n in sorted(sizes.tolist(), reverse=True)[:8])
+            lines.append(f"Groups of similar tasks: {len(sizes):,} (the largest of {largest}).")
+        return lines
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""

@@ -16,7 +16,7 @@ Numbers = NDArray[np.float64]
 GLOBAL, ALONE, MARGIN, LOGISTIC, TOGETHER = (0, 1), (2, 3), (0, 2, 4), (1, 3), (4,)
 COPIES = (*GLOBAL, *ALONE, *TOGETHER)
 DIRECTIONS, LEVEL = tuple(range(5, 9)), (9,)
-LIKE_ALL, ON_ITS_OWN = KINDS.index("like all"), KINDS.index("on its own")
+LIKE_ALL, ON_ITS_OWN = KINDS.index("like all"), KINDS.index("on their own")
 NONE = 1e-300  # tasks of a kind that does not exist: too few ever to matter
 
 
