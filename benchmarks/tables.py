@@ -31,7 +31,7 @@ TITLES = {
     "d": "(d) large shape: 1000 tasks, d = 2^18, 100 non-zeros, Zipf features",
     "e": "(e) growth of the cost per event",
     "f": "(f) memory: resident growth of the process, megabytes",
-    "g": "(g) single events on the large shape: microseconds, predict and update",
+    "g": "(g) single events on the large shape, in a process of its own, microseconds",
     "h": "(h) instructions per event (callgrind)",
 }
 
