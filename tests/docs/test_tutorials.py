@@ -49,6 +49,8 @@ def test_commands(tmp_path):
         outputs[command.split()[1] if command.startswith("romco") else command] = done
     assert "2,000 learned before" in outputs["learn"].stderr
     assert "all 20 tasks" in outputs["evaluate"].stdout
-    assert outputs["explain"].stdout.splitlines()[4].startswith("user 7")
+    explained = outputs["explain"].stdout
+    assert "Kinds of tasks: " in explained
+    assert explained.split("differs in\n")[1].startswith("user 7")
     assert (tmp_path / "users.html").stat().st_size > 2000
     assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 2000
