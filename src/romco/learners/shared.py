@@ -50,7 +50,52 @@ def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> csc_array:
     return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
 
 
-class PassiveAggressiveShared(CompiledLearner):
+class SharedAndPersonal(CompiledLearner):
+    """w_i = u + v_i: one vector that all tasks share, and one of each task's own (abstract).
+
+    ``_u`` holds u, with whatever else is kept of a feature beside it; ``_v`` the same of pairs.
+    """
+
+    _u: NDArray[np.float64]
+    _v: Pairs
+
+    def weights(self) -> NDArray[np.float64]:
+        """W = u 1' + V, (d, m)."""
+        return self.shared() + self.personal()
+
+    def shared(self) -> NDArray[np.float64]:
+        """U = u 1', (d, m), what tasks have in common."""
+        left, right = self.shared_factors()
+        return left @ right.T
+
+    def personal(self) -> NDArray[np.float64]:
+        """V (d, m), what each task adds."""
+        return np.ascontiguousarray(self._v.lane(0).T)
+
+    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Factors of U: u as (d, 1), and ones (m, 1)."""
+        u = self._u.reshape(self.n_features, -1)[:, :1]
+        return u.copy(), np.ones((self.n_tasks, 1))
+
+    def personal_sparse(self) -> csc_array:
+        """V (d, m), only what is stored."""
+        return stored_columns(self._v, np.ones((self.n_tasks, 1)))
+
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been; what the others learned from it stays."""
+        self.kernel.check_idle()
+        self._v.clear(task)
+
+    def arrays(self) -> Arrays:
+        """What is kept of the shared vector, and of the tasks' own."""
+        return {"u": self._u, **self._v.arrays()}
+
+    def load(self, arrays: Arrays) -> None:
+        """Take over another learner's arrays."""
+        load_with_store({"u": self._u}, self._v, arrays)
+
+
+class PassiveAggressiveShared(SharedAndPersonal):
     r"""PA-I with one shared and one personal vector: w_i = u + v_i.
 
     .. math:: u \leftarrow u + \tau y x, \quad v_i \leftarrow v_i + \tau y x, \qquad
@@ -70,41 +115,8 @@ class PassiveAggressiveShared(CompiledLearner):
         self._v = personal_store(n_features, n_tasks, 1)
         self.kernel = SharedPassiveAggressive(self._u, self._v, positive("C", C))
 
-    def weights(self) -> NDArray[np.float64]:
-        """W = u 1' + V, (d, m)."""
-        return self.shared() + self.personal()
 
-    def shared(self) -> NDArray[np.float64]:
-        """U = u 1', (d, m), what tasks have in common."""
-        return np.repeat(self._u[:, None], self.n_tasks, axis=1)
-
-    def personal(self) -> NDArray[np.float64]:
-        """V (d, m), what each task adds."""
-        return np.ascontiguousarray(self._v.lane(0).T)
-
-    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Factors of U: u as (d, 1), and ones (m, 1)."""
-        return self._u[:, None].copy(), np.ones((self.n_tasks, 1))
-
-    def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
-        return stored_columns(self._v, np.ones((self.n_tasks, 1)))
-
-    def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; what the others learned from it stays."""
-        self.kernel.check_idle()
-        self._v.clear(task)
-
-    def arrays(self) -> Arrays:
-        """The shared vector and the tasks' own."""
-        return {"u": self._u, **self._v.arrays()}
-
-    def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
-        load_with_store({"u": self._u}, self._v, arrays)
-
-
-class ArowShared(CompiledLearner):
+class ArowShared(SharedAndPersonal):
     r"""AROW with one shared and one personal vector: w_i = u + v_i, diagonal covariance.
 
     .. math:: w \leftarrow w + \beta \ell\, y\, S x, \quad S \leftarrow S - \beta\,
@@ -123,36 +135,3 @@ class ArowShared(CompiledLearner):
         self._u = np.zeros((n_features, 2))
         self._v = personal_store(n_features, n_tasks, 2)
         self.kernel = SharedArow(self._u, self._v, positive("r", r))
-
-    def weights(self) -> NDArray[np.float64]:
-        """W = u 1' + V, (d, m)."""
-        return self.shared() + self.personal()
-
-    def shared(self) -> NDArray[np.float64]:
-        """U = u 1', (d, m), what tasks have in common."""
-        return np.repeat(self._u[:, :1], self.n_tasks, axis=1)
-
-    def personal(self) -> NDArray[np.float64]:
-        """V (d, m), what each task adds."""
-        return np.ascontiguousarray(self._v.lane(0).T)
-
-    def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Factors of U: u as (d, 1), and ones (m, 1)."""
-        return self._u[:, :1].copy(), np.ones((self.n_tasks, 1))
-
-    def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
-        return stored_columns(self._v, np.ones((self.n_tasks, 1)))
-
-    def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; what the others learned from it stays."""
-        self.kernel.check_idle()
-        self._v.clear(task)
-
-    def arrays(self) -> Arrays:
-        """Means and spent variances, shared and of the tasks."""
-        return {"u": self._u, **self._v.arrays()}
-
-    def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
-        load_with_store({"u": self._u}, self._v, arrays)
