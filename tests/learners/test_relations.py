@@ -11,10 +11,9 @@ from tests.reference.relations import LearnedRomco
 
 STRENGTHS = {"eta1": 0.3, "eta2": 0.1, "lambda1": 0.02, "lambda2": 0.05}
 STREAM = simulated(n_tasks=6, n_features=15, n_events=(60, 45, 50, 12, 40, 3), outliers=1, seed=3)
-LATE = romco.Rounds(  # three tasks only, until the last 60 events
-    *(part[np.argsort(STREAM.task >= 3, kind="stable")] for part in (STREAM.task, STREAM.x)),
-    STREAM.y[np.argsort(STREAM.task >= 3, kind="stable")],
-    np.arange(STREAM.n_events + 1),
+LAST = np.argsort(STREAM.task >= 3, kind="stable")  # tasks 3 to 5 come after all others
+LATE = romco.Rounds(
+    STREAM.task[LAST], STREAM.x[LAST], STREAM.y[LAST], np.arange(STREAM.n_events + 1)
 )
 
 

@@ -109,17 +109,14 @@ class Romco(CompiledLearner):
             max_rank=-1 if max_rank is None else whole("max_rank", max_rank),
         )
         self._coupling = coupling
-        self._known: Arrays = {}
-        if isinstance(coupling, str):
-            choice("coupling", coupling, "learned")
-            self._known = nothing_known(self.n_features, self.n_tasks)
-            self._tasks: TaskVectors = Relations(**self._known)
-        else:
-            self._tasks = task_vectors(self.n_tasks, coupling)
+        self._known = known_of(coupling, self.n_features, self.n_tasks)
+        self._tasks: TaskVectors = (
+            Relations(**self._known) if self._known else task_vectors(self.n_tasks, coupling)
+        )
         # Log-det keeps singular values over many decades, whose directions a lazy basis of
         # tasks cannot tell from rounding; with a column for each task nothing is lost.
-        whole_matrix = coupling is not None and np.ndim(coupling) == 2
-        few = self.n_tasks <= FEW or shared == "logdet" or whole_matrix or bool(self._known)
+        whole_matrix = bool(self._known) or np.ndim(coupling) == 2  # type: ignore[arg-type]
+        few = self.n_tasks <= FEW or shared == "logdet" or whole_matrix
         kind = FewTasks if few else ManyTasks
         self.kernel: FewTasks | ManyTasks = kind(
             self._rules, self._tasks, self.n_features, self.n_tasks
@@ -212,23 +209,27 @@ class Romco(CompiledLearner):
     def load(self, arrays: Arrays) -> None:
         """Take over another learner's arrays."""
         check_finite(arrays)
-        rest = {name: array for name, array in arrays.items() if not name.startswith(RELATIONS)}
         known, tasks = self._known, self._tasks
         if known:
-            known = nothing_known(self.n_features, self.n_tasks)
-            copy_arrays(
-                known,
-                {name[len(RELATIONS) :]: arrays[name] for name in arrays.keys() - rest.keys()},
-            )
+            related = {name for name in arrays if name.startswith(RELATIONS)}
+            known = known_of(self._coupling, self.n_features, self.n_tasks)
+            copy_arrays(known, {name.removeprefix(RELATIONS): arrays[name] for name in related})
             unseen_as_mean(known["factor"], np.flatnonzero(known["tally"][:, 0]))
             tasks = Relations(**known)
+            arrays = {name: arrays[name] for name in arrays.keys() - related}
         fresh = type(self.kernel)(self._rules, tasks, self.n_features, self.n_tasks)
-        fresh.load(rest)
+        fresh.load(arrays)
         self.kernel, self._tasks, self._known = fresh, tasks, known
 
 
-def nothing_known(n_features: int, n_tasks: int) -> Arrays:
-    """What a learned coupling is made of, before the first event: all tasks are taken for one."""
+def known_of(coupling: object, n_features: int, n_tasks: int) -> Arrays:
+    """What a learned coupling is made of, before the first event: all tasks are taken for one.
+
+    Nothing at all where the coupling is given.
+    """
+    if not isinstance(coupling, str):
+        return {}
+    choice("coupling", coupling, "learned")
     if n_features * n_tasks > MOST:
         raise ValueError(
             f'coupling="learned" keeps a number for each of {n_features} features in each of '
