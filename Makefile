@@ -19,7 +19,7 @@ help:
 	@echo "make reproduction   what the paper leaves open, measured, into docs/reproduction.md"
 
 # Rebuilt whenever a kernel or the metadata changes.
-SOURCES := $(wildcard src/romco/kernels/*.pyx src/romco/kernels/*.pxd) pyproject.toml setup.py
+SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]*) pyproject.toml setup.py
 $(VENV)/ready: $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip

@@ -13,10 +13,10 @@ from setuptools import Extension, setup
 
 cores = os.cpu_count() or 1
 checked = os.environ.get("ROMCO_CHECKED") == "1"
-kernels = sorted(Path("src/romco/kernels").glob("*.pyx"))
+kernels = sorted(Path("src/romco/kernels").rglob("*.pyx"))
 extensions = [
     Extension(
-        f"romco.kernels.{path.stem}",
+        ".".join(path.with_suffix("").parts[1:]),
         [path.as_posix()],
         include_dirs=[numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],

@@ -30,7 +30,7 @@ def test_commands(tmp_path):
     # The commands alone: the whole program also loads what reports need, seconds at each start.
     program = tmp_path / "bin" / "romco"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\nfrom romco.commands import app\napp()\n")
+    program.write_text(f"#!{sys.executable}\nfrom romco.cli.files import app\napp()\n")
     program.chmod(0o755)
     here = (str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"])
     path = os.pathsep.join(here)

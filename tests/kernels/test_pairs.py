@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from romco.kernels.pairs import Pairs
+from romco.kernels.stores.pairs import Pairs
 
 
 def filled(n, seed=0):

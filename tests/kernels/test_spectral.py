@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from romco.kernels.spectral import shrink, small_svd
+from romco.kernels.romco.spectral import shrink, small_svd
 from romco.penalties import shrink_logdet
 from tests.reference import romco as reference
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 import romco
 from romco.checks import check_learner
-from romco.kernels import personal
+from romco.kernels.romco import personal
 from romco.learners import registry
 from romco.learners import romco as learners
 from tests.learners.test_romco import SETTINGS, compare, hostile_rounds

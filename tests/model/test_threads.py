@@ -9,7 +9,7 @@ import pytest
 
 import romco
 from romco.model import Columns, Model, Names
-from romco.model.turns import Turns
+from romco.model.fairlock import Turns
 
 STREAM = romco.streams.simulated(n_tasks=5, n_features=12, n_events=60, outliers=1, sparsity=0.5)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 import romco
+from romco.experiments import run as running
+from romco.experiments import sources
 from romco.learners import registry
 from romco.paper import experiment as planning
 from romco.paper import report as reporting
-from romco.paper import run as running
-from romco.paper import sources
 from romco.paper.experiment import TUNING_SEED, Experiment, Source, sources_for
 from romco.paper.measure import measure
 from romco.paper.printed import printed, printed_numbers

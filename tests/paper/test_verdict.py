@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from romco import LEARNERS, Method
+from romco.experiments.pairing import paired
+from romco.experiments.plan import Run
+from romco.experiments.results import Finished, Outcome
 from romco.paper.experiment import Source
-from romco.paper.paired import paired
-from romco.paper.plan import Run
-from romco.paper.results import Finished, Outcome
 from romco.paper.verdict import Sweep, losses, overall, verdicts
 
 SPAM = Source("spam", "spam")

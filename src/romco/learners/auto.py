@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto import AutoKernel
-from romco.kernels.judges import Judge
+from romco.kernels.auto.auto import AutoKernel
+from romco.kernels.auto.judges import Judge
 from romco.learners.base import Arrays, CompiledLearner
 from romco.learners.shared import load_with_store, personal_store, stored_columns
 

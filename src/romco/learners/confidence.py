@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from romco.kernels.confidence import (
+from romco.kernels.baselines.confidence import (
     DiagonalArowKernel,
     DiagonalCollaborativeKernel,
     FullArowKernel,

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.coupled import FixedKernel, LogDetKernel, VonNeumannKernel
+from romco.kernels.baselines.coupled import FixedKernel, LogDetKernel, VonNeumannKernel
 from romco.learners.base import choice, not_negative, positive, whole
 from romco.learners.linear import LinearLearner
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from romco.kernels.gradient import GradientKernel
+from romco.kernels.baselines.gradient import GradientKernel
 from romco.learners.base import choice, positive
 from romco.learners.linear import LinearLearner
 

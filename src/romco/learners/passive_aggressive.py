@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from romco.kernels.passive_aggressive import CollaborativeKernel, PassiveAggressiveKernel
+from romco.kernels.baselines.passive_aggressive import CollaborativeKernel, PassiveAggressiveKernel
 from romco.learners.base import choice, not_negative, positive
 from romco.learners.linear import LinearLearner
 

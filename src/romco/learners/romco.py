@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romco.kernels.events import Events
-from romco.kernels.few_tasks import FewTasks
-from romco.kernels.many_tasks import ManyTasks
-from romco.kernels.relations import Relations, unseen_as_mean
-from romco.kernels.rules import Rules, TaskVectors
+from romco.kernels.romco.few_tasks import FewTasks
+from romco.kernels.romco.many_tasks import ManyTasks
+from romco.kernels.romco.relations import Relations, unseen_as_mean
+from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
@@ -63,7 +63,7 @@ class Romco(CompiledLearner):
     of an event of task i then goes along A e_i, and the shared penalty is paid by
     U A^{-1/2}. Without coupling it is the paper's method, A = I. A learned A is made anew
     whenever the stream has grown by a quarter, from the cosines of the tasks' sums of
-    (y - mean) x (:func:`romco.kernels.relations.factor`), and U stays; it costs O(nnz m)
+    (y - mean) x (:func:`romco.kernels.romco.relations.factor`), and U stays; it costs O(nnz m)
     per event and room for (d, m) numbers, so it is for hundreds of tasks.
     """
 

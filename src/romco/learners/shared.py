@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.pairs import Pairs
-from romco.kernels.shared import SharedArow, SharedPassiveAggressive
+from romco.kernels.baselines.shared import SharedArow, SharedPassiveAggressive
+from romco.kernels.stores.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.linear import LinearKernel
-from romco.kernels.shared_loss import (
+from romco.kernels.baselines.linear import LinearKernel
+from romco.kernels.baselines.shared_loss import (
     ExplicitEuclideanKernel,
     ExplicitLargestKernel,
     ImplicitEuclideanKernel,

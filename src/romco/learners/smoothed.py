@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.smoothed import ExponentialKernel, TruncatedKernel
+from romco.kernels.baselines.smoothed import ExponentialKernel, TruncatedKernel
 from romco.learners.base import (
     Arrays,
     CompiledLearner,

@@ -7,7 +7,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from romco.kernels.mappings import HashedMappings, NamedMappings
+from romco.kernels.baselines.mappings import HashedMappings, NamedMappings
 from romco.model.names import Id, from_json, identity, to_json
 from romco.model.rows import Rows, Sparse, tidy
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from romco.learners import Learner, learner
 from romco.model.calibration import Scale
+from romco.model.fairlock import Turns
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
 from romco.model.labels import Labels
 from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, count, cut, widths
 from romco.model.tasks import Tasks
-from romco.model.turns import Turns
 from romco.parameters import choice
 
 PIECE = 250  # events learned before waiting readers get a turn

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
+from romco.experiments.plan import title_of
+from romco.experiments.results import Finished, Outcome
 from romco.paper.experiment import Source
-from romco.paper.figures import COLOURS, band, canvas, line_styles, save
-from romco.paper.plan import title_of
-from romco.paper.results import Finished, Outcome
 from romco.paper.verdict import Sweep
+from romco.presentation.figures import COLOURS, band, canvas, line_styles, save
 
 Drawn = tuple[Path, str]  # the SVG and its caption
 NAMES = {"error_rate": "error, %", "f1_positive": "F1 of +1, %", "f1_negative": "F1 of -1, %"}

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from romco.experiments.plan import Run, complete
+from romco.experiments.results import Finished, Outcome, outcomes, read
+from romco.experiments.run import place
+from romco.experiments.sources import digest_of, stream_of
+from romco.experiments.tuning import equal_trials, grid_trials
 from romco.learners import LEARNERS
-from romco.paper.plan import Run, complete
-from romco.paper.results import Finished, Outcome, outcomes, read
-from romco.paper.run import place
-from romco.paper.sources import digest_of, stream_of
-from romco.paper.tuning import equal_trials, grid_trials
 from romco.streams.datasets import DATASETS, present
 
 TUNING_SEED = 1706_01824  # a shuffle used for nothing else

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
+from romco.experiments.plan import Run
+from romco.experiments.run import Progress, perform
 from romco.paper.experiment import Experiment
-from romco.paper.plan import Run
 from romco.paper.report import findings, write
-from romco.paper.run import perform
-
-Progress = Callable[[str, int], AbstractContextManager[Callable[[Run], None]]]
 
 
 def measure(

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from romco.experiments.plan import title_of
+from romco.experiments.results import Outcome, read
+from romco.experiments.run import place
 from romco.learners import LEARNERS
-from romco.paper import charts, page
+from romco.paper import charts
 from romco.paper.experiment import Chosen, Experiment, Source
-from romco.paper.paper_tables import (
+from romco.paper.tables import (
     averages_table,
     paired_table,
     statistics_table,
@@ -22,11 +25,9 @@ from romco.paper.paper_tables import (
     tasks_table,
     time_table,
 )
-from romco.paper.plan import title_of
-from romco.paper.results import Outcome, read
-from romco.paper.run import place
-from romco.paper.tables import Table, as_html, latex, mark_best, markdown
 from romco.paper.verdict import Line, Sweep, Verdict, losses, verdicts
+from romco.presentation import page
+from romco.presentation.tables import Table, as_html, latex, mark_best, markdown
 
 NUMBERS = {"spam": "Table 2", "mhc": "Table 4", "movies": "Table 5"}
 KINDS = {"holds": "holds", "does not hold": "fails", "undecided": "undecided"}

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.experiments.pairing import Difference, paired
+from romco.experiments.plan import title_of
+from romco.experiments.results import Outcome
 from romco.learners import LEARNERS
 from romco.paper.experiment import ROMCO, Source
-from romco.paper.paired import Difference, paired
-from romco.paper.plan import title_of
-from romco.paper.results import Outcome
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 SMALL_SPREAD = 1.0  # points of percent: what "small" is taken to mean

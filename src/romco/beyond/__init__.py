@@ -1,0 +1,1 @@
+"""Beyond the paper: romco-auto against everything tuned in hindsight."""

@@ -1,0 +1,159 @@
+"""Commands for experiments: compare, paper, beyond, learners, datasets."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from romco.learners import LEARNERS
+from romco.streams import ORDERS
+
+# What draws pictures or reads data sets is imported by the command that needs it, so that
+# `romco learn` and `romco predict` start at once.
+
+app = typer.Typer()
+console = Console()
+DataDir = Annotated[
+    Path | None, typer.Option(help="Where real data are; else ROMCO_DATA, ../shared/data, cache.")
+]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one per core if not given.")]
+
+
+@app.command()
+def compare(
+    dataset: Annotated[str, typer.Argument(help="One of `romco datasets`.")] = "simulated",
+    learners: Annotated[
+        str | None, typer.Option(help="Names from `romco learners`, a,b; or all; or paper.")
+    ] = None,
+    shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 5,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="learner.parameter=value, repeatable.")
+    ] = None,
+    order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "synchronous",
+    data_dir: DataDir = None,
+    jobs: Jobs = None,
+    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/compare"),
+) -> None:
+    """Learners side by side on one data set: a table, figures and a page."""
+    from romco.experiments import compare as comparing
+    from romco.experiments.run import perform
+    from romco.presentation import screen
+    from romco.streams.datasets import DATASETS
+
+    if dataset not in DATASETS:
+        raise ValueError(f"no data set {dataset!r}; there are {', '.join(DATASETS)}")
+    _known("order", order, ORDERS)
+    comparison = comparing.Comparison(
+        dataset=dataset,
+        learners=comparing.chosen_learners(learners),
+        shuffles=shuffles,
+        order=order,
+        settings=comparing.chosen_settings(set_ or []),
+        data_dir=data_dir,
+    )
+    runs = comparison.runs()
+    with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
+        perform(runs, out / "runs", data_dir, jobs, done)
+    table, page = comparing.report(comparison, out / "runs", out / dataset, _command())
+    screen.show(console, table)
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+@app.command()
+def paper(
+    dataset: Annotated[str, typer.Argument(help="spam, mhc, movies, emails, or all.")] = "all",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="2 shuffles, 5 trials, 40 % of rounds.")
+    ] = False,
+    shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 10,
+    trials: Annotated[int, typer.Option(min=1, help="Settings tried per method.")] = 20,
+    tuning: Annotated[str, typer.Option(help="equal: same trials for all; or grid.")] = "equal",
+    order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "synchronous",
+    learners: Annotated[str, typer.Option(help="Names a,b; or all; or paper.")] = "all",
+    choices: Annotated[
+        bool, typer.Option("--choices", help="Measure what the paper leaves open instead.")
+    ] = False,
+    data_dir: DataDir = None,
+    jobs: Jobs = None,
+    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/paper"),
+) -> None:
+    """Every table and figure of the paper, measured, beside the printed numbers."""
+    from romco.experiments.compare import chosen_learners
+    from romco.paper.experiment import Experiment, sources_for
+    from romco.paper.measure import measure
+    from romco.paper.readings import Study, study
+    from romco.presentation import screen
+
+    _known("order", order, ORDERS)
+    _known("tuning", tuning, ("equal", "grid"))
+    experiment = Experiment(
+        sources=sources_for(dataset, data_dir),
+        learners=chosen_learners(learners),
+        shuffles=min(shuffles, 2) if quick else shuffles,
+        trials=min(trials, 5) if quick else trials,
+        tuning=tuning,
+        order=order,
+        tuned_on=0.1 if quick else 0.5,
+        run_on=0.4 if quick else 1.0,
+        data_dir=data_dir,
+    )
+    if choices:
+        written = study(Study(experiment), out, jobs, _command(), partial(screen.progress, console))
+        console.print(f"page: {written}", soft_wrap=True)
+        return
+    page = measure(experiment, out, jobs, _command(), partial(screen.progress, console))
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+@app.command()
+def beyond(
+    data_dir: DataDir = None,
+    jobs: Jobs = None,
+    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/beyond"),
+    docs: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("docs"),
+) -> None:
+    """romco-auto with its one default against all learners tuned in hindsight; real data only."""
+    from romco.beyond import report
+    from romco.beyond.contest import Contest, run_all
+    from romco.presentation import screen
+
+    contest = Contest(out / "runs", data_dir)
+    run_all(contest, jobs, partial(screen.progress, console))
+    page = report.write(contest, docs, _command())
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+@app.command()
+def learners() -> None:
+    """All learners: name, title in the paper, parameters and their defaults."""
+    from romco.cli.listings import learners_table
+    from romco.presentation import screen
+
+    screen.show(console, learners_table(LEARNERS))
+
+
+@app.command()
+def datasets(data_dir: DataDir = None) -> None:
+    """All data sets: what is here, its size, and where a missing one comes from."""
+    from romco.cli.listings import datasets_table
+    from romco.presentation import screen
+    from romco.streams.datasets import describe
+
+    screen.show(console, datasets_table(describe(data_dir)))
+
+
+def _known(what: str, value: str, known: Iterable[str]) -> None:
+    if value not in known:
+        raise ValueError(f"unknown {what} {value!r}; known are {', '.join(known)}")
+
+
+def _command() -> str:
+    """The command as it was typed, without the path of the program."""
+    return shlex.join(["romco", *sys.argv[1:]])

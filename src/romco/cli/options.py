@@ -1,0 +1,130 @@
+"""Options that commands share, and what is wrong with them in the words of the command line."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from romco.learners import LEARNERS
+from romco.model import Model
+from romco.sessions import Source
+from romco.streams.files import format_of
+from romco.streams.formats import FORMATS
+
+ModelPath = Annotated[Path, typer.Option("--model", help="The model file.")]
+
+
+def _options(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, or - for stdin.")],
+    task: Annotated[
+        str | None, typer.Option(help="Column of the task (svmlight: the qid).")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
+    text: Annotated[str | None, typer.Option(help="Column of text, taken as words.")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Columns a,b,...; all others if not given.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="csv, tsv, jsonl, parquet or svmlight; else by the name.")
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Count bad rows instead of stopping.")
+    ] = False,
+) -> Source:
+    """What tells a source."""
+    return Source(source, task, label, text, listed(features), format, skip_bad)
+
+
+def reads_source(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options above in place of its first parameter, a :class:`Source`."""
+    shared = inspect.signature(_options, eval_str=True).parameters
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    parameters = [*shared.values(), *own]
+    needed = [p for p in parameters if p.default is p.empty]
+    signature = inspect.Signature([*needed, *(p for p in parameters if p.default is not p.empty)])
+
+    @wraps(command)
+    def with_options(**given: Any) -> None:
+        source = _options(**{name: given.pop(name) for name in shared})
+        command(source, **given)
+
+    with_options.__signature__ = signature  # type: ignore[attr-defined]
+    with_options.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
+    return with_options
+
+
+def check_source(source: Source, labelled: bool) -> None:
+    """Raise ValueError unless the source tells its format and columns."""
+    name = "stdin" if source.path == "-" else source.path
+    try:
+        kind = FORMATS[format_of(name, source.format)]
+    except ValueError:
+        known = ", ".join(FORMATS)
+        problem = "is not known" if source.format else "cannot be told from its name"
+        raise ValueError(f"{name}: the format {problem}: say --format, one of {known}") from None
+    if source.task is None and kind.task is None:
+        raise ValueError(f"{name}: say which column is the task: --task COLUMN")
+    if labelled and source.label is None and kind.label is None:
+        raise ValueError(f"{name}: say which column is the label: --label COLUMN")
+
+
+def check_same(
+    path: Path,
+    model: Model,
+    learner: str | None,
+    settings: dict[str, Any],
+    bits: int | None,
+    classes: tuple[str, ...] | None,
+) -> None:
+    """Raise ValueError where options ask for another model than the one that is there."""
+    inside, features = model.learner, model.features.to_json()
+    if learner is not None and learner != inside.name:
+        raise ValueError(f"{path.name} holds {inside.name}, not {learner}: use another model file")
+    for name, value in settings.items():
+        if inside.parameters.get(name) != value:
+            raise ValueError(
+                f"{path.name} was made with {name}={inside.parameters.get(name)!r}, not {value!r}: "
+                "use another model file"
+            )
+    if bits is not None and features != {"kind": "hashed", "size": 2**bits}:
+        had = f"{features['size']} hashed" if features["kind"] == "hashed" else "named"
+        raise ValueError(f"{path.name} has {had} features, not {2**bits} hashed: use another file")
+    if classes is not None and model.classes and model.classes != classes[: len(model.classes)]:
+        had = ",".join(map(str, model.classes))
+        raise ValueError(f"{path.name} has classes {had}, not {','.join(classes)}")
+
+
+def listed(text: str | None) -> tuple[str, ...] | None:
+    """The parts of "a,b,c"."""
+    return None if text is None else tuple(part.strip() for part in text.split(","))
+
+
+def chosen(settings: list[str]) -> dict[str, Any]:
+    """Parameters from ``name=value``; a value is a number, true, false, null, or a word.
+
+    >>> chosen(["eta=0.5", "norm=L2"])
+    {'eta': 0.5, 'norm': 'L2'}
+    """
+    parameters: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting}: expected parameter=value")
+        try:
+            parameters[name.strip()] = json.loads(value)
+        except ValueError:
+            parameters[name.strip()] = value.strip()
+    return parameters
+
+
+def known_learner(name: str) -> str:
+    """The name if there is such a learner."""
+    if name not in LEARNERS:
+        raise ValueError(f"unknown learner {name!r}; known are {', '.join(LEARNERS)}")
+    return name

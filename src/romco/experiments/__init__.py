@@ -1,0 +1,1 @@
+"""Which runs, their results on disk, tuning and comparing."""

@@ -1,0 +1,23 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.auto.judges import Judge
+from romco.kernels.contract import Kernel
+from romco.kernels.stores.pairs import Pairs
+
+class AutoKernel(Kernel):
+    def __init__(
+        self,
+        shared: NDArray[np.float64],
+        personal: Pairs,
+        factor: NDArray[np.float64],
+        intercept: NDArray[np.float64],
+        own_intercept: NDArray[np.float64],
+        related: Judge,
+        like_all: Judge,
+        on_its_own: Judge,
+        evidence: NDArray[np.float64],
+        belief: NDArray[np.float64],
+        kinds: NDArray[np.float64],
+        clock: NDArray[np.float64],
+    ) -> None: ...

@@ -1,5 +1,0 @@
-from romco.kernels.factored import Factored
-from romco.kernels.rules import Rules, TaskVectors
-
-class FewTasks(Factored):
-    def __init__(self, rules: Rules, tasks: TaskVectors, n_features: int, n_tasks: int) -> None: ...

@@ -1,0 +1,1 @@
+"""ROMCO's factored core."""

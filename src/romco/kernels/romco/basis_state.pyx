@@ -1,0 +1,187 @@
+"""A lazy basis as arrays: to look at, to save, and to go on from bit for bit.
+
+Sizes are rounded up, so that two states of a learner seldom differ in shape.
+"""
+
+import numpy as np
+from libc.string cimport memset
+from romco.kernels.romco.basis cimport LazyBasis
+from romco.kernels.dense cimport dot_product
+from romco.kernels.romco.epochs cimport EPOCHS, Transform, allocate
+from romco.kernels.romco.rows cimport Head
+
+cdef enum:
+    MARGIN = 16           # columns to leave room for
+
+
+def vectors(LazyBasis basis not None):
+    """L (size, rank) as a dense copy."""
+    cdef double[:, ::1] L = np.zeros((basis.size, basis.rank))
+    cdef Py_ssize_t slot, j, n
+    cdef const double* row
+    if basis.rank == 0:
+        return np.asarray(L)
+    for slot in range(basis.n_rows):
+        row = basis.row(slot)
+        n = (<const Head*> row).count
+        if (<const Head*> row).epoch != basis.epoch:
+            basis.catch_up(row, basis.fresh)
+            row, n = basis.fresh, basis.base
+        else:
+            row += 1
+        for j in range(basis.rank):
+            L[basis.owners[slot], j] = dot_product(n, basis.turned + j * basis.ld, row)
+    return np.asarray(L)
+
+
+def arrays(LazyBasis basis not None):
+    """All that changes, by name, as copies."""
+    rows = np.zeros((basis.n_rows, basis.width))
+    heads = np.zeros((basis.n_rows, 3), dtype=np.int32)  # owner, epoch, count
+    cdef double[:, ::1] values = rows
+    cdef int[:, ::1] head = heads
+    cdef Py_ssize_t slot, j
+    cdef double* row
+    for slot in range(basis.n_rows):
+        row = basis.row(slot)
+        head[slot, 0] = basis.owners[slot]
+        head[slot, 1], head[slot, 2] = (<Head*> row).epoch, (<Head*> row).count
+        for j in range(head[slot, 2]):
+            values[slot, j] = row[1 + j]
+    counts = [basis.rank, basis.base, basis.columns, basis.epoch, basis.cursor, basis.started,
+              basis.started_before, basis.ld, basis.blocks, basis.turns]
+    shapes, numbers = transforms(basis)
+    return {
+        "rows": rows, "heads": heads, "counts": np.array(counts, dtype=np.int64),
+        "turned": copied(basis.turned, basis.rank, basis.columns, basis.ld),
+        "gram": copied(basis.gram, basis.columns, basis.columns, basis.ld),
+        "counted": copied(basis.counted, basis.columns, basis.columns, basis.ld),
+        "shapes": shapes, "transforms": numbers,
+        "deviation": np.array([basis.deviation]),
+    }
+
+
+cdef transforms(LazyBasis basis):
+    """Shapes (n, 2) and numbers, end to end, of the steps and leaps that rows may need."""
+    cdef Py_ssize_t i, first = basis.started_before
+    shapes, numbers = [], []
+    for i in range(first, basis.epoch):
+        keep(basis.steps[i % (basis.blocks * EPOCHS)], shapes, numbers)
+    for i in range(first // EPOCHS, basis.epoch // EPOCHS):
+        keep(basis.leaps[i % basis.blocks], shapes, numbers)
+    size = sum(len(part) for part in numbers)
+    padded = np.zeros(max(4096, 1 << int(size).bit_length()))  # sizes that seldom change
+    padded[:size] = np.concatenate(numbers) if numbers else []
+    table = np.zeros((max(64, 1 << len(shapes).bit_length()), 2), dtype=np.int64)
+    table[: len(shapes)] = np.array(shapes).reshape(-1, 2)
+    return table, padded
+
+
+def load(LazyBasis basis not None, arrays):
+    """Take over the arrays of a basis of this size or smaller; this one must be new."""
+    cdef Py_ssize_t slot, j, first, i, blocks, at = 0
+    check(arrays, basis.size, EPOCHS)
+    cdef const double[:, :] values = arrays["rows"]
+    cdef const int[:, :] head = arrays["heads"]
+    cdef double* row
+    basis.width = max(basis.width, values.shape[1])
+    basis.fit(max(arrays["counts"][2], basis.width))  # while there are no columns yet to keep
+    (basis.rank, basis.base, basis.columns, basis.epoch, basis.cursor, basis.started,
+     basis.started_before, j, blocks, basis.turns) = map(int, arrays["counts"])
+    basis.make_ring(blocks)
+    basis.deviation = arrays["deviation"][0]
+    paste(arrays["turned"], basis.turned, basis.ld)
+    paste(arrays["gram"], basis.gram, basis.ld)
+    paste(arrays["counted"], basis.counted, basis.ld)
+    for slot in range(values.shape[0]):
+        basis.slot_of(head[slot, 0])
+        row = basis.row(slot)
+        (<Head*> row).epoch, (<Head*> row).count = head[slot, 1], head[slot, 2]
+        for j in range(head[slot, 2]):
+            row[1 + j] = values[slot, j]
+    shapes, numbers = arrays["shapes"], arrays["transforms"]
+    first = basis.started_before
+    for i in range(first, basis.epoch):
+        at += fill(&basis.steps[i % (basis.blocks * EPOCHS)], shapes[i - first], numbers[at:])
+    shapes = shapes[basis.epoch - first :]
+    first //= EPOCHS
+    for i in range(first, basis.epoch // EPOCHS):
+        at += fill(&basis.leaps[i % basis.blocks], shapes[i - first], numbers[at:])
+
+
+def take(LazyBasis basis not None, const double[:, :] vectors):
+    """Become the given vectors (n, rank), n up to `size`; this basis must be new."""
+    cdef Py_ssize_t i, j, slot, r = vectors.shape[1]
+    basis.fit(r + MARGIN)
+    basis.rank = basis.base = basis.columns = r
+    memset(basis.turned, 0, r * basis.ld * sizeof(double))
+    memset(basis.gram, 0, r * basis.ld * sizeof(double))
+    memset(basis.counted, 0, r * basis.ld * sizeof(double))
+    for j in range(r):
+        basis.turned[j * basis.ld + j] = basis.gram[j * basis.ld + j] = 1.0
+    for i in range(vectors.shape[0]):
+        if not np.any(vectors[i]):
+            continue
+        slot = basis.slot_of(i)
+        for j in range(r):
+            basis.row(slot)[1 + j] = vectors[i, j]
+        (<Head*> basis.row(slot)).count = <int> r
+
+
+cdef copied(const double* a, Py_ssize_t rows, Py_ssize_t cols, Py_ssize_t ld):
+    """The matrix in an array of size (ld, ld), so that its size seldom changes."""
+    out = np.zeros((ld, ld))
+    cdef double[:, ::1] view = out
+    cdef Py_ssize_t i, j
+    for i in range(rows):
+        for j in range(cols):
+            view[i, j] = a[i * ld + j]
+    return out
+
+
+cdef paste(const double[:, :] a, double* out, Py_ssize_t ld):
+    cdef Py_ssize_t i, j
+    for i in range(min(ld, a.shape[0])):
+        for j in range(min(ld, a.shape[1])):
+            out[i * ld + j] = a[i, j]
+
+
+cdef keep(Transform a, list shapes, list numbers):
+    shapes.append((a.rows, a.cols))
+    if a.rows * a.cols:
+        numbers.append(np.asarray(<double[:a.rows * a.cols]> a.data).copy())
+
+
+cdef Py_ssize_t fill(Transform* a, shape, const double[:] numbers) except -1:
+    cdef Py_ssize_t i
+    allocate(a, shape[0], shape[1])
+    for i in range(a.rows * a.cols):
+        a.data[i] = numbers[i]
+    return a.rows * a.cols
+
+
+cdef check(arrays, size, epochs):
+    """Refuse arrays that no basis of this size can have given."""
+    rank, base, columns, epoch, cursor, started, before, ld, blocks, turns = map(int, arrays["counts"])
+    heads, rows, shapes = arrays["heads"], arrays["rows"], arrays["shapes"]
+    n_steps, n_leaps = epoch - before, epoch // epochs - before // epochs
+    live = shapes[: n_steps + n_leaps]
+    fine = (
+        0 <= rank <= columns <= ld and 0 <= base <= columns and 0 <= before <= started <= epoch
+        and 0 <= cursor <= len(rows) == len(heads) and 2 <= blocks <= 1 << 16
+        and 0 <= turns and n_leaps < blocks and n_steps + n_leaps <= len(shapes)
+        and (shapes >= 0).all()
+        and live.prod(axis=1).sum() <= len(arrays["transforms"])
+        and all(arrays[name].shape == (ld, ld) for name in ("turned", "gram", "counted"))
+    )
+    if fine and len(heads):
+        owner, age, count = heads.T
+        limit = np.full(n_steps + 1, columns)
+        limit[:n_steps] = shapes[:n_steps, 0]
+        fine = (
+            0 <= owner.min() and owner.max() < size and len(np.unique(owner)) == len(owner)
+            and before <= age.min() and age.max() <= epoch and count.min() >= 0
+            and (count <= limit[age - before]).all() and count.max() <= rows.shape[1]
+        )
+    if not fine:
+        raise ValueError("the state of the shared part does not fit together; was the file damaged?")

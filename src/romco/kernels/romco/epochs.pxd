@@ -1,0 +1,38 @@
+"""Rows that wait with a change of basis until they are next needed."""
+
+from romco.kernels.dense cimport prefetch
+from romco.kernels.romco.rows cimport Rows
+
+cdef enum:
+    EPOCHS = 16           # epochs in a block
+
+cdef struct Transform:    # (rows, cols), row-major
+    Py_ssize_t rows, cols
+    double* data
+
+
+cdef class AgingRows(Rows):
+    cdef Py_ssize_t base, columns         # columns of B at the epoch's start, and now
+    cdef Py_ssize_t blocks                # in the ring of transforms
+    cdef Transform* steps                 # (blocks * EPOCHS,) from an epoch to the end of its block
+    cdef Transform* leaps                 # (blocks,) from a block's end to the open block's start
+    cdef Py_ssize_t started_before        # no row is older than this epoch
+    cdef double* work                     # room for a matrix of all columns
+    cdef double* fresh                    # and for a row
+
+    cdef int make_ring(self, Py_ssize_t blocks) except -1
+    cdef inline void ask_for_step(self, Py_ssize_t epoch) noexcept nogil:
+        """Have the transform of an epoch at hand soon."""
+        cdef const double* data = self.steps[epoch % (self.blocks * EPOCHS)].data
+        prefetch(data)
+        prefetch(data + 8)
+        prefetch(data + 16)
+        prefetch(data + 24)
+
+    cdef void catch_up(self, const double* row, double* out) noexcept nogil
+    cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil
+    cdef int end_epoch(self, const double* turned, Py_ssize_t ld, Py_ssize_t rank) except -1 nogil
+    cdef int close_block(self, Py_ssize_t rank) except -1 nogil
+
+
+cdef int allocate(Transform* a, Py_ssize_t rows, Py_ssize_t cols) except -1 nogil

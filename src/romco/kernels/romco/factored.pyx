@@ -1,0 +1,319 @@
+"""ROMCO on a factorised U: the paper's iterates, at a cost that knows neither d nor m.
+
+The paper's step (eqs. 13, 16 and 19) is U <- prox(U - eta1 G). G has the rank of the round's active
+events, and the prox only rescales singular values, so U is kept as
+
+    U = L K R'     L (d, r) and R (w, r') orthonormal, K small
+
+and a round goes through three moves:
+
+    reach     each active event (x, y, i) is written in both bases, x = L c and its task's
+              vector = R q; then K += eta1 C y c q', or with another loss its slope for y
+    shrink    K = Y diag(s) Z' by the SVD of a small matrix; K <- diag(f(s)), f the scalar prox
+    turn      L <- L Y, R <- R Z
+
+With few tasks R is the identity and K has a column for every task (`few_tasks`); with many, R is
+lazy like L (`many_tasks`).
+"""
+
+import numpy as np
+from libc.stdlib cimport free
+from romco.kernels.romco.basis cimport LazyBasis
+from romco.kernels.contract cimport Kernel
+from romco.kernels.dense cimport axpy, reserve
+from romco.kernels.events cimport Events, Row, square
+from romco.kernels.romco.rules cimport Rules, TaskVectors
+from romco.kernels.romco.spectral cimport SmallSVD
+
+from romco.kernels.romco import basis_state
+from romco.kernels.romco.personal import personal_part
+
+DAMAGED = "the state of the shared part does not fit together; was the file damaged?"
+
+
+cdef class Factored(Kernel):
+    """The round of ROMCO, whatever R is (abstract)."""
+
+    def __init__(
+        self, Rules rules, TaskVectors tasks, Py_ssize_t n_features, Py_ssize_t n_tasks, bint folds
+    ):
+        self.rules, self.tasks = rules, tasks
+        self.left = LazyBasis(n_features, folds)
+        self.personal = personal_part(n_features, n_tasks, rules.eta2 * rules.lambda2)
+        self.svd = SmallSVD()
+
+    def __dealloc__(self):
+        free(self.core)
+        free(self.c)
+
+    cdef int score(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
+    ) except -1 nogil:
+        """(u_i + v_i) . x; leaves notes for `learn`, which always follows on the same events."""
+        cdef Py_ssize_t e
+        cdef Row x
+        cdef bint together
+        self.start_round()
+        together = events.index == NULL and self.left.look_at_all(events.row(begin), end - begin)
+        for e in range(begin, end):
+            x = events.row(e)
+            if together:
+                self.left.recollect(e - begin, self.c)
+            else:
+                self.left.look(x, self.c)
+            margins[e] = self.shared_margin(events.tasks[e]) \
+                + self.personal.margin(events.tasks[e], x)
+        return 0
+
+    cdef int learn(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    ) except -1 nogil:
+        self.learn_weights(events, begin, end, margins)
+        if self.tasks.learn(events, begin, end):
+            with gil:
+                self.couple()
+        return 0
+
+    cdef int learn_weights(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    ) except -1 nogil:
+        cdef Py_ssize_t e, active = 0, touched = 0
+        cdef double step, pull, norm2
+        cdef Row x
+        self.rounds += 1
+        step = self.rules.step(<double> self.rounds)
+        for e in range(begin, end):
+            active += self.rules.pull(margins[e], events.labels[e]) != 0.0
+        if active == 0 and not self.rules.always_prox:
+            return 0
+        self.left.fit(self.left.columns + active)
+        if events.index == NULL and active > 1 and 2 * active >= end - begin:
+            self.left.meet_all(events.row(begin), end - begin)
+        for e in range(begin, end):
+            pull = self.rules.pull(margins[e], events.labels[e])
+            if pull == 0.0:
+                continue
+            x = events.row(e)
+            norm2 = square(x)
+            if norm2 == 0.0:
+                continue
+            touched += x.n
+            self.fit(self.height + 1, self.width + 1)
+            self.left.reach(x, e - begin, norm2, self.c)
+            self.step_along(
+                events.tasks[e], e - begin, self.rules.eta1 * step * self.rules.C * pull
+            )
+            self.personal.add(
+                events.tasks[e], x, self.rules.eta2 * step * self.rules.C * pull, norm2, step,
+                end - begin == 1,
+            )
+        if end - begin > 1:
+            for e in range(begin, end):
+                self.personal.prune(events.tasks[e], step)
+        self.personal.tick(step)
+        return self.shrink(self.rules.rho(<double> self.rounds), touched, active)
+
+    cdef int shrink(self, double rho, Py_ssize_t touched, Py_ssize_t active) except -1 nogil:
+        """The prox: K's singular values shrink, and both bases turn so that K is diagonal."""
+        cdef Py_ssize_t kept = 0, n = self.height
+        cdef double s
+        if n == 0:
+            return 0
+        self.svd.factor(self.core, n, self.width, self.ld)
+        while kept < self.svd.count:
+            s = self.rules.shrink(self.svd.s[kept], rho)
+            if s <= 0.0:
+                break
+            if kept == self.rules.max_rank:
+                self.truncations += 1
+                break
+            self.svd.s[kept] = s
+            kept += 1
+        self.height = kept
+        self.left.turn(self.svd.left, kept)
+        self.turn_right(kept)
+        if self.left.settle(touched):  # L <- L R^-1, so K <- R K
+            upper_times(self.left.triangle, self.core, kept, self.width, self.ld)
+        return self.settle_right(active)
+
+    # What the two roads must define.
+
+    cdef void start_round(self) noexcept nogil:
+        self.left.start_round()
+
+    cdef double shared_margin(self, Py_ssize_t task) except? -1.0 nogil:
+        """u_i . x, where c holds the left coordinates of x."""
+        return 0.0
+
+    cdef int step_along(self, Py_ssize_t task, Py_ssize_t event, double g) except -1 nogil:
+        """K += g c q'."""
+        return 0
+
+    cdef int turn_right(self, Py_ssize_t kept) except -1 nogil:
+        """K <- diag(s), R <- R Z."""
+        return 0
+
+    cdef int settle_right(self, Py_ssize_t active) except -1 nogil:
+        return 0
+
+    cdef int fit(self, Py_ssize_t height, Py_ssize_t width) except -1 nogil:
+        """Room for a K of that size."""
+        return 0
+
+    cdef couple(self):
+        """Express U by another coupling of the tasks."""
+        raise NotImplementedError("a learned coupling needs a column for every task")
+
+    cdef int fit_coordinates(self, Py_ssize_t rank) except -1 nogil:
+        return reserve(<void**> &self.c, &self.c_room, rank, sizeof(double))
+
+    # Tasks that come and go, without coupling: K changes, the method does not
+
+    def start_task(self, Py_ssize_t task, double n_started):
+        """u_task <- the sum of all u over n_started; u_task must be 0."""
+        self.check_idle()
+        self.start_round()
+        self.fit(self.height + 1, self.width + 1)
+        self.sum_columns(self.c)
+        return self.change_column(task, 1.0 / n_started)
+
+    def forget_task(self, Py_ssize_t task):
+        """u_task <- 0, v_task <- 0."""
+        self.check_idle()
+        self.start_round()
+        self.fit(self.height + 1, self.width + 1)
+        self.one_column(task, self.c)
+        self.change_column(task, -1.0)
+        self.personal.forget(task)
+
+    def mean_margins(self, Events events not None, double n_started):
+        """Margins (n,) by the sum of all u over n_started; the events' tasks do not matter."""
+        self.check_idle()
+        mean, margins = np.zeros(self.height), np.zeros(events.n)
+        cdef double[::1] a = mean, out = margins
+        cdef Py_ssize_t e, j
+        self.start_round()
+        self.fit(self.height + 1, self.width + 1)
+        self.sum_columns(self.c)
+        for j in range(self.height):
+            a[j] = self.c[j] / n_started
+        for e in range(events.n):
+            self.left.look(events.row(e), self.c)
+            for j in range(self.height):
+                out[e] += self.c[j] * a[j]
+        return margins
+
+    cdef int change_column(self, Py_ssize_t task, double g) except -1:
+        """u_task += g L c, then K is made diagonal again."""
+        self.step_along(task, 0, g)
+        return self.shrink(0.0, 0, 1)
+
+    cdef int sum_columns(self, double* c) except -1:
+        """c <- coordinates of the sum of all columns of U."""
+        return 0
+
+    cdef int one_column(self, Py_ssize_t task, double* c) except -1:
+        """c <- coordinates of u_task."""
+        return 0
+
+    # Read-outs
+
+    def left_vectors(self):
+        """L (d, r)."""
+        self.check_idle()
+        return basis_state.vectors(self.left)
+
+    def core_matrix(self):
+        """K (r, w) as a copy."""
+        self.check_idle()
+        return self.give()
+
+    cdef give(self):
+        """K as a copy."""
+        out = np.zeros((self.height, self.width))
+        cdef double[:, ::1] view = out
+        cdef Py_ssize_t i, j
+        for i in range(self.height):
+            for j in range(self.width):
+                view[i, j] = self.core[i * self.ld + j]
+        return out
+
+    def personal_columns(self):
+        """V (d, m)."""
+        self.check_idle()
+        return self.personal.columns()
+
+    def personal_norms(self):
+        """|v_i| (m,)."""
+        self.check_idle()
+        return self.personal.norms()
+
+    def deviation(self):
+        """The largest correction that orthonormality has needed so far."""
+        return self.left.deviation
+
+    def shared_arrays(self):
+        """All that changes but R and V."""
+        self.check_idle()
+        core = np.zeros((self.left.ld, self.width))
+        core[: self.height] = self.core_matrix()
+        return {
+            "core": core, "core_shape": np.array([self.height, self.width]),
+            "counts": np.array([self.rounds, self.truncations], dtype=np.int64),
+            **{f"left_{name}": array for name, array in basis_state.arrays(self.left).items()},
+            **{f"personal_{name}": array for name, array in self.personal.arrays().items()},
+        }
+
+    cdef load_shared(self, arrays, const double[:, :] core):
+        self.personal.load(part(arrays, "personal_"))
+        basis_state.load(self.left, part(arrays, "left_"))
+        if self.left.rank != core.shape[0]:
+            raise ValueError(DAMAGED)
+        self.rounds, self.truncations = map(int, arrays["counts"])
+        self.fit(core.shape[0], core.shape[1])
+        self.height = core.shape[0]
+        self.take(core)
+
+    cdef take(self, const double[:, :] core):
+        """K <- core, of the size it has."""
+        cdef Py_ssize_t i, j
+        for i in range(core.shape[0]):
+            for j in range(core.shape[1]):
+                self.core[i * self.ld + j] = core[i, j]
+
+
+cdef void upper_times(
+    const double* upper, double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld
+) noexcept nogil:
+    """a (n, w) <- upper (n, n) a, in place."""
+    cdef Py_ssize_t i, j
+    for i in range(n):
+        for j in range(w):
+            a[i * ld + j] *= upper[i * n + i]
+        for j in range(i + 1, n):
+            axpy(w, upper[i * n + j], a + j * ld, a + i * ld)
+
+
+def part(arrays, prefix):
+    """The arrays whose name begins with the prefix, without it."""
+    return {name[len(prefix):]: array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def check_names(arrays, own, optional):
+    """Refuse a state that lacks an array, has one too many, or one of another kind.
+
+    V may be stored either way; `optional` are arrays that the other kind of kernel does not have.
+    """
+    stored = {f"personal_{name}" for name in ("values", "rooms", "keys", "numbers")}
+    found = arrays.keys() - stored - optional
+    if found != own.keys() - stored - optional:
+        raise ValueError(f"state holds arrays {sorted(arrays)}, expected {sorted(own)}")
+    for name in found | (arrays.keys() & own.keys()):
+        if arrays[name].ndim != own[name].ndim or arrays[name].dtype != own[name].dtype:
+            raise ValueError(
+                f"state array {name!r} is {arrays[name].dtype}{list(arrays[name].shape)}, "
+                f"expected {own[name].ndim} dimensions of {own[name].dtype}"
+            )
+    height, width = arrays["core_shape"] if arrays["core_shape"].shape == (2,) else (-1, -1)
+    if not (0 <= height <= len(arrays["core"]) and 0 <= width <= arrays["core"].shape[1]):
+        raise ValueError(DAMAGED)

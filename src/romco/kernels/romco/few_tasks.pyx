@@ -1,0 +1,94 @@
+"""ROMCO with a column for every task."""
+
+import numpy as np
+cimport cython
+from libc.string cimport memset
+from romco.kernels.dense cimport reserve
+from romco.kernels.events cimport Row
+from romco.kernels.romco.factored cimport Factored
+from romco.kernels.romco.rules cimport Rules, TaskVectors
+
+from romco.kernels.romco.factored import check_names
+
+
+@cython.final
+cdef class FewTasks(Factored):
+    """R is the identity: K (r, w) holds U~ in the left basis, a column for every task."""
+
+    def __init__(self, Rules rules, TaskVectors tasks, Py_ssize_t n_features, Py_ssize_t n_tasks):
+        Factored.__init__(self, rules, tasks, n_features, n_tasks, True)
+        self.width = self.ld = tasks.width
+        self.fit(1, self.width)
+
+    cdef double shared_margin(self, Py_ssize_t task) except? -1.0 nogil:
+        cdef Row f = self.tasks.row(task)
+        cdef Py_ssize_t j, k
+        cdef double total = 0.0, along
+        for k in range(f.n):
+            along = 0.0
+            for j in range(self.height):
+                along += self.c[j] * self.core[j * self.ld + (k if f.index == NULL else f.index[k])]
+            total += along * f.value[k]
+        return total
+
+    cdef int step_along(self, Py_ssize_t task, Py_ssize_t event, double g) except -1 nogil:
+        cdef Row f = self.tasks.row(task)
+        cdef Py_ssize_t j, k
+        if self.left.rank > self.height:
+            memset(self.core + self.height * self.ld, 0, self.width * sizeof(double))
+            self.height += 1
+        for j in range(self.height):
+            for k in range(f.n):
+                self.core[j * self.ld + (k if f.index == NULL else f.index[k])] += \
+                    g * self.c[j] * f.value[k]
+        return 0
+
+    cdef int turn_right(self, Py_ssize_t kept) except -1 nogil:
+        cdef Py_ssize_t i, j
+        for j in range(kept):
+            for i in range(self.width):
+                self.core[j * self.ld + i] = self.svd.s[j] * self.svd.right[j * self.width + i]
+        return 0
+
+    cdef int fit(self, Py_ssize_t height, Py_ssize_t width) except -1 nogil:
+        reserve(<void**> &self.core, &self.core_room, height * self.ld, sizeof(double))
+        return self.fit_coordinates(height + 1)
+
+    cdef couple(self):
+        """U = K F' stays, so K moves to the F that the tasks have now."""
+        before, seen = self.tasks.couple()
+        core = self.give()
+        own = self.tasks.dense(self.width)[np.ix_(seen, seen)]
+        moved = np.zeros_like(core)
+        moved[:, seen] = np.linalg.solve(own, before[seen] @ core.T).T
+        self.take(moved)
+
+    cdef int sum_columns(self, double* c) except -1:
+        cdef Py_ssize_t i, j
+        for j in range(self.height):
+            c[j] = 0.0
+            for i in range(self.width):
+                c[j] += self.core[j * self.ld + i]
+        return 0
+
+    cdef int one_column(self, Py_ssize_t task, double* c) except -1:
+        cdef Py_ssize_t j
+        for j in range(self.height):
+            c[j] = self.core[j * self.ld + task]
+        return 0
+
+    def right_vectors(self):
+        """R (w, w)."""
+        return np.eye(self.width)
+
+    def arrays(self):
+        """All that changes, by name."""
+        return self.shared_arrays()
+
+    def load(self, arrays):
+        """Take over the arrays of a kernel of this kind, of the same size or smaller."""
+        check_names(arrays, self.arrays(), set())
+        height, width = map(int, arrays["core_shape"])
+        core = np.zeros((height, self.width))
+        core[:, :width] = arrays["core"][:height]
+        self.load_shared(arrays, core)

@@ -1,0 +1,203 @@
+"""Coordinates of events in a basis, without changing it.
+
+Scoring an event asks for c = L'x, and learning it a moment later asks again. So `look` leaves
+notes: B'x, and rows of B brought up to date, which are too good to throw away but
+must not be written while nothing may change.
+
+A round of dense rows is taken together where all of B is up to date: one product of matrices
+for the coordinates of all of them, one for their inner products.
+"""
+
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+from romco.kernels.dense cimport add_gram, add_products, axpy, dot_product, prefetch, reserve
+from romco.kernels.romco.epochs cimport AgingRows
+from romco.kernels.events cimport Row, column
+from romco.kernels.romco.rows cimport ROWS, Chunk, Head
+
+cdef enum:
+    BLOCK = 32            # entries of x whose rows are asked for at once
+    MOST_NOTES = 1024     # events of a round whose notes are kept
+    MOST_STALE = 16384    # rows of a round
+
+
+cdef class ReadableBasis(AgingRows):
+    """L = B P (abstract)."""
+
+    def __dealloc__(self):
+        free(self.turned)
+        free(self.behind)
+        free(self.total)
+        free(self.notes)
+        free(self.stale_at)
+        free(self.stale_rows)
+        free(self.gathered)
+        free(self.panel)
+        free(self.inner)
+        free(self.pack)
+
+    cdef void start_round(self) noexcept nogil:
+        """Forget the notes on the round before."""
+        self.n_notes = self.n_stale = self.n_gathered = self.met = 0
+
+    cdef int look(self, Row x, double* c) except -1 nogil:
+        """c (rank,) <- L'x; notes down what `reach` would have to find out again."""
+        cdef Py_ssize_t k = self.columns
+        cdef bint noting = self.n_notes < MOST_NOTES
+        cdef Note* note
+        if not noting:
+            self.gather(x, 0, self.behind, self.total, False)
+            self.coordinates(self.total, c)
+            return 0
+        reserve(<void**> &self.notes, &self.rooms[0], self.n_notes + 1, sizeof(Note))
+        reserve(<void**> &self.gathered, &self.rooms[1], self.n_gathered + 2 * k, sizeof(double))
+        note = &self.notes[self.n_notes]
+        note.columns, note.at, note.first_stale = k, self.n_gathered, self.n_stale
+        reserve(<void**> &self.stale_at, &self.rooms[2],
+                min(self.n_stale + x.n, MOST_STALE), sizeof(int))
+        reserve(<void**> &self.stale_rows, &self.rooms[3],
+                min(self.n_stale + x.n, MOST_STALE) * self.base, sizeof(double))
+        self.gather(x, 0, self.gathered + note.at, self.gathered + note.at + k, True)
+        self.coordinates(self.gathered + note.at + k, c)
+        note.last_stale = self.n_stale
+        self.n_gathered += 2 * k
+        self.n_notes += 1
+        return 0
+
+    cdef void gather(
+        self, Row x, Py_ssize_t first, double* behind, double* total, bint noting
+    ) noexcept nogil:
+        """Columns from `first` on of B'x; `behind` over the rows behind the cursor only."""
+        cdef Py_ssize_t i, at, b, m, slot, n = self.columns - first
+        cdef Py_ssize_t slots[BLOCK]
+        cdef double* rows[BLOCK]
+        cdef double* target
+        cdef double* fresh
+        cdef Head* head
+        memset(behind + first, 0, n * sizeof(double))
+        memset(total + first, 0, n * sizeof(double))
+        for b in range((x.n + BLOCK - 1) // BLOCK):
+            at = b * BLOCK
+            m = min(<Py_ssize_t> BLOCK, x.n - at)
+            for i in range(m):  # rows are far apart in memory: ask for all before any is needed
+                slot = slots[i] = self.slots[column(x, at + i)] - 1
+                if slot >= 0:
+                    rows[i] = self.row(slot)
+                    prefetch(rows[i])
+                    prefetch(rows[i] + 8)
+                    prefetch(rows[i] + 16)
+            for i in range(m):
+                if slots[i] >= 0 and (<Head*> rows[i]).epoch != self.epoch:
+                    self.ask_for_step((<Head*> rows[i]).epoch)
+            for i in range(m):
+                if slots[i] < 0 or x.value[at + i] == 0.0:
+                    continue
+                head = <Head*> rows[i]
+                target = behind if slots[i] < self.cursor else total
+                if head.epoch == self.epoch:
+                    if head.count > first:
+                        axpy(head.count - first, x.value[at + i], rows[i] + 1 + first, target + first)
+                elif first == 0:  # an old row has none of the new columns
+                    fresh = self.fresh
+                    if noting and self.n_stale < MOST_STALE:
+                        fresh = self.stale_rows + self.n_stale * self.base
+                        self.stale_at[self.n_stale] = <int> (at + i)
+                        self.n_stale += 1
+                    self.catch_up(rows[i], fresh)
+                    axpy(self.base, x.value[at + i], fresh, target)
+        axpy(n, 1.0, behind + first, total + first)
+
+    cdef void coordinates(self, const double* b, double* c) noexcept nogil:
+        """c <- P'b."""
+        cdef Py_ssize_t j
+        for j in range(self.rank):
+            c[j] = dot_product(self.columns, self.turned + j * self.ld, b)
+
+    cdef void recall(self, Row x, Py_ssize_t event) noexcept nogil:
+        """`behind` and `total` for x, from the notes as far as they go."""
+        cdef Note note
+        cdef Py_ssize_t i, other
+        if event >= self.n_notes:
+            self.gather(x, 0, self.behind, self.total, False)
+            return
+        note = self.notes[event]
+        memcpy(self.behind, self.gathered + note.at, note.columns * sizeof(double))
+        memcpy(self.total, self.gathered + note.at + note.columns, note.columns * sizeof(double))
+        if self.met > 0:
+            for i in range(self.n_panel):
+                other = self.panel[i]
+                self.behind[note.columns + i] = 0.0
+                self.total[note.columns + i] = \
+                    self.inner[max(event, other) * self.met + min(event, other)]
+        elif note.columns < self.columns:
+            self.gather(x, note.columns, self.behind, self.total, False)
+
+    cdef bint look_at_all(self, Row first, Py_ssize_t n) except -1 nogil:
+        """As `look`, for n dense rows that lie end to end; False where that cannot be.
+
+        One product of matrices for each chunk of B, which must be up to date.
+        """
+        cdef Py_ssize_t at, e, i, slot, rows, k = self.columns
+        cdef Chunk chunk
+        if n < TOGETHER or n > MOST_NOTES or not self.level():
+            return False
+        reserve(<void**> &self.notes, &self.rooms[0], n, sizeof(Note))
+        reserve(<void**> &self.gathered, &self.rooms[1], 2 * n * k, sizeof(double))
+        self.fit_pack(n)
+        memset(self.gathered, 0, 2 * n * k * sizeof(double))
+        for at in range(self.n_chunks):
+            chunk, slot = self.chunks[at], at * ROWS
+            rows = min(<Py_ssize_t> ROWS, self.n_rows - slot)
+            for e in range(n):
+                for i in range(rows):
+                    self.pack[i * n + e] = first.value[e * first.n + self.owners[slot + i]]
+            add_products(rows, n, k, self.pack, n, chunk.data + 1, chunk.stride,
+                         self.gathered + k, 2 * k)
+        for e in range(n):
+            self.notes[e].columns, self.notes[e].at = k, 2 * k * e
+            self.notes[e].first_stale = self.notes[e].last_stale = 0
+        self.n_notes, self.n_gathered = n, 2 * n * k
+        return True
+
+    cdef bint level(self) noexcept nogil:
+        """Whether every row has every column, and none has been counted yet."""
+        cdef Py_ssize_t slot
+        cdef Head* head
+        if self.cursor > 0 or self.n_rows == 0 or self.columns == 0:
+            return False
+        for slot in range(self.n_rows):
+            head = <Head*> self.row(slot)
+            if head.epoch != self.epoch or head.count != self.columns:
+                return False
+        return True
+
+    cdef void recollect(self, Py_ssize_t event, double* c) noexcept nogil:
+        """c (rank,) <- L'x for an event that was looked at."""
+        cdef Note note = self.notes[event]
+        self.coordinates(self.gathered + note.at + note.columns, c)
+
+    cdef int meet_all(self, Row first, Py_ssize_t n) except -1 nogil:
+        """Inner products of the round's n dense rows, so that `reach` need not look for them.
+
+        Their columns of B are then written together, when the basis turns.
+        """
+        cdef Py_ssize_t e, i, j, rows
+        if n < TOGETHER or n > self.n_notes or self.cursor > 0:
+            return 0
+        self.fit_pack(n)
+        reserve(<void**> &self.inner, &self.rooms[4], n * n, sizeof(double))
+        reserve(<void**> &self.panel, &self.rooms[5], n, sizeof(Py_ssize_t))
+        memset(self.inner, 0, n * n * sizeof(double))
+        for j in range((first.n + ROWS - 1) // ROWS):
+            rows = min(<Py_ssize_t> ROWS, first.n - j * ROWS)
+            for e in range(n):
+                for i in range(rows):
+                    self.pack[i * n + e] = first.value[e * first.n + j * ROWS + i]
+            add_gram(rows, n, self.pack, n, self.inner, n)
+        self.met, self.n_panel = n, 0
+        self.panel_rows, self.panel_length = first.value, first.n
+        return 0
+
+    cdef int fit_pack(self, Py_ssize_t columns) except -1 nogil:
+        """Room for a chunk of rows."""
+        return reserve(<void**> &self.pack, &self.rooms[6], ROWS * columns, sizeof(double))

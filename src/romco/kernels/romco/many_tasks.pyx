@@ -1,0 +1,179 @@
+"""ROMCO at a cost that does not know the number of tasks."""
+
+import numpy as np
+cimport cython
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+from romco.kernels.romco.basis cimport LazyBasis
+from romco.kernels.dense cimport axpy, dot_product, multiply, reserve
+from romco.kernels.events cimport Row, square
+from romco.kernels.romco.factored cimport Factored
+from romco.kernels.romco.rules cimport Rules, TaskVectors
+
+from romco.kernels.romco import basis_state
+from romco.kernels.romco.factored import DAMAGED, check_names, part
+
+
+@cython.final
+cdef class ManyTasks(Factored):
+    """R is lazy too: no step of a round looks at all tasks."""
+
+    cdef LazyBasis right
+    cdef double* q
+    cdef double* ones                # R'1, kept up so that the sum of U's columns is always known
+    cdef double* spare
+    cdef Py_ssize_t q_room, ones_room, spare_room
+
+    def __init__(self, Rules rules, TaskVectors tasks, Py_ssize_t n_features, Py_ssize_t n_tasks):
+        Factored.__init__(self, rules, tasks, n_features, n_tasks, False)
+        self.right = LazyBasis(tasks.width)
+        self.fit(1, 1)
+
+    def __dealloc__(self):
+        free(self.q)
+        free(self.ones)
+        free(self.spare)
+
+    cdef void start_round(self) noexcept nogil:
+        self.left.start_round()
+        self.right.start_round()
+
+    cdef double shared_margin(self, Py_ssize_t task) except? -1.0 nogil:
+        cdef Py_ssize_t j
+        cdef double total = 0.0
+        self.right.look(self.tasks.row(task), self.q)
+        for j in range(self.height):
+            total += self.c[j] * dot_product(self.width, self.core + j * self.ld, self.q)
+        return total
+
+    cdef int step_along(self, Py_ssize_t task, Py_ssize_t event, double g) except -1 nogil:
+        cdef Row f = self.tasks.row(task)
+        cdef Py_ssize_t j
+        self.right.reach(f, event, square(f), self.q)
+        if self.left.rank > self.height:
+            memset(self.core + self.height * self.ld, 0, self.width * sizeof(double))
+            self.height += 1
+        if self.right.rank > self.width:
+            for j in range(self.height):
+                self.core[j * self.ld + self.width] = 0.0
+            # f = R q, so the new vector's entries add up to what makes both sides do so
+            self.ones[self.width] = (
+                total(f) - dot_product(self.width, self.q, self.ones)
+            ) / self.q[self.width]
+            self.width += 1
+        for j in range(self.height):
+            axpy(self.width, g * self.c[j], self.q, self.core + j * self.ld)
+        return 0
+
+    cdef int turn_right(self, Py_ssize_t kept) except -1 nogil:
+        cdef Py_ssize_t j
+        multiply(kept, self.width, 1, self.svd.right, self.width, self.ones, 1, self.spare, 1)
+        self.ones, self.spare = self.spare, self.ones
+        self.ones_room, self.spare_room = self.spare_room, self.ones_room
+        self.right.turn(self.svd.right, kept)
+        self.width = kept
+        for j in range(kept):
+            memset(self.core + j * self.ld, 0, kept * sizeof(double))
+            self.core[j * self.ld + j] = self.svd.s[j]
+        return 0
+
+    cdef int settle_right(self, Py_ssize_t active) except -1 nogil:
+        if self.right.settle(active):  # R <- R T^-1, so K <- K T'
+            times_lower(self.core, self.right.triangle, self.height, self.width, self.ld)
+            solve_transposed(self.right.triangle, self.ones, self.width)
+        return 0
+
+    cdef int sum_columns(self, double* c) except -1:
+        cdef Py_ssize_t j
+        for j in range(self.height):
+            c[j] = dot_product(self.width, self.core + j * self.ld, self.ones)
+        return 0
+
+    cdef int one_column(self, Py_ssize_t task, double* c) except -1:
+        cdef Py_ssize_t j
+        self.right.look(self.tasks.row(task), self.q)
+        self.start_round()
+        for j in range(self.height):
+            c[j] = dot_product(self.width, self.core + j * self.ld, self.q)
+        return 0
+
+    cdef int fit(self, Py_ssize_t height, Py_ssize_t width) except -1 nogil:
+        """Rows and columns grow together; what is in K stays."""
+        cdef Py_ssize_t j, ld = max(height, width)
+        cdef double* wide
+        if ld > self.ld:
+            ld = ld + ld // 2 + 4
+            wide = <double*> malloc(ld * ld * sizeof(double))
+            if wide == NULL:
+                with gil:
+                    raise MemoryError("no room for a larger rank")
+            for j in range(self.height):
+                memcpy(wide + j * ld, self.core + j * self.ld, self.width * sizeof(double))
+            free(self.core)
+            self.core, self.ld = wide, ld
+        reserve(<void**> &self.q, &self.q_room, ld + 1, sizeof(double))
+        reserve(<void**> &self.ones, &self.ones_room, ld + 1, sizeof(double))
+        reserve(<void**> &self.spare, &self.spare_room, ld + 1, sizeof(double))
+        return self.fit_coordinates(ld + 1)
+
+    def right_vectors(self):
+        """R (w, r)."""
+        self.check_idle()
+        return basis_state.vectors(self.right)
+
+    def arrays(self):
+        """All that changes, by name."""
+        self.check_idle()
+        right = {f"right_{name}": array for name, array in basis_state.arrays(self.right).items()}
+        ones = np.zeros(self.left.ld)
+        ones[: self.width] = [self.ones[j] for j in range(self.width)]
+        return {**self.shared_arrays(), **right, "right_ones": ones}
+
+    def load(self, arrays):
+        """Take over the arrays of a kernel of either kind, of the same size or smaller."""
+        own = self.arrays()
+        check_names(arrays, own, {name for name in own if name == "ones" or name[:6] == "right_"})
+        height, width = map(int, arrays["core_shape"])
+        core = arrays["core"][:height, :width]
+        if "right_counts" in arrays:
+            basis_state.load(self.right, part(arrays, "right_"))
+        else:  # few tasks have become many: K = (K Z) Z' with Z the directions of its rows
+            values, vectors = np.linalg.svd(core, full_matrices=False)[1:]
+            vectors = vectors[values > 0.0]
+            basis_state.take(self.right, np.ascontiguousarray(vectors.T))
+            core = core @ vectors.T
+        ones = arrays.get("right_ones", basis_state.vectors(self.right).sum(axis=0))
+        if self.right.rank != core.shape[1]:
+            raise ValueError(DAMAGED)
+        self.load_shared(arrays, core)
+        self.width = core.shape[1]
+        for j in range(self.width):
+            self.ones[j] = ones[j]
+
+
+cdef void times_lower(
+    double* a, const double* upper, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld
+) noexcept nogil:
+    """a (n, w) <- a upper', upper (w, w), in place."""
+    cdef Py_ssize_t i, j
+    for i in range(n):
+        for j in range(w):
+            a[i * ld + j] = dot_product(w - j, a + i * ld + j, upper + j * w + j)
+
+
+cdef void solve_transposed(const double* upper, double* a, Py_ssize_t n) noexcept nogil:
+    """a (n,) <- upper'^-1 a, in place; 0 where a pivot is."""
+    cdef Py_ssize_t i, j
+    for i in range(n):
+        for j in range(i):
+            a[i] -= upper[j * n + i] * a[j]
+        a[i] = a[i] / upper[i * n + i] if upper[i * n + i] != 0.0 else 0.0
+
+
+cdef double total(Row x) noexcept nogil:
+    """Sum of a row's entries."""
+    cdef double a = 0.0
+    cdef Py_ssize_t k
+    for k in range(x.n):
+        a += x.value[k]
+    return a

@@ -1,0 +1,1 @@
+"""Sparse stores that kernels share."""

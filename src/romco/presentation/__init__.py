@@ -1,0 +1,1 @@
+"""How results look: tables, pages, figures, the terminal."""

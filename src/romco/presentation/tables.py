@@ -1,0 +1,121 @@
+"""Tables once, printed four ways: Markdown, LaTeX, HTML, terminal."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text, and whether it is the best of its column."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a head, rows, and the remarks that must stand beside them."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    notes: Sequence[str] = ()
+
+
+def mean_and_spread(values: ArrayLike, scale: float = 1.0, digits: int = 2) -> str:
+    """Mean ± standard deviation.
+
+    >>> mean_and_spread([0.10, 0.12], scale=100)
+    '11.00 ± 1.41'
+    """
+    numbers = np.asarray(values, dtype=float) * scale
+    mean = f"{numbers.mean():.{digits}f}"
+    return f"{mean} ± {numbers.std(ddof=1):.{digits}f}" if len(numbers) > 1 else mean
+
+
+def mark_best(rows: Iterable[Sequence[Any]], keys: Sequence[int | None]) -> list[list[Cell]]:
+    """Rows of (text, number) pairs, or texts alone, to cells with the best of each column marked.
+
+    ``keys`` says for each column whether low (-1) or high (1) is best, None for neither.
+
+    >>> mark_best([["a", ("1.0", 1.0)], ["b", ("2.0", 2.0)]], (None, -1))[0][1]
+    Cell(text='1.0', best=True)
+    """
+    rows = [[part if isinstance(part, tuple) else (part, np.nan) for part in row] for row in rows]
+    if not rows:
+        return []
+    table = np.array([[number for _, number in row] for row in rows], dtype=float)
+    best = []
+    for column, key in zip(table.T, keys, strict=True):
+        known = column[np.isfinite(column)]
+        best.append(None if key is None or not len(known) else (known * key).max() * key)
+    return [
+        [
+            Cell(str(text), bool(number == top))
+            for (text, number), top in zip(row, best, strict=True)
+        ]
+        for row in rows
+    ]
+
+
+def markdown(table: Table) -> str:
+    """As GitHub shows it; the best in bold."""
+    rows = [[f"**{cell.text}**" if cell.best else cell.text for cell in row] for row in table.rows]
+    lines = [list(table.head), ["---"] * len(table.head), *rows]
+    text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    notes = "".join(f"\n- {note}" for note in table.notes)
+    return f"**{table.title}**\n\n{text}\n" + (f"{notes}\n" if notes else "")
+
+
+def latex(table: Table) -> str:
+    """A tabular with booktabs rules; the best in bold."""
+    rows = [[_bold(_tex(cell.text), cell.best) for cell in row] for row in table.rows]
+    body = " \\\\\n".join(" & ".join(row) for row in rows)
+    notes = " ".join(_tex(note) for note in table.notes)
+    return (
+        "\\begin{table}\n\\centering\n"
+        f"\\caption{{{_tex(table.title)}. {notes}}}\n"
+        f"\\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}\n\\toprule\n"
+        f"{' & '.join(map(_tex, table.head))} \\\\\n\\midrule\n{body} \\\\\n"
+        "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+    )
+
+
+def as_html(table: Table) -> str:
+    """A table element with its caption; notes below."""
+    head = "".join(f"<th>{html.escape(text)}</th>" for text in table.head)
+    rows = "".join(f"<tr>{''.join(map(_td, row))}</tr>\n" for row in table.rows)
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
+    return (
+        f'<div class="table"><table><caption>{html.escape(table.title)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>"
+        + (f'<ul class="notes">{notes}</ul>' if notes else "")
+    )
+
+
+def _td(cell: Cell) -> str:
+    kind = "best" if cell.best else "text" if cell.text[:1].isalpha() else ""
+    return f'<td class="{kind}">{html.escape(cell.text)}</td>' if kind else _plain_td(cell.text)
+
+
+def _plain_td(text: str) -> str:
+    return f"<td>{html.escape(text)}</td>"
+
+
+def _bold(text: str, best: bool) -> str:
+    return f"\\textbf{{{text}}}" if best else text
+
+
+def _tex(text: str) -> str:
+    """Escaped for LaTeX."""
+    signs = {"\\": r"\textbackslash{}", "±": r"$\pm$", "λ": r"$\lambda$"}
+    signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"~": r"\textasciitilde{}"}
+    signs |= {"<": "$<$", ">": "$>$", "^": r"\textasciicircum{}", "→": r"$\to$"}
+    return "".join(signs.get(sign, sign) for sign in text)

@@ -1,0 +1,151 @@
+"""Learning from a file that may be long: checkpoints, resuming, predictions on the way.
+
+The model file is its own checkpoint. It remembers how many events of each source it
+has learned, so the same command goes on where it stopped, whether it was killed or the
+source has grown; what it finally gives does not depend on how often that happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from romco.model import Model
+from romco.modelfile import save
+from romco.sessions.log import Log
+from romco.sessions.score import Score
+from romco.sessions.source import CHUNK, Source, load_model, take
+from romco.streams.files import BadFile, BadRow, Event, Events
+
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where learning stands."""
+
+    events: int  # read from this source
+    skipped: int  # bad rows of this source
+    score: Score
+    model: Model
+    resumed: int  # events that were learned before this run
+
+
+@dataclass
+class _Run:
+    """One source being learned into one model file."""
+
+    model: Model
+    path: Path
+    source: Source
+    start: int = 0
+    events: int = 0  # read so far, learned or refused
+    refused: int = 0  # events whose label is a third one
+    score: Score = field(default_factory=Score)
+
+    def __post_init__(self) -> None:
+        seen = self.model.notes.get("sources", {}).get(self.source.path, {})
+        given = self.source.columns()
+        learned = self.model.notes.setdefault("columns", given)
+        for part, column in given.items():
+            if column != learned.get(part):
+                raise ValueError(
+                    f"{self.path.name} was learned with {part} {learned.get(part)!r}, "
+                    f"not {column!r}: use the same columns, or another model file"
+                )
+        if self.source.path != STDIN or seen.get("open"):  # a new pipe starts anew
+            self.start = self.events = seen.get("events", 0)
+            self.refused = seen.get("refused", 0)
+            self.score = Score(seen.get("counts"))
+
+    def note(self, events: Events, finished: bool, written: int) -> None:
+        """Write down how far it got, in the model itself."""
+        self.model.notes.setdefault("sources", {})[self.source.path] = {
+            "events": self.events,
+            "skipped": events.skipped,
+            "refused": self.refused,
+            "counts": self.score.counts.ravel().tolist(),
+            "open": not finished,
+            "written": written,
+        }
+
+    def progress(self, events: Events) -> Progress:
+        """Where it stands."""
+        skipped = events.skipped + self.refused
+        return Progress(self.events, skipped, self.score, self.model, self.start)
+
+    def written(self) -> int:
+        """Bytes of predictions that belong to the events learned before."""
+        seen = self.model.notes.get("sources", {}).get(self.source.path, {})
+        return int(seen.get("written", 0)) if self.start else 0
+
+
+def learn(
+    source: Source, path: Path, new: Model, predictions: Path | None = None, every: int = 10_000
+) -> Iterator[Progress]:
+    """Learn all events of a source that the model at ``path`` has not learned yet.
+
+    ``new`` is used if there is no file at ``path``. Each event is predicted, then learned;
+    predictions go to a file of JSON lines. The model is saved every ``every`` events and last.
+    """
+    if every < 1:
+        raise ValueError(f"checkpoints must be at least 1 event apart; got {every}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to put the model in")
+    run = _Run(load_model(path) if path.exists() else new, path, source)
+    with source.events(run.start) as events, Log(predictions, run.written()) as log:
+        trouble: BadRow | BadFile | None = None
+        while trouble is None:
+            chunk, trouble = take(events, min(CHUNK, every - run.events % every))
+            if not chunk and trouble is None:
+                break
+            try:
+                _learn(run, chunk, log)
+            except BadRow as refused:
+                trouble = refused
+            if run.events % every == 0 and trouble is None:
+                _checkpoint(run, events, log, finished=False)
+            yield run.progress(events)
+        if trouble is None or run.events > run.start:  # nothing learned: no file is touched
+            _checkpoint(run, events, log, finished=trouble is None)
+        if trouble is not None:
+            if run.events:
+                trouble.add_note(f"what comes before it is in {path.name}")
+            raise trouble
+        yield run.progress(events)
+
+
+def _learn(run: _Run, chunk: list[Event], log: Log) -> None:
+    """Learn a chunk; if it holds a label that cannot be learned, event by event up to it."""
+    try:
+        _learn_all(run, chunk, log)
+    except ValueError:
+        for event in chunk:
+            try:
+                _learn_all(run, [event], log)
+            except ValueError as error:
+                if not run.source.skip_bad:
+                    label = run.source.label
+                    raise BadRow(run.source.path, event.line, label, str(error)) from None
+                run.events += 1
+                run.refused += 1
+
+
+def _learn_all(run: _Run, chunk: list[Event], log: Log) -> None:
+    labels = [event.label for event in chunk]
+    margins = run.model.learn(
+        [event.features for event in chunk], labels, [event.task for event in chunk]
+    )
+    run.events += len(chunk)
+    run.score.add(np.array([run.model.side(label) for label in labels]), margins)
+    for event, margin in zip(chunk, margins.tolist(), strict=True):
+        log.write({"line": event.line, "task": event.task, "label": event.label, "margin": margin})
+
+
+def _checkpoint(run: _Run, events: Events, log: Log, finished: bool) -> None:
+    """First the predictions, then the model that says how many of them count."""
+    run.note(events, finished, log.sync())
+    save(run.model, run.path)

@@ -1,0 +1,86 @@
+"""The commands for files, through the command line."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from romco.cli.files import app
+from romco.modelfile import peek
+
+
+@pytest.fixture
+def events(tmp_path):
+    lines = ["user,words,price,spam"]
+    for i in range(300):
+        spam = (i * 7) % 3 == 0
+        text = "win free money" if spam != (i % 5 == 4) else "lunch at noon"
+        lines.append(f"user {i % 5},{text},{i % 10},{'spam' if spam else 'ham'}")
+    path = tmp_path / "events.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def learned(events, tmp_path, *more):
+    model = tmp_path / "m.romco"
+    columns = ("--task", "user", "--label", "spam", "--text", "words", "--features", "price")
+    return model, call("learn", events, *columns, "--model", model, *more)
+
+
+def test_learn_predict_evaluate_explain(events, tmp_path):
+    model, result = learned(
+        events, tmp_path, "--learner", "romco-nucl", "--set", "eta1=0.2", "--classes", "ham,spam"
+    )
+    assert result.exit_code == 0, result.output
+    assert "300 events" in result.output
+    assert "5 tasks" in result.output
+    assert peek(model)["state"]["learner"]["parameters"]["eta1"] == 0.2
+    _, again = learned(events, tmp_path)
+    assert "300 learned before" in again.output
+
+    answers = call("predict", events, "--model", model)
+    rows = [json.loads(line) for line in answers.stdout.splitlines()]
+    assert len(rows) == 300
+    assert rows[0].keys() == {"line", "task", "label", "margin", "probability"}
+    assert call("predict", events, "--model", model, "--out", tmp_path / "p.jsonl").stdout == ""
+    assert (tmp_path / "p.jsonl").read_text() == answers.stdout
+
+    scores = json.loads(call("evaluate", events, "--model", model, "--json").stdout)
+    assert scores["error"] < 0.3
+    assert len(scores["tasks"]) == 5
+    assert "all 5 tasks" in call("evaluate", events, "--model", model).stdout
+
+    told = call("explain", model, "--html", tmp_path / "page.html", "--figures", tmp_path / "f")
+    assert "user 4" in told.stdout
+    assert "words:" in told.stdout
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert sorted(p.name for p in (tmp_path / "f").iterdir()) == ["spectrum.svg", "tasks.svg"]
+
+
+def test_hashed_features_and_other_learners(events, tmp_path):
+    model, result = learned(events, tmp_path, "--hash", 10, "--learner", "ogd-unique")
+    assert result.exit_code == 0, result.output
+    header = peek(model)
+    assert header["summary"]["features"] == 1024
+    assert header["summary"]["learner"] == "ogd-unique"
+    _, other = learned(events, tmp_path, "--learner", "romco-nucl")
+    assert "holds ogd-unique, not romco-nucl" in str(other.exception)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--learner", "guess"], "unknown learner 'guess'; known are"),
+        (["--set", "eta1"], "expected parameter=value"),
+        (["--set", "eta9=1"], "no parameter 'eta9'"),
+        (["--classes", "a"], "two different labels"),
+    ],
+)
+def test_mistakes_are_named_and_write_nothing(events, tmp_path, more, message):
+    model, result = learned(events, tmp_path, *more)
+    assert message in str(result.exception)
+    assert not model.exists()

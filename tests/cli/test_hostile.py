@@ -1,0 +1,190 @@
+"""The command line against what users do: one clear line, exit code 2, nothing changed."""
+
+import gzip
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import romco
+from romco.cli import main as cli
+from romco.modelfile import load
+
+FILES = {
+    "ok.csv": "u,a,y\nx,1,p\nz,2,n\nx,3,p\n",
+    "nan.csv": "u,a,y\nx,nan,p\n",
+    "three.csv": "u,a,y\nx,1,p\nz,2,n\nx,3,q\n",
+    "empty.csv": "",
+    "short.csv": "u,a,y\nx,1\n",
+    "bad.jsonl": "{bad\n",
+    "nolabel.jsonl": '{"u": "x", "a": 1}\n',
+    "bad.svm": "1 qid:3 1:a\n",
+    "bad.parquet": "PAR1 garbage",
+    "odd.dat": "u,a,y\n",
+    "huge.csv": "u,a,y\n" + "x,1e300,p\nx,-1e300,n\n" * 3,
+}
+LEARN = "--task u --label y --model new.romco"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(FILES["ok.csv"].encode())[:20])
+    monkeypatch.chdir(tmp_path)
+    run("learn ok.csv --task u --label y --model ok.romco --predictions ok.jsonl")
+    romco.save(romco.learner("pa-unique", 3, 2), tmp_path / "bare.romco")
+    return tmp_path
+
+
+def run(command):
+    """Exit code of a command that was typed."""
+    argv, sys.argv = sys.argv, ["romco", *command.split()]
+    try:
+        cli.main()
+    except SystemExit as end:
+        return end.code or 0
+    finally:
+        sys.argv = argv
+    return 0
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("learn ok.csv --task nope --label y --model new.romco", "no column 'nope'; there are 'u'"),
+        ("learn ok.csv --task u --label nope --model new.romco", "no column 'nope'"),
+        (f"learn ok.csv {LEARN} --features nope", "no column 'nope'"),
+        (f"learn ok.csv {LEARN} --text nope", "no column 'nope'"),
+        ("learn ok.csv --model new.romco", "--task COLUMN"),
+        ("learn ok.csv --task u --model new.romco", "--label COLUMN"),
+        (f"learn nan.csv {LEARN}", "line 2, column 'a': nan is not a finite number"),
+        (f"learn empty.csv {LEARN}", "is empty"),
+        (f"learn short.csv {LEARN}", "line 2: has 2 cells where the header has 3"),
+        (f"learn bad.jsonl {LEARN}", "line 1: not valid JSON"),
+        (f"learn nolabel.jsonl {LEARN}", "column 'y': is missing"),
+        ("learn bad.svm --model new.romco", "'a' is not a number"),
+        (f"learn bad.parquet {LEARN}", "not Parquet"),
+        (f"learn binary.csv {LEARN}", "not UTF-8 text"),
+        (f"learn cut.csv.gz {LEARN}", "damaged or cut"),
+        (f"learn odd.dat {LEARN}", "--format, one of csv"),
+        (f"learn ok.csv {LEARN} --format xml", "--format, one of csv"),
+        (f"learn ok.csv {LEARN} --learner nope", "unknown learner 'nope'; known are romco-nucl"),
+        (f"learn ok.csv {LEARN} --set C=1", "no parameter 'C'"),
+        (f"learn ok.csv {LEARN} --set C", "expected parameter=value"),
+        (f"learn ok.csv {LEARN} --learner pa-unique --set C=abc", "C must be a positive number"),
+        (f"learn ok.csv {LEARN} --learner pa-unique --set C=[1]", "C must be a positive number"),
+        (f"learn ok.csv {LEARN} --learner pa-unique --set variant=3", "variant must be one of"),
+        (f"learn ok.csv {LEARN} --classes p", "two different labels"),
+        (f"learn ok.csv {LEARN} --classes a,b", "line 2, column 'y': a third label 'p'"),
+        (f"learn huge.csv {LEARN}", "overflowed"),
+        (f"learn missing.csv {LEARN}", "missing.csv: No such file"),
+        ("learn ok.csv --task u --label y --model no/new.romco", "no folder no"),
+        ("learn ok.csv --task u --label y --model .", "Is a directory"),
+        ("learn ok.csv --task u --label y --model ok.csv", "no romco model file"),
+        ("learn ok.csv --task u --label y --model bare.romco", "bare learner"),
+        (f"learn ok.csv {LEARN} --predictions no/p.jsonl", "no/p.jsonl: No such file"),
+        ("learn nan.csv --task u --label y --model ok.romco --predictions ok.jsonl", "line 2"),
+        ("learn ok.csv --task u --label a --model ok.romco", "with label 'y', not 'a'"),
+        (
+            "learn ok.csv --task u --label y --model ok.romco --learner pa-unique",
+            "holds romco-auto",
+        ),
+        ("learn ok.csv --task u --label y --model ok.romco --hash 9", "named features, not 512"),
+        ("learn ok.csv --task u --label y --model ok.romco --classes n,p", "has classes p,n"),
+        ("predict ok.csv --model missing.romco", "missing.romco: No such file"),
+        ("predict ok.csv --model bare.romco", "bare learner"),
+        (
+            "predict - --model ok.romco",
+            "stdin: the format cannot be told from its name: say --format",
+        ),
+        ("predict ok.csv --model ok.romco --out no/x", "no folder no"),
+        ("predict ok.csv --model ok.romco --task nope", "no column 'nope'"),
+        ("predict nan.csv --model ok.romco --out answers.jsonl", "line 2, column 'a'"),
+        ("evaluate empty.csv --model ok.romco", "is empty"),
+        ("evaluate three.csv --model ok.romco", "line 4, column 'y': label 'q' is not one of"),
+        ("explain ok.csv", "no romco model file"),
+        ("explain .", "Is a directory"),
+    ],
+)
+def test_one_line_and_nothing_changed(folder, capsys, command, message):
+    before = contents(folder)
+    capsys.readouterr()
+    assert run(command) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert out == ""
+    assert contents(folder) == before
+
+
+def test_what_comes_before_a_bad_row_is_kept_and_it_goes_on_once_mended(folder, capsys):
+    assert run(f"learn three.csv {LEARN}") == 2
+    assert "what comes before it is in new.romco" in capsys.readouterr().err
+    assert load(folder / "new.romco").events == 2
+    (folder / "three.csv").write_text(FILES["three.csv"].replace("q", "p"))
+    assert run(f"learn three.csv {LEARN}") == 0
+    assert load(folder / "new.romco").events == 3
+
+
+def test_bad_rows_are_counted_where_they_are_skipped(folder, capsys):
+    for command in ("evaluate three.csv", "predict nan.csv"):
+        assert run(f"{command} --model ok.romco --skip-bad") in (0, 2)
+        assert "1 bad rows skipped" in capsys.readouterr().err
+
+
+def test_the_same_options_again_are_no_contradiction(folder):
+    command = "learn ok.csv --task u --label y --model ok.romco"
+    assert run(f"{command} --learner romco-auto --classes p,n") == 0
+
+
+def started(folder, command, **options):
+    lines = ["u,a,y", *(f"{i % 50},{i % 7},{'pn'[i % 2]}" for i in range(300_000))]
+    (folder / "long.csv").write_text("\n".join(lines) + "\n")
+    return subprocess.Popen(
+        [sys.executable, "-c", "from romco.cli.main import main; main()", *command.split()],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        **options,
+    )
+
+
+def test_an_interrupt_says_how_to_go_on(folder):
+    process = started(folder, f"learn long.csv {LEARN} --checkpoint-every 2000")
+    end = time.monotonic() + 60
+    while not (folder / "new.romco").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in err
+    assert load(folder / "new.romco").events % 2000 == 0
+    assert not [path for path in folder.iterdir() if path.name.endswith(".partial")]
+
+
+def test_a_full_disk_keeps_the_last_good_model(folder):
+    before = contents(folder)
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    process = started(
+        folder, "learn long.csv --task u --label y --model ok.romco", preexec_fn=limit
+    )
+    _, err = process.communicate(timeout=60)
+    (folder / "long.csv").unlink()
+    assert process.returncode == 2
+    assert err == "error: ok.romco: File too large\n"
+    assert contents(folder) == before

@@ -1,0 +1,107 @@
+import subprocess
+import sys
+
+import pytest
+
+from romco import __version__
+from romco.cli import experiments
+from romco.cli import main as cli
+
+
+@pytest.fixture
+def romco(monkeypatch, capfd):
+    """Call the command line; gives the exit code, what it printed and what it complained."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["romco", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code or 0
+        printed, complained = capfd.readouterr()
+        return code, printed, complained
+
+    monkeypatch.setattr(experiments.console, "width", 160)
+    return call
+
+
+def test_version(romco):
+    assert romco("--version") == (0, f"{__version__}\n", "")
+
+
+def test_learners_lists_names_and_defaults(romco):
+    code, printed, _ = romco("learners")
+    assert code == 0
+    assert "romco-nucl" in printed
+    assert "eta1=0.5" in printed
+
+
+def test_datasets_tells_what_is_here_and_where_the_rest_comes_from(romco, tmp_path):
+    code, printed, _ = romco("datasets", "--data-dir", tmp_path)
+    assert code == 0
+    assert "simulated" in printed
+    assert "missing" in printed
+    assert "u.data" in printed
+
+
+def test_compare_prints_a_table_and_names_the_page(romco, tmp_path):
+    arguments = ("compare", "--learners", "ogd-unique,ogd-global", "--shuffles", 1, "--jobs", 1)
+    code, printed, _ = romco(*arguments, "--out", tmp_path)
+    assert code == 0
+    assert "OGD-Global" in printed
+    page = tmp_path / "simulated" / "index.html"
+    assert printed.splitlines()[-1] == f"page: {page}"
+    assert page.exists()
+    _, again, _ = romco(*arguments, "--out", tmp_path)
+    assert again.split("Prequential")[1] == printed.split("Prequential")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "no data set 'nothing'; there are"),
+        (["--learners", "nobody"], "unknown learner 'nobody'; known are romco-"),
+        (["--set", "romco-nucl.eta=1"], "romco-nucl has no parameter 'eta'; it has eta1"),
+        (["--order", "random"], "unknown order 'random'; known are synchronous"),
+        (["spam", "--data-dir", "no-such-place"], "data set 'spam' is not in no-such-place"),
+    ],
+)
+def test_mistakes_are_messages_with_exit_code_2(romco, arguments, message, tmp_path):
+    code, _, complained = romco("compare", *arguments, "--out", tmp_path)
+    assert code == 2
+    assert message in complained
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_says_that_nothing_finished_is_lost(romco, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("romco.experiments.run.perform", interrupted)
+    code, printed, _ = romco("compare", "--out", tmp_path)
+    assert code == 130
+    assert "the same command goes on from here" in printed
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "message"),
+    [
+        ("typer", "from romco.__main__ import main; main()", "pip install 'romco[cli]'"),
+        ("river", "import romco.adapters.river", "pip install 'romco[river]'"),
+    ],
+)
+def test_what_is_not_installed_is_named(missing, code, message):
+    code = f"import sys; sys.modules[{missing!r}] = None; {code}"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 1
+    assert message in found.stderr
+
+
+def test_python_m_romco():
+    found = subprocess.run(
+        [sys.executable, "-m", "romco", "--version"], capture_output=True, check=True
+    )
+    assert found.stdout.decode().strip() == __version__
