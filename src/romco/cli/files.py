@@ -27,6 +27,7 @@ from romco.cli.options import (
     listed,
     reads_source,
 )
+from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
 from romco.model.growing import personal_tasks
 from romco.modelfile import load
@@ -157,18 +158,22 @@ def explain(
 
 @contextmanager
 def _live() -> Iterator[Any]:
-    """A line that shows where learning stands, at most ten times a second."""
+    """A line that shows where learning stands, at most ten times a second.
+
+    And seldom enough to cost little: to tell the rank of many features takes a while.
+    """
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    begin, shown = time.perf_counter(), [0.0]
+    begin, due = time.perf_counter(), 0.0
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         line = bar.add_task("reading")
 
         def show(progress: Progress) -> None:
+            nonlocal due
             now = time.perf_counter()
-            if console.is_terminal and now - shown[0] > 0.1:
-                shown[0] = now
+            if console.is_terminal and now >= due:
                 speed = (progress.events - progress.resumed) / max(now - begin, 1e-9)
                 bar.update(line, description=f"{_line(progress)}, {speed:,.0f} events/s")
+                due = now + max(0.1, 50.0 * (time.perf_counter() - now))
 
         yield show
 
@@ -178,7 +183,7 @@ def _line(progress: Progress) -> str:
     score, learner = progress.score, progress.model.learner
     parts = [f"{progress.events:,} events", f"error {score.error:.2%}", f"F1 {score.f1:.3f}"]
     parts.append(f"{len(progress.model.tasks):,} tasks")
-    if hasattr(learner, "singular_values"):
+    if isinstance(learner, Decomposed):
         parts.append(f"rank {len(learner.singular_values())}")
     personal = personal_tasks(learner)
     if personal is not None:
