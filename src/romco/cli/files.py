@@ -17,7 +17,7 @@ from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from romco import sessions
+from romco import durable, sessions
 from romco.cli.options import (
     ModelPath,
     check_same,
@@ -98,13 +98,7 @@ def predict(
         return
     if not out.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {out.parent} to put the answers in")
-    partial = out.with_name(f".{out.name}.partial")
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.writelines(lines)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
+    durable.replace(out, (line.encode() for line in lines))
 
 
 @app.command()
@@ -147,7 +141,7 @@ def explain(
     found = explained(load(model), top=top)
     print(found)
     if html is not None:
-        html.write_text(found.page(), encoding="utf-8")
+        durable.replace(html, [found.page().encode()])
         _say(f"page: {html}")
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
