@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
+import romco
 from romco.kernels.stores.pairs import Pairs
 
 
@@ -63,3 +65,19 @@ def test_bad_tables_are_refused():
             Pairs(50, 200, 2, False).load({**good, name: wrong})
     with pytest.raises(ValueError, match="table"):
         Pairs(50, 200, 2, True).load(good)
+
+
+def test_a_store_says_that_it_is_full_before_it_is():
+    """At 2^31 pairs the table's numbers would wrap; a lower bound stands in for that many."""
+    learner = romco.learner("pa-shared", 2**18, 100)
+    learner._v.most = 700
+    rows = np.random.default_rng(0).permutation(2**18)[:3000].reshape(300, 10)
+    learned = 0
+    with pytest.raises(OverflowError, match="700 at most; deal the tasks out"):
+        for columns in rows:
+            x = csr_array((np.ones(10), (np.zeros(10, int), columns)), shape=(1, 2**18))
+            learner.update(romco.Round(np.array([3]), x, np.array([1.0])))
+            learned += 1
+    assert learned >= 50
+    state = learner.state()
+    assert len(state["arrays"]["personal_keys"]) == 10 * learned

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.merging import Touched, merge_beliefs, merge_steps, merge_sums
+from romco.learners.base import Learner
 from romco.learners.capabilities import Merges
 from romco.learners.sharing import Belief, Floats, Full, Line, Part, PerFeature, Sum, Whole
 
@@ -42,7 +43,7 @@ class Change:
 @final
 @dataclass(frozen=True)
 class Merged:
-    """What all shards are to hold from a barrier on, of the ``rows`` (u,) that any of them changed."""
+    """What all shards hold from a barrier on, of the ``rows`` (u,) that any of them changed."""
 
     rows: NDArray[np.int32]
     values: Values
@@ -57,6 +58,13 @@ class _Entries(NamedTuple):
     seen: NDArray[np.int32]  # (t,)
 
 
+def mergeable(learner: Learner) -> Merges:
+    """The learner, if it can be sharded; raises ValueError with the reason if not."""
+    if not isinstance(learner, Merges):
+        raise ValueError(f"{learner.name} cannot be sharded: {learner.undivided}")
+    return learner
+
+
 def change(learner: Merges, touched: Touched, events: int) -> Change:
     """What the learner holds of all that ``events`` events since the last barrier touched."""
     rows, seen = touched.rows()
@@ -65,7 +73,8 @@ def change(learner: Merges, touched: Touched, events: int) -> Change:
 
 def held(learner: Merges, rows: NDArray[np.int32]) -> Values:
     """A copy of what the learner holds of all that is merged: these rows, and small arrays."""
-    arrays, values = learner.arrays(), {}
+    arrays = learner.arrays()
+    values: Values = {}
     for line in learner.sharing():
         values |= _held(line, arrays, learner.n_features, rows)
     return values
@@ -163,9 +172,10 @@ def _merge_parts(
     order, starts = entries.order, entries.starts
     for part in parts:
         if isinstance(part, Belief):
-            columns = place[part.mean], place[part.spread]
-            form = part.prior, part.spent, part.forgetting
-            merge_beliefs(old, own, order, starts, entries.seen, *columns, *form)
+            mean, spread = place[part.mean], place[part.spread]
+            prior, spent, forgetting = part.prior, part.spent, part.forgetting
+            seen = entries.seen
+            merge_beliefs(old, own, order, starts, seen, mean, spread, prior, spent, forgetting)
         elif isinstance(part, Sum):
             for column in part.columns:
                 merge_sums(old, own, order, starts, place[column], part.least)
@@ -230,4 +240,3 @@ def _entries(changes: Sequence[Change]) -> _Entries:
     starts = np.append(first, len(rows)).astype(np.int64)
     seen = np.concatenate([one.seen for one in changes])
     return _Entries(ordered[first], order.astype(np.int64), starts, seen)
-
