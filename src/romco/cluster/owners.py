@@ -18,7 +18,7 @@ def owner(task: Id, n: int) -> int:
     """The shard of a task, of ``n``; names that are equal have the same one.
 
     >>> [owner(name, 4) for name in ("ann", "bob", 7, 7.0, ("shop", 7))]
-    [0, 1, 2, 2, 2]
+    [2, 3, 2, 2, 2]
     """
     if type(task) is str:
         text = task.encode("utf-8", "surrogatepass")
