@@ -5,37 +5,52 @@ an index out of range (``make test-checked``).
 """
 
 import os
+import sys
 from pathlib import Path
 
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
+SHARED = "romco.kernels.memoryviews"  # what Cython would else repeat in every module
+LINUX = sys.platform.startswith("linux")
 cores = os.cpu_count() or 1
 checked = os.environ.get("ROMCO_CHECKED") == "1"
-kernels = sorted(Path("src/romco/kernels").rglob("*.pyx"))
-extensions = [
-    Extension(
+sanitized = "-fsanitize" in os.environ.get("CFLAGS", "")
+
+# No -ffast-math: a run must give the same bits again, and NaN must stay NaN.
+compiling = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-unreachable-code"]
+linking: list[str] = []
+if LINUX and not sanitized:  # hardened, without debugging symbols
+    compiling += ["-g0", "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
+    linking += ["-Wl,-z,relro,-z,now", "-Wl,--strip-all"]
+
+
+def kernel(path: Path) -> Extension:
+    """The extension of one file below src."""
+    return Extension(
         ".".join(path.with_suffix("").parts[1:]),
         [path.as_posix()],
         include_dirs=[numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-        # No -ffast-math: a run must give the same bits again, and NaN must stay NaN.
-        extra_compile_args=[
-            "-O3",
-            "-fno-math-errno",
-            "-fno-trapping-math",
-            "-Wno-unreachable-code",
-        ],
+        extra_compile_args=compiling,
+        extra_link_args=linking,
         libraries=[] if os.name == "nt" else ["m"],
     )
-    for path in kernels
-]
+
+
+sources = sorted(Path("src/romco/kernels").rglob("*.pyx"))
+if not sources:
+    sys.exit(
+        "no kernels (src/romco/kernels/**/*.pyx) to compile: this is not a whole checkout or sdist"
+    )
+
 setup(
     ext_modules=cythonize(
-        extensions,
+        [kernel(path) for path in (*sources, Path("src", *SHARED.split(".")).with_suffix(".c"))],
         include_path=["src"],
         nthreads=cores,
+        shared_utility_qualified_name=SHARED,
         compiler_directives={
             "language_level": "3",
             "boundscheck": checked,
