@@ -49,9 +49,10 @@ cdef class Pairs:
 
     cdef int reserve(self, Py_ssize_t more) except -1 nogil:
         """Make room for so many new pairs."""
-        if not self.dense and 2 * (self.used + more) > (<Py_ssize_t> 1) << self.bits:
+        cdef Py_ssize_t needed = self.used + more
+        if not self.dense and (2 * needed > (<Py_ssize_t> 1) << self.bits or needed > self.most):
             with gil:
-                self.grow(self.used + more)
+                self.grow(needed)
         return 0
 
     cdef grow(self, Py_ssize_t needed):
