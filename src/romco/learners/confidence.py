@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,9 +13,11 @@ from romco.kernels.baselines.confidence import (
     FullArowKernel,
     FullCollaborativeKernel,
 )
-from romco.learners.base import choice, not_negative, positive
+from romco.learners.base import Axes, choice, not_negative, positive
 from romco.learners.linear import LinearLearner
+from romco.learners.sharing import Belief, Full, PerFeature, Sharing
 
+PER_TASK: Mapping[str, Axes] | None = {"w": (0,), "s": (0,), "S": (0,)}
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -40,6 +43,7 @@ class Arow(LinearLearner):
     """
 
     space: ClassVar = {"r": STRENGTHS}
+    task_axes = PER_TASK
 
     def __init__(
         self,
@@ -56,12 +60,20 @@ class Arow(LinearLearner):
         w = np.zeros((k, n_features))
         if covariance == "diagonal":
             s = np.ones((k, n_features))
-            self._keep(w, s=s)
+            self._keep(w, models == "global", s=s)
             self.kernel = DiagonalArowKernel(w, s, positive("r", r))
         else:
             S = np.tile(np.eye(n_features), (k, 1, 1))
-            self._keep(w, S=S)
+            self._keep(w, models == "global", S=S)
             self.kernel = FullArowKernel(w, S, positive("r", r))
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is that is not one task's."""
+        if not self._one_for_all:
+            return ()
+        if "S" in self._arrays:
+            return (Full("w", "S", None, ceiling=1.0),)
+        return (PerFeature(("w", "s"), Belief(0, 1, spent=False)),)
 
 
 class ConfidenceWeighted(LinearLearner):
@@ -87,6 +99,7 @@ class ConfidenceWeighted(LinearLearner):
     (3, 2)
     """
 
+    task_axes = PER_TASK
     space: ClassVar = {"r": STRENGTHS, "eta2": (0.01, 0.1, 0.25, 1.0, 4.0)}
 
     def __init__(

@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from romco.kernels.baselines.shared import SharedArow, SharedPassiveAggressive
 from romco.kernels.stores.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
+from romco.learners.decompositions import column_lengths, spectrum
+from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
+OWN = PerPair("personal", "personal_keys")
 DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
 
 
@@ -81,6 +84,14 @@ class SharedAndPersonal(CompiledLearner):
         """V (d, m), only what is stored."""
         return stored_columns(self._v, np.ones((self.n_tasks, 1)))
 
+    def singular_values(self) -> NDArray[np.float64]:
+        """Of U: one, the length of u times the root of m; none before anything is shared."""
+        return spectrum(*self.shared_factors())
+
+    def personal_norms(self) -> NDArray[np.float64]:
+        """Length (m,) of each task's column of V."""
+        return column_lengths(self.personal_sparse())
+
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""
         self.kernel.check_idle()
@@ -115,6 +126,10 @@ class PassiveAggressiveShared(SharedAndPersonal):
         self._v = personal_store(n_features, n_tasks, 1)
         self.kernel = SharedPassiveAggressive(self._u, self._v, positive("C", C))
 
+    def sharing(self) -> Sharing:
+        """Of what kind each array is."""
+        return PerFeature("u", Steps()), OWN
+
 
 class ArowShared(SharedAndPersonal):
     r"""AROW with one shared and one personal vector: w_i = u + v_i, diagonal covariance.
@@ -135,3 +150,7 @@ class ArowShared(SharedAndPersonal):
         self._u = np.zeros((n_features, 2))
         self._v = personal_store(n_features, n_tasks, 2)
         self.kernel = SharedArow(self._u, self._v, positive("r", r))
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is."""
+        return PerFeature("u", Belief(0, 1)), OWN
