@@ -20,7 +20,7 @@ from romco.kernels.events cimport Events
 
 cdef class Kernel:
     cdef bint busy    # a replay is under way
-    cdef bint torn    # a step was begun and has not ended; `learn` may clear it where it undid all
+    cdef bint torn    # set while a step is made that an error would leave half-made
     cdef bint followed                           # `learn` follows the `score` that is running
     cdef void* noted                             # whose events there are notes of, NULL without
     cdef Py_ssize_t noted_begin, noted_end

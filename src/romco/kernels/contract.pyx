@@ -43,14 +43,12 @@ cdef class Kernel:
     cdef int take_step(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
-        """Score a round, then learn it. Where `learn` fails half-way, the kernel stays torn."""
+        """Score a round, then learn it."""
         self.drop_notes()
         self.followed = True
         self.score(events, begin, end, margins)
         check(margins, begin, end)
-        self.torn = True
         self.learn(events, begin, end, margins)
-        self.torn = False
         self.drop_notes()
         return 0
 

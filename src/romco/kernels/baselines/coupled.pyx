@@ -92,7 +92,6 @@ cdef class LearnedKernel(CoupledKernel):
                 if careful:
                     self.remember(True)
                 self.seen[0] = seen
-                self.torn = False
                 with gil:
                     raise FloatingPointError(
                         f"event {e}: the task relation grows without bound; "

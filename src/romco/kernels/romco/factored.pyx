@@ -71,10 +71,12 @@ cdef class Factored(Kernel):
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
+        self.torn = True
         self.learn_weights(events, begin, end, margins)
         if self.tasks.learn(events, begin, end):
             with gil:
                 self.couple()
+        self.torn = False
         return 0
 
     cdef int learn_weights(
