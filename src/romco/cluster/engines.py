@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, final
 
-from romco.cluster.shard import Recipe, Shard
+from romco.cluster.shard import Recipe, Shard, Start
 from romco.parameters import choice
 
-Start = dict[str, Any] | Path | None  # of a shard: its state, the file that holds it, or nothing
 Verb = Callable[..., Any]  # a method of Shard
 Arguments = Sequence[tuple[Any, ...] | None]
 
@@ -38,11 +37,7 @@ def engine_of(
     name: str, recipe: Recipe, starts: Sequence[Start], address: str | None = None
 ) -> Engine:
     """The engine of that name, with shards that start as told."""
-    choice("engine", name, "serial", "threads", "ray")
-    if name == "ray":
-        from romco.cluster.ray import Ray  # here: it takes seconds to import
-
-        return Ray(recipe, starts, address)
+    choice("engine", name, "serial", "threads")
     if address is not None:
         raise ValueError(f"an address is for engine='ray', not {name!r}")
     return Serial(recipe, starts) if name == "serial" else Threads(recipe, starts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -14,10 +15,14 @@ from romco.kernels.merging import Touched
 from romco.learners.capabilities import Draws
 from romco.learners.merging import Change, Merged, change, mergeable, take
 from romco.model import Model, Scale
+from romco.model.labels import Labels
+from romco.model.model import Answers
 from romco.model.names import Id
-from romco.model.rows import Dense, Rows, count
+from romco.model.rows import Dense, Rows
+from romco.modelfile import load, save
 
 SIDES = (-1.0, 1.0)  # what labels are to a shard
+Start = dict[str, Any] | Path | None  # of a shard: its state, the file that holds it, or nothing
 
 
 @final
@@ -39,6 +44,7 @@ class News:
 
     change: Change
     scale: Numbers
+    width: int  # features there is room for
 
 
 @final
@@ -60,9 +66,9 @@ class Shard:
     are made is the same to the last bit.
     """
 
-    def __init__(self, recipe: Recipe, state: dict[str, Any] | None = None) -> None:
+    def __init__(self, recipe: Recipe, start: Start = None) -> None:
         self.recipe = recipe
-        if state is None:
+        if start is None:
             self.model = Model(
                 recipe.learner,
                 Ready(recipe.width),
@@ -71,7 +77,7 @@ class Shard:
                 **recipe.parameters,
             )
         else:
-            self.model = Model.from_state(state)
+            self.model = load(start) if isinstance(start, Path) else _model(start)
             self.model.features = Ready(self.model.learner.n_features)
         self._touched = Touched(self.model.learner.n_features)
         self._events = 0  # since the last barrier
@@ -80,16 +86,19 @@ class Shard:
 
     # Learning and predicting
 
-    def learn(self, rows: Rows, y: Dense, tasks: list[Id], together: bool = False) -> Dense:
-        """Learn rows of own tasks; gives the margins predicted before."""
+    def learn(self, rows: Rows, y: Dense, tasks: list[Id]) -> Answers:
+        """Learn rows of own tasks; gives what was predicted before."""
+        answers = self.model.predict_and_learn(rows, y, tasks)
+        self._fit()
         if self.recipe.shards > 1:
             touch(self._touched, rows)
         self._events += len(tasks)
-        return self.model.learn(rows, y, tasks, together=together)
+        return answers
 
-    def margins(self, rows: Rows, tasks: list[Id]) -> Dense:
-        """Margins of rows."""
-        return self.model.margins(rows, tasks) if count(rows) else np.empty(0)
+    def answers(self, rows: Rows, tasks: list[Id]) -> Answers:
+        """What is predicted for rows."""
+        margins = self.model.margins(rows, tasks)
+        return Answers(margins, self.model.probability_of(margins))
 
     def forget(self, task: Id) -> None:
         """Forget a task."""
@@ -101,7 +110,7 @@ class Shard:
         """What this shard changed since the last barrier."""
         with self.model.at_rest() as learner:
             found = change(mergeable(learner), self._touched, self._events)
-        return News(found, numbers(self.model._scale))
+            return News(found, numbers(self.model._scale), learner.n_features)
 
     def agree(self, agreed: Agreement) -> None:
         """Take over what was made of all shards' news."""
@@ -116,6 +125,11 @@ class Shard:
     def widen(self, width: int) -> None:
         """Room for at least so many features."""
         self.model._inside.make_room(width, 0)
+        self._fit()
+
+    def _fit(self) -> None:
+        """The features are as many as the learner has room for."""
+        width = self.model.learner.n_features
         self.model.features.add({"columns": width})
         self._touched.grow(width)
 
@@ -136,9 +150,11 @@ class Shard:
 
     def state(self) -> dict[str, Any]:
         """The model's state."""
-        state = self.model.state()
-        width = state["learner"]["n_features"]
-        return {**state, "features": {"kind": "columns", "width": width, "names": None}}
+        return self.model.state()
+
+    def save(self, path: Path) -> None:
+        """Write the model to a file."""
+        save(self.model, path)
 
     def resume(self, news: News) -> None:
         """Hold again, in the middle of a period, what was changed in it."""
@@ -159,3 +175,10 @@ class Shard:
     def personal_since(self, task: Id) -> int | None:
         """See ``Model``."""
         return self.model.personal_since(task)
+
+
+def _model(state: dict[str, Any]) -> Model:
+    """The model of a state whose names of features and labels are not a shard's business."""
+    columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
+    sides = Labels(SIDES).to_json()
+    return Model.from_state({**state, "features": columns, "labels": sides, "notes": {}})

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.cluster import checkpoints, states
-from romco.cluster.engines import Engine, Start, engine_of
+from romco.cluster.engines import engine_of
 from romco.cluster.owners import Owners
 from romco.cluster.rows import Ready, pick
 from romco.cluster.scales import merge_scales, numbers
@@ -22,9 +22,10 @@ from romco.learners.capabilities import Draws
 from romco.learners.merging import merge, mergeable
 from romco.model import Features, Model, Scale
 from romco.model.fairlock import Turns
+from romco.model.model import Answers
 from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, count, cut
-from romco.modelfile import load, save_state
+from romco.modelfile import load_state, save_state
 from romco.parameters import whole
 
 PIECE = 1000  # events per shard learned before waiting readers get a turn
@@ -54,7 +55,7 @@ class Shards:
         A name from ``romco.LEARNERS`` of a learner that can be sharded; its parameters follow.
     n:
         How many shards.
-    features, classes, new_task:
+    features, classes, positive, new_task:
         As in ``Model``. With the engine "ray" and files that the shards read themselves, features
         must be hashed or given columns: shards cannot agree on growing names.
     engine:
@@ -79,17 +80,20 @@ class Shards:
         checkpoint_every: int = 10,
         address: str | None = None,
         classes: Sequence[Any] | None = None,
+        positive: Any = None,
         new_task: Literal["mean", "zero"] = "mean",
         **parameters: Any,
     ) -> None:
-        front = Model(learner, features, classes=classes, new_task=new_task, **parameters)
+        front = Model(
+            learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
+        )
         mergeable(front.learner)
         self._folder = None if checkpoint is None else Path(checkpoint)
         self._checkpoint_every = whole("checkpoint_every", checkpoint_every)
         schedule = Schedule(n, growth, every)
         found = None if self._folder is None else checkpoints.find(self._folder)
         if found is not None:
-            checkpoints.check_same(found, front, self._folder)
+            checkpoints.check_same(found, front)
             begun = found.begun(schedule)
         else:
             begun = states.Begun(front, [None] * n, 0, schedule.after(0))
@@ -137,6 +141,11 @@ class Shards:
         return self._front.classes
 
     @property
+    def positive(self) -> Id | None:
+        """The label that a probability is of, and a margin above 0 speaks for; None if unknown."""
+        return self._front.positive
+
+    @property
     def notes(self) -> dict[str, Any]:
         """Yours: anything JSON can hold, kept in the file."""
         return self._front.notes
@@ -164,7 +173,7 @@ class Shards:
 
     def margins(self, x: Any, task: Iterable[Any]) -> Dense:
         """Margins (n,) of rows ``x``; changes nothing that was learned."""
-        return self._answers(x, task, Shard.margins)
+        return self._answers(x, task).margins
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
         """Labels (n,) of rows ``x``."""
@@ -172,7 +181,7 @@ class Shards:
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
         """Probability (n,) of the positive label."""
-        return self._answers(x, task, Shard.probabilities)
+        return self._answers(x, task).probabilities
 
     def predict_one(self, x: Any, task: Any) -> Id:
         """Label of one event; None before any label is known."""
@@ -189,25 +198,38 @@ class Shards:
 
         Gives the margins (n,) predicted just before. Nothing changes if any row is bad.
         """
+        return self.predict_and_learn(x, y, task).margins
+
+    def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
+        """:meth:`learn`, giving also the probabilities that were predicted just before."""
         with self._writing:
-            signs, sides = self._front._labels.read(y)
+            labels = self._front._labels
+            signs, sides = labels.read(y)
             ids = [identity("task", one) for one in _many(task)]
             new: dict[Id, int] = {}
             rows = self.features.read(x, new)
             _check_lengths(rows, task=ids, y=signs)
+            before = labels.turn
             with self._step:
-                self._front._labels.side = sides
+                labels.adopt(sides)
                 self.features.add(new)
-            owners, margins, begin = self._owners.of(ids), np.empty(len(ids)), 0
-            while begin < len(ids):
-                end = min(len(ids), begin + self._next - self._events, begin + PIECE * self.n)
-                with self._step:
-                    part = slice(begin, end)
-                    margins[part] = self._advance(
-                        cut(rows, begin, end), signs[part], ids[part], owners[part]
-                    )
-                begin = end
-            return margins
+            answers = self._learn(rows, signs, ids)
+            return _turned(answers, labels.outward(np.ones(len(ids)), signs, before))
+
+    def _learn(self, rows: Rows, signs: Dense, ids: list[Id]) -> Answers:
+        owners, begin = self._owners.of(ids), 0
+        answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
+        while begin < len(ids):
+            end = min(len(ids), begin + self._next - self._events, begin + PIECE * self.n)
+            part = slice(begin, end)
+            with self._step:
+                given = _dealt(self.n, owners[part], cut(rows, begin, end), signs[part], ids[part])
+                _fill(answers, begin, owners[part], self._engine.each(Shard.learn, given))
+                self._events += end - begin
+                if self._events == self._next:
+                    self._meet()
+            begin = end
+        return answers
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are."""
@@ -235,7 +257,7 @@ class Shards:
     @classmethod
     def load(cls, path: str | Path, n: int | None = None, **settings: Any) -> Self:
         """Shards from a model file, whoever saved it; see :meth:`of` for the settings."""
-        return cls.of(load(path, parts=True), n, **settings)
+        return cls.of(load_state(path), n, **settings)
 
     @classmethod
     def of(
@@ -276,23 +298,6 @@ class Shards:
         self.close()
 
     # Within
-
-    def _advance(self, rows: Rows, y: Dense, ids: list[Id], owners: NDArray[np.int64]) -> Dense:
-        """Learn rows up to the next barrier at most."""
-        if self.n == 1:
-            margins: Dense = self._engine.one(0, Shard.learn, rows, y, ids)
-        else:
-            margins = np.empty(len(ids))
-            own = [np.flatnonzero(owners == k) for k in range(self.n)]
-            given = [
-                (pick(rows, at), y[at], [ids[i] for i in at]) if len(at) else None for at in own
-            ]
-            for at, found in zip(own, self._engine.each(Shard.learn, given), strict=True):
-                margins[at] = found if len(at) else 0.0
-        self._events += len(ids)
-        if self._events == self._next:
-            self._meet()
-        return margins
 
     def _meet(self) -> None:
         """A barrier: merge what the shards changed, and let all of them go on from there."""
@@ -337,24 +342,53 @@ class Shards:
             self._folder, self._front, self.schedule, self._events, self._next, self._engine
         )
 
-    def _answers(self, x: Any, task: Iterable[Any], verb: Any) -> Dense:
+    def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
         with self._step:
             rows = self.features.read(x)
             ids = [identity("task", one) for one in _many(task)]
             _check_lengths(rows, task=ids)
-            answers, owners = np.empty(len(ids)), self._owners.of(ids)
-            own = [np.flatnonzero(owners == k) for k in range(self.n)]
-            given = [(pick(rows, at), [ids[i] for i in at]) if len(at) else None for at in own]
-            for at, found in zip(own, self._engine.each(verb, given), strict=True):
-                if len(at):
-                    answers[at] = found
-            return answers
+            owners = self._owners.of(ids)
+            answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
+            given = _dealt(self.n, owners, rows, ids)
+            _fill(answers, 0, owners, self._engine.each(Shard.answers, given))
+            return _turned(answers, np.full(len(ids), self._front.turn))
 
     def _ask(self, task: Any, verb: Any) -> Any:
         """Ask the owner of a task."""
         with self._step:
             (owner,) = self._owners.of([identity("task", task)])
             return self._engine.one(int(owner), verb, task)
+
+
+def _dealt(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, ...] | None]:
+    """What each shard gets of rows, and of arrays or lists with an entry per row."""
+    if n == 1:
+        return [columns] if len(owners) else [None]
+    given: list[tuple[Any, ...] | None] = []
+    for k in range(n):
+        at = np.flatnonzero(owners == k)
+        given.append(tuple(_taken(column, at) for column in columns) if len(at) else None)
+    return given
+
+
+def _taken(column: Any, at: NDArray[np.int64]) -> Any:
+    return [column[i] for i in at] if type(column) is list else pick(column, at)
+
+
+def _fill(
+    answers: Answers, begin: int, owners: NDArray[np.int64], found: Sequence[Answers | None]
+) -> None:
+    """Put what the shards answered where it belongs."""
+    for k, one in enumerate(found):
+        if one is not None:
+            at = begin + np.flatnonzero(owners == k)
+            answers.margins[at], answers.probabilities[at] = one
+
+
+def _turned(answers: Answers, turn: Dense) -> Answers:
+    """Answers as people see them, where the learner's +1 may be their negative label."""
+    margins, chances = answers
+    return Answers(turn * margins, np.where(turn > 0.0, chances, 1.0 - chances))
 
 
 def _many(tasks: Iterable[Any]) -> Iterable[Any]:

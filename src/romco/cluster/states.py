@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.cluster.dealing import combine, deal, owned, room_for
-from romco.cluster.engines import Start
 from romco.cluster.scales import merge_scales, numbers
 from romco.cluster.schedules import EVERY, Schedule
-from romco.cluster.shard import News
+from romco.cluster.shard import News, Start
 from romco.learners import restore
 from romco.learners.merging import Change, Merged, held, merge, mergeable, take
 from romco.model import Model
@@ -103,7 +103,7 @@ def _taken_up(
 ) -> Begun:
     """As many shards as before: each with the same tasks in the same places."""
     ends = np.cumsum([0, *told["sizes"]])
-    owners = [np.arange(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    owners = [np.arange(a, b) for a, b in pairwise(ends)]
     front = _front({**plain, "scale": told["start"]})
     news = None
     if told["counts"]:
