@@ -52,7 +52,7 @@ def test_one_checkpoint_is_kept_and_half_of_one_does_not_count(tmp_path):
 @pytest.mark.parametrize("call", range(3))
 def test_a_full_disk_is_an_error_and_the_last_checkpoint_stays(tmp_path, monkeypatch, call):
     x, y, task = STREAM
-    shards = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=9)
+    shards = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=4)
     shards.learn(x[:200], y[:200], task[:200])
     before = checkpoints.find(tmp_path)
     calls, real = [], durable.replace
@@ -68,7 +68,7 @@ def test_a_full_disk_is_an_error_and_the_last_checkpoint_stays(tmp_path, monkeyp
         shards.learn(x[200:], y[200:], task[200:])
     monkeypatch.undo()
     assert checkpoints.find(tmp_path) == before
-    again = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=9)
+    again = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=4)
     at = again.events
     again.learn(x[at:], y[at:], task[at:])
     whole = Shards(n=2, every=20)
