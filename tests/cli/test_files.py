@@ -54,7 +54,7 @@ def test_learn_predict_evaluate_explain(events, tmp_path):
     scores = json.loads(call("evaluate", events, "--model", model, "--json").stdout)
     assert scores["error"] < scores["baseline"]
     assert scores["positive"] == "spam"
-    assert scores["auc"] > 0.8
+    assert scores["auc"] > 0.7
     assert scores["log_loss"] < scores["baseline_log_loss"]
     assert len(scores["tasks"]) == 5
     assert "all 5 tasks" in call("evaluate", events, "--model", model).stdout
