@@ -23,7 +23,6 @@ from romco.cli.options import (
     check_same,
     check_source,
     chosen,
-    known_learner,
     listed,
     reads_source,
 )
@@ -67,7 +66,7 @@ def learn(
     if model.exists() and (learner or settings or hash_ or labels):
         check_same(model, load_model(model), learner, settings, hash_, labels)
     features = Names() if hash_ is None else Hashed(2**hash_)
-    new = Model(known_learner(learner or "romco-auto"), features, classes=labels, **settings)
+    new = Model(learner or "romco-auto", features, classes=labels, **settings)
     last = None
     try:
         with _live() as show:

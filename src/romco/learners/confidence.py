@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,10 +12,10 @@ from romco.kernels.baselines.confidence import (
     FullArowKernel,
     FullCollaborativeKernel,
 )
-from romco.learners.base import Axes, choice, not_negative, positive
+from romco.learners.base import choice, not_negative, positive
 from romco.learners.linear import LinearLearner
 
-PER_TASK: Mapping[str, Axes] | None = {"w": (0,), "s": (0,), "S": (0,)}
+SHAPES = {"w": "kd", "s": "kd", "S": "kdd", "u": "d", "su": "d", "Su": "dd"}
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -42,7 +41,7 @@ class Arow(LinearLearner):
     """
 
     space: ClassVar = {"r": STRENGTHS}
-    task_axes = PER_TASK
+    shapes: ClassVar = SHAPES
 
     def __init__(
         self,
@@ -90,7 +89,7 @@ class ConfidenceWeighted(LinearLearner):
     (3, 2)
     """
 
-    task_axes = PER_TASK
+    shapes: ClassVar = SHAPES
     space: ClassVar = {"r": STRENGTHS, "eta2": (0.01, 0.1, 0.25, 1.0, 4.0)}
 
     def __init__(
