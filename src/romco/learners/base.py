@@ -37,8 +37,8 @@ class Learner(ABC):
 
     ``shapes`` tells the arrays that grow with features or tasks, a letter for each axis: d for
     features, m for tasks, k for models (one per task, or 1 where ``one_for_all``), * for anything
-    else; forms that an array may have are parted by |. By it tasks are forgotten, and a file whose arrays do not have the sizes that it declares
-    is refused before anything is made.
+    else; forms that an array may have are parted by |. By it tasks are forgotten, and a file
+    whose arrays do not have the sizes that it declares is refused before anything is made.
     """
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
@@ -49,6 +49,9 @@ class Learner(ABC):
     task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
     version: ClassVar[int] = 1  # of its state; raised when that changes
     upgrades: ClassVar[Mapping[int, Upgrade]] = {}  # from each older version to the next
+    undivided: ClassVar[str] = (  # why it cannot be sharded, where it is not ``Merges``
+        "each of its steps looks at all tasks, and no way to merge shards of it is known to be good"
+    )
     name: str = "unnamed"
     parameters: Mapping[str, Any]
 

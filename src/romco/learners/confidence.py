@@ -14,6 +14,7 @@ from romco.kernels.baselines.confidence import (
 )
 from romco.learners.base import choice, not_negative, positive
 from romco.learners.linear import LinearLearner
+from romco.learners.sharing import Belief, Full, PerFeature, Sharing
 
 SHAPES = {"w": "kd", "s": "kd", "S": "kdd", "u": "d", "su": "d", "Su": "dd"}
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -64,6 +65,14 @@ class Arow(LinearLearner):
             S = np.tile(np.eye(n_features), (k, 1, 1))
             self._keep(w, models == "global", S=S)
             self.kernel = FullArowKernel(w, S, positive("r", r))
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is that is not one task's."""
+        if not self._one_for_all:
+            return ()
+        if "S" in self._arrays:
+            return (Full("w", "S", None, ceiling=1.0),)
+        return (PerFeature(("w", "s"), Belief(0, 1, spent=False)),)
 
 
 class ConfidenceWeighted(LinearLearner):
