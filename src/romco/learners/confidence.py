@@ -68,7 +68,7 @@ class Arow(LinearLearner):
 
     def sharing(self) -> Sharing:
         """Of what kind each array is that is not one task's."""
-        if not self._one_for_all:
+        if not self.one_for_all:
             return ()
         if "S" in self._arrays:
             return (Full("w", "S", None, ceiling=1.0),)
