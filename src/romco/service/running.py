@@ -30,11 +30,10 @@ class Curve(msgspec.Struct, array_like=True):
 
     def points(self) -> list[tuple[int, float]]:
         """Events so far, and the error among those since the point before."""
-        sizes = [self.width] * (len(self.wrong) - 1) + [self.filled]
+        counts, width, filled = list(self.wrong), self.width, self.filled  # others may add
+        sizes = [width] * (len(counts) - 1) + [filled]
         return [
-            (self.width * k + size, wrong / size)
-            for k, (wrong, size) in enumerate(zip(self.wrong, sizes, strict=True))
-            if size
+            (width * k + sizes[k], wrong / sizes[k]) for k, wrong in enumerate(counts) if sizes[k]
         ]
 
     def _next(self) -> None:
