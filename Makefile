@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS := 1
 ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
-.PHONY: help demo test test-slow test-checked test-sanitized kernels check check-all lint types contracts \
+.PHONY: help demo test test-slow test-checked test-sanitized kernels check check-all docs lint types contracts \
         dist dist-smoke bench bench-docs paper beyond reproduction clean
 .DEFAULT_GOAL := help
 
@@ -19,6 +19,7 @@ help:
 	@echo "make check      what CI runs: lint, types, import contracts, docs examples, tests, a wheel that works"
 	@echo "make check-all  also: slow tests, checked indices, sanitizers, the suite from the sdist"
 	@echo "make kernels    rebuild the compiled kernels that changed"
+	@echo "make docs       the documentation as a site, in site/"
 	@echo "make dist       sdist and wheel, each tried in a fresh environment"
 	@echo "make bench      speed, as ratios within one run (make bench BENCH=--quick for a minute's worth)"
 	@echo "make beyond     romco-auto against everything tuned in hindsight, into docs/beyond-the-paper.md"
@@ -67,9 +68,13 @@ SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-fi
 test-sanitized: .venv-sanitized/ready
 	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/test_checks.py tests/test_modelfile.py
 
-check: lint types contracts test dist-smoke
+check: lint types contracts docs test dist-smoke
 
 check-all: check test-slow test-checked test-sanitized dist
+
+# The documentation as a site, in site/; a broken link or reference is an error.
+docs: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -119,4 +124,4 @@ reproduction: $(VENV)/ready
 	cp results/choices/reproduction.md docs/reproduction.md
 
 clean:
-	rm -rf $(VENV) .venv-checked .venv-sanitized build dist results .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-checked .venv-sanitized build dist site results .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -40,6 +40,9 @@ class Learner(ABC):
     keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
     linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
     task_axes: Mapping[str, Axes] | None = None  # of its arrays: axes with an entry per task
+    undivided: ClassVar[str] = (  # why it cannot be sharded, where it is not ``Merges``
+        "each of its steps looks at all tasks, and no way to merge shards of it is known to be good"
+    )
     name: str = "unnamed"
     parameters: Mapping[str, Any]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.learners import Learner, learner
-from romco.model.calibration import Scale
+from romco.model.calibration import Scale, logistic
 from romco.model.fairlock import Turns
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
@@ -22,6 +22,13 @@ from romco.model.tasks import Tasks
 from romco.parameters import choice
 
 PIECE = 250  # events learned before waiting readers get a turn
+
+
+class Answers(NamedTuple):
+    """What was predicted for some events."""
+
+    margins: Dense  # (n,) above 0 for the positive label
+    probabilities: Dense  # (n,) of the positive label
 
 
 @final
@@ -51,7 +58,10 @@ class Model:
     features:
         :class:`Names` (grow as they come), :class:`Hashed` or :class:`Columns`.
     classes:
-        The two labels, the negative one first; else they are taken as they come.
+        The two labels, the negative one first; else they are taken as they come, see
+        :class:`romco.model.labels.Labels`.
+    positive:
+        The label that is positive, where the other is not known yet.
     tasks:
         Tasks known from the beginning; they start at zero.
 
@@ -63,6 +73,7 @@ class Model:
         features: Features | None = None,
         *,
         classes: Sequence[Any] | None = None,
+        positive: Any = None,
         tasks: Iterable[Any] = (),
         new_task: Literal["mean", "zero"] = "mean",
         **parameters: Any,
@@ -70,7 +81,7 @@ class Model:
         self.features: Features = Names() if features is None else features
         self.new_task = choice("new_task", new_task, "mean", "zero")
         self.notes: dict[str, Any] = {}  # yours: anything JSON can hold, kept in the file
-        self._labels, self._tasks, self._scale = Labels(classes), Tasks(), Scale()
+        self._labels, self._tasks, self._scale = Labels(classes, positive), Tasks(), Scale()
         for task in dict.fromkeys(tasks):
             self._tasks.add(identity("task", task))
         d = self._fixed_width or doubled(64, self.features.width)
@@ -112,13 +123,23 @@ class Model:
         """The labels known so far, the negative one first."""
         return self._labels.classes
 
+    @property
+    def positive(self) -> Id | None:
+        """The label that a probability is of, and a margin above 0 speaks for; None if unknown."""
+        return self._labels.positive
+
+    @property
+    def turn(self) -> float:
+        """-1 where the learner's +1 is the negative label, else +1; see ``romco.model.labels``."""
+        return self._labels.turn
+
     def numbers(self, tasks: Iterable[Any]) -> NDArray[np.int64]:
         """The learner's number of each task, -1 where it is not known."""
         return self._tasks.numbers(tasks)
 
     def events_of(self, task: Any) -> int:
         """How many events of a task were learned."""
-        number = self._tasks.number.get(task, -1)
+        number = self._tasks.find(task)
         return int(self._inside.seen[number]) if number >= 0 else 0
 
     def personal_since(self, task: Any) -> int | None:
@@ -126,7 +147,7 @@ class Model:
 
         Looked at every 1000 events; None if the task is not personal.
         """
-        number = self._tasks.number.get(task, -1)
+        number = self._tasks.find(task)
         since = int(self._inside.since[number]) if number >= 0 else -1
         return since if since >= 0 else None
 
@@ -138,7 +159,7 @@ class Model:
             rows = self.features.read(x)
             numbers = self._tasks.numbers(_many(task))
             _check_lengths(rows, task=numbers)
-            return self._inside.margins(rows, numbers, self._tasks.next)
+            return self._labels.turn * self._inside.margins(rows, numbers, self._tasks.next)
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
         """Labels (n,) of rows ``x``."""
@@ -187,34 +208,47 @@ class Model:
         learned in one step. Gives the margins (n,) predicted just before.
         Nothing changes if any row is bad.
         """
+        return self.predict_and_learn(x, y, task, together=together).margins
+
+    def predict_and_learn(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, together: bool = False
+    ) -> Answers:
+        """:meth:`learn`, giving also the probabilities that were predicted just before.
+
+        >>> Model("pa-unique").predict_and_learn([{"a": 1}, {"a": 1}], [1, 0], ["ann", "ann"])
+        Answers(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
+        """
         with self._writing:
             signs, sides = self._labels.read(y)
             ids = [identity("task", one) for one in _many(task)]
             new: dict[Id, int] = {}
             rows = self.features.read(x, new)
             _check_lengths(rows, task=ids, y=signs)
+            before = self._labels.turn
             if new or sides is not self._labels.side:
                 with self._step:
-                    self._labels.side = sides
+                    self._labels.adopt(sides)
                     self.features.add(new)
-            margins = np.empty(len(ids))
+            margins, scales = np.empty(len(ids)), np.empty(len(ids))
             needed = widths(rows) if new else np.zeros(len(ids), dtype=np.int64)
             begin = 0
             while begin < len(ids):
                 with self._step:
                     end = self._admit(ids, needed, begin, together)
-                    margins[begin:end] = self._advance(
+                    margins[begin:end], scales[begin:end] = self._advance(
                         cut(rows, begin, end), ids[begin:end], signs[begin:end], together
                     )
                 begin = end
-            return margins
+            outward = self._labels.outward(margins, signs, before)
+            return Answers(outward, logistic(scales * outward))
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are."""
         with self._writing, self._step:
-            if task not in self._tasks.number:
+            number = self._tasks.find(task)
+            if number < 0:
                 raise KeyError(f"no task {task!r} is known")
-            self._inside.forget(self._tasks.number[task])
+            self._inside.forget(number)
             self._tasks.remove(task)
 
     # State
@@ -283,7 +317,8 @@ class Model:
         known, d = self._tasks.number, self.learner.n_features
         end = min(len(ids), begin + PIECE - self.events % PIECE)
         for i in range(begin + 1, end):
-            if needed[i] > d or (ids[i] not in known and not self._meets_freely(ids[i])):
+            met = ids[i] in known or self._tasks.find(ids[i]) >= 0
+            if needed[i] > d or not (met or self._meets_freely(ids[i])):
                 return i
         return end
 
@@ -296,16 +331,14 @@ class Model:
 
     def _meet(self, task: Id) -> None:
         """Give a task that is new a number and a start."""
-        if task not in self._tasks.number:
+        if self._tasks.find(task) < 0:
             self._inside.start(self._tasks.next)
             self._tasks.add(task)
 
-    def _advance(self, rows: Rows, ids: list[Id], y: Dense, together: bool) -> Dense:
-        """Learn rows for which there is room."""
+    def _advance(self, rows: Rows, ids: list[Id], y: Dense, together: bool) -> tuple[Dense, Dense]:
+        """Learn rows for which there is room; margins, and what scaled them to probabilities."""
         margins = self._inside.learn(rows, self._tasks.numbers(ids), y, together)
-        for margin, sign in zip(margins.tolist(), y.tolist(), strict=True):
-            self._scale.add(margin, sign)
-        return margins
+        return margins, self._scale.follow(margins, y)
 
 
 def _many(tasks: Iterable[Any]) -> Iterable[Any]:
