@@ -12,6 +12,7 @@ from romco.learners import Learner
 from romco.learners.capabilities import TellsFindings, TellsKinds
 from romco.model import Model
 from romco.model.growing import WATCH, personal_tasks
+from romco.model.names import known_as
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -136,9 +137,10 @@ def explain_task(model: Model, task: Any) -> TaskInsight:
     """
     with model.at_rest() as inside:
         found = _Found(inside, model, findings=False)
-    if task not in found.names:
+    known = [known_as(name) for name in found.names]
+    if known_as(task) not in known:
         raise KeyError(f"no task {task!r} is known")
-    i = found.names.index(task)
+    i = known.index(known_as(task))
     alike = found.parts.cosines(np.array([i]))[0]
     return found.task(i, nearest=found.nearest(i, alike), features=found.features(i))
 

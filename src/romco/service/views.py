@@ -61,7 +61,7 @@ class Views:
     def task(self, name: Task) -> dict[str, Any]:
         """All that is known of a task; raises KeyError if it is not."""
         insight = explain_task(self._live.model, name)
-        score = self._live.running.tasks.get(name)
+        score = self._live.running.score(name)
         return self._row(insight) | {
             "since": insight.since,
             "nearest": [{"task": told(other), "cosine": value} for other, value in insight.nearest],
@@ -73,17 +73,13 @@ class Views:
         }
 
     def named(self, text: str) -> Task:
-        """The task that a text names: of that name, else of that number; raises KeyError."""
-        names: list[Task] = [text]
-        if text.lstrip("-").isdecimal() and len(text) < 20:
-            names.append(int(text))
-        for name in names:
-            if self._live.model.numbers([name])[0] >= 0:
-                return name
-        raise KeyError(text)
+        """The text if it names a task; raises KeyError if it does not."""
+        if self._live.model.numbers([text])[0] < 0:
+            raise KeyError(text)
+        return text
 
     def _row(self, insight: TaskInsight) -> dict[str, Any]:
-        score = self._live.running.tasks.get(insight.task)
+        score = self._live.running.score(insight.task)
         return {
             "task": told(insight.task),
             "kind": insight.kind,
