@@ -10,13 +10,16 @@ from romco.insight.explanation import Explanation
 from romco.insight.facts import TaskInsight
 from romco.insight.parts import Numbers, parts
 from romco.learners import Learner
-from romco.learners.capabilities import TellsFindings
+from romco.learners.capabilities import TellsFindings, TellsKinds
 from romco.model import Model
 from romco.model.growing import WATCH, personal_tasks
+from romco.model.names import known_as
 
 
-def explain(model: Model | Learner, top: int = 20) -> Explanation:
+def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation:
     """What a model or learner has learned; the ``top`` most personal tasks in detail.
+
+    ``findings`` are what the learner says of itself; to leave them out is quicker.
 
     A learner that does not keep U and V apart is split here: shared is the mean of all
     tasks' weights, personal what differs from it. Where the learner keeps U by its factors,
@@ -32,9 +35,9 @@ def explain(model: Model | Learner, top: int = 20) -> Explanation:
     """
     if isinstance(model, Model):
         with model.at_rest() as inside:  # as long as it takes to copy, not to compute
-            found = _Found(inside, model)
+            found = _Found(inside, model, findings)
     else:
-        found = _Found(model)
+        found = _Found(model, findings=findings)
     own = found.parts.personal()
     order = np.argsort(-own, kind="stable")
     detailed, rest = order[:top], order[top:]
@@ -55,19 +58,41 @@ def explain(model: Model | Learner, top: int = 20) -> Explanation:
     )
 
 
+def explain_task(model: Model, task: Any) -> TaskInsight:
+    """One task in detail; raises KeyError if it is not known.
+
+    >>> import romco
+    >>> model = romco.Model("romco-auto")
+    >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "bob"])
+    >>> [name for name, _ in explain_task(model, "ann").nearest]
+    ['bob']
+    """
+    with model.at_rest() as inside:
+        found = _Found(inside, model, findings=False)
+    known = [known_as(name) for name in found.names]
+    if known_as(task) not in known:
+        raise KeyError(f"no task {task!r} is known")
+    i = known.index(known_as(task))
+    alike = found.parts.cosines(np.array([i]))[0]
+    return found.task(i, nearest=found.nearest(i, alike), features=found.features(i))
+
+
 class _Found:
     """All that is read of a model or a bare learner, by the number of a task in ``names``."""
 
-    def __init__(self, learner: Learner, model: Model | None = None) -> None:
+    def __init__(self, learner: Learner, model: Model | None = None, findings: bool = True) -> None:
         self.learner = learner.name
         self.names: list[Any] = list(range(learner.n_tasks)) if model is None else model.tasks
         numbers = np.arange(learner.n_tasks) if model is None else model.numbers(self.names)
         self.parts = parts(learner, numbers)
         self._shared, self._personal = self.parts.shared(), self.parts.personal()
-        told = learner.findings(numbers) if isinstance(learner, TellsFindings) else ()
-        self.findings: tuple[str, ...] = tuple(told)
+        self.findings: tuple[str, ...] = ()
+        if findings and isinstance(learner, TellsFindings):
+            self.findings = tuple(learner.findings(numbers))
         judged = personal_tasks(learner)
         self._different = self._personal > 0.0 if judged is None else judged[numbers]
+        alone = ["on their own" if different else "related" for different in self._different]
+        self._kinds = learner.kinds_of(numbers) if isinstance(learner, TellsKinds) else alone
         self._model = model
         self.events = None if model is None else model.events
         self.n_features = learner.n_features if model is None else model.features.width
@@ -82,6 +107,7 @@ class _Found:
             personal=float(self._personal[i]),
             since=None if model is None else model.personal_since(name),
             different=bool(self._different[i]),
+            kind=self._kinds[i],
             **detail,
         )
 

@@ -18,6 +18,7 @@ class TaskInsight:
     different: bool = False  # as the learner judges; else whether it has a column of V at all
     nearest: tuple[tuple[Any, float], ...] = ()  # most similar tasks, by cosine of the weights
     features: tuple[tuple[Any, float], ...] = ()  # where it differs most from what is shared
+    kind: str = "related"  # as the learner calls it; else "related" or "on their own"
 
     @property
     def share(self) -> float:

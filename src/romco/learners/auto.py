@@ -175,6 +175,10 @@ class Auto(CompiledLearner):
         chance = self._arrays["kinds"] * np.exp(self._arrays["evidence"])
         return np.asarray(chance / chance.sum(axis=1, keepdims=True))
 
+    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
+        """The likeliest kind of each of some tasks."""
+        return [KINDS[k] for k in self.chances()[tasks].argmax(axis=1)]
+
     def independence(self) -> NDArray[np.float64]:
         """Probability (m,) that each task is better off alone."""
         return self.chances()[:, KINDS.index("on their own")]

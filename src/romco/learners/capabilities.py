@@ -87,6 +87,14 @@ class TellsFindings(Protocol):
 
 
 @runtime_checkable
+class TellsKinds(Protocol):
+    """Sorts tasks into kinds."""
+
+    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
+        """The kind of each of some tasks, by their numbers."""
+
+
+@runtime_checkable
 class GivesProbabilities(Protocol):
     """Margins are log-odds: the learner itself says how likely each answer is."""
 
