@@ -15,4 +15,4 @@ cdef class Judge:
     cdef double[:, ::1] covariance
 
     cdef void hear(self, const double* z, Verdict* said) noexcept nogil
-    cdef void correct(self, double y, double share, const Verdict* said) noexcept nogil
+    cdef void correct(self, double y, double h, double share, const Verdict* said) noexcept nogil

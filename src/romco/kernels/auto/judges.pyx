@@ -27,8 +27,11 @@ cdef class Judge:
             said.variance += z[c] * said.Sz[c]
         said.margin = moderate(said.mean, said.variance)
 
-    cdef void correct(self, double y, double share, const Verdict* said) noexcept nogil:
-        """Learn the answer; an event that is the judge's business in part counts by its share."""
+    cdef void correct(self, double y, double h, double share, const Verdict* said) noexcept nogil:
+        """Learn the answer of an event that counts as h, of which a share is the judge's business.
+
+        ``share`` is out of h.
+        """
         cdef Step step = logistic(y, said.mean, said.variance, share)
         cdef Py_ssize_t c, k, n = self.weight.shape[0]
         for c in range(n):
@@ -36,4 +39,4 @@ cdef class Judge:
             for k in range(n):
                 self.covariance[c, k] -= step.b * said.Sz[c] * said.Sz[k]
             if self.covariance[c, c] < DOUBT:
-                self.covariance[c, c] += self.renewal[c]
+                self.covariance[c, c] += h * self.renewal[c]
