@@ -12,6 +12,7 @@ import romco
 from benchmarks.gram import PlainRomco
 from benchmarks.workloads import Workload
 from romco import Round, Rounds
+from romco.learners.capabilities import Decomposed
 
 Margins = NDArray[np.float64]
 
@@ -123,5 +124,4 @@ def _learner(name: str, workload: Workload, parameters: dict[str, float]) -> rom
 
 
 def _rank(model: romco.Learner) -> int | None:
-    values = getattr(model, "singular_values", None)
-    return None if values is None else len(values())
+    return len(model.singular_values()) if isinstance(model, Decomposed) else None

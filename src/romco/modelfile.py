@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 import struct
 from collections.abc import Iterator, Mapping
 from math import prod
@@ -29,6 +27,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from romco import durable
 from romco.learners import Learner, restore
 from romco.model import Model
 
@@ -49,7 +48,7 @@ class ModelFileError(ValueError):
 def save(model: Model | Learner, path: str | Path) -> None:
     """Write a model or a bare learner so that the file is at every moment the old or the new one.
 
-    The file that was there before is kept as ``<path>.bak``.
+    The file that was there before is kept as ``<path>.bak``; the new one has its permissions.
 
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
@@ -57,21 +56,7 @@ def save(model: Model | Learner, path: str | Path) -> None:
     >>> load(path).name, peek(path)["format"]
     ('ogd-unique', 1)
     """
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            for part in _encode(model):
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        _keep_last(path)
-        partial.replace(path)
-    except OSError as error:  # say which file could not be written, not its temporary name
-        raise type(error)(error.errno, error.strerror, str(path)) from error
-    finally:
-        partial.unlink(missing_ok=True)
-    _sync_directory(path.parent)
+    durable.replace(path, _encode(model), keep_last=True)
 
 
 def load(path: str | Path) -> Any:
@@ -202,30 +187,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{value!r} of {type(value).__name__} cannot be written to a model file")
-
-
-def _keep_last(path: Path) -> None:
-    """Keep the file at ``path`` as .bak; the name ``path`` never disappears meanwhile."""
-    if not path.exists():
-        return
-    spare = path.with_name(f".{path.name}.{os.getpid()}.bak")
-    spare.unlink(missing_ok=True)
-    try:
-        os.link(path, spare)
-    except OSError:  # a file system without links
-        shutil.copy2(path, spare)
-    spare.replace(path.with_name(path.name + ".bak"))
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make the renaming itself durable, where the system can."""
-    if os.name == "nt":
-        return
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _bad(path: Path, why: str) -> ModelFileError:

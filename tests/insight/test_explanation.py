@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.sparse import csc_array
 
 import romco
 from romco.insight import explain
@@ -88,15 +89,21 @@ def test_no_dense_weights_are_laid_out(name, features, monkeypatch):
     assert found.tasks[3].nearest == ()
 
 
-def test_a_learner_of_ones_own_with_dense_parts_is_explained():
+def test_a_learner_of_ones_own_with_parts_is_explained():
     class Own:
         name, n_tasks, n_features = "own", 2, 3
 
-        def shared(self):
-            return np.ones((3, 2))
+        def shared_factors(self):
+            return np.ones((3, 1)), np.ones((2, 1))
 
-        def personal(self):
-            return np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+        def personal_sparse(self):
+            return csc_array(np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
+
+        def singular_values(self):
+            return np.array([np.sqrt(6)])
+
+        def personal_norms(self):
+            return np.array([0.0, 2.0])
 
     found = explain(Own())
     assert found.tasks[0].task == 1

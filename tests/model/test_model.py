@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.learners.base import Started
+from romco.learners.capabilities import Started
 from romco.model import Columns, Hashed, Model, Names
 
 STREAM = romco.streams.simulated(n_tasks=5, n_features=12, n_events=60, outliers=1, sparsity=0.5)

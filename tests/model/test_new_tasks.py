@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.learners.base import Started, StartsTasks
+from romco.learners.capabilities import Started, StartsTasks
 from romco.model import Columns, Model, Names
 
 STREAM = romco.streams.simulated(n_tasks=6, n_features=12, n_events=60, outliers=1, seed=5)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from romco import LEARNERS, Method
+from romco import LEARNERS, Learner, Method
 from romco.experiments.pairing import paired
 from romco.experiments.plan import Run
 from romco.experiments.results import Finished, Outcome
@@ -55,7 +55,7 @@ def test_overall(statuses, status):
 
 
 def test_claims_follow_the_numbers(monkeypatch):
-    class Retrained:
+    class Retrained(Learner):
         keeps_events = True
 
     monkeypatch.setitem(LEARNERS, "mtfl", Method(Retrained, "MTFL", role="paper"))

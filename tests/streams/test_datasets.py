@@ -4,7 +4,9 @@ import pytest
 from romco.streams import datasets, movies
 from romco.streams.stream import Stream
 
-REAL = ("spam", "mhc", "movies", "emails")
+OLD = ("spam", "mhc", "movies", "emails")
+TABULAR = ("swissmetro", "fars", "flights", "nlswork", "cheese", "star")
+REAL = (*OLD, *TABULAR)
 
 
 def test_every_data_set_is_listed_under_its_name():
@@ -61,6 +63,6 @@ def test_statistics_count():
 
 
 def test_real_ones_are_described(real_data):
-    found = {d.dataset.name: d.statistics for d in datasets.describe(real_data, REAL)}
-    assert [found[name].tasks for name in REAL] == [4, 12, 30, 15]
-    assert [found[name].events for name in REAL] == [7070, 24640, 6000, 6000]
+    found = {d.dataset.name: d.statistics for d in datasets.describe(real_data, OLD)}
+    assert [found[name].tasks for name in OLD] == [4, 12, 30, 15]
+    assert [found[name].events for name in OLD] == [7070, 24640, 6000, 6000]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from romco.insight.parts import Parts, parts
 from romco.learners import Learner
+from romco.learners.capabilities import Decomposed, personal_of, shared_of
 from romco.model import Model
 
 Numbers = NDArray[np.float64]
@@ -35,17 +37,17 @@ class Learned:
     @property
     def coef_(self) -> Numbers:
         """W as one row per task (m, d)."""
-        return self._read("weights")
+        return self._rows(lambda learner: learner.weights())
 
     @property
     def shared_(self) -> Numbers:
         """U as one row per task (m, d)."""
-        return self._read("shared")
+        return self._rows(lambda learner: shared_of(_decomposed(learner)))
 
     @property
     def personal_(self) -> Numbers:
         """V as one row per task (m, d)."""
-        return self._read("personal")
+        return self._rows(lambda learner: personal_of(_decomposed(learner)))
 
     @property
     def singular_values_(self) -> Numbers:
@@ -57,18 +59,16 @@ class Learned:
         """Length of each task's row of V (m,)."""
         return self._parts().personal()
 
-    def _read(self, part: str) -> Numbers:
-        """What the learner says of its tasks, (m, d)."""
+    def _rows(self, read: Callable[[Learner], Numbers]) -> Numbers:
+        """What is read of the learner, (d, m), as one row per task (m, d)."""
         model = self._model()
         with model.at_rest() as learner:
-            _check_part(learner, part)
-            found: Numbers = getattr(learner, part)()
-            return found.T[model.numbers(model.tasks)]
+            return read(learner).T[model.numbers(model.tasks)]
 
     def _parts(self) -> Parts:
         model = self._model()
         with model.at_rest() as learner:
-            _check_part(learner, "shared")
+            _decomposed(learner)
             return parts(learner, model.numbers(model.tasks))
 
     def _model(self) -> Model:
@@ -80,9 +80,10 @@ class Learned:
         return "model_" in self.__dict__
 
 
-def _check_part(learner: Learner, part: str) -> None:
-    if not hasattr(learner, part):
+def _decomposed(learner: Learner) -> Decomposed:
+    if not isinstance(learner, Decomposed):
         raise AttributeError(f"{learner.name} does not keep shared and personal parts apart")
+    return learner
 
 
 def _listed(names: list[Any]) -> NDArray[Any]:

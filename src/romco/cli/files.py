@@ -17,7 +17,7 @@ from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from romco import sessions
+from romco import durable, sessions
 from romco.cli.options import (
     ModelPath,
     check_same,
@@ -27,6 +27,7 @@ from romco.cli.options import (
     listed,
     reads_source,
 )
+from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
 from romco.model.growing import personal_tasks
 from romco.modelfile import load
@@ -97,13 +98,7 @@ def predict(
         return
     if not out.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {out.parent} to put the answers in")
-    partial = out.with_name(f".{out.name}.partial")
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.writelines(lines)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
+    durable.replace(out, (line.encode() for line in lines))
 
 
 @app.command()
@@ -146,7 +141,7 @@ def explain(
     found = explained(load(model), top=top)
     print(found)
     if html is not None:
-        html.write_text(found.page(), encoding="utf-8")
+        durable.replace(html, [found.page().encode()])
         _say(f"page: {html}")
     if figures is not None:
         figures.mkdir(parents=True, exist_ok=True)
@@ -157,18 +152,22 @@ def explain(
 
 @contextmanager
 def _live() -> Iterator[Any]:
-    """A line that shows where learning stands, at most ten times a second."""
+    """A line that shows where learning stands, at most ten times a second.
+
+    And seldom enough to cost little: to tell the rank of many features takes a while.
+    """
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    begin, shown = time.perf_counter(), [0.0]
+    begin, due = time.perf_counter(), 0.0
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         line = bar.add_task("reading")
 
         def show(progress: Progress) -> None:
+            nonlocal due
             now = time.perf_counter()
-            if console.is_terminal and now - shown[0] > 0.1:
-                shown[0] = now
+            if console.is_terminal and now >= due:
                 speed = (progress.events - progress.resumed) / max(now - begin, 1e-9)
                 bar.update(line, description=f"{_line(progress)}, {speed:,.0f} events/s")
+                due = now + max(0.1, 50.0 * (time.perf_counter() - now))
 
         yield show
 
@@ -178,7 +177,7 @@ def _line(progress: Progress) -> str:
     score, learner = progress.score, progress.model.learner
     parts = [f"{progress.events:,} events", f"error {score.error:.2%}", f"F1 {score.f1:.3f}"]
     parts.append(f"{len(progress.model.tasks):,} tasks")
-    if hasattr(learner, "singular_values"):
+    if isinstance(learner, Decomposed):
         parts.append(f"rank {len(learner.singular_values())}")
     personal = personal_tasks(learner)
     if personal is not None:

@@ -2,7 +2,6 @@
 
 from romco.evaluation.metrics import (
     Confusion,
-    Decomposed,
     MeanLoss,
     Metric,
     Seconds,
@@ -13,7 +12,6 @@ from romco.evaluation.prequential import Record, prequential
 
 __all__ = [
     "Confusion",
-    "Decomposed",
     "MeanLoss",
     "Metric",
     "Record",

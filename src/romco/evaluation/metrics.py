@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.learners.capabilities import Decomposed
 from romco.losses import Hinge
 from romco.rounds import Round
 
@@ -22,17 +23,6 @@ class Metric(Protocol):
 
     def value(self) -> Any:
         """What stands so far: a number, or a list with one number per task."""
-
-
-@runtime_checkable
-class Decomposed(Protocol):
-    """A learner that keeps what is shared and what is personal apart."""
-
-    def singular_values(self) -> Numbers:
-        """Of U, largest first."""
-
-    def personal_norms(self) -> Numbers:
-        """Length of each task's column of V."""
 
 
 def answers(scores: Numbers) -> Numbers:

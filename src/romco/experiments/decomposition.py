@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.learners import Learner
+from romco.learners.capabilities import Decomposed, personal_of, shared_of
 
 SHOWN = 48  # features; a picture cannot show many more
 
@@ -19,9 +20,9 @@ def decomposition(learner: Learner) -> dict[str, Any]:
     >>> decomposition(romco.learner("ogd-unique", 3, 2))
     {}
     """
-    if not (hasattr(learner, "shared") and hasattr(learner, "personal")):
+    if not isinstance(learner, Decomposed):
         return {}
-    u, v = learner.shared(), learner.personal()
+    u, v = shared_of(learner), personal_of(learner)
     w = u + v
     rows = _telling(w)
     return {

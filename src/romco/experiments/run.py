@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from romco.evaluation import Confusion, Decomposed, MeanLoss, Metric, Structure, prequential
+from romco.evaluation import Confusion, MeanLoss, Metric, Structure, prequential
 from romco.experiments.decomposition import decomposition
 from romco.experiments.plan import Run
 from romco.experiments.sources import about, shuffled, stream_of
 from romco.learners import LEARNERS, Learner
+from romco.learners.capabilities import Decomposed
 from romco.rounds import Round
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[Run], None]]]
@@ -130,7 +131,7 @@ def versions() -> dict[str, str]:
 def _slow(run: Run) -> bool:
     """Whether the learner fits all events again and again."""
     method = LEARNERS.get(run.learner)  # None for a variant that only one experiment knows
-    return method is not None and bool(getattr(method.make, "keeps_events", False))
+    return method is not None and method.keeps_events
 
 
 def _fresh(run: Run, data_dir: Path | None) -> Learner:

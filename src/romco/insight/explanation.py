@@ -9,6 +9,7 @@ import numpy as np
 
 from romco.insight.parts import Numbers, parts
 from romco.learners import Learner
+from romco.learners.capabilities import TellsFindings
 from romco.model import Model
 from romco.model.growing import WATCH, personal_tasks
 
@@ -130,8 +131,8 @@ class _Found:
         numbers = np.arange(learner.n_tasks) if model is None else model.numbers(self.names)
         self.parts = parts(learner, numbers)
         self._shared, self._personal = self.parts.shared(), self.parts.personal()
-        says = getattr(learner, "findings", None)
-        self.findings: tuple[str, ...] = tuple(says(numbers)) if says else ()
+        told = learner.findings(numbers) if isinstance(learner, TellsFindings) else ()
+        self.findings: tuple[str, ...] = tuple(told)
         judged = personal_tasks(learner)
         self._different = self._personal > 0.0 if judged is None else judged[numbers]
         self._model = model

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from romco.learners import Learner
+from romco.learners.capabilities import Decomposed
+from romco.learners.decompositions import column_lengths, spectrum
 
 Numbers = NDArray[np.float64]
 
@@ -34,8 +35,7 @@ class Parts:
 
     def personal(self) -> Numbers:
         """Length (m,) of each column of V."""
-        column = np.repeat(np.arange(self.own.shape[1]), np.diff(self.own.indptr))
-        return np.sqrt(np.bincount(column, self.own.data**2, minlength=self.own.shape[1]))
+        return column_lengths(self.own)
 
     def cosines(self, some: NDArray[np.int64]) -> Numbers:
         """Cosines (k, m) of some tasks' weights with those of all; 0 where weights are 0."""
@@ -60,28 +60,12 @@ class Parts:
 
 def parts(learner: Learner, tasks: NDArray[np.int64]) -> Parts:
     """The parts of some tasks' weights; the learner's own, or split at the mean."""
-    inside: Any = learner
-    if hasattr(inside, "shared_factors"):
-        left, right = inside.shared_factors()
-        own = inside.personal_sparse()
-        return Parts(left, right[tasks], own[:, tasks], _spectrum(inside, left, right))
-    if hasattr(inside, "shared") and hasattr(inside, "personal"):
-        left, own = inside.shared()[:, tasks], csc_array(inside.personal()[:, tasks])
-        right = np.eye(len(tasks))
-        return Parts(left, right, own, _spectrum(inside, left, right))
+    if isinstance(learner, Decomposed):
+        left, right = learner.shared_factors()
+        own = learner.personal_sparse()
+        return Parts(left, right[tasks], own[:, tasks], learner.singular_values())
     W = learner.weights()[:, tasks]
     mean = W.mean(axis=1, keepdims=True) if W.size else np.zeros((len(W), 1))
     right = np.ones((len(tasks), 1))
     note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
-    return Parts(mean, right, csc_array(W - mean), _spectrum(None, mean, right), note)
-
-
-def _spectrum(learner: Any, left: Numbers, right: Numbers) -> Numbers:
-    """Singular values of U = left right' above rounding, from the learner where it knows them."""
-    if hasattr(learner, "singular_values"):
-        return learner.singular_values()
-    if not left.size or not right.size:
-        return np.empty(0)
-    small: Any = np.linalg.qr(left, mode="r") @ np.transpose(np.linalg.qr(right, mode="r"))
-    s = np.linalg.svd(small, compute_uv=False)
-    return s[s > 1e-12 * s.max(initial=0.0)]
+    return Parts(mean, right, csc_array(W - mean), spectrum(mean, right), note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -9,7 +10,8 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import AutoKernel
 from romco.kernels.auto.judges import Judge
-from romco.learners.base import Arrays, CompiledLearner
+from romco.learners.base import Arrays, Axes, CompiledLearner
+from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import load_with_store, personal_store, stored_columns
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alo
 DOUBT = 3.0  # prior variance of a weight of the judges, as in their kernel
 RENEWAL = 3e-5  # variance that each event adds to it
 JUDGED = ("weight", "covariance", "renewal", "pair_")  # arrays of the judges begin so
+PER_TASK = ("factor", "own_intercept", "evidence", "belief")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
 
 
@@ -68,6 +71,7 @@ class Auto(CompiledLearner):
 
     space: ClassVar = {}
     linear: ClassVar = False
+    task_axes: Mapping[str, Axes] | None = dict.fromkeys(PER_TASK, (0,))
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
@@ -136,6 +140,18 @@ class Auto(CompiledLearner):
         """V (d, m), only what is stored."""
         return stored_columns(self._personal, self._unit() * self._own_trust())
 
+    def singular_values(self) -> NDArray[np.float64]:
+        """Of U, above rounding, largest first: seven at most."""
+        return spectrum(*self.shared_factors())
+
+    def personal_norms(self) -> NDArray[np.float64]:
+        """Length (m,) of each task's column of V."""
+        return column_lengths(self.personal_sparse())
+
+    def probabilities(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probability (n,) of +1: margins are log-odds."""
+        return 0.5 * (1.0 + np.tanh(0.5 * margins))
+
     def trust(self) -> dict[str, float]:
         """The first judge's weight of each voice."""
         return dict(zip(VOICES, self._arrays["weight"].tolist(), strict=True))
@@ -190,7 +206,7 @@ class Auto(CompiledLearner):
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""
         self.kernel.check_idle()
-        for name in ("factor", "own_intercept", "evidence", "belief"):
+        for name in PER_TASK:
             self._arrays[name][task] = 0.0
         self._personal.clear(task)
 

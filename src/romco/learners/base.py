@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from romco.rounds import Round, Rounds
 
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]
+Axes = tuple[int, ...]
 
 
 class Learner(ABC):
@@ -29,12 +30,16 @@ class Learner(ABC):
     ``arrays()``. A margin of exactly 0 predicts +1.
 
     A learner is made by name, ``romco.learner("ogd-unique", n_features, n_tasks)``;
-    ``name`` and ``parameters`` are set there.
+    ``name`` and ``parameters`` are set there. What it can do beside is told by the protocols of
+    :mod:`romco.learners.capabilities`, and what it keeps of a single task by ``task_axes``: for
+    each array that has entries per task, the axes along which they lie. A learner with
+    ``task_axes`` can forget tasks.
     """
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
     keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
     linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
+    task_axes: Mapping[str, Axes] | None = None  # of its arrays: axes with an entry per task
     name: str = "unnamed"
     parameters: Mapping[str, Any]
 
@@ -69,9 +74,8 @@ class Learner(ABC):
 
     def state(self) -> State:
         """A copy of everything needed to go on elsewhere: see :func:`romco.restore`."""
-        kernel = getattr(self, "kernel", None)
-        if isinstance(kernel, Kernel):  # a copy made during a replay would hold half of a step
-            kernel.check_idle()
+        if isinstance(self, CompiledLearner):  # a copy made during a replay: half of a step
+            self.kernel.check_idle()
         return {
             "learner": self.name,
             "n_features": self.n_features,
@@ -79,52 +83,6 @@ class Learner(ABC):
             "parameters": dict(self.parameters),
             "arrays": {name: array.copy() for name, array in self.arrays().items()},
         }
-
-
-class Newcomer(Protocol):
-    """A task that nobody has seen, as it would be predicted now."""
-
-    def margins(self, round: Round) -> NDArray[np.float64]:
-        """Margins (n,) of rows; the round's tasks and labels are not looked at."""
-
-
-class Start(NamedTuple):
-    """A newcomer with weights (d,) and an intercept."""
-
-    weights: NDArray[np.float64]
-    intercept: float = 0.0
-
-    def margins(self, round: Round) -> NDArray[np.float64]:
-        """Margins (n,) of rows."""
-        x: Any = round.x
-        if isinstance(x, np.ndarray):
-            return x @ self.weights + self.intercept
-        row = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
-        terms = x.data * self.weights[x.indices]
-        sums: Any = np.bincount(row, terms, minlength=x.shape[0])
-        return sums + self.intercept
-
-
-class Started(NamedTuple):
-    """Which tasks (m,) have learned, and how many: at least one."""
-
-    which: NDArray[np.bool_]
-    number: int
-
-
-@runtime_checkable
-class StartsTasks(Protocol):
-    """A learner in which a new task is to be started from the others.
-
-    Learners without these methods predict a task that they never saw from what the tasks
-    share by themselves.
-    """
-
-    def common(self, started: Started) -> Newcomer | None:
-        """What the started tasks have in common; None where a new task has it by itself."""
-
-    def start_task(self, task: int, started: Started) -> None:
-        """Start a task that is not among them at ``common(started)``."""
 
 
 class CompiledLearner(Learner):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,9 +13,10 @@ from romco.kernels.baselines.confidence import (
     FullArowKernel,
     FullCollaborativeKernel,
 )
-from romco.learners.base import choice, not_negative, positive
+from romco.learners.base import Axes, choice, not_negative, positive
 from romco.learners.linear import LinearLearner
 
+PER_TASK: Mapping[str, Axes] | None = {"w": (0,), "s": (0,), "S": (0,)}
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -40,6 +42,7 @@ class Arow(LinearLearner):
     """
 
     space: ClassVar = {"r": STRENGTHS}
+    task_axes = PER_TASK
 
     def __init__(
         self,
@@ -56,11 +59,11 @@ class Arow(LinearLearner):
         w = np.zeros((k, n_features))
         if covariance == "diagonal":
             s = np.ones((k, n_features))
-            self._keep(w, s=s)
+            self._keep(w, models == "global", s=s)
             self.kernel = DiagonalArowKernel(w, s, positive("r", r))
         else:
             S = np.tile(np.eye(n_features), (k, 1, 1))
-            self._keep(w, S=S)
+            self._keep(w, models == "global", S=S)
             self.kernel = FullArowKernel(w, S, positive("r", r))
 
 
@@ -87,6 +90,7 @@ class ConfidenceWeighted(LinearLearner):
     (3, 2)
     """
 
+    task_axes = PER_TASK
     space: ClassVar = {"r": STRENGTHS, "eta2": (0.01, 0.1, 0.25, 1.0, 4.0)}
 
     def __init__(

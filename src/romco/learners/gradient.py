@@ -38,5 +38,5 @@ class Gradient(LinearLearner):
         choice("step", step, "constant", "inverse-sqrt")
         w = np.zeros((n_tasks if models == "unique" else 1, n_features))
         t = np.zeros(1, dtype=np.int64)
-        self._keep(w, t=t)
+        self._keep(w, models == "global", t=t)
         self.kernel = GradientKernel(w, t, positive("eta", eta), step == "inverse-sqrt")

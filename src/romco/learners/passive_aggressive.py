@@ -52,7 +52,7 @@ class PassiveAggressive(LinearLearner):
         cap = C if variant == "PA-I" else np.inf
         ridge = 1.0 / (2.0 * C) if variant == "PA-II" else 0.0
         w = np.zeros((n_tasks if models == "unique" else 1, n_features))
-        self._keep(w)
+        self._keep(w, models == "global")
         self.kernel = PassiveAggressiveKernel(w, cap, ridge)
 
 

@@ -54,6 +54,12 @@ class Method:
         return found
 
     @property
+    def _kind(self) -> type[Learner] | None:
+        """The learner's class, None where a function makes it."""
+        made = self.make
+        return made if isinstance(made, type) and issubclass(made, Learner) else None
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """Parameter names and their defaults."""
         return {
@@ -65,7 +71,14 @@ class Method:
     @property
     def space(self) -> Mapping[str, Sequence[Any]]:
         """What tuning may try, by parameter."""
-        return getattr(self.make, "space", {})
+        kind = self._kind
+        return {} if kind is None else kind.space
+
+    @property
+    def keeps_events(self) -> bool:
+        """Whether memory grows with the stream, because all of it is fitted again and again."""
+        kind = self._kind
+        return kind is not None and kind.keeps_events
 
     @property
     def summary(self) -> str:

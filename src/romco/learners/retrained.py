@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,9 +16,8 @@ from romco.batch.proximal import Solution
 from romco.kernels.events import Events
 from romco.learners.base import (
     Arrays,
+    Axes,
     Learner,
-    Start,
-    Started,
     choice,
     copy_arrays,
     not_negative,
@@ -26,6 +25,7 @@ from romco.learners.base import (
     replay_in_turn,
     whole,
 )
+from romco.learners.capabilities import Start, Started
 from romco.learners.linear import mean_row
 from romco.rounds import Round
 
@@ -41,6 +41,7 @@ class Retrained(Learner):
     """
 
     keeps_events = True
+    task_axes: Mapping[str, Axes] | None = {"w": (1,), "intercepts": (0,)}
 
     def __init__(self, n_features: int, n_tasks: int, every: int, window: int | None) -> None:
         super().__init__(n_features, n_tasks)

@@ -16,13 +16,13 @@ from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
-    Started,
     choice,
     copy_arrays,
     not_negative,
     positive,
     whole,
 )
+from romco.learners.capabilities import Started
 from romco.rounds import Round
 from romco.steps import STEPS
 
@@ -180,6 +180,10 @@ class Romco(CompiledLearner):
     def personal_norms(self) -> NDArray[np.float64]:
         """Length (m,) of each task's column of V."""
         return self.kernel.personal_norms()
+
+    def personal_tasks(self) -> NDArray[np.int64]:
+        """Tasks whose column of V is not 0."""
+        return np.flatnonzero(self.personal_norms() > 0.0)
 
     def common(self, started: Started) -> MeanOfShared | None:
         """The mean of U's columns; coupled tasks share from the start anyway."""

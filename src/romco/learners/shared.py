@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from romco.kernels.baselines.shared import SharedArow, SharedPassiveAggressive
 from romco.kernels.stores.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
+from romco.learners.decompositions import column_lengths, spectrum
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -80,6 +81,14 @@ class SharedAndPersonal(CompiledLearner):
     def personal_sparse(self) -> csc_array:
         """V (d, m), only what is stored."""
         return stored_columns(self._v, np.ones((self.n_tasks, 1)))
+
+    def singular_values(self) -> NDArray[np.float64]:
+        """Of U: one, the length of u times the root of m; none before anything is shared."""
+        return spectrum(*self.shared_factors())
+
+    def personal_norms(self) -> NDArray[np.float64]:
+        """Length (m,) of each task's column of V."""
+        return column_lengths(self.personal_sparse())
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""

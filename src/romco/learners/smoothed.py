@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,13 +11,13 @@ from numpy.typing import NDArray
 from romco.kernels.baselines.smoothed import ExponentialKernel, TruncatedKernel
 from romco.learners.base import (
     Arrays,
+    Axes,
     CompiledLearner,
-    Start,
-    Started,
     choice,
     copy_arrays,
     positive,
 )
+from romco.learners.capabilities import Start, Started
 from romco.learners.linear import mean_row
 
 
@@ -56,6 +57,7 @@ class Smoothed(CompiledLearner):
         "lambda_": (0.01, 0.1, 1.0, 10.0, 100.0),
         "C": (0.01, 0.1, 1.0),
     }
+    task_axes: Mapping[str, Axes] | None = {"w": (0,), "p": (0, 1)}
 
     def __init__(
         self,

@@ -7,8 +7,9 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners import Learner, grown, learner, restore
-from romco.learners.base import Newcomer, Started, StartsTasks
+from romco.learners import Learner, grown, restore
+from romco.learners.capabilities import FindsOutliers, Newcomer, Started, StartsTasks
+from romco.learners.forgetting import forget
 from romco.model.rows import Dense, Rows, Task, as_round, count, predict, replay
 from romco.parameters import whole
 
@@ -66,16 +67,12 @@ class GrowingLearner:
     def start(self, task: int) -> None:
         """Start a new task."""
         self.make_room(0, task + 1)
-        if self.starts and self._started.number:
-            self.learner.start_task(task, self._started)  # type: ignore[attr-defined]
+        if self.starts and isinstance(self.learner, StartsTasks) and self._started.number:
+            self.learner.start_task(task, self._started)
 
     def forget(self, task: int) -> None:
         """Make a task as if it had never been."""
-        forget = getattr(self.learner, "forget_task", None)
-        if forget is None:
-            _clear_task(self.learner, task)
-        else:
-            forget(task)
+        forget(self.learner, task)
         self.seen[task], self.since[task] = 0, -1
         self._count_started(self.seen > 0)
         self._common = None
@@ -135,20 +132,18 @@ class GrowingLearner:
     def _newcomer(self) -> Newcomer | None:
         """Kept until something is learned: it may cost a pass over all weights."""
         if self._common is None or self._common[0] != self.events:
-            able = self.starts and self._started.number
-            found = self.learner.common(self._started) if able else None  # type: ignore[attr-defined]
+            found = None
+            if self.starts and isinstance(self.learner, StartsTasks) and self._started.number:
+                found = self.learner.common(self._started)
             self._common = (self.events, found)
         return self._common[1]
 
 
-def personal_tasks(learner: Any) -> NDArray[np.bool_] | None:
-    """Which tasks (m,) are personal, as the learner judges; None if it does not.
-
-    Without a judgement of its own a task is personal whose column of V is not 0.
-    """
-    if hasattr(learner, "personal_tasks"):
-        return np.isin(np.arange(learner.n_tasks), learner.personal_tasks())
-    return learner.personal_norms() > 0.0 if hasattr(learner, "personal_norms") else None
+def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
+    """Which tasks (m,) are personal, as the learner judges; None if it does not."""
+    if not isinstance(learner, FindsOutliers):
+        return None
+    return np.isin(np.arange(learner.n_tasks), learner.personal_tasks())
 
 
 def doubled(size: int, needed: int) -> int:
@@ -160,18 +155,3 @@ def doubled(size: int, needed: int) -> int:
     while size < needed:
         size *= 2
     return size
-
-
-def _clear_task(old: Learner, task: int) -> None:
-    """Set the task's entries of every array to what a new learner has there."""
-    if old.keeps_events:
-        raise ValueError(f"{old.name} keeps past events, so it cannot forget a single task")
-    new, larger = (
-        learner(old.name, old.n_features, m, **old.parameters).arrays()
-        for m in (old.n_tasks, old.n_tasks + 1)
-    )
-    for name, array in old.arrays().items():
-        for axis in range(array.ndim):
-            if larger[name].shape[axis] > array.shape[axis]:
-                at = (slice(None),) * axis + (task,)
-                array[at] = new[name][at]

@@ -107,7 +107,7 @@ def _online(name: str) -> bool:
 
 
 def _batch(name: str) -> bool:
-    return _role(name) == "paper" and bool(getattr(LEARNERS[name].make, "keeps_events", False))
+    return _role(name) == "paper" and LEARNERS[name].keeps_events
 
 
 def _control(name: str) -> bool:

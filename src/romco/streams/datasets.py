@@ -6,11 +6,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 
 import numpy as np
 
-from romco.streams import emails, mhc, movies, spam
+from romco.streams import (
+    cheese,
+    emails,
+    fars,
+    flights,
+    mhc,
+    movies,
+    nlswork,
+    spam,
+    star,
+    swissmetro,
+)
 from romco.streams.simulated import preset, simulated
 from romco.streams.storage import DamagedData, Provenance, data_directory
 from romco.streams.stream import Stream
@@ -60,6 +71,11 @@ def _made(make: Callable[[], Stream], data_dir: Path | None) -> Stream:
     return make()
 
 
+def _tabular(summary: str, module: ModuleType) -> Dataset:
+    recipe = module.RECIPE
+    return Dataset(recipe.name, summary, module.load, module.find, recipe.provenance)
+
+
 def _like(name: str) -> Dataset:
     make = partial(preset, f"{name}-like")
     return Dataset(f"{name}-like", f"simulated, shaped as {name}", partial(_made, make))
@@ -73,6 +89,12 @@ DATASETS: Mapping[str, Dataset] = MappingProxyType(
             Dataset("mhc", "peptides and 12 MHC-I alleles", mhc.load, mhc.find, mhc.PROVENANCE),
             Dataset("movies", "30 users' tastes", movies.load, movies.find, movies.PROVENANCE),
             Dataset("emails", "mail of 15 users", emails.load, emails.find, emails.PROVENANCE),
+            _tabular("choices of 585 travellers", swissmetro),
+            _tabular("people in fatal accidents, 26 states", fars),
+            _tabular("departures to 100 places, in time", flights),
+            _tabular("wages of 2,319 women, by year", nlswork),
+            _tabular("sales of 55 retailers", cheese),
+            _tabular("scores in 39 schools", star),
             Dataset("simulated", "low rank plus outlier tasks", partial(_made, simulated)),
             _like("spam"),
             _like("mhc"),

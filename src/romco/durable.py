@@ -1,0 +1,226 @@
+"""Files that are replaced at once: at every moment the old one or the new one, whole and on disk.
+
+The new content goes to a temporary file in the same folder, ``.<name>.<token>.partial``,
+which is made anew (never opened through a link) and locked while its writer lives. Once
+it is on disk it takes the name; then the folder goes to disk. A writer that was killed
+leaves its temporary file unlocked, and the next one removes it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from io import FileIO
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: temporary files of killed writers stay
+    fcntl = None  # type: ignore[assignment]
+
+BLOCK = 1 << 20  # bytes that are written at a time where parts are small
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
+
+
+def replace(path: str | Path, parts: Iterable[bytes], *, keep_last: bool = False) -> None:
+    r"""Give a file new content, so that it is at every moment the old or the new one.
+
+    Threads and processes may replace one file at the same time: the last wins. The new
+    file has the permissions of the one it replaces. Where anything fails, the old one
+    stays as it was, and OSError names ``path``.
+
+    Parameters
+    ----------
+    path:
+        The file; it need not exist, its folder must.
+    parts:
+        The content, piece by piece.
+    keep_last:
+        Keep what was there before as ``<path>.bak``.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "answers"
+    >>> replace(path, [b"one\n", b"two\n"])
+    >>> path.read_text()
+    'one\ntwo\n'
+
+    """
+    path = Path(path)
+    try:
+        _remove_stale(path)
+        _replace(path, _guarded(parts), like=path, keep_last=keep_last)
+        _sync_folder(path.parent)
+    except _Theirs as theirs:
+        raise theirs.error from None
+    except OSError as error:  # say which file could not be written, not its temporary name
+        raise type(error)(error.errno, error.strerror, str(path)) from error
+
+
+class _Theirs(Exception):  # noqa: N818 - not an error of ours
+    """What the maker of the parts raised, which is not about the file that is written."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _guarded(parts: Iterable[bytes]) -> Iterator[bytes]:
+    try:
+        yield from parts
+    except Exception as error:
+        raise _Theirs(error) from error
+
+
+def _replace(path: Path, parts: Iterable[bytes], like: Path, keep_last: bool) -> None:
+    old = _regular(like)
+    temporary, file = _made(path, 0o666 if old is None else 0o600)  # the umask applies to new files
+    try:
+        with file:
+            if old is not None:
+                _permit(file, old)
+            _write(file, parts)
+            os.fsync(file.fileno())
+            if keep_last:
+                _keep_last(path)
+            os.replace(temporary, path)
+    except BaseException:
+        _discard(temporary)
+        raise
+
+
+def _made(path: Path, mode: int) -> tuple[Path, FileIO]:
+    """A new temporary file, locked so that no other writer takes it for a stale one."""
+    while True:
+        temporary = _fresh(path)
+        file = FileIO(temporary, "x", opener=partial(os.open, mode=mode))
+        try:
+            _lock(file)
+            if os.fstat(file.fileno()).st_nlink:
+                return temporary, file
+        except BlockingIOError:
+            pass  # as below: another writer came between making and locking, and removes it
+        except BaseException:
+            file.close()
+            _discard(temporary)
+            raise
+        file.close()
+
+
+def _fresh(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+
+
+def _discard(temporary: Path) -> None:
+    with suppress(OSError):  # what is left, the next writer removes
+        os.unlink(temporary)
+
+
+def _regular(path: Path) -> os.stat_result | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found if stat.S_ISREG(found.st_mode) else None
+
+
+def _permit(file: FileIO, old: os.stat_result) -> None:
+    """The owner, group and permissions of the old file; what cannot be kept is not opened wider."""
+    if os.name == "nt":
+        return
+    mode, new = stat.S_IMODE(old.st_mode), os.fstat(file.fileno())
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.fchown(file.fileno(), old.st_uid, old.st_gid)
+        except PermissionError:
+            mode &= 0o707
+    os.fchmod(file.fileno(), mode)
+
+
+def _write(file: FileIO, parts: Iterable[bytes]) -> None:
+    waiting = bytearray()
+    for part in parts:
+        if len(waiting) + len(part) > BLOCK:
+            _write_all(file, waiting)
+            _write_all(file, part)
+            waiting = bytearray()
+        else:
+            waiting += part
+    _write_all(file, waiting)
+
+
+def _write_all(file: FileIO, data: bytes | bytearray) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(file.fileno(), left) :]
+
+
+def _keep_last(path: Path) -> None:
+    """Keep the file at ``path`` as .bak; neither name disappears meanwhile."""
+    last, spare = path.with_name(path.name + ".bak"), _fresh(path)
+    if not os.path.lexists(path):
+        return
+    try:
+        os.link(path, spare, follow_symlinks=False)
+    except OSError:  # a file system without links
+        _replace(last, _content(path), like=path, keep_last=False)
+        return
+    try:
+        os.replace(spare, last)
+    except FileNotFoundError:  # another writer took the spare for one of a killed writer
+        pass
+    finally:
+        _discard(spare)
+
+
+def _content(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while part := file.read(BLOCK):
+            yield part
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove temporary files whose writers are gone: nobody holds their lock."""
+    ours = re.compile(re.escape(f".{path.name}.") + r"[0-9a-f]{16}\.partial")
+    with suppress(OSError):  # a folder that cannot be listed keeps what it has
+        for name in filter(ours.fullmatch, (found.name for found in path.parent.iterdir())):
+            with suppress(OSError):
+                _remove_if_stale(path.with_name(name))
+
+
+def _remove_if_stale(temporary: Path) -> None:
+    flags = os.O_NONBLOCK | os.O_NOFOLLOW if fcntl else 0  # what was planted is not waited for
+    with FileIO(temporary, "r", opener=lambda name, mode: os.open(name, mode | flags)) as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and _lock(file):
+            os.unlink(temporary)
+
+
+def _lock(file: FileIO) -> bool:
+    """Whether the file is now ours until it is closed; False where there are no locks."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return False
+        raise
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming itself durable, where the system can."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system whose folders need no fsync
+            raise
+    finally:
+        os.close(handle)

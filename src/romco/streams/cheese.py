@@ -1,0 +1,46 @@
+"""``cheese``: weekly sales of sliced cheese by retailer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from romco.streams.storage import Provenance
+from romco.streams.stream import Stream
+from romco.streams.tabular import Columns, Recipe, Tabular, find_in, read
+
+HIGH = 8.2  # about the mean logarithm of the units sold
+
+
+def _log_price(columns: Columns) -> Columns:
+    return {**columns, "log_price": np.log(columns["price"].astype(np.float64)).astype("U24")}
+
+
+RECIPE = Recipe(
+    name="cheese",
+    file="cheese/cheese.csv.gz",
+    sha256="836717d2c947f65f6074562eb21d98e8a57bfdf812ad8d6e5c24034bfca92cc1",
+    task="retailer",
+    numbers=("display", "log_price"),
+    words=(),
+    provenance=Provenance(
+        origin="Boatwright, McCulloch and Rossi (1999), from a public R package",
+        place=("cheese/cheese.csv.gz",),
+        terms="GPL-2 or later",
+    ),
+    derive=_log_price,
+)
+find = find_in(RECIPE)
+
+
+def events(data_dir: Path | None = None, scaled: bool = True) -> Tabular:
+    """3,474 weeks of 55 retailers, going round them; ``log_volume`` is a number."""
+    return read(RECIPE, data_dir, scaled)
+
+
+def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
+    """Whether the logarithm of the units sold is above 8.2 (+1)."""
+    found = events(data_dir, scaled)
+    note = f"the question is whether log_volume is above {HIGH}, about its mean"
+    return found.choose(found.number("log_volume") > HIGH, ("lower", "higher"), note)

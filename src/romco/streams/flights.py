@@ -1,0 +1,65 @@
+"""``flights``: departures from New York in the first half of 2013, in order of time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from romco.streams.storage import Provenance
+from romco.streams.stream import Stream
+from romco.streams.tabular import Columns, Recipe, Tabular, find_in, read
+
+WEATHER = (
+    *("temperature_f", "dew_point_f", "humidity", "wind_direction", "wind_mph", "gust_mph"),
+    *("rain_inch", "pressure_mb", "visibility_miles"),
+)
+_TIME = "in order of time; in truth an answer is known hours later (delay_known_at)"
+
+
+def _calendar(columns: Columns) -> Columns:
+    """Hours and the day of the week, as words."""
+    departure = columns["scheduled_departure"].astype("datetime64[m]")
+    weekday = (departure.astype("datetime64[D]").astype(np.int64) + 3) % 7  # 0 is Monday
+    return {
+        **columns,
+        "hour": (departure.astype("datetime64[h]").astype(np.int64) % 24).astype("U2"),
+        "arrival_hour": columns["scheduled_arrival"].astype("U2"),
+        "weekday": weekday.astype("U1"),
+    }
+
+
+RECIPE = Recipe(
+    name="flights",
+    file="flights/flights.csv.gz",
+    sha256="d0f52f1b07ce16b891cf775a121f10389b4e8a67ce715f0066238e51d569073d",
+    task="dest",
+    numbers=("distance",),
+    words=("origin", "carrier", "hour", "arrival_hour", "weekday"),
+    provenance=Provenance(
+        origin="the R package nycflights13",
+        place=("flights/flights.csv.gz",),
+        terms="public domain (CC0)",
+    ),
+    derive=_calendar,
+)
+find = find_in(RECIPE)
+
+
+def events(
+    data_dir: Path | None = None, scaled: bool = True, weather: bool = False, task: str = "dest"
+) -> Tabular:
+    """119,729 departures; ``delay`` in minutes, ``late`` by more than 15.
+
+    The task is ``dest`` (100), ``carrier`` (16) or ``tailnum`` (3,759). Features are
+    schedule and calendar, with ``weather`` also what was observed an hour before.
+    """
+    numbers = (*RECIPE.numbers, *WEATHER) if weather else RECIPE.numbers
+    return read(replace(RECIPE, numbers=numbers, task=task), data_dir, scaled)
+
+
+def load(data_dir: Path | None = None, scaled: bool = True, weather: bool = False) -> Stream:
+    """Whether a flight arrives more than 15 minutes late (+1); the task is where it goes."""
+    found = events(data_dir, scaled, weather)
+    return found.choose(found.columns["late"] == "1", ("on time", "late"), _TIME)

@@ -1,0 +1,44 @@
+"""``nlswork``: wages of young women in the USA, by year."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from romco.streams.storage import Provenance
+from romco.streams.stream import Stream
+from romco.streams.tabular import Recipe, Tabular, find_in, read
+
+HIGH = 1.63  # about the median logarithm of the hourly wage
+
+RECIPE = Recipe(
+    name="nlswork",
+    file="nlswork/nlswork.csv.gz",
+    sha256="93fc1f73f6a92ae262abc4f6fd8119692c22f34e1252618f7a1e3e51738cadcd",
+    task="woman",
+    numbers=(
+        *("year", "birth_yr", "age", "grade", "weeks_unemployed", "total_experience", "tenure"),
+        *("hours", "weeks_worked"),
+    ),
+    words=(
+        *("race", "married_spouse_present", "never_married", "college", "not_smsa"),
+        *("central_city", "south", "industry", "occupation", "union"),
+    ),
+    provenance=Provenance(
+        origin="the National Longitudinal Survey, from a public R package",
+        place=("nlswork/nlswork.csv.gz",),
+        terms="GPL as far as known",
+    ),
+)
+find = find_in(RECIPE)
+
+
+def events(data_dir: Path | None = None, scaled: bool = True) -> Tabular:
+    """13,954 interviews of 2,319 women in order of the year; ``ln_wage`` is a number."""
+    return read(RECIPE, data_dir, scaled)
+
+
+def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
+    """Whether the logarithm of the wage is above 1.63 (+1)."""
+    found = events(data_dir, scaled)
+    note = f"the question is whether ln_wage is above {HIGH}, about its median"
+    return found.choose(found.number("ln_wage") > HIGH, ("lower", "higher"), note)
