@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from romco.model.labels import Labels
 from romco.model.names import from_json, identity, to_json
+from romco.model.targets import TwoClasses
 from romco.model.tasks import Tasks
 
 
@@ -57,25 +57,25 @@ def test_freed_numbers_are_used_again_smallest_first_also_after_a_file():
     ],
 )
 def test_sides_of_labels_as_they_come(seen, classes):
-    labels = Labels()
-    labels.take(seen)
+    labels = TwoClasses()
+    _, labels.known = labels.read(seen)
     assert labels.classes == classes
 
 
 def test_third_label_is_refused_and_changes_nothing():
-    labels = Labels(("ham", "spam"))
+    labels = TwoClasses(("ham", "spam"))
     with pytest.raises(ValueError, match="third label 'eggs'"):
-        labels.take(["ham", "eggs"])
+        _, labels.known = labels.read(["ham", "eggs"])
     assert labels.classes == ("ham", "spam")
     for classes in (["a"], ["a", "a"], ["a", "b", "c"]):
         with pytest.raises(ValueError, match="two different labels"):
-            Labels(classes)
+            TwoClasses(classes)
 
 
 def test_answers_before_and_after_labels_are_known():
-    labels = Labels()
+    labels = TwoClasses()
     assert labels.answer(1.0) is None
-    labels.take(["ham"])
+    _, labels.known = labels.read(["ham"])
     assert (labels.answer(1.0), labels.answer(-1.0)) == ("ham", "ham")
-    labels.take(["spam"])
+    _, labels.known = labels.read(["spam"])
     assert labels.answers(np.array([0.0, -0.1])).tolist() == ["spam", "ham"]

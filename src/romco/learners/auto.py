@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from romco.kernels.auto.auto import AutoKernel
 from romco.kernels.auto.judges import Judge
 from romco.learners.base import Arrays, Axes, CompiledLearner
+from romco.learners.capabilities import TakesWeights
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import load_with_store, personal_store, stored_columns
 
@@ -37,7 +38,7 @@ PER_TASK = ("factor", "own_intercept", "evidence", "belief")  # arrays with a ro
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
 
 
-class Auto(CompiledLearner):
+class Auto(CompiledLearner, TakesWeights):
     r"""Five simple learners, a low-rank U between them, and three judges; no parameters.
 
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and

@@ -14,13 +14,14 @@ from romco.kernels.baselines.confidence import (
     FullCollaborativeKernel,
 )
 from romco.learners.base import Axes, choice, not_negative, positive
+from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
 
 PER_TASK: Mapping[str, Axes] | None = {"w": (0,), "s": (0,), "S": (0,)}
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-class Arow(LinearLearner):
+class Arow(LinearLearner, TakesWeights):
     r"""Adaptive regularisation of weights (AROW): small steps where a feature is well known.
 
     With w Gaussian of mean w and covariance S (at first I), and l the hinge loss,

@@ -117,6 +117,25 @@ LEARNERS: dict[str, Method] = {
 }
 
 
+# What learns other answers than -1 and +1: apart, since tables and checks go through the above.
+OTHER_TARGETS: dict[str, Method] = {
+    "classes": Method("classes:Classes", "Many classes", role="beyond"),
+}
+
+
+def number_learner(name: str) -> str:
+    """The learner that does for numbers what the one of this name does for two classes.
+
+    >>> number_learner("romco-auto")
+    'romco-auto-number'
+    """
+    found = name if name.endswith("-number") else f"{name}-number"
+    if found not in OTHER_TARGETS:
+        able = ", ".join(known.removesuffix("-number") for known in OTHER_TARGETS if "-n" in known)
+        raise ValueError(f"{name} cannot predict numbers; these can: {able}")
+    return found
+
+
 def learner(name: str, n_features: int, n_tasks: int, **parameters: Any) -> Learner:
     """Make a learner by name; ``romco.LEARNERS`` lists the names.
 
@@ -124,9 +143,10 @@ def learner(name: str, n_features: int, n_tasks: int, **parameters: Any) -> Lear
     >>> romco.learner("ogd-unique", n_features=3, n_tasks=2, eta=0.5).weights().shape
     (3, 2)
     """
-    if name not in LEARNERS:
+    method = LEARNERS.get(name) or OTHER_TARGETS.get(name)
+    if method is None:
         raise ValueError(f"unknown learner {name!r}; known are {', '.join(LEARNERS)}")
-    made = LEARNERS[name](n_features, n_tasks, **parameters)
+    made = method(n_features, n_tasks, **parameters)
     made.name = name
     return made
 

@@ -31,12 +31,12 @@ class Scale:
         self.log_a = log_a
         self.curvature = curvature
 
-    def add(self, margin: float, y: float) -> None:
+    def add(self, margin: float, y: float, weight: float = 1.0) -> None:
         """Learn from one margin and its label, -1 or +1."""
         z = y * exp(self.log_a) * margin
         miss = 1.0 / (1.0 + exp(min(z, 500.0)))
-        self.curvature = max(1.0, MEMORY * self.curvature + z * z * miss * (1.0 - miss))
-        step = z * miss / self.curvature
+        self.curvature = max(1.0, MEMORY * self.curvature + weight * z * z * miss * (1.0 - miss))
+        step = weight * z * miss / self.curvature
         self.log_a += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.log_a = min(max(self.log_a, -30.0), 30.0)
 

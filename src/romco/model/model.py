@@ -10,15 +10,16 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners import Learner, learner
+from romco.learners import Learner, learner, number_learner
 from romco.model.calibration import Scale
 from romco.model.fairlock import Turns
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
-from romco.model.labels import Labels
 from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, count, cut, widths
+from romco.model.targets import ManyClasses, TwoClasses, target_from_json, target_of
 from romco.model.tasks import Tasks
+from romco.model.weights import counting, weights_of
 from romco.parameters import choice
 
 PIECE = 250  # events learned before waiting readers get a turn
@@ -50,8 +51,10 @@ class Model:
         A name from ``romco.LEARNERS``; its parameters follow by name.
     features:
         :class:`Names` (grow as they come), :class:`Hashed` or :class:`Columns`.
+    target:
+        "two classes", "classes" (any number of them, new ones at any time), or "number".
     classes:
-        The two labels, the negative one first; else they are taken as they come.
+        The labels, of two the negative one first; else they are taken as they come.
     tasks:
         Tasks known from the beginning; they start at zero.
 
@@ -62,6 +65,7 @@ class Model:
         learner_name: str = "romco-auto",
         features: Features | None = None,
         *,
+        target: Literal["two classes", "classes", "number"] | None = None,
         classes: Sequence[Any] | None = None,
         tasks: Iterable[Any] = (),
         new_task: Literal["mean", "zero"] = "mean",
@@ -70,11 +74,11 @@ class Model:
         self.features: Features = Names() if features is None else features
         self.new_task = choice("new_task", new_task, "mean", "zero")
         self.notes: dict[str, Any] = {}  # yours: anything JSON can hold, kept in the file
-        self._labels, self._tasks, self._scale = Labels(classes), Tasks(), Scale()
+        self._target, self._tasks, self._scale = target_of(target, classes), Tasks(), Scale()
         for task in dict.fromkeys(tasks):
             self._tasks.add(identity("task", task))
         d = self._fixed_width or doubled(64, self.features.width)
-        inner = learner(learner_name, d, len(self._tasks) or 8, **parameters)
+        inner = self._made(learner_name, d, len(self._tasks) or 8, parameters)
         self._inside = GrowingLearner(inner, new_task == "mean")
         self._make_locks()
 
@@ -109,8 +113,13 @@ class Model:
 
     @property
     def classes(self) -> tuple[Id, ...]:
-        """The labels known so far, the negative one first."""
-        return self._labels.classes
+        """The labels known so far, of two the negative one first; none for numbers."""
+        return self._target.classes
+
+    @property
+    def target(self) -> str:
+        """What is predicted: "two classes", "classes" or "number"."""
+        return self._target.kind
 
     def numbers(self, tasks: Iterable[Any]) -> NDArray[np.int64]:
         """The learner's number of each task, -1 where it is not known."""
@@ -133,7 +142,10 @@ class Model:
     # Predicting
 
     def margins(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Margins (n,) of rows ``x``; changes nothing that was learned."""
+        """What the learner says of rows ``x``; changes nothing that was learned.
+
+        Margins (n,) of two classes, log-probabilities (n, K) of many, predicted numbers (n,).
+        """
         with self._step:
             rows = self.features.read(x)
             numbers = self._tasks.numbers(_many(task))
@@ -141,73 +153,132 @@ class Model:
             return self._inside.margins(rows, numbers, self._tasks.next)
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
-        """Labels (n,) of rows ``x``."""
-        return self._labels.answers(self.margins(x, task))
+        """Labels, or numbers, (n,) of rows ``x``."""
+        return self._target.answers(self.margins(x, task))
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Probability (n,) of the positive label, see :class:`romco.model.Scale`."""
+        """Probability (n,) of the positive label, see :class:`romco.model.Scale`.
+
+        Of many classes: (n, K), in the order of :attr:`classes`; each row sums to one.
+        """
         return self.probability_of(self.margins(x, task))
 
     def probability_of(self, margins: Dense) -> Dense:
-        """Probability (n,) of the positive label, from margins of this model."""
+        """The same, from margins of this model."""
+        if isinstance(self._target, ManyClasses):
+            chances = np.exp(margins[:, self._target.columns()])
+            return chances / chances.sum(axis=1, keepdims=True)
+        if self._target.kind == "number":
+            raise ValueError("a number has no probability: use intervals")
         return self._scale.probability(margins)
 
+    def intervals(self, x: Any, task: Iterable[Any], level: float = 0.9) -> Dense:
+        """Bounds (n, 2) within which a share ``level`` of the numbers of such rows will be."""
+        with self._step:
+            rows = self.features.read(x)
+            numbers = self._tasks.numbers(_many(task))
+            _check_lengths(rows, task=numbers)
+            return self._inside.intervals(rows, numbers, self._tasks.next, level)
+
     def margin_one(self, x: Any, task: Any) -> float:
-        """Margin of one event."""
+        """Margin of one event of two classes, or the number predicted."""
         return float(self.margins([x], [task])[0])
 
-    def predict_one(self, x: Any, task: Any) -> Id:
-        """Label of one event; None before any label is known."""
-        return self.answer(self.margin_one(x, task))
+    def predict_one(self, x: Any, task: Any) -> Any:
+        """Label or number of one event; None before any label is known."""
+        return self.answer(self.margins([x], [task])[0])
 
     def probability_one(self, x: Any, task: Any) -> float:
         """Probability of the positive label of one event."""
         return float(self.probabilities([x], [task])[0])
 
-    def answer(self, margin: float) -> Id:
-        """The label that a margin predicts; None before any label is known."""
-        return self._labels.answer(margin)
+    def probabilities_one(self, x: Any, task: Any) -> dict[Id, float]:
+        """Probability of each label that is known."""
+        classes, found = self.classes, self.probabilities([x], [task])[0]
+        if isinstance(self._target, TwoClasses):
+            found = np.array([1.0 - found, found]) if len(classes) == 2 else np.ones(len(classes))
+        return dict(zip(classes, found.tolist(), strict=True))
+
+    def answer(self, margin: Any) -> Any:
+        """What a margin (of many classes: a row of them) predicts; None before labels are known."""
+        return self._target.answer(margin)
 
     def side(self, label: Any) -> float:
         """-1 or +1: the side of margin 0 on which a label is."""
-        return self._labels.known_side(label)
+        if not isinstance(self._target, TwoClasses):
+            raise ValueError(f"only two classes have sides; this model predicts {self.target}")
+        return self._target.known_side(label)
+
+    def number(self, label: Any) -> float:
+        """The learner's number of an answer: its side, its class, or the number itself."""
+        if isinstance(self._target, ManyClasses):
+            return self._target.number(label)
+        if isinstance(self._target, TwoClasses):
+            return self._target.known_side(label)
+        return float(self._target.read([label])[0][0])
 
     # Learning
 
-    def learn_one(self, x: Any, y: Any, task: Any) -> float:
-        """Learn one event; gives the margin that was predicted just before."""
-        return float(self.learn([x], [y], [task])[0])
+    def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any:
+        """Learn one event; gives the margin (of many classes: all) predicted just before."""
+        found = self.learn([x], [y], [task], weight=None if weight == 1.0 else [weight])[0]
+        return found if isinstance(self._target, ManyClasses) else float(found)
 
     def learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, together: bool = False
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        together: bool = False,
+        weight: Any = None,
     ) -> Dense:
         """Learn rows one after the other, exactly as a loop of ``learn_one`` would.
 
         With ``together`` they are one round instead: all are predicted, then all are
-        learned in one step. Gives the margins (n,) predicted just before.
+        learned in one step. An event of ``weight`` h counts as h events, one of weight 0 is only
+        predicted. Gives the margins predicted just before, as :meth:`margins`.
         Nothing changes if any row is bad.
         """
+        if weight is not None:
+            weight = weights_of(weight, self.learner)
+            if not weight.all():
+                return counting(self, x, list(y), list(_many(task)), weight, together)
         with self._writing:
-            signs, sides = self._labels.read(y)
+            signs, sides = self._target.read(y)
             ids = [identity("task", one) for one in _many(task)]
             new: dict[Id, int] = {}
             rows = self.features.read(x, new)
-            _check_lengths(rows, task=ids, y=signs)
-            if new or sides is not self._labels.side:
+            _check_lengths(
+                rows, task=ids, y=signs, **({} if weight is None else {"weight": weight})
+            )
+            self._inside.check_classes(len(sides))
+            if new or sides is not self._target.known:
                 with self._step:
-                    self._labels.side = sides
+                    self._target.known = sides
                     self.features.add(new)
-            margins = np.empty(len(ids))
+            margins = self._room(len(ids))
             needed = widths(rows) if new else np.zeros(len(ids), dtype=np.int64)
             begin = 0
             while begin < len(ids):
                 with self._step:
                     end = self._admit(ids, needed, begin, together)
-                    margins[begin:end] = self._advance(
-                        cut(rows, begin, end), ids[begin:end], signs[begin:end], together
+                    end = self._admit_classes(signs, begin, end, together)
+                    part = None if weight is None else weight[begin:end]
+                    found = self._advance(
+                        cut(rows, begin, end), ids[begin:end], signs[begin:end], together, part
                     )
+                    margins[(slice(begin, end), *map(slice, found.shape[1:]))] = found
                 begin = end
             return margins
+
+    def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
+        """Raise ValueError where these rows could not be learned; changes nothing."""
+        with self._writing:
+            signs, known = self._target.read(y)
+            ids = [identity("task", one) for one in _many(task)]
+            _check_lengths(self.features.read(x, {}), task=ids, y=signs)
+            self._inside.check_classes(len(known))
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are."""
@@ -226,7 +297,7 @@ class Model:
                 **self._inside.state(),
                 "features": self.features.to_json(),
                 "tasks": self._tasks.to_json(),
-                "labels": self._labels.to_json(),
+                "labels": self._target.to_json(),
                 "new_task": self.new_task,
                 "scale": [self._scale.log_a, self._scale.curvature],
                 "notes": self.notes,
@@ -240,7 +311,7 @@ class Model:
         made.new_task = choice("new_task", state["new_task"], "mean", "zero")
         made.notes = dict(state["notes"])
         made._tasks = Tasks.from_json(state["tasks"])
-        made._labels = Labels.from_json(state["labels"])
+        made._target = target_from_json(state["labels"])
         log_a, curvature = map(float, state["scale"])
         made._scale = Scale(log_a, curvature)
         made._inside = GrowingLearner.from_state(state, made.new_task == "mean")
@@ -300,11 +371,43 @@ class Model:
             self._inside.start(self._tasks.next)
             self._tasks.add(task)
 
-    def _advance(self, rows: Rows, ids: list[Id], y: Dense, together: bool) -> Dense:
+    def _made(self, name: str, d: int, m: int, parameters: dict[str, Any]) -> Learner:
+        """The learner of a name for this model's target."""
+        if self._target.kind == "classes":
+            form, n = parameters.pop("form", None), max(2, len(self.classes))
+            return learner(
+                "classes", d, m, inner=name, n_classes=n, form=form, parameters=parameters
+            )
+        made = learner(
+            number_learner(name) if self.target == "number" else name, d, m, **parameters
+        )
+        if (made.answers == 0) != (self.target == "number"):
+            raise ValueError(f"{made.name} does not predict {self.target}")
+        return made
+
+    def _room(self, n: int) -> Dense:
+        """Room for the margins of n events; classes that are not known yet have no chance."""
+        if isinstance(self._target, ManyClasses):
+            return np.full((n, max(2, len(self.classes))), -np.inf)
+        return np.empty(n)
+
+    def _admit_classes(self, y: Dense, begin: int, end: int, together: bool) -> int:
+        """Make the class of the next row; gives the end of the run that needs no more of them."""
+        if not isinstance(self._target, ManyClasses):
+            return end
+        self._inside.make_classes(int(y[begin:end].max() if together else y[begin]) + 1)
+        more = np.flatnonzero(y[begin:end] >= self.learner.answers)
+        return begin + int(more[0]) if len(more) else end
+
+    def _advance(
+        self, rows: Rows, ids: list[Id], y: Dense, together: bool, weight: Dense | None
+    ) -> Dense:
         """Learn rows for which there is room."""
-        margins = self._inside.learn(rows, self._tasks.numbers(ids), y, together)
-        for margin, sign in zip(margins.tolist(), y.tolist(), strict=True):
-            self._scale.add(margin, sign)
+        margins = self._inside.learn(rows, self._tasks.numbers(ids), y, together, weight)
+        if isinstance(self._target, TwoClasses):
+            counts = np.ones(len(y)) if weight is None else weight
+            for margin, sign, h in zip(margins.tolist(), y.tolist(), counts.tolist(), strict=True):
+                self._scale.add(margin, sign, h)
         return margins
 
 
