@@ -170,6 +170,7 @@ def _summary(model: Model | Learner) -> dict[str, Any]:
             "features": model.features.width,
             "events": model.events,
             "classes": [str(label) for label in model.classes],
+            "positive": None if model.positive is None else str(model.positive),
         }
     return {"learner": model.name, "tasks": model.n_tasks, "features": model.n_features}
 

@@ -99,7 +99,8 @@ def contents(folder):
             "holds romco-auto",
         ),
         ("learn ok.csv --task u --label y --model ok.romco --hash 9", "named features, not 512"),
-        ("learn ok.csv --task u --label y --model ok.romco --classes n,p", "has classes p,n"),
+        ("learn ok.csv --task u --label y --model ok.romco --classes p,n", "has classes n,p"),
+        ("learn ok.csv --task u --label y --model ok.romco --positive n", "label is p, not n"),
         ("predict ok.csv --model missing.romco", "missing.romco: No such file"),
         ("predict ok.csv --model bare.romco", "bare learner"),
         (
@@ -144,7 +145,7 @@ def test_bad_rows_are_counted_where_they_are_skipped(folder, capsys):
 
 def test_the_same_options_again_are_no_contradiction(folder):
     command = "learn ok.csv --task u --label y --model ok.romco"
-    assert run(f"{command} --learner romco-auto --classes p,n") == 0
+    assert run(f"{command} --learner romco-auto --classes n,p --positive p") == 0
 
 
 def started(folder, command, **options):

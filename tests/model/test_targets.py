@@ -131,7 +131,7 @@ def test_bad_weights_and_learners_without():
 
 def test_targets_read_what_they_wrote():
     target = ManyClasses()
-    _, target.known = target.read([True, ("a", 1), "x"])
+    target.adopt(target.read([True, ("a", 1), "x"])[1])
     again = target_from_json(target.to_json())
     assert again.known == target.known
     assert isinstance(target_from_json(Number().to_json()), Number)

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -32,7 +33,7 @@ from romco.model import Hashed, Model, Names
 from romco.model.growing import personal_tasks
 from romco.modelfile import load
 from romco.sessions import Progress, Score, Source
-from romco.sessions.source import load_model, remembered
+from romco.sessions.source import classes_of, load_model, remembered
 
 app = typer.Typer()
 console = Console(stderr=True)  # stdout is for what other programs read
@@ -54,7 +55,10 @@ def learn(
         ),
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(help="The two labels, NEGATIVE,POSITIVE; else as they come.")
+        str | None, typer.Option(help="The two labels, NEGATIVE,POSITIVE; else told by a rule.")
+    ] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The label that is positive; else 1, true, yes, the larger.")
     ] = None,
     predictions: Annotated[
         Path | None, typer.Option(help="Where predictions go, as JSON lines.")
@@ -64,10 +68,18 @@ def learn(
     """Predict each event, then learn it; the same command goes on where it was stopped."""
     check_source(source, labelled=True)
     settings, labels = chosen(set_ or []), listed(classes)
-    if model.exists() and (learner or settings or hash_ or labels):
-        check_same(model, load_model(model), learner, settings, hash_, labels)
+    if model.exists() and (learner or settings or hash_ or labels or positive):
+        check_same(model, load_model(model), learner, settings, hash_, labels, positive)
+    elif not model.exists():
+        labels = labels or classes_of(source, positive)
     features = Names() if hash_ is None else Hashed(2**hash_)
-    new = Model(known_learner(learner or "romco-auto"), features, classes=labels, **settings)
+    new = Model(
+        known_learner(learner or "romco-auto"),
+        features,
+        classes=labels,
+        positive=positive,
+        **settings,
+    )
     last = None
     try:
         with _live() as show:
@@ -79,7 +91,7 @@ def learn(
         raise typer.Exit(130) from None
     assert last is not None
     _say(_line(last))
-    _say(f"model: {model}")
+    _say(f"model: {model}, positive label: {last.model.positive}")
 
 
 @app.command()
@@ -89,10 +101,15 @@ def predict(
     model: ModelPath,
     out: Annotated[Path | None, typer.Option(help="Where answers go; stdout if not given.")] = None,
 ) -> None:
-    """Answers as JSON lines: line, task, label, margin, probability of the positive label."""
+    """Answers as JSON lines, one per event.
+
+    Line, task, what is predicted, the probability of the label that is named positive,
+    the margin (above 0 for the positive label), and the true label where the file has it.
+    """
     found = load_model(model)
     check_source(remembered(found, source), labelled=False)
-    lines = (json.dumps(row) + "\n" for row in _told(sessions.predict(found, source)))
+    rows = _hinted(found, _told(sessions.predict(found, source)))
+    lines = (json.dumps(row) + "\n" for row in rows)
     if out is None:
         sys.stdout.writelines(lines)
         return
@@ -108,24 +125,28 @@ def evaluate(
     model: ModelPath,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
 ) -> None:
-    """Error and F1 of a model on labelled events, by task; nothing is learned."""
+    """How good a model is on labelled events, by task; nothing is learned.
+
+    The baseline is the error of always answering the label more frequent so far.
+    """
     found = load_model(model)
     check_source(remembered(found, source, labelled=True), labelled=True)
-    scores, skipped = sessions.evaluate(found, source)
-    _tell_skipped(skipped)
-    if not scores:
+    scores = sessions.evaluate(found, source)
+    _tell_skipped(scores.skipped)
+    if not scores.whole.events:
         raise ValueError(f"{source.path} has no events that can be scored")
-    whole = Score(sum(score.counts for score in scores.values()).ravel().tolist())  # type: ignore[union-attr]
+    whole, by_task = scores.whole, scores.tasks
     if as_json:
-        by_task = {task: {"error": s.error, "f1": s.f1} for task, s in scores.items()}
-        print(json.dumps({"error": whole.error, "f1": whole.f1, "tasks": by_task}))
+        found_by_task = {task: score.summary() for task, score in by_task.items()}
+        print(json.dumps({"positive": found.positive, **whole.summary(), "tasks": found_by_task}))
         return
-    table = Table("task", "events", "error", "F1", box=None)
-    worst = sorted(scores, key=lambda task: -scores[task].error)
+    table = Table("task", "events", "error", "baseline", "log loss", "F1", box=None)
+    worst = sorted(by_task, key=lambda task: -by_task[task].error)
     for name in worst[:20]:
-        _add_score(table, name, scores[name])
-    _add_score(table, f"all {len(scores)} tasks", whole)
+        _add_score(table, name, by_task[name])
+    _add_score(table, f"all {len(by_task)} tasks", whole)
     Console().print(table)
+    print(_in_words(found, whole))
 
 
 @app.command()
@@ -175,7 +196,7 @@ def _live() -> Iterator[Any]:
 def _line(progress: Progress) -> str:
     """Where learning stands, in one line."""
     score, learner = progress.score, progress.model.learner
-    parts = [f"{progress.events:,} events", f"error {score.error:.2%}", f"F1 {score.f1:.3f}"]
+    parts = [f"{progress.events - progress.refused:,} events learned", _errors(score)]
     parts.append(f"{len(progress.model.tasks):,} tasks")
     if isinstance(learner, Decomposed):
         parts.append(f"rank {len(learner.singular_values())}")
@@ -190,7 +211,46 @@ def _line(progress: Progress) -> str:
 
 
 def _add_score(table: Table, name: str, score: Score) -> None:
-    table.add_row(name, f"{score.counts.sum():,}", f"{score.error:.2%}", f"{score.f1:.3f}")
+    numbers = f"{score.error:.2%}", f"{score.baseline:.2%}", f"{score.log_loss:.3f}"
+    table.add_row(escape(name), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
+
+
+def _errors(score: Score) -> str:
+    """Error and the rest beside the baseline's, and of late."""
+    recent = score.recent()
+    parts = [f"error {score.error:.2%} (baseline {score.baseline:.2%}"]
+    if recent["events"] < score.events:
+        parts[0] += f"; last {recent['events']:,}: {recent['error']:.2%}"
+    parts[0] += ")"
+    parts.append(f"log loss {score.log_loss:.3f} ({score.baseline_log_loss:.3f})")
+    if score.auc is not None:
+        parts.append(f"AUC {score.auc:.3f}")
+    return ", ".join([*parts, f"F1 {score.f1:.3f}"])
+
+
+def _in_words(model: Model, score: Score) -> str:
+    """What the numbers of an evaluation say."""
+    curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
+    return (
+        f"Positive: {model.positive}, {score.positives:.2%} of events. {curve}"
+        f"log loss {score.log_loss:.3f}, {score.baseline_log_loss:.3f} with no features; "
+        f"probabilities are off by {score.calibration:.3f}."
+    )
+
+
+def _hinted(model: Model, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The rows; at the end a hint if nearly all tasks were never learned."""
+    tasks: set[str] = set()
+    for row in rows:
+        tasks.add(row["task"])
+        yield row
+    known = int(np.count_nonzero(model.numbers(tasks) >= 0))
+    if len(tasks) > 1 and known < 0.1 * len(tasks) and model.tasks:
+        examples = f"{next(iter(tasks))!r} was asked for, {model.tasks[0]!r} learned"
+        _say(
+            f"hint: {len(tasks) - known:,} of {len(tasks):,} tasks are unknown to the model and "
+            f"were answered from what tasks have in common ({examples}); is --task right?"
+        )
 
 
 def _told(rows: Generator[dict[str, Any], None, int]) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ import typer
 
 from romco.learners import LEARNERS
 from romco.model import Model
+from romco.model.names import known_as
 from romco.sessions import Source
 from romco.streams.files import format_of
 from romco.streams.formats import FORMATS
@@ -81,6 +82,7 @@ def check_same(
     settings: dict[str, Any],
     bits: int | None,
     classes: tuple[str, ...] | None,
+    positive: str | None = None,
 ) -> None:
     """Raise ValueError where options ask for another model than the one that is there."""
     inside, features = model.learner, model.features.to_json()
@@ -98,6 +100,8 @@ def check_same(
     if classes is not None and model.classes and model.classes != classes[: len(model.classes)]:
         had = ",".join(map(str, model.classes))
         raise ValueError(f"{path.name} has classes {had}, not {','.join(classes)}")
+    if positive is not None and known_as(positive) != known_as(model.positive):
+        raise ValueError(f"{path.name}: the positive label is {model.positive}, not {positive}")
 
 
 def listed(text: str | None) -> tuple[str, ...] | None:

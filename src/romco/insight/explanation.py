@@ -118,7 +118,7 @@ def explain(model: Model | Learner, top: int = 20) -> Explanation:
         spectrum=tuple(found.parts.spectrum.tolist()),
         tasks=(*tasks, *map(found.task, rest)),
         findings=found.findings,
-        notes=tuple(note for note in (found.parts.note, found.since_note()) if note),
+        notes=tuple(note for note in found.notes() if note),
     )
 
 
@@ -160,7 +160,18 @@ class _Found:
     def features(self, i: int, n: int = 5) -> tuple[tuple[Any, float], ...]:
         """Where a task differs most."""
         name = (lambda j: j) if self._model is None else self._model.features.name
-        return tuple((name(j), value) for j, value in self.parts.largest(i, n))
+        turn = 1.0 if self._model is None else self._model.turn
+        return tuple((name(j), turn * value) for j, value in self.parts.largest(i, n))
+
+    def positive_note(self) -> str | None:
+        """For which label a weight above 0 speaks."""
+        if self._model is None or self._model.positive is None:
+            return None
+        return f"Positive: {self._model.positive}. A feature with + speaks for it."
+
+    def notes(self) -> tuple[str | None, ...]:
+        """What a reader must know of the numbers."""
+        return self.positive_note(), self.parts.note, self.since_note()
 
     def since_note(self) -> str | None:
         """What the column "since" means, where it says anything."""

@@ -14,6 +14,7 @@ from romco.learners.base import Arrays, Axes, CompiledLearner
 from romco.learners.capabilities import TakesWeights
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import load_with_store, personal_store, stored_columns
+from romco.learners.sharing import Belief, Fixed, Full, PerFeature, PerPair, Sharing, Sum, Whole
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -36,6 +37,20 @@ RENEWAL = 3e-5  # variance that each event adds to it
 JUDGED = ("weight", "covariance", "renewal", "pair_")  # arrays of the judges begin so
 PER_TASK = ("factor", "own_intercept", "evidence", "belief")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
+FORGETTING = 3e-4  # of the shared vector that is learned together, as in the kernel
+LATER = 1e300  # events that no stream will see: a shard does not draw by itself
+SHARING: Sharing = (  # what is not one task's, and how shards merge it
+    PerFeature(
+        "shared", Belief(0, 3), Belief(1, 4), Belief(2, 5, forgetting=FORGETTING)
+    ),  # the columns of B are drawn
+    Whole("intercept", Belief(0, 1)),
+    Full("weight", "covariance", "renewal", ceiling=DOUBT),
+    Full("pair_weight", "pair_covariance", "pair_renewal", ceiling=DOUBT),
+    Whole("kinds", Sum((0, 1, 2), least=1e-300)),
+    Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
+    Fixed("renewal", "pair_renewal"),
+    PerPair("personal", "personal_keys"),
+)
 
 
 class Auto(CompiledLearner, TakesWeights):
@@ -73,6 +88,7 @@ class Auto(CompiledLearner, TakesWeights):
     space: ClassVar = {}
     linear: ClassVar = False
     task_axes: Mapping[str, Axes] | None = dict.fromkeys(PER_TASK, (0,))
+    kernel: AutoKernel
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
@@ -210,6 +226,43 @@ class Auto(CompiledLearner, TakesWeights):
         for name in PER_TASK:
             self._arrays[name][task] = 0.0
         self._personal.clear(task)
+
+    # In shards
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is that is not one task's."""
+        return SHARING
+
+    def leave_drawing(self) -> None:
+        """Never draw U from now on."""
+        self._arrays["clock"][2] = LATER
+
+    def drawing_due(self) -> bool:
+        """Whether it is time to draw U."""
+        return bool(self._arrays["clock"][1] >= self._arrays["clock"][2])
+
+    def begin_drawing(self) -> NDArray[np.float64] | None:
+        """The directions B (d, 4) where some of them start anew, which shards cannot know."""
+        return self._directions().copy() if self.kernel.seed_directions() else None
+
+    def gathered(self) -> NDArray[np.float64]:
+        """W W'B (d, 4), of the own tasks; B is to be taken over next."""
+        self.kernel.gather_directions()
+        return self._directions().copy()
+
+    def drawn(self, gathered: NDArray[np.float64]) -> NDArray[np.float64]:
+        """B (d, 4) from what was gathered of all tasks."""
+        self._directions()[...] = gathered
+        self.kernel.orthogonalise_directions()
+        return self._directions().copy()
+
+    def take_drawn(self, drawn: NDArray[np.float64]) -> None:
+        """Take over B, and F = W'B of the own tasks."""
+        self._directions()[...] = drawn
+        self.kernel.project_directions()
+
+    def _directions(self) -> NDArray[np.float64]:
+        return self._arrays["shared"][:, 6:]
 
     def arrays(self) -> Arrays:
         """Beliefs of the learners and of the judges."""

@@ -42,6 +42,9 @@ class Learner(ABC):
     answers: int = 1  # what it learns: 1 for -1 or +1, k for one of k classes, 0 for any number
     linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
     task_axes: Mapping[str, Axes] | None = None  # of its arrays: axes with an entry per task
+    undivided: ClassVar[str] = (  # why it cannot be sharded, where it is not ``Merges``
+        "each of its steps looks at all tasks, and no way to merge shards of it is known to be good"
+    )
     name: str = "unnamed"
     parameters: Mapping[str, Any]
 

@@ -16,6 +16,7 @@ from romco.kernels.baselines.confidence import (
 from romco.learners.base import Axes, choice, not_negative, positive
 from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
+from romco.learners.sharing import Belief, Full, PerFeature, Sharing
 
 PER_TASK: Mapping[str, Axes] | None = {"w": (0,), "s": (0,), "S": (0,)}
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -66,6 +67,14 @@ class Arow(LinearLearner, TakesWeights):
             S = np.tile(np.eye(n_features), (k, 1, 1))
             self._keep(w, models == "global", S=S)
             self.kernel = FullArowKernel(w, S, positive("r", r))
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is that is not one task's."""
+        if not self._one_for_all:
+            return ()
+        if "S" in self._arrays:
+            return (Full("w", "S", None, ceiling=1.0),)
+        return (PerFeature(("w", "s"), Belief(0, 1, spent=False)),)
 
 
 class ConfidenceWeighted(LinearLearner):

@@ -10,6 +10,7 @@ from romco.kernels.baselines.gradient import GradientKernel
 from romco.learners.base import choice, positive
 from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
+from romco.learners.sharing import PerFeature, Sharing, Steps, Sum, Whole
 
 
 class Gradient(LinearLearner, TakesWeights):
@@ -41,3 +42,8 @@ class Gradient(LinearLearner, TakesWeights):
         t = np.zeros(1, dtype=np.int64)
         self._keep(w, models == "global", t=t)
         self.kernel = GradientKernel(w, t, positive("eta", eta), step == "inverse-sqrt")
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is that is not one task's; the rounds of all shards count."""
+        rounds = Whole("t", Sum())
+        return (PerFeature("w", Steps()), rounds) if self._one_for_all else (rounds,)

@@ -10,6 +10,7 @@ from romco.kernels.baselines.passive_aggressive import CollaborativeKernel, Pass
 from romco.learners.base import choice, not_negative, positive
 from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
+from romco.learners.sharing import PerFeature, Sharing, Steps
 
 
 class PassiveAggressive(LinearLearner, TakesWeights):
@@ -55,6 +56,10 @@ class PassiveAggressive(LinearLearner, TakesWeights):
         w = np.zeros((n_tasks if models == "unique" else 1, n_features))
         self._keep(w, models == "global")
         self.kernel = PassiveAggressiveKernel(w, cap, ridge)
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is that is not one task's."""
+        return (PerFeature("w", Steps()),) if self._one_for_all else ()
 
 
 class Collaborative(LinearLearner):

@@ -67,6 +67,10 @@ class Romco(CompiledLearner):
     per event and room for (d, m) numbers, so it is for hundreds of tasks.
     """
 
+    undivided: ClassVar = (
+        "every shard would have to repeat the step of U, which is 33 to 75 % of the work, so that "
+        "no number of shards is more than 1.3 to 3 times as fast; romco-auto can be sharded"
+    )
     space: ClassVar[Mapping[str, Any]] = {
         "eta1": STEP_SIZES,
         "eta2": STEP_SIZES,

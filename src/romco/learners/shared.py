@@ -12,10 +12,12 @@ from romco.kernels.stores.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
 from romco.learners.capabilities import TakesWeights
 from romco.learners.decompositions import column_lengths, spectrum
+from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
+OWN = PerPair("personal", "personal_keys")
 DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
 
 
@@ -125,6 +127,10 @@ class PassiveAggressiveShared(SharedAndPersonal):
         self._v = personal_store(n_features, n_tasks, 1)
         self.kernel = SharedPassiveAggressive(self._u, self._v, positive("C", C))
 
+    def sharing(self) -> Sharing:
+        """Of what kind each array is."""
+        return PerFeature("u", Steps()), OWN
+
 
 class ArowShared(SharedAndPersonal):
     r"""AROW with one shared and one personal vector: w_i = u + v_i, diagonal covariance.
@@ -145,3 +151,7 @@ class ArowShared(SharedAndPersonal):
         self._u = np.zeros((n_features, 2))
         self._v = personal_store(n_features, n_tasks, 2)
         self.kernel = SharedArow(self._u, self._v, positive("r", r))
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is."""
+        return PerFeature("u", Belief(0, 1)), OWN

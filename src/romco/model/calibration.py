@@ -40,7 +40,26 @@ class Scale:
         self.log_a += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.log_a = min(max(self.log_a, -30.0), 30.0)
 
+    def follow(
+        self,
+        margins: NDArray[np.float64],
+        y: NDArray[np.float64],
+        weight: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
+        """Learn from margins and labels one after the other; gives a before each (n,)."""
+        before = np.empty(len(margins))
+        counts = [1.0] * len(margins) if weight is None else weight.tolist()
+        events = zip(margins.tolist(), y.tolist(), counts, strict=True)
+        for i, (margin, sign, count) in enumerate(events):
+            before[i] = self.log_a
+            self.add(margin, sign, count)
+        return np.exp(before)
+
     def probability(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(positive) of each margin."""
-        z = exp(self.log_a) * margins
-        return 0.5 * (1.0 + np.tanh(0.5 * z))  # the logistic function, without overflow
+        return logistic(exp(self.log_a) * margins)
+
+
+def logistic(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 / (1 + exp(-z)) without overflow."""
+    return 0.5 * (1.0 + np.tanh(0.5 * z))

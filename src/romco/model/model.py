@@ -5,24 +5,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.learners import Learner, learner, number_learner
-from romco.model.calibration import Scale
+from romco.model.calibration import Scale, logistic
 from romco.model.fairlock import Turns
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
+from romco.model.labels import Labels
 from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, count, cut, widths
-from romco.model.targets import ManyClasses, TwoClasses, target_from_json, target_of
+from romco.model.targets import ManyClasses, Target, target_from_json, target_of
 from romco.model.tasks import Tasks
 from romco.model.weights import counting, weights_of
 from romco.parameters import choice
 
 PIECE = 250  # events learned before waiting readers get a turn
+
+
+class Answers(NamedTuple):
+    """What was predicted for some events."""
+
+    margins: Dense  # (n,) above 0 for the positive label
+    probabilities: Dense  # (n,) of the positive label
 
 
 @final
@@ -54,7 +62,10 @@ class Model:
     target:
         "two classes", "classes" (any number of them, new ones at any time), or "number".
     classes:
-        The labels, of two the negative one first; else they are taken as they come.
+        The labels, of two the negative one first; else they are taken as they come, see
+        :class:`romco.model.labels.Labels`.
+    positive:
+        The label that is positive, where the other is not known yet.
     tasks:
         Tasks known from the beginning; they start at zero.
 
@@ -67,6 +78,7 @@ class Model:
         *,
         target: Literal["two classes", "classes", "number"] | None = None,
         classes: Sequence[Any] | None = None,
+        positive: Any = None,
         tasks: Iterable[Any] = (),
         new_task: Literal["mean", "zero"] = "mean",
         **parameters: Any,
@@ -74,7 +86,8 @@ class Model:
         self.features: Features = Names() if features is None else features
         self.new_task = choice("new_task", new_task, "mean", "zero")
         self.notes: dict[str, Any] = {}  # yours: anything JSON can hold, kept in the file
-        self._target, self._tasks, self._scale = target_of(target, classes), Tasks(), Scale()
+        self._target: Target = target_of(target, classes, positive)
+        self._tasks, self._scale = Tasks(), Scale()
         for task in dict.fromkeys(tasks):
             self._tasks.add(identity("task", task))
         d = self._fixed_width or doubled(64, self.features.width)
@@ -121,13 +134,23 @@ class Model:
         """What is predicted: "two classes", "classes" or "number"."""
         return self._target.kind
 
+    @property
+    def positive(self) -> Id | None:
+        """The label that a probability is of, and a margin above 0 speaks for; None if unknown."""
+        return self._target.positive if isinstance(self._target, Labels) else None
+
+    @property
+    def turn(self) -> float:
+        """-1 where the learner's +1 is the negative label, else +1; see ``romco.model.labels``."""
+        return self._target.turn if isinstance(self._target, Labels) else 1.0
+
     def numbers(self, tasks: Iterable[Any]) -> NDArray[np.int64]:
         """The learner's number of each task, -1 where it is not known."""
         return self._tasks.numbers(tasks)
 
     def events_of(self, task: Any) -> int:
         """How many events of a task were learned."""
-        number = self._tasks.number.get(task, -1)
+        number = self._tasks.find(task)
         return int(self._inside.seen[number]) if number >= 0 else 0
 
     def personal_since(self, task: Any) -> int | None:
@@ -135,7 +158,7 @@ class Model:
 
         Looked at every 1000 events; None if the task is not personal.
         """
-        number = self._tasks.number.get(task, -1)
+        number = self._tasks.find(task)
         since = int(self._inside.since[number]) if number >= 0 else -1
         return since if since >= 0 else None
 
@@ -150,7 +173,7 @@ class Model:
             rows = self.features.read(x)
             numbers = self._tasks.numbers(_many(task))
             _check_lengths(rows, task=numbers)
-            return self._inside.margins(rows, numbers, self._tasks.next)
+            return self.turn * self._inside.margins(rows, numbers, self._tasks.next)
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
         """Labels, or numbers, (n,) of rows ``x``."""
@@ -166,9 +189,8 @@ class Model:
     def probability_of(self, margins: Dense) -> Dense:
         """The same, from margins of this model."""
         if isinstance(self._target, ManyClasses):
-            chances = np.exp(margins[:, self._target.columns()])
-            return chances / chances.sum(axis=1, keepdims=True)
-        if self._target.kind == "number":
+            return self._target.probabilities(margins)
+        if self.target == "number":
             raise ValueError("a number has no probability: use intervals")
         return self._scale.probability(margins)
 
@@ -195,7 +217,7 @@ class Model:
     def probabilities_one(self, x: Any, task: Any) -> dict[Id, float]:
         """Probability of each label that is known."""
         classes, found = self.classes, self.probabilities([x], [task])[0]
-        if isinstance(self._target, TwoClasses):
+        if isinstance(self._target, Labels):
             found = np.array([1.0 - found, found]) if len(classes) == 2 else np.ones(len(classes))
         return dict(zip(classes, found.tolist(), strict=True))
 
@@ -205,15 +227,15 @@ class Model:
 
     def side(self, label: Any) -> float:
         """-1 or +1: the side of margin 0 on which a label is."""
-        if not isinstance(self._target, TwoClasses):
+        if not isinstance(self._target, Labels):
             raise ValueError(f"only two classes have sides; this model predicts {self.target}")
         return self._target.known_side(label)
 
     def number(self, label: Any) -> float:
-        """The learner's number of an answer: its side, its class, or the number itself."""
+        """An answer as a number: its side, its place in :attr:`classes`, or the number itself."""
         if isinstance(self._target, ManyClasses):
             return self._target.number(label)
-        if isinstance(self._target, TwoClasses):
+        if isinstance(self._target, Labels):
             return self._target.known_side(label)
         return float(self._target.read([label])[0][0])
 
@@ -240,10 +262,26 @@ class Model:
         predicted. Gives the margins predicted just before, as :meth:`margins`.
         Nothing changes if any row is bad.
         """
+        return self.predict_and_learn(x, y, task, together=together, weight=weight).margins
+
+    def predict_and_learn(
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        together: bool = False,
+        weight: Any = None,
+    ) -> Answers:
+        """:meth:`learn`, giving also the probabilities that were predicted just before.
+
+        >>> Model("pa-unique").predict_and_learn([{"a": 1}, {"a": 1}], [1, 0], ["ann", "ann"])
+        Answers(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
+        """
         if weight is not None:
             weight = weights_of(weight, self.learner)
             if not weight.all():
-                return counting(self, x, list(y), list(_many(task)), weight, together)
+                return Answers(*counting(self, x, list(y), list(_many(task)), weight, together))
         with self._writing:
             signs, sides = self._target.read(y)
             ids = [identity("task", one) for one in _many(task)]
@@ -253,11 +291,12 @@ class Model:
                 rows, task=ids, y=signs, **({} if weight is None else {"weight": weight})
             )
             self._inside.check_classes(len(sides))
+            before = self.turn
             if new or sides is not self._target.known:
                 with self._step:
-                    self._target.known = sides
+                    self._target.adopt(sides)
                     self.features.add(new)
-            margins = self._room(len(ids))
+            margins, scales = self._room(len(ids)), np.empty(len(ids))
             needed = widths(rows) if new else np.zeros(len(ids), dtype=np.int64)
             begin = 0
             while begin < len(ids):
@@ -265,12 +304,21 @@ class Model:
                     end = self._admit(ids, needed, begin, together)
                     end = self._admit_classes(signs, begin, end, together)
                     part = None if weight is None else weight[begin:end]
-                    found = self._advance(
+                    found, scales[begin:end] = self._advance(
                         cut(rows, begin, end), ids[begin:end], signs[begin:end], together, part
                     )
                     margins[(slice(begin, end), *map(slice, found.shape[1:]))] = found
                 begin = end
-            return margins
+            return self._answers(margins, signs, before, scales)
+
+    def _answers(self, margins: Dense, y: Dense, before: float, scales: Dense) -> Answers:
+        """Margins as people see them, with probabilities; of numbers there are none (NaN)."""
+        if isinstance(self._target, Labels):
+            outward = self._target.outward(margins, y, before)
+            return Answers(outward, logistic(scales * outward))
+        if isinstance(self._target, ManyClasses):
+            return Answers(margins, self._target.probabilities(margins))
+        return Answers(margins, np.full(len(margins), np.nan))
 
     def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
         """Raise ValueError where these rows could not be learned; changes nothing."""
@@ -283,9 +331,10 @@ class Model:
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are."""
         with self._writing, self._step:
-            if task not in self._tasks.number:
+            number = self._tasks.find(task)
+            if number < 0:
                 raise KeyError(f"no task {task!r} is known")
-            self._inside.forget(self._tasks.number[task])
+            self._inside.forget(number)
             self._tasks.remove(task)
 
     # State
@@ -354,7 +403,8 @@ class Model:
         known, d = self._tasks.number, self.learner.n_features
         end = min(len(ids), begin + PIECE - self.events % PIECE)
         for i in range(begin + 1, end):
-            if needed[i] > d or (ids[i] not in known and not self._meets_freely(ids[i])):
+            met = ids[i] in known or self._tasks.find(ids[i]) >= 0
+            if needed[i] > d or not (met or self._meets_freely(ids[i])):
                 return i
         return end
 
@@ -367,7 +417,7 @@ class Model:
 
     def _meet(self, task: Id) -> None:
         """Give a task that is new a number and a start."""
-        if task not in self._tasks.number:
+        if self._tasks.find(task) < 0:
             self._inside.start(self._tasks.next)
             self._tasks.add(task)
 
@@ -401,14 +451,12 @@ class Model:
 
     def _advance(
         self, rows: Rows, ids: list[Id], y: Dense, together: bool, weight: Dense | None
-    ) -> Dense:
-        """Learn rows for which there is room."""
+    ) -> tuple[Dense, Dense]:
+        """Learn rows for which there is room; margins, and what scaled them to probabilities."""
         margins = self._inside.learn(rows, self._tasks.numbers(ids), y, together, weight)
-        if isinstance(self._target, TwoClasses):
-            counts = np.ones(len(y)) if weight is None else weight
-            for margin, sign, h in zip(margins.tolist(), y.tolist(), counts.tolist(), strict=True):
-                self._scale.add(margin, sign, h)
-        return margins
+        if isinstance(self._target, Labels):
+            return margins, self._scale.follow(margins, y, weight)
+        return margins, np.ones(len(y))
 
 
 def _many(tasks: Iterable[Any]) -> Iterable[Any]:

@@ -13,7 +13,8 @@ from typing import Any, Literal, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.model.names import Id, from_json, identity, to_json
+from romco.model.labels import Labels, affirms
+from romco.model.names import Id, from_json, identity, known_as, to_json
 
 Known = dict[Id, float]
 Kind = Literal["two classes", "classes", "number"]
@@ -30,10 +31,15 @@ class Target(Protocol):
     def classes(self) -> tuple[Id, ...]:
         """The labels known so far, in the order of their numbers; none for numbers."""
 
-    known: Known  # the number of each label
+    @property
+    def known(self) -> Known:
+        """The number of each label, to the learner."""
 
     def read(self, answers: Iterable[Any]) -> tuple[NDArray[np.float64], Known]:
         """A number for each answer, and the labels as they are then known; changes nothing."""
+
+    def adopt(self, known: Known) -> None:
+        """Remember the labels that :meth:`read` gave."""
 
     def answers(self, scores: NDArray[np.float64]) -> NDArray[Any]:
         """What scores of n events predict."""
@@ -46,84 +52,15 @@ class Target(Protocol):
 
 
 @final
-class TwoClasses:
-    """Two labels of any kind, one on each side of margin 0.
-
-    Without ``classes``, given as (negative, positive), labels are taken as they come: what
-    reads as a positive number, true or yes is positive, anything else negative,
-    and the second label is on the side that is left.
-
-    >>> target = TwoClasses()
-    >>> y, target.known = target.read(["ham", "spam", "ham"])
-    >>> y, target.classes
-    (array([-1.,  1., -1.]), ('ham', 'spam'))
-    """
-
-    kind: Kind = "two classes"
-
-    def __init__(self, classes: Sequence[Any] | None = None) -> None:
-        self.known: dict[Id, float] = {}
-        if classes is not None:
-            negative, positive = _two(classes)
-            self.known = {negative: -1.0, positive: 1.0}
-
-    @property
-    def classes(self) -> tuple[Id, ...]:
-        """The labels known so far, the negative one first."""
-        return tuple(sorted(self.known, key=lambda label: self.known[label]))
-
-    def known_side(self, label: Any) -> float:
-        """The side of a label that must be known."""
-        if label not in self.known:
-            raise ValueError(f"label {label!r} is not one of the model's: {_told(self.classes)}")
-        return self.known[label]
-
-    def read(self, labels: Iterable[Any]) -> tuple[NDArray[np.float64], dict[Id, float]]:
-        """-1 or +1 for each label, and the sides as they then are; changes nothing."""
-        side = self.known
-        labels = list(labels)
-        try:
-            return np.array([side[label] for label in labels], dtype=np.float64), side
-        except (KeyError, TypeError):
-            side = dict(side)
-        return np.array([_place(side, label) for label in labels], dtype=np.float64), side
-
-    def answer(self, margin: float) -> Id:
-        """The label that a margin predicts; the only one known if there is but one."""
-        classes = self.classes
-        return None if not classes else classes[-1] if margin >= 0.0 else classes[0]
-
-    def answers(self, margins: NDArray[np.float64]) -> NDArray[Any]:
-        """The labels that margins predict."""
-        classes = self.classes or (None,)
-        return _array((classes[0], classes[-1]))[(margins >= 0.0).astype(np.intp)]
-
-    def to_json(self) -> list[list[Any]]:
-        """Labels and their sides."""
-        return [[to_json(label), side] for label, side in self.known.items()]
-
-    @classmethod
-    def from_json(cls, found: Iterable[Any]) -> TwoClasses:
-        """What :meth:`to_json` wrote."""
-        labels = cls()
-        for label, side in found:
-            if side not in (-1.0, 1.0):
-                raise ValueError(f"label {label!r} has side {side!r}, expected -1 or 1")
-            labels.known[from_json(label)] = float(side)
-        if len(labels.known) > 2 or len(set(labels.known.values())) < len(labels.known):
-            raise ValueError("expected at most two labels, on different sides")
-        return labels
-
-
-@final
 class ManyClasses:
     """Labels of any kind, numbered as they come; new ones may come at any time.
 
-    The first two get the numbers that they have as :class:`TwoClasses`, so that two classes are
-    learned alike. Without events a label that was announced by ``classes`` is as likely as any.
+    The first two get the numbers that their sides are to the learner of two classes, so that
+    these are learned alike. A label announced by ``classes`` is as likely as any before events.
 
     >>> target = ManyClasses()
-    >>> y, target.known = target.read(["bus", "car", "train", "bus"])
+    >>> y, known = target.read(["bus", "car", "train", "bus"])
+    >>> target.adopt(known)
     >>> y, target.classes
     (array([0., 1., 2., 0.]), ('bus', 'car', 'train'))
     """
@@ -144,9 +81,14 @@ class ManyClasses:
 
     def number(self, label: Any) -> int:
         """The number of a label that must be known."""
-        if label not in self.known:
+        form = _form(self.known, label)
+        if form is None:
             raise ValueError(f"label {label!r} is not one of the model's: {_told(self.classes)}")
-        return int(self.known[label])
+        return int(self.known[form])
+
+    def adopt(self, known: Known) -> None:
+        """Remember the labels that :meth:`read` gave."""
+        self.known = known
 
     def read(self, labels: Iterable[Any]) -> tuple[NDArray[np.float64], Known]:
         """The number of each label, and all numbers as they then are; changes nothing."""
@@ -167,6 +109,11 @@ class ManyClasses:
         if not self.known:
             return np.full(len(scores), None)
         return _array(self.classes)[self._best(scores)]
+
+    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probability (n, K) of each label that is known; each row sums to one."""
+        chances = np.exp(scores[:, self.columns()])
+        return chances / np.maximum(chances.sum(axis=1, keepdims=True), np.finfo(float).tiny)
 
     def columns(self) -> NDArray[np.intp]:
         """Where the scores of the labels are, in the order of :attr:`classes`."""
@@ -220,6 +167,9 @@ class Number:
             _finite(int(bad[0]), numbers[bad[0]])
         return numbers, self.known
 
+    def adopt(self, known: Known) -> None:
+        """There are no labels to remember."""
+
     def answer(self, score: float) -> float:
         """The number itself."""
         return float(score)
@@ -233,10 +183,12 @@ class Number:
         return {"kind": self.kind}
 
 
-def target_of(kind: str | None, classes: Sequence[Any] | None) -> Target:
+def target_of(kind: str | None, classes: Sequence[Any] | None, positive: Any = None) -> Target:
     """The target that a model is made for: two classes unless something else is said."""
     if kind is None or kind == "two classes":
-        return TwoClasses(classes)
+        return Labels(classes, positive)
+    if positive is not None:
+        raise ValueError(f"positive={positive!r} makes sense with two classes only")
     if kind == "classes":
         return ManyClasses(classes)
     if kind == "number":
@@ -249,7 +201,7 @@ def target_of(kind: str | None, classes: Sequence[Any] | None) -> Target:
 def target_from_json(found: Any) -> Target:
     """The target that ``to_json`` described; two classes are a plain list."""
     if isinstance(found, list):
-        return TwoClasses.from_json(found)
+        return Labels.from_json(found)
     if found["kind"] == "classes":
         return ManyClasses.from_json(found)
     if found["kind"] == "number":
@@ -273,14 +225,24 @@ def _finite(at: int, answer: Any) -> float:
 def _number(known: Known, label: Any) -> float:
     """The number of a label; a new one gets the next."""
     label = identity("label", label)
-    if label not in known:
-        if not known:
-            known[label] = 1.0 if _affirms(label) else 0.0
-        elif len(known) == 1:
-            known[label] = 1.0 - next(iter(known.values()))
-        else:
-            known[label] = float(len(known))
+    form = _form(known, label)
+    if form is not None:
+        return known[form]
+    if not known:
+        known[label] = 1.0 if affirms(label) else 0.0
+    elif len(known) == 1:
+        known[label] = 1.0 - next(iter(known.values()))
+    else:
+        known[label] = float(len(known))
     return known[label]
+
+
+def _form(known: Known, label: Any) -> Id | None:
+    """The form in which a label is known; None if it is not."""
+    if label in known:
+        return label
+    name = known_as(label)
+    return next((form for form in known if known_as(form) == name), None)
 
 
 def _array(labels: Sequence[Id]) -> NDArray[Any]:
@@ -293,35 +255,3 @@ def _array(labels: Sequence[Id]) -> NDArray[Any]:
 
 def _told(labels: Sequence[Id]) -> str:
     return " and ".join(map(repr, labels)) or "none"
-
-
-def _two(classes: Sequence[Any]) -> tuple[Id, Id]:
-    known = [identity("label", label) for label in classes]
-    if len(known) != 2 or known[0] == known[1]:
-        raise ValueError(f"classes must be two different labels, the negative first; got {known}")
-    return known[0], known[1]
-
-
-def _place(side: dict[Id, float], label: Any) -> float:
-    """The side of a label; a new one gets a side that is free."""
-    label = identity("label", label)
-    if label not in side:
-        if len(side) == 2:
-            raise ValueError(
-                f"a third label {label!r}: there are {' and '.join(map(repr, side))} already, "
-                "and that is all this model can tell apart; for more, say target='classes'"
-            )
-        taken = next(iter(side.values()), None)
-        side[label] = (1.0 if _affirms(label) else -1.0) if taken is None else -taken
-    return side[label]
-
-
-def _affirms(label: Id) -> bool:
-    if isinstance(label, str):
-        if label.lower() in ("true", "yes"):
-            return True
-        try:
-            return float(label) > 0
-        except ValueError:
-            return False
-    return isinstance(label, int | float) and label > 0

@@ -9,22 +9,28 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.model.names import Id, from_json, identity, to_json
+from romco.model.names import Id, from_json, identity, known_as, to_json
 
 
 @final
 class Tasks:
     """Numbers of the tasks by name, in order of appearance; a freed number is used again.
 
+    A name keeps the form in which it came first, and is found in any form that
+    :func:`romco.model.names.known_as` takes for the same.
+
     >>> tasks = Tasks()
     >>> tasks.add("ann"), tasks.add("bob")
     (0, 1)
     >>> tasks.remove("ann"), tasks.add("cy")
     (0, 0)
+    >>> tasks.add(7), tasks.find("7.0")
+    (2, 2)
     """
 
     def __init__(self) -> None:
         self.number: dict[Id, int] = {}
+        self._form: dict[Id, Id] = {}  # names as they came, by what they are known as
         self._free: list[int] = []  # a heap: the smallest first
 
     def __len__(self) -> int:
@@ -39,11 +45,20 @@ class Tasks:
         """Number of a new task."""
         number = heapq.heappop(self._free) if self._free else len(self.number)
         self.number[task] = number
+        self._form[known_as(task)] = task
+        return number
+
+    def find(self, task: Id) -> int:
+        """Number of a task in any of its forms, -1 if it is not known."""
+        number = self.number.get(task, -1)
+        if number < 0:
+            form = self._form.get(known_as(task))
+            number = -1 if form is None else self.number.get(form, -1)
         return number
 
     def remove(self, task: Id) -> int:
         """Forget the name; its number is free again."""
-        number = self.number.pop(task)
+        number = self.number.pop(self._form.pop(known_as(task)))
         heapq.heappush(self._free, number)
         return number
 
@@ -55,9 +70,12 @@ class Tasks:
         """Number of each task, -1 where it is not known."""
         find, tasks = self.number.get, list(tasks)
         try:
-            return np.array([find(task, -1) for task in tasks], dtype=np.int64)
+            found = [find(task, -1) for task in tasks]
+            if -1 in found:
+                found = [self.find(task) for task in tasks]
         except TypeError:  # one cannot be a name: say which
-            return np.array([find(identity("task", task), -1) for task in tasks], dtype=np.int64)
+            found = [self.find(identity("task", task)) for task in tasks]
+        return np.array(found, dtype=np.int64)
 
     def to_json(self) -> list[Any]:
         """Names by number; None where a number is free."""
@@ -73,7 +91,8 @@ class Tasks:
         tasks.number = {
             from_json(name): number for number, name in enumerate(names) if name is not None
         }
+        tasks._form = {known_as(name): name for name in tasks.number}
         tasks._free = [number for number, name in enumerate(names) if name is None]
-        if len(tasks.number) + len(tasks._free) != len(names):
+        if len(tasks._form) + len(tasks._free) != len(names):
             raise ValueError("a task is named twice")
         return tasks

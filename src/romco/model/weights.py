@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -37,28 +38,36 @@ def weights_of(weight: Any, learner: Learner) -> Numbers:
 
 def counting(
     model: Model, x: Any, y: list[Any], task: list[Any], weight: Numbers, together: bool
-) -> Numbers:
+) -> tuple[Numbers, Numbers]:
     """Learn the rows that count; the others, of weight 0, are only predicted, each in its turn."""
     n = len(weight)
     if not len(y) == len(task) == n:
         raise ValueError(f"weight has {n} entries but y has {len(y)} and task {len(task)}")
     counts = np.flatnonzero(weight > 0.0)
     if together or not len(counts):
-        margins = model.margins(x, task)
+        found = _asked(model, x, task)
         if len(counts):
             model.learn(*_at(counts, x, y, task), together=True, weight=weight[counts])
-        return margins
+        return found
     model.check(*_at(counts, x, y, task))  # all of it, before any is learned
     parts = []
     for some, run in groupby(range(n), key=lambda i: weight[i] > 0.0):
         at = np.array(list(run))
         rows, answers, tasks = _at(at, x, y, task)
         parts.append(
-            model.learn(rows, answers, tasks, weight=weight[at])
+            model.predict_and_learn(rows, answers, tasks, weight=weight[at])
             if some
-            else model.margins(rows, tasks)
+            else _asked(model, rows, tasks)
         )
-    return _stacked(parts)
+    margins, chances = zip(*parts, strict=True)
+    return _stacked(margins, -np.inf), _stacked(chances, 0.0)
+
+
+def _asked(model: Model, x: Any, task: list[Any]) -> tuple[Numbers, Numbers]:
+    """Margins and probabilities of rows that are not learned."""
+    margins = model.margins(x, task)
+    numbers = model.target == "number"
+    return margins, np.full(len(margins), np.nan) if numbers else model.probability_of(margins)
 
 
 def _at(at: NDArray[np.intp], x: Any, y: list[Any], task: list[Any]) -> tuple[Any, Any, Any]:
@@ -75,12 +84,12 @@ def rows_at(x: Any, at: NDArray[np.intp]) -> Any:
     return (x.tocsr() if hasattr(x, "tocsr") else x)[at]
 
 
-def _stacked(parts: list[Numbers]) -> Numbers:
-    """Margins of parts end to end; earlier ones may know fewer classes, which have no chance."""
+def _stacked(parts: Sequence[Numbers], missing: float) -> Numbers:
+    """Parts end to end; earlier ones may know fewer classes."""
     if parts[0].ndim == 1:
         return np.concatenate(parts)
     widest = max(part.shape[1] for part in parts)
     more = [((0, 0), (0, widest - part.shape[1])) for part in parts]
     return np.concatenate(
-        [np.pad(p, m, constant_values=-np.inf) for p, m in zip(parts, more, strict=True)]
+        [np.pad(p, m, constant_values=missing) for p, m in zip(parts, more, strict=True)]
     )

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from romco.model import Model
+from romco.model.labels import positive_of
+from romco.model.names import Id, known_as
 from romco.modelfile import load
 from romco.streams.files import BadFile, BadRow, Event, Events, read_events
 
 CHUNK = 250  # events read, then learned or answered, at a time
+LOOK_AHEAD = 100_000  # events among which both labels are looked for
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Source:
     features: tuple[str, ...] | None = None
     format: str | None = None
     skip_bad: bool = False
+    labelled: bool = True  # whether a label must be there
 
     def events(self, start: int = 0) -> Events:
         """The events from number ``start`` on."""
@@ -37,6 +41,7 @@ class Source:
             format=self.format,
             skip_bad=self.skip_bad,
             start=start,
+            labelled=self.labelled,
         )
 
     def columns(self) -> dict[str, Any]:
@@ -52,10 +57,35 @@ def remembered(model: Model, source: Source, labelled: bool = False) -> Source:
     return replace(
         source,
         task=source.task or columns.get("task"),
-        label=source.label or columns.get("label") if labelled else source.label,
+        label=source.label or columns.get("label"),
+        labelled=labelled,
         text=source.text or columns.get("text"),
         features=None if listed is None else tuple(listed),
     )
+
+
+def classes_of(source: Source, positive: str | None = None) -> tuple[str, str] | None:
+    """The two labels of a file, the negative one first, found by looking ahead; None if unsure.
+
+    A file that begins with many events of one label would else decide by chance, see
+    :class:`romco.model.labels.Labels`. What cannot be read is left to whoever learns it.
+    """
+    if source.path == "-":  # cannot be read twice
+        return None
+    found: dict[Id, str] = {}
+    try:
+        with replace(source, features=(), text=None, skip_bad=True).events() as events:
+            for event in islice(events, LOOK_AHEAD):
+                found.setdefault(known_as(event.label), str(event.label))
+                if len(found) == 2:
+                    break
+    except (ValueError, OSError):
+        return None
+    if len(found) < 2 or (positive is not None and known_as(positive) not in found):
+        return None
+    one, other = found.values()
+    above = positive_of(one, other) if positive is None else found[known_as(positive)]
+    return (other, one) if above == one else (one, other)
 
 
 def load_model(path: Path) -> Model:

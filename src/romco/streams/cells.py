@@ -19,6 +19,15 @@ class BadCell(Exception):  # noqa: N818 - says what is wrong
         self.column, self.reason = column, reason
 
 
+def is_missing(value: object) -> bool:
+    """Whether a cell says nothing: None or empty text.
+
+    >>> is_missing(" "), is_missing(0)
+    (True, False)
+    """
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
 def identity(column: str, cells: Mapping[str, object]) -> str:
     """A task or a label as text: 1, 1.0 and "1" are the same, true is "true".
 

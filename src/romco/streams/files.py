@@ -5,14 +5,14 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self, cast, final
 
-from romco.streams.cells import BadCell, count_words, encode, identity
+from romco.streams.cells import BadCell, count_words, encode, identity, is_missing
 from romco.streams.formats import FORMATS, BadFile, BadRow, Row, Rows
 
 __all__ = ["BadFile", "BadRow", "Event", "Events", "read_events"]
@@ -23,7 +23,7 @@ class Event(NamedTuple):
 
     task: str
     features: dict[str, float]
-    label: str | None  # None if no label column was named
+    label: str | None  # None if no label column was named, or it need not be there and is not
     line: int  # where it stands, from 1; in Parquet the number of the row
 
 
@@ -35,11 +35,13 @@ class Columns:
     label: str | None = None
     text: str | None = None
     features: tuple[str, ...] | None = None
+    labelled: bool = True  # whether a label must be there
 
     @property
     def named(self) -> tuple[str, ...]:
         """Every column that must be there."""
-        parts = (self.task, self.label, self.text, *(self.features or ()))
+        label = self.label if self.labelled else None
+        parts = (self.task, label, self.text, *(self.features or ()))
         return tuple(part for part in parts if part is not None)
 
     @cached_property
@@ -58,6 +60,7 @@ def read_events(
     format: str | None = None,
     skip_bad: bool = False,
     start: int = 0,
+    labelled: bool = True,
 ) -> Events:
     r"""The events of a file, one at a time; ``source`` is a path, ``"-"`` (stdin) or a stream.
 
@@ -69,6 +72,7 @@ def read_events(
 
     A row that cannot be read raises ``BadRow``; with ``skip_bad`` it is counted in
     ``Events.skipped`` instead. ``start`` passes over that many events, to resume.
+    Without ``labelled`` the label may be missing, in all rows or in some; it is no feature.
 
     >>> import io
     >>> table = io.BytesIO(b"user,age,town,says,spam\nann,7,Rome,Hi hi,no\n")
@@ -85,7 +89,8 @@ def read_events(
     task, label = task or kind.task, label or kind.label
     if task is None:
         raise ValueError(f"{name}: say which column is the task (task=...)")
-    columns = Columns(task, label, text, None if features is None else tuple(features))
+    listed = None if features is None else tuple(features)
+    columns = Columns(task, label, text, listed, labelled)
     # What a format fixes by itself is checked row by row, not as a column.
     wanted = () if kind.task else columns.named
     stream, owned = _open(source, name)
@@ -191,7 +196,7 @@ def _event(name: str, row: Row, columns: Columns) -> Event:
     features: dict[str, float] = {}
     try:
         task = identity(columns.task, cells)
-        label = None if columns.label is None else identity(columns.label, cells)
+        label = _label(columns, cells)
         if columns.text is not None:
             count_words(columns.text, cells.get(columns.text), features)
         names = cells if columns.features is None else columns.features
@@ -202,3 +207,9 @@ def _event(name: str, row: Row, columns: Columns) -> Event:
     except BadCell as bad:
         raise BadRow(name, line, bad.column, bad.reason) from None
     return Event(task, features, label, line)
+
+
+def _label(columns: Columns, cells: Mapping[str, object]) -> str | None:
+    if columns.label is None or (not columns.labelled and is_missing(cells.get(columns.label))):
+        return None
+    return identity(columns.label, cells)

@@ -177,8 +177,12 @@ cdef class AutoKernel(Kernel):
                 )
         if self.clock[1] >= self.clock[2]:
             self.directions.draw()
-            self.clock[2] = self.clock[1] * (GROWTH if self.clock[1] < MANY else SLOW_GROWTH)
+            self.wait()
         return 0
+
+    cdef void wait(self) noexcept nogil:
+        """Set when to draw next."""
+        self.clock[2] = self.clock[1] * (GROWTH if self.clock[1] < MANY else SLOW_GROWTH)
 
     cdef int learn_one(self, Row x, long long task, double y, double h) except -1 nogil:
         """Learn an event that counts as h of them."""
@@ -261,6 +265,29 @@ cdef class AutoKernel(Kernel):
         for k in range(KINDS):
             self.kinds[k] = max(NONE, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
             self.belief[task, k] = o.chance[k]
+
+    # --- drawing with the tasks of other shards: the steps of a drawing, one by one ----------
+
+    def seed_directions(self):
+        """Whether some directions start anew."""
+        self.check_idle()
+        return self.directions.seed()
+
+    def gather_directions(self):
+        """B = W F, of these tasks."""
+        self.check_idle()
+        self.directions.gather()
+
+    def orthogonalise_directions(self):
+        """B made orthonormal; sets when to draw next."""
+        self.check_idle()
+        self.directions.orthogonalise()
+        self.wait()
+
+    def project_directions(self):
+        """F = W'B, of these tasks."""
+        self.check_idle()
+        self.directions.project()
 
 
 cdef double mixed(const Opinions* o) noexcept nogil:

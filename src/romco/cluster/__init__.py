@@ -1,0 +1,1 @@
+"""Learning in shards: on threads of one machine, or on Ray."""

@@ -1,0 +1,1 @@
+"""A live service: predicts, takes answers later, learns each once, and loses nothing."""
