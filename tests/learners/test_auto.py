@@ -35,7 +35,9 @@ def test_equals_its_transcription(order, stream):
         plain.update(task, rows(x), y)
     learner, margins = replayed("romco-auto", rounds)
     np.testing.assert_allclose(margins, expected, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(list(learner.trust().values()), plain.judge.w, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        list(learner.trust().values()), plain.combiner.w, rtol=1e-6, atol=1e-8
+    )
 
 
 def test_common_scale_of_features_does_not_matter():

@@ -57,9 +57,9 @@ class Auto:
         self.alone_logistic = [Belief(one) for _ in range(m)]
         self.common, self.own = Belief([1.0]), [Belief([1.0]) for _ in range(m)]
         self.together, self.apart = Belief(one), [Belief(0.3 * one) for _ in range(m)]
-        self.judge = Belief([3.0] * 10)
+        self.combiner = Belief([3.0] * 10)
         self.like_all, self.on_its_own = Belief([3.0] * 2), Belief([3.0] * 2)
-        self.judge.w[[0, 2, 4]] = 1.0, 1.0, 2.0
+        self.combiner.w[[0, 2, 4]] = 1.0, 1.0, 2.0
         self.like_all.w[0] = self.on_its_own.w[0] = 3.0
         self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
@@ -98,7 +98,7 @@ class Auto:
         return (self.together, x), (self.apart[i], x)
 
     def verdicts(self, z):
-        return self.judge.look(z), self.like_all.look(z[:2]), self.on_its_own.look(z[2:4])
+        return self.combiner.look(z), self.like_all.look(z[:2]), self.on_its_own.look(z[2:4])
 
     def chances(self, i):
         chance = (self.prior + self.belief.sum(axis=0)) * np.exp(self.evidence[i])
@@ -127,7 +127,7 @@ class Auto:
 
     def learn(self, i, x, y, h):
         p, z = self.opinions(i, x)
-        self.learn_judges(i, y, h, z)
+        self.learn_combiners(i, y, h, z)
         self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h))
         self.global_logistic.step(np.append(x, 1.0), *logistic(y, *p[1], h))
         self.alone_margin[i].step(x, *arow(y, *p[2], r=0.3 / h))
@@ -137,13 +137,13 @@ class Auto:
             belief.step(part, *arow(y, *p[4], r=1.0 / h))
             belief.forget(part, 3e-4 * h)
 
-    def learn_judges(self, i, y, h, z):
+    def learn_combiners(self, i, y, h, z):
         said = self.verdicts(z)
-        judges = (self.judge, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
+        combiners = (self.combiner, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
         shares = h * self.chances(i)[0], h, h
-        for (judge, heard), verdict, share in zip(judges, said, shares, strict=True):
-            judge.step(heard, *logistic(y, *verdict, share), diagonal=False)
-            judge.renew(3e-5 * h)
+        for (combiner, heard), verdict, share in zip(combiners, said, shares, strict=True):
+            combiner.step(heard, *logistic(y, *verdict, share), diagonal=False)
+            combiner.renew(3e-5 * h)
         self.evidence[i] += [h * np.log(sigmoid(y * moderate(*verdict))) for verdict in said]
         self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)
         self.belief[i] = self.chances(i)

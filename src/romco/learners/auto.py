@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.auto import AutoKernel
-from romco.kernels.auto.judges import Judge
+from romco.kernels.auto.auto import FORGETTING, AutoKernel
+from romco.kernels.auto.combiners import Combiner
 from romco.learners.base import Arrays, Axes, CompiledLearner
 from romco.learners.capabilities import TakesWeights
 from romco.learners.decompositions import column_lengths, spectrum
@@ -32,12 +32,11 @@ LEGIBLE = 1000  # tasks up to which groups are looked for when nobody asked: it 
 KINDS = ("related", "like all", "on their own")
 TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the voices
 PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
-DOUBT = 3.0  # prior variance of a weight of the judges, as in their kernel
+DOUBT = 3.0  # prior variance of a weight of the combiners
 RENEWAL = 3e-5  # variance that each event adds to it
-JUDGED = ("weight", "covariance", "renewal", "pair_")  # arrays of the judges begin so
+COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
 PER_TASK = ("factor", "own_intercept", "evidence", "belief")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
-FORGETTING = 3e-4  # of the shared vector that is learned together, as in the kernel
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
 SHARING: Sharing = (  # what is not one task's, and how shards merge it
     PerFeature(
@@ -54,19 +53,19 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
 
 
 class Auto(CompiledLearner, TakesWeights):
-    r"""Five simple learners, a low-rank U between them, and three judges; no parameters.
+    r"""Five simple learners, a low-rank U between them, and three combiners; no parameters.
 
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
     logistic (cautious, for noisy data), by two degrees of sharing, one vector for all
     tasks (*global*) and one per task (*alone*). The fifth learns a shared and a personal
     vector *together*, and forgets slowly, so it follows tasks that change. Each is a
-    Gaussian belief with diagonal covariance; the logistic ones have intercepts. From the
+    Gaussian with diagonal covariance; the logistic ones have intercepts. From the
     tasks' own vectors W a low-rank :math:`B F^\top` of rank four is drawn whenever the
     stream has grown by a quarter, after 10,000 events whenever it has doubled: what groups
     of tasks have in common.
 
-    A judge, which is a Bayesian logistic regression with one weight vector for all
-    tasks, turns what these say of an event into log-odds. Two more judges do so from
+    A combiner, which is a Bayesian logistic regression with one weight vector for all
+    tasks, turns what these say of an event into log-odds. Two more combiners do so from
     the global learners only, and from the alone ones only. Which of them is best for a
     task, that is whether the task is *related* to others, *like all* others, or *on its
     own*, is decided by the evidence of its own events and by how common each kind is
@@ -99,7 +98,7 @@ class Auto(CompiledLearner, TakesWeights):
             "factor": np.zeros((n_tasks, 4)),  # F
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
             "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
-            "weight": np.array(TRUST),  # of the judge that hears all voices
+            "weight": np.array(TRUST),  # of the combiner that hears all voices
             "covariance": DOUBT * np.eye(voices),
             "renewal": np.full(voices, RENEWAL),
             "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those that hear global, alone
@@ -115,13 +114,13 @@ class Auto(CompiledLearner, TakesWeights):
     def _kernel(self) -> AutoKernel:
         a = self._arrays
         pairs = zip(a["pair_weight"], a["pair_covariance"], a["pair_renewal"], strict=True)
-        like_all, on_its_own = (Judge(*pair) for pair in pairs)
+        like_all, on_its_own = (Combiner(*pair, DOUBT) for pair in pairs)
         return AutoKernel(
             personal=self._personal,
-            related=Judge(a["weight"], a["covariance"], a["renewal"]),
+            related=Combiner(a["weight"], a["covariance"], a["renewal"], DOUBT),
             like_all=like_all,
             on_its_own=on_its_own,
-            **{name: array for name, array in a.items() if not name.startswith(JUDGED)},
+            **{name: array for name, array in a.items() if not name.startswith(COMBINED)},
         )
 
     def weights(self) -> NDArray[np.float64]:
@@ -170,7 +169,7 @@ class Auto(CompiledLearner, TakesWeights):
         return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
     def trust(self) -> dict[str, float]:
-        """The first judge's weight of each voice."""
+        """The first combiner's weight of each voice."""
         return dict(zip(VOICES, self._arrays["weight"].tolist(), strict=True))
 
     def chances(self) -> NDArray[np.float64]:
@@ -265,7 +264,7 @@ class Auto(CompiledLearner, TakesWeights):
         return self._arrays["shared"][:, 6:]
 
     def arrays(self) -> Arrays:
-        """Beliefs of the learners and of the judges."""
+        """Beliefs of the learners and of the combiners."""
         return {**self._arrays, **self._personal.arrays()}
 
     def load(self, arrays: Arrays) -> None:

@@ -1,4 +1,4 @@
-"""Gaussian beliefs about weights: one step on a loss, and what doubt does to log-odds."""
+"""Gaussians over weights: one step on a loss, and what their variance does to log-odds."""
 
 from libc.math cimport M_PI, exp, log1p, sqrt
 

@@ -6,7 +6,7 @@ from romco.kernels.stores.pairs cimport Pairs
 cdef double NOTHING_NEW = 1e-10    # share of a column's square below which it is rounding
 
 
-cdef class Directions:
+cdef class Subspace:
     """The leading left directions B (d, RANK) of W, and F = W'B (m, RANK).
 
     W (d, m) is the number ``lane`` of each pair. Whoever changes W keeps F true
@@ -28,7 +28,7 @@ cdef class Directions:
         self.project()
 
     cdef bint seed(self) noexcept nogil:
-        """Directions that are zero start anew from fixed signs; true if there were any."""
+        """Subspace that are zero start anew from fixed signs; true if there were any."""
         cdef Py_ssize_t j
         cdef int c
         cdef bint found = False

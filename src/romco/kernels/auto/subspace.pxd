@@ -6,7 +6,7 @@ cdef enum:
     RANK = 4
 
 
-cdef class Directions:
+cdef class Subspace:
     cdef double[:, :] B            # (d, RANK), columns of a wider array
     cdef double[:, ::1] F          # (m, RANK)
     cdef Pairs pairs

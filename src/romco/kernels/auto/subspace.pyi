@@ -3,7 +3,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.stores.pairs import Pairs
 
-class Directions:
+class Subspace:
     def __init__(
         self, B: NDArray[np.float64], F: NDArray[np.float64], pairs: Pairs, lane: int
     ) -> None: ...
