@@ -46,12 +46,14 @@ cdef class Member:
         return -1.0 if self.low < 0 else 1.0 if self.high < 0 else 0.0
 
     cdef int score(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins, bint followed
     ) except -1 nogil:
         """Margins (n,) of this learner, then those of the next."""
+        self.kernel.drop_notes()
+        self.kernel.followed = followed
         self.kernel.score(events, begin, end, margins - begin)
         if self.next is not None:
-            self.next.score(events, begin, end, margins + (end - begin))
+            self.next.score(events, begin, end, margins + (end - begin), followed)
         return 0
 
     cdef void doubt(
@@ -85,6 +87,7 @@ cdef class Member:
             self.kernel.learn(events, begin, end, margins - begin)
         else:
             self.learn_some(events, begin, end, sides, margins)
+        self.kernel.drop_notes()
         if self.next is not None:
             self.next.learn(events, truth, begin, end, sides, margins + (end - begin))
         return 0
@@ -99,6 +102,7 @@ cdef class Member:
             if sides[e - begin] == 0.0:
                 continue
             if not fresh:
+                self.kernel.drop_notes()
                 self.kernel.score(events, e, e + 1, margins - begin)
             self.kernel.learn(events, e, e + 1, margins - begin)
             fresh = False
@@ -116,16 +120,18 @@ cdef class Member:
 
 
 cdef class ClassesKernel(Kernel):
-    """Learners of two classes, ``first`` of a chain of ``n``, as one of ``classes``."""
+    """Learners of two classes, ``first`` of a chain of ``n``, as one of ``classes``.
+
+    Notes are the margins of all of them.
+    """
 
     cdef Member first
-    cdef Py_ssize_t n, begin, end
+    cdef Py_ssize_t n
     cdef Scratch margins, sides
 
     def __init__(self, Member first not None, Py_ssize_t n, Py_ssize_t classes):
         self.first, self.n, self.width = first, n, classes
         self.margins, self.sides = Scratch(), Scratch()
-        self.begin = self.end = -1
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -134,8 +140,8 @@ cdef class ClassesKernel(Kernel):
         cdef double* own = self.margins.take(self.n * n)
         cdef double* p = margins + begin * self.width
         cdef double total, least
-        self.first.score(events, begin, end, own)
-        self.begin, self.end = begin, end
+        self.first.score(events, begin, end, own, self.followed)
+        self.keep_notes(events, begin, end)
         for k in range(n * self.width):
             p[k] = 1.0
         self.first.doubt(n, self.width, own, p)
@@ -157,9 +163,8 @@ cdef class ClassesKernel(Kernel):
         cdef const double* truth = events.labels
         cdef double* own = self.margins.take(self.n * (end - begin))
         cdef double* sides = self.sides.take(end - begin)
-        if self.begin != begin or self.end != end:  # what `score` found is there, as a rule
-            self.first.score(events, begin, end, own)
-        self.begin = self.end = -1
+        if not self.has_notes(events, begin, end):
+            self.first.score(events, begin, end, own, True)
         events.labels = sides - begin
         try:
             self.first.learn(events, truth, begin, end, sides, own)
