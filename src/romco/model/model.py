@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners import Learner, learner, number_learner
+from romco.learners import Learner, known, number_learner
 from romco.model.calibration import Scale, logistic
 from romco.model.fairlock import Turns
 from romco.model.features import Features, Names, features_from_json
@@ -73,7 +73,7 @@ class Model:
 
     def __init__(
         self,
-        learner_name: str = "romco-auto",
+        learner: str = "romco-auto",
         features: Features | None = None,
         *,
         target: Literal["two classes", "classes", "number"] | None = None,
@@ -91,7 +91,7 @@ class Model:
         for task in dict.fromkeys(tasks):
             self._tasks.add(identity("task", task))
         d = self._fixed_width or doubled(64, self.features.width)
-        inner = self._made(learner_name, d, len(self._tasks) or 8, parameters)
+        inner = self._made(learner, d, len(self._tasks) or 8, parameters)
         self._inside = GrowingLearner(inner, new_task == "mean")
         self._make_locks()
 
@@ -425,12 +425,8 @@ class Model:
         """The learner of a name for this model's target."""
         if self._target.kind == "classes":
             form, n = parameters.pop("form", None), max(2, len(self.classes))
-            return learner(
-                "classes", d, m, inner=name, n_classes=n, form=form, parameters=parameters
-            )
-        made = learner(
-            number_learner(name) if self.target == "number" else name, d, m, **parameters
-        )
+            return known("classes")(d, m, inner=name, n_classes=n, form=form, parameters=parameters)
+        made = known(number_learner(name) if self.target == "number" else name)(d, m, **parameters)
         if (made.answers == 0) != (self.target == "number"):
             raise ValueError(f"{made.name} does not predict {self.target}")
         return made
