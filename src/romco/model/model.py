@@ -227,9 +227,7 @@ class Model:
 
     def side(self, label: Any) -> float:
         """-1 or +1: the side of margin 0 on which a label is."""
-        if not isinstance(self._target, Labels):
-            raise ValueError(f"only two classes have sides; this model predicts {self.target}")
-        return self._target.known_side(label)
+        return self._labels.known_side(label)
 
     def number(self, label: Any) -> float:
         """An answer as a number: its side, its place in :attr:`classes`, or the number itself."""
@@ -420,6 +418,13 @@ class Model:
         if self._tasks.find(task) < 0:
             self._inside.start(self._tasks.next)
             self._tasks.add(task)
+
+    @property
+    def _labels(self) -> Labels:
+        """The two labels, where there are two."""
+        if not isinstance(self._target, Labels):
+            raise ValueError(f"expected a model of two classes; this one predicts {self.target}")
+        return self._target
 
     def _made(self, name: str, d: int, m: int, parameters: dict[str, Any]) -> Learner:
         """The learner of a name for this model's target."""
