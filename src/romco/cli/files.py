@@ -24,7 +24,6 @@ from romco.cli.options import (
     check_same,
     check_source,
     chosen,
-    known_learner,
     listed,
     reads_source,
 )
@@ -74,7 +73,7 @@ def learn(
         labels = labels or classes_of(source, positive)
     features = Names() if hash_ is None else Hashed(2**hash_)
     new = Model(
-        known_learner(learner or "romco-auto"),
+        learner or "romco-auto",
         features,
         classes=labels,
         positive=positive,

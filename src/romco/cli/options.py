@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from romco.learners import LEARNERS
 from romco.model import Model
 from romco.model.names import known_as
+from romco.parameters import setting
 from romco.sessions import Source
 from romco.streams.files import format_of
 from romco.streams.formats import FORMATS
@@ -110,25 +109,9 @@ def listed(text: str | None) -> tuple[str, ...] | None:
 
 
 def chosen(settings: list[str]) -> dict[str, Any]:
-    """Parameters from ``name=value``; a value is a number, true, false, null, or a word.
+    """Parameters from texts such as ``eta=0.5``: see :func:`romco.parameters.setting`.
 
     >>> chosen(["eta=0.5", "norm=L2"])
     {'eta': 0.5, 'norm': 'L2'}
     """
-    parameters: dict[str, Any] = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise ValueError(f"--set {setting}: expected parameter=value")
-        try:
-            parameters[name.strip()] = json.loads(value)
-        except ValueError:
-            parameters[name.strip()] = value.strip()
-    return parameters
-
-
-def known_learner(name: str) -> str:
-    """The name if there is such a learner."""
-    if name not in LEARNERS:
-        raise ValueError(f"unknown learner {name!r}; known are {', '.join(LEARNERS)}")
-    return name
+    return dict(setting(text) for text in settings)

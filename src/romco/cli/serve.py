@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from romco.cli.options import check_same, chosen, known_learner, listed
+from romco.cli.options import check_same, chosen, listed
 from romco.model import Columns, Features, Hashed, Model, Names
 from romco.sessions.source import load_model
 
@@ -84,8 +84,7 @@ def serve(
     def new() -> Model:
         if model is not None:
             return load_model(model)
-        name = known_learner(learner or "romco-auto")
-        return Model(name, kind, classes=labels, **parameters)
+        return Model(learner or "romco-auto", kind, classes=labels, **parameters)
 
     def ready(url: str, store: Store) -> None:
         bits = kind.width.bit_length() - 1 if isinstance(kind, Hashed) else None

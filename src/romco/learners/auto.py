@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -10,9 +9,9 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
-from romco.learners.base import Arrays, Axes, CompiledLearner
+from romco.learners.base import Arrays, CompiledLearner
 from romco.learners.decompositions import column_lengths, spectrum
-from romco.learners.shared import load_with_store, personal_store, stored_columns
+from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
 from romco.learners.sharing import Belief, Fixed, Full, PerFeature, PerPair, Sharing, Sum, Whole
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class Auto(CompiledLearner):
 
     space: ClassVar = {}
     linear: ClassVar = False
-    task_axes: Mapping[str, Axes] | None = dict.fromkeys(PER_TASK, (0,))
+    shapes: ClassVar = {"shared": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
 
     def __init__(self, n_features: int, n_tasks: int) -> None:

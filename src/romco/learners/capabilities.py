@@ -70,7 +70,7 @@ class FindsOutliers(Protocol):
 class ForgetsTasks(Protocol):
     """Has its own way to forget a task.
 
-    A learner that says by ``task_axes`` what belongs to a task needs none: see
+    A learner that says by ``shapes`` what belongs to a task needs none: see
     :func:`romco.learners.forgetting.forget`.
     """
 
