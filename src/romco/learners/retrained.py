@@ -17,6 +17,7 @@ from romco.kernels.events import Events
 from romco.learners.base import (
     Arrays,
     Learner,
+    check_weights,
     choice,
     copy_arrays,
     not_negative,
@@ -66,6 +67,7 @@ class Retrained(Learner):
 
     def update(self, round: Round) -> None:
         """Keep the round's events; fit if enough have come."""
+        check_weights(self, round)
         events = Events(round, self.n_features, self.n_tasks)
         self._kept.add(events.task, csr_array(events.x), events.y)
         self._since += events.n
