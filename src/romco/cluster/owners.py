@@ -3,39 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Any, final
+from typing import final
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.model.names import Id, to_json
+from romco.model.names import Id, known_as, to_json
 
 MIXER = 2654435761  # 2^32 over the golden ratio: spreads names that differ in few bits
 
 
 def owner(task: Id, n: int) -> int:
-    """The shard of a task, of ``n``; names that are equal have the same one.
+    """The shard of a task, of ``n``; all forms of a name have the same one.
 
-    >>> [owner(name, 4) for name in ("ann", "bob", 7, 7.0, ("shop", 7))]
-    [2, 3, 2, 2, 2]
+    >>> [owner(name, 4) for name in ("ann", "bob", 7, "7.0", ("shop", 7))]
+    [2, 3, 1, 1, 0]
     """
-    if type(task) is str:
-        text = task.encode("utf-8", "surrogatepass")
+    name = known_as(task)
+    if isinstance(name, str):
+        text = name.encode("utf-8", "surrogatepass")
     else:
-        text = b"\0" + json.dumps(_same(to_json(task)), sort_keys=True).encode()
+        text = b"\0" + json.dumps(to_json(name)).encode()
     return (crc32(text) * MIXER & 0xFFFFFFFF) * n >> 32
-
-
-def _same(value: Any) -> Any:
-    """One form for names that Python calls equal: 1, 1.0 and True."""
-    if isinstance(value, dict):
-        return {tag: _same(inner) for tag, inner in value.items()}
-    if isinstance(value, list):
-        return [_same(inner) for inner in value]
-    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
-        return int(value)
-    return value
 
 
 @final

@@ -40,16 +40,33 @@ cdef class Kernel:
         with gil:
             raise NotImplementedError("a kernel must define learn")
 
+    cdef int take_step(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
+    ) except -1 nogil:
+        """Score a round, then learn it."""
+        self.drop_notes()
+        self.followed = True
+        self.score(events, begin, end, margins)
+        check(margins, begin, end)
+        self.learn(events, begin, end, margins)
+        self.drop_notes()
+        return 0
+
     # `predict` and `update` keep the GIL: to other threads a step has happened or has not. `replay`
     # does not; what another thread asks of the kernel meanwhile is refused, not answered from
     # arrays that are half-made or about to move.
 
     def check_idle(self):
-        """Raise RuntimeError while a replay is under way in another thread."""
+        """Raise RuntimeError while a replay is under way in another thread, or after a torn step."""
         if self.busy:
             raise RuntimeError(
                 "this learner is replaying a stream in another thread; wait for it under a lock, "
                 "or read from a snapshot taken before: romco.restore(learner.state())"
+            )
+        if self.torn:
+            raise RuntimeError(
+                "an error broke off a step of this learner, and what it holds is half-made; "
+                "go on from a state taken before: romco.restore(state), or romco.load of a saved model"
             )
         fence()
 
@@ -58,14 +75,17 @@ cdef class Kernel:
         self.check_idle()
         cdef cnp.ndarray margins = room(events.n)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
+        self.drop_notes()
+        self.followed = False
         self.score(events, 0, events.n, p)
         check(p, 0, events.n)
         return margins
 
     def update(self, Events events not None):
         """Learn one round."""
-        cdef cnp.ndarray margins = self.predict(events)
-        self.learn(events, 0, events.n, <const double*> cnp.PyArray_DATA(margins))
+        self.check_idle()
+        cdef cnp.ndarray margins = room(events.n)
+        self.take_step(events, 0, events.n, <double*> cnp.PyArray_DATA(margins))
 
     def replay(self, Events events not None, const long long[::1] starts not None):
         """Margins (n,) of a stream: each round is predicted, then learned. Releases the GIL."""
@@ -77,9 +97,7 @@ cdef class Kernel:
         try:
             with nogil:
                 for i in range(starts.shape[0] - 1):
-                    self.score(events, starts[i], starts[i + 1], p)
-                    check(p, starts[i], starts[i + 1])
-                    self.learn(events, starts[i], starts[i + 1], p)
+                    self.take_step(events, starts[i], starts[i + 1], p)
                 # Here, not with the GIL: to get it back may take long, and until then a replay
                 # that has done its work would turn others away.
                 fence()
