@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romco.parameters import whole
-from romco.rounds import Round, is_sparse
+from romco.rounds import Round, chosen
 
 
 @final
@@ -85,13 +85,3 @@ class Waiting:
         """Rounds whose labels are known by now, the earliest first."""
         while self._heap and self._heap[0][0] <= now:
             yield heappop(self._heap)[2]
-
-
-def chosen(round: Round, which: NDArray[np.bool_]) -> Round:
-    """Some events of a round."""
-    if which.all():
-        return round
-    x: Any = round.x
-    rows = x[np.flatnonzero(which)] if is_sparse(x) else x[which]
-    fields = {"task": round.task[which], "x": rows, "y": round.y[which]}
-    return round._replace(**fields)

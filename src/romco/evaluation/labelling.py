@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.evaluation.delays import Delay, Waiting, chosen
+from romco.evaluation.delays import Delay, Waiting
 from romco.evaluation.metrics import Metric
 from romco.labels import Audit, Peers, Policy
 from romco.labels.audits import summary
 from romco.learners import Learner
-from romco.rounds import Round
+from romco.rounds import Round, chosen
 
 Numbers = NDArray[np.float64]
 

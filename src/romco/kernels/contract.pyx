@@ -87,17 +87,34 @@ cdef class Kernel:
         cdef cnp.ndarray margins = room(events.n)
         self.take_step(events, 0, events.n, <double*> cnp.PyArray_DATA(margins))
 
-    def replay(self, Events events not None, const long long[::1] starts not None):
-        """Margins (n,) of a stream: each round is predicted, then learned. Releases the GIL."""
+    def replay(
+        self, Events events not None, const long long[::1] starts not None,
+        Events known=None, const long long[::1] known_starts=None,
+    ):
+        """Margins (n,) of a stream: each round is predicted, then learned. Releases the GIL.
+
+        Where labels are missing, `known` are the events that have one, and of each round only
+        they are learned.
+        """
         cdef cnp.ndarray margins = room(events.n)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
+        cdef cnp.ndarray again = room(0 if known is None else known.n)  # margins of known events
+        cdef double* q = <double*> cnp.PyArray_DATA(again)
         cdef Py_ssize_t i
         self.check_idle()
         self.busy = True
         try:
             with nogil:
                 for i in range(starts.shape[0] - 1):
-                    self.take_step(events, starts[i], starts[i + 1], p)
+                    if known is None:
+                        self.take_step(events, starts[i], starts[i + 1], p)
+                        continue
+                    self.drop_notes()
+                    self.followed = False
+                    self.score(events, starts[i], starts[i + 1], p)
+                    check(p, starts[i], starts[i + 1])
+                    if known_starts[i] < known_starts[i + 1]:
+                        self.take_step(known, known_starts[i], known_starts[i + 1], q)
                 # Here, not with the GIL: to get it back may take long, and until then a replay
                 # that has done its work would turn others away.
                 fence()

@@ -15,7 +15,7 @@ from romco.parameters import choice as choice  # for learners, who need all of i
 from romco.parameters import not_negative as not_negative
 from romco.parameters import positive as positive
 from romco.parameters import whole as whole
-from romco.rounds import Round, Rounds
+from romco.rounds import Round, Rounds, chosen
 
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]
@@ -57,7 +57,7 @@ class Learner(ABC):
 
     @abstractmethod
     def update(self, round: Round) -> None:
-        """Learn from the round's labels."""
+        """Learn from the round's labels; events whose label is NaN are left out."""
 
     @abstractmethod
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
@@ -98,14 +98,39 @@ class CompiledLearner(Learner):
         return self.kernel.predict(Events(round, self.n_features, self.n_tasks, False))
 
     def update(self, round: Round) -> None:
-        """Learn from the round's labels."""
-        self.kernel.update(Events(round, self.n_features, self.n_tasks))
+        """Learn from the round's labels, those that are known."""
+        known = with_labels(self, round)
+        if known is not None:
+            self.kernel.update(Events(known, self.n_features, self.n_tasks))
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Margins of a whole stream, end to end: predict, then update, round by round."""
         packed = Rounds.pack(rounds)
-        events = Events(packed.events, self.n_features, self.n_tasks)
-        return self.kernel.replay(events, packed.starts - packed.starts[0])
+        every, starts = packed.events, packed.starts - packed.starts[0]
+        known = with_labels(self, every)
+        if known is every:
+            return self.kernel.replay(Events(every, self.n_features, self.n_tasks), starts)
+        events = Events(every, self.n_features, self.n_tasks, False)
+        if known is None:  # nothing is learned, so that all can be predicted at once
+            return self.kernel.predict(events)
+        before = np.concatenate([[0], np.cumsum(~np.isnan(every.y))])  # labels before each event
+        labelled = Events(known, self.n_features, self.n_tasks)
+        return self.kernel.replay(events, starts, labelled, before[starts])
+
+
+def with_labels(learner: Learner, round: Round) -> Round | None:
+    """The events of a round whose labels are known, that is not NaN; None where there are none.
+
+    All of them are checked, so that a bad event is refused whether it has a label or not.
+    """
+    y = np.asarray(round.y)
+    missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(0, dtype=np.bool_)
+    if not missing.any() or y.ndim != 1:
+        return round
+    Events(round, learner.n_features, learner.n_tasks, False)
+    if len(y) != len(round.task):
+        raise ValueError(f"y has {len(y)} labels but task has {len(round.task)} entries")
+    return None if missing.all() else chosen(round, ~missing)
 
 
 def replay_in_turn(learner: Learner, rounds: Iterable[Round]) -> NDArray[np.float64]:
