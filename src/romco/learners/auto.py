@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -10,9 +9,9 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
-from romco.learners.base import Arrays, Axes, CompiledLearner
+from romco.learners.base import Arrays, CompiledLearner
 from romco.learners.decompositions import column_lengths, spectrum
-from romco.learners.shared import load_with_store, personal_store, stored_columns
+from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
 from romco.learners.sharing import Belief, Fixed, Full, PerFeature, PerPair, Sharing, Sum, Whole
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class Auto(CompiledLearner):
 
     space: ClassVar = {}
     linear: ClassVar = False
-    task_axes: Mapping[str, Axes] | None = dict.fromkeys(PER_TASK, (0,))
+    shapes: ClassVar = {"shared": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
@@ -175,6 +174,10 @@ class Auto(CompiledLearner):
         """Probability (m, 3) that each task is related, like all others, on its own."""
         chance = self._arrays["kinds"] * np.exp(self._arrays["evidence"])
         return np.asarray(chance / chance.sum(axis=1, keepdims=True))
+
+    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
+        """The likeliest kind of each of some tasks."""
+        return [KINDS[k] for k in self.chances()[tasks].argmax(axis=1)]
 
     def independence(self) -> NDArray[np.float64]:
         """Probability (m,) that each task is better off alone."""

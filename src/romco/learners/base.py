@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,12 +14,14 @@ from romco.kernels.events import Events
 from romco.parameters import choice as choice  # for learners, who need all of it
 from romco.parameters import not_negative as not_negative
 from romco.parameters import positive as positive
+from romco.parameters import truth as truth
 from romco.parameters import whole as whole
 from romco.rounds import Round, Rounds, chosen
 
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]
 Axes = tuple[int, ...]
+Upgrade = Callable[[State], State]
 
 
 class Learner(ABC):
@@ -31,15 +33,22 @@ class Learner(ABC):
 
     A learner is made by name, ``romco.learner("ogd-unique", n_features, n_tasks)``;
     ``name`` and ``parameters`` are set there. What it can do beside is told by the protocols of
-    :mod:`romco.learners.capabilities`, and what it keeps of a single task by ``task_axes``: for
-    each array that has entries per task, the axes along which they lie. A learner with
-    ``task_axes`` can forget tasks.
+    :mod:`romco.learners.capabilities`.
+
+    ``shapes`` tells the arrays that grow with features or tasks, a letter for each axis: d for
+    features, m for tasks, k for models (one per task, or 1 where ``one_for_all``), * for anything
+    else; forms that an array may have are parted by |. By it tasks are forgotten, and a file
+    whose arrays do not have the sizes that it declares is refused before anything is made.
     """
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
     keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
     linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
-    task_axes: Mapping[str, Axes] | None = None  # of its arrays: axes with an entry per task
+    shapes: ClassVar[Mapping[str, str]] = {}  # of its arrays, a letter for each axis: see above
+    one_for_all: bool = False  # True where all tasks share one model
+    task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
+    version: ClassVar[int] = 1  # of its state; raised when that changes
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {}  # from each older version to the next
     undivided: ClassVar[str] = (  # why it cannot be sharded, where it is not ``Merges``
         "each of its steps looks at all tasks, and no way to merge shards of it is known to be good"
     )
@@ -50,6 +59,7 @@ class Learner(ABC):
         self.n_features = whole("n_features", n_features)
         self.n_tasks = whole("n_tasks", n_tasks)
         self.parameters = {}
+        self.task_axes = _axes(self.shapes, "mk") if self.shapes else None
 
     @abstractmethod
     def predict(self, round: Round) -> NDArray[np.float64]:
@@ -81,6 +91,7 @@ class Learner(ABC):
             self.kernel.check_idle()
         return {
             "learner": self.name,
+            "version": self.version,
             "n_features": self.n_features,
             "n_tasks": self.n_tasks,
             "parameters": dict(self.parameters),
@@ -131,6 +142,16 @@ def with_labels(learner: Learner, round: Round) -> Round | None:
     if len(y) != len(round.task):
         raise ValueError(f"y has {len(y)} labels but task has {len(round.task)} entries")
     return None if missing.all() else chosen(round, ~missing)
+
+
+def _axes(shapes: Mapping[str, str], letters: str) -> dict[str, Axes]:
+    """By name of an array, the axes that have one of the letters."""
+    found = {
+        name: tuple(axis for axis, letter in enumerate(shape) if letter in letters)
+        for name, shape in shapes.items()
+        if "|" not in shape
+    }
+    return {name: axes for name, axes in found.items() if axes}
 
 
 def replay_in_turn(learner: Learner, rounds: Iterable[Round]) -> NDArray[np.float64]:

@@ -70,7 +70,7 @@ class FindsOutliers(Protocol):
 class ForgetsTasks(Protocol):
     """Has its own way to forget a task.
 
-    A learner that says by ``task_axes`` what belongs to a task needs none: see
+    A learner that says by ``shapes`` what belongs to a task needs none: see
     :func:`romco.learners.forgetting.forget`.
     """
 
@@ -84,6 +84,14 @@ class TellsFindings(Protocol):
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
         """Sentences about some tasks, by their numbers."""
+
+
+@runtime_checkable
+class TellsKinds(Protocol):
+    """Sorts tasks into kinds."""
+
+    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
+        """The kind of each of some tasks, by their numbers."""
 
 
 @runtime_checkable

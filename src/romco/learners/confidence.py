@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,11 +12,11 @@ from romco.kernels.baselines.confidence import (
     FullArowKernel,
     FullCollaborativeKernel,
 )
-from romco.learners.base import Axes, choice, not_negative, positive
+from romco.learners.base import choice, not_negative, positive
 from romco.learners.linear import LinearLearner
 from romco.learners.sharing import Belief, Full, PerFeature, Sharing
 
-PER_TASK: Mapping[str, Axes] | None = {"w": (0,), "s": (0,), "S": (0,)}
+SHAPES = {"w": "kd", "s": "kd", "S": "kdd", "u": "d", "su": "d", "Su": "dd"}
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -43,7 +42,7 @@ class Arow(LinearLearner):
     """
 
     space: ClassVar = {"r": STRENGTHS}
-    task_axes = PER_TASK
+    shapes: ClassVar = SHAPES
 
     def __init__(
         self,
@@ -69,7 +68,7 @@ class Arow(LinearLearner):
 
     def sharing(self) -> Sharing:
         """Of what kind each array is that is not one task's."""
-        if not self._one_for_all:
+        if not self.one_for_all:
             return ()
         if "S" in self._arrays:
             return (Full("w", "S", None, ceiling=1.0),)
@@ -99,7 +98,7 @@ class ConfidenceWeighted(LinearLearner):
     (3, 2)
     """
 
-    task_axes = PER_TASK
+    shapes: ClassVar = SHAPES
     space: ClassVar = {"r": STRENGTHS, "eta2": (0.01, 0.1, 0.25, 1.0, 4.0)}
 
     def __init__(

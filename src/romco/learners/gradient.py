@@ -45,4 +45,4 @@ class Gradient(LinearLearner):
     def sharing(self) -> Sharing:
         """Of what kind each array is that is not one task's; the rounds of all shards count."""
         rounds = Whole("t", Sum())
-        return (PerFeature("w", Steps()), rounds) if self._one_for_all else (rounds,)
+        return (PerFeature("w", Steps()), rounds) if self.one_for_all else (rounds,)

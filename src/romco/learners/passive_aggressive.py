@@ -58,7 +58,7 @@ class PassiveAggressive(LinearLearner):
 
     def sharing(self) -> Sharing:
         """Of what kind each array is that is not one task's."""
-        return (PerFeature("w", Steps()),) if self._one_for_all else ()
+        return (PerFeature("w", Steps()),) if self.one_for_all else ()
 
 
 class Collaborative(LinearLearner):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,6 @@ from romco.batch.proximal import Solution
 from romco.kernels.events import Events
 from romco.learners.base import (
     Arrays,
-    Axes,
     Learner,
     choice,
     copy_arrays,
@@ -42,7 +41,7 @@ class Retrained(Learner):
     """
 
     keeps_events = True
-    task_axes: Mapping[str, Axes] | None = {"w": (1,), "intercepts": (0,)}
+    shapes: ClassVar = {"w": "dm", "intercepts": "m"}
 
     def __init__(self, n_features: int, n_tasks: int, every: int, window: int | None) -> None:
         super().__init__(n_features, n_tasks)

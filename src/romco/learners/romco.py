@@ -20,6 +20,7 @@ from romco.learners.base import (
     copy_arrays,
     not_negative,
     positive,
+    truth,
     whole,
 )
 from romco.learners.capabilities import Started
@@ -77,6 +78,14 @@ class Romco(CompiledLearner):
         "lambda1": STRENGTHS,
         "lambda2": STRENGTHS,
     }
+    shapes: ClassVar = {
+        **{f"personal_{name}": "m" for name in ("scale", "square", "since", "touches", "rooms")},
+        "personal_values": "md",
+        "relations_factor": "mm",
+        "relations_sums": "dm",
+        "relations_products": "mm",
+        "relations_tally": "m*",
+    }
 
     def __init__(
         self,
@@ -107,7 +116,7 @@ class Romco(CompiledLearner):
             lambda2=not_negative("lambda2", lambda2),
             C=positive("C", C),
             on_mistake=choice("update", update, "loss", "mistake") == "mistake",
-            always_prox=bool(always_prox),
+            always_prox=truth("always_prox", always_prox),
             step_decays=choice("step", step, *STEPS) == "inverse-sqrt",
             rho_power=RHO_POWER[choice("rho", rho, *RHO_POWER)],
             max_rank=-1 if max_rank is None else whole("max_rank", max_rank),

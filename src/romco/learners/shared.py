@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 OWN = PerPair("personal", "personal_keys")
 DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
 
+PAIRS = {"personal": "md*|**"}  # shape of what such a store holds: dense, or a list
+
 
 def personal_store(n_features: int, n_tasks: int, width: int) -> Pairs:
     """Room for ``width`` numbers per task and feature: dense where that is small."""
@@ -119,6 +121,7 @@ class PassiveAggressiveShared(SharedAndPersonal):
     """
 
     space: ClassVar = {"C": tuple(10.0**k for k in np.arange(-3, 1.5, 0.5))}
+    shapes: ClassVar = {"u": "d", **PAIRS}
 
     def __init__(self, n_features: int, n_tasks: int, *, C: float = 1.0) -> None:
         super().__init__(n_features, n_tasks)
@@ -144,6 +147,7 @@ class ArowShared(SharedAndPersonal):
     """
 
     space: ClassVar = {"r": tuple(10.0**k for k in np.arange(-2, 3.5, 0.5))}
+    shapes: ClassVar = {"u": "d*", **PAIRS}
 
     def __init__(self, n_features: int, n_tasks: int, *, r: float = 1.0) -> None:
         super().__init__(n_features, n_tasks)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners import Learner, learner
+from romco.learners import Learner, known
 from romco.model.calibration import Scale, logistic
 from romco.model.fairlock import Turns
 from romco.model.features import Features, Names, features_from_json
@@ -69,7 +69,7 @@ class Model:
 
     def __init__(
         self,
-        learner_name: str = "romco-auto",
+        learner: str = "romco-auto",
         features: Features | None = None,
         *,
         classes: Sequence[Any] | None = None,
@@ -85,7 +85,7 @@ class Model:
         for task in dict.fromkeys(tasks):
             self._tasks.add(identity("task", task))
         d = self._fixed_width or doubled(64, self.features.width)
-        inner = learner(learner_name, d, len(self._tasks) or 8, **parameters)
+        inner = known(learner)(d, len(self._tasks) or 8, **parameters)
         self._inside = GrowingLearner(inner, new_task == "mean")
         self._make_locks()
 

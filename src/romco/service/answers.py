@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from romco.model import Model
+from romco.model.names import known_as
 from romco.service.changes import Answer, Event, Prediction, Row, Task
 
 
@@ -58,11 +59,11 @@ def check_labels(
     ``also`` are labels that are accepted but not learned yet, ``places`` where each label
     stands in its request.
     """
-    known: set[Any] = {*model.classes, *also}
+    known: set[Any] = {known_as(label) for label in (*model.classes, *also)}
     for place, label in zip(places, labels, strict=True):
-        known.add(label)
+        known.add(known_as(label))
         if len(known) > 2:
-            others = " and ".join(repr(other) for other in known - {label})
+            others = " and ".join(sorted(str(other) for other in known - {known_as(label)}))
             raise Refused(f"y is {label!r}, a third label: there are {others} already", place)
     return known
 
@@ -77,7 +78,10 @@ def learn(model: Model, events: Sequence[Event]) -> None:
 
 def positive(model: Model, answer: Answer) -> bool | None:
     """Whether an answer is the positive label; None if it is not known to be any."""
-    return model.side(answer) > 0 if answer in model.classes else None
+    try:
+        return model.side(answer) > 0
+    except ValueError:
+        return None
 
 
 def _plain(label: Any) -> Answer | None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, final
 
 import msgspec
 
+from romco.model.names import known_as
 from romco.service import answers
 from romco.service.answers import Refused
 from romco.service.changes import Answer, Change, Event, Forget, Learn, Row, Task
@@ -49,7 +50,7 @@ class Draft:
         self.next = live.sequence + 1
         self._ids: dict[bytes, int] = {}
         self._labels: set[Any] = set()
-        self._tasks: set[Task] = set()
+        self._tasks: set[Any] = set()
         self._features = 0
 
     def learn(self, lessons: list[Lesson], source: str | None, position: str | None) -> Read:
@@ -76,7 +77,7 @@ class Draft:
 
     def forget(self, task: Task) -> Read:
         """A task to forget; raises KeyError if it is not known."""
-        if self._live.model.numbers([task])[0] < 0 and task not in self._tasks:
+        if self._live.model.numbers([task])[0] < 0 and known_as(task) not in self._tasks:
             raise KeyError(task)
         return self._take(Forget(task, self._now), [Outcome("applied", self.next)])
 
@@ -115,7 +116,7 @@ class Draft:
         except Refused as error:
             raise Refused(error.reason, places[error.index]) from None
         numbers = model.numbers([event.task for event in events]).tolist()
-        new = {event.task for event, n in zip(events, numbers, strict=True) if n < 0}
+        new = {known_as(event.task) for event, n in zip(events, numbers, strict=True) if n < 0}
         tasks = self._tasks | new
         if new and len(model.tasks) + len(tasks) > limits.all_tasks:
             raise Refused(f"the model has room for {limits.all_tasks:,} tasks", places[0])

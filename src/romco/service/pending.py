@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import final
 
+from romco.model.names import known_as
 from romco.service import frames
 from romco.service.changes import Task, Waiting, decode_waiting, encode
 from romco.service.frames import Damaged
@@ -76,7 +77,7 @@ class Pending:
         with self._lock:
             lines = list(self._kept.items())
         for identity, (since, line) in lines:
-            if since <= time and decode_waiting(line).task == task:
+            if since <= time and known_as(decode_waiting(line).task) == known_as(task):
                 self.remove(identity)
 
     def sweep(self, now: float) -> None:

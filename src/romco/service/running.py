@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from romco.model.names import known_as
 from romco.service.changes import Answer, Prediction, Task
 
 BINS = 10
@@ -30,11 +31,10 @@ class Curve(msgspec.Struct, array_like=True):
 
     def points(self) -> list[tuple[int, float]]:
         """Events so far, and the error among those since the point before."""
-        sizes = [self.width] * (len(self.wrong) - 1) + [self.filled]
+        counts, width, filled = list(self.wrong), self.width, self.filled  # others may add
+        sizes = [width] * (len(counts) - 1) + [filled]
         return [
-            (self.width * k + size, wrong / size)
-            for k, (wrong, size) in enumerate(zip(self.wrong, sizes, strict=True))
-            if size
+            (width * k + sizes[k], wrong / sizes[k]) for k, wrong in enumerate(counts) if sizes[k]
         ]
 
     def _next(self) -> None:
@@ -82,15 +82,16 @@ class Running(msgspec.Struct):
     count: list[int] = msgspec.field(default_factory=lambda: [0] * BINS)
     chance: list[float] = msgspec.field(default_factory=lambda: [0.0] * BINS)
     positive: list[int] = msgspec.field(default_factory=lambda: [0] * BINS)
-    tasks: dict[Any, Score] = msgspec.field(default_factory=dict)
+    tasks: dict[str, Score] = msgspec.field(default_factory=dict)
 
     def add(self, task: Task, made: Prediction, answer: Answer, positive: bool | None) -> None:
         """Compare a prediction with the answer; ``positive`` is its side, None if it has none."""
-        wrong = made.label != answer
+        wrong = made.label is None or known_as(made.label) != known_as(answer)
         self.whole.add(wrong)
-        if task not in self.tasks:
-            self.tasks[task] = Score()
-        self.tasks[task].add(wrong)
+        known = str(known_as(task))
+        if known not in self.tasks:
+            self.tasks[known] = Score()
+        self.tasks[known].add(wrong)
         self.faded_wrong = FADE * self.faded_wrong + wrong
         self.faded_events = FADE * self.faded_events + 1.0
         if made.probability is not None and positive is not None:
@@ -98,7 +99,11 @@ class Running(msgspec.Struct):
 
     def forget(self, task: Task) -> None:
         """Forget a task's own score."""
-        self.tasks.pop(task, None)
+        self.tasks.pop(str(known_as(task)), None)
+
+    def score(self, task: Any) -> Score | None:
+        """A task's own score, if any of its predictions could be judged."""
+        return self.tasks.get(str(known_as(task)))
 
     @property
     def recent(self) -> float | None:
@@ -119,18 +124,13 @@ class Running(msgspec.Struct):
         ]
 
     def to_bytes(self) -> bytes:
-        """As JSON; tasks as pairs, for a name may be a number."""
-        parts = msgspec.structs.asdict(self) | {"tasks": list(self.tasks.items())}
-        return msgspec.json.encode(parts)
+        """As JSON."""
+        return msgspec.json.encode(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Running:
         """What :meth:`to_bytes` wrote."""
-        parts = msgspec.json.decode(data)
-        pairs = msgspec.convert(parts.pop("tasks"), list[tuple[str | int, Score]])
-        made = msgspec.convert(parts, Running)
-        made.tasks = dict(pairs)
-        return made
+        return msgspec.json.decode(data, type=Running)
 
     def _judge(self, probability: float, positive: bool) -> None:
         k = min(int(probability * BINS), BINS - 1)
