@@ -17,6 +17,7 @@ from romco.kernels.events import Events
 from romco.learners.base import (
     Arrays,
     Learner,
+    check_weights,
     choice,
     copy_arrays,
     not_negative,
@@ -67,6 +68,7 @@ class Retrained(Learner):
 
     def update(self, round: Round) -> None:
         """Keep the round's events; fit if enough have come."""
+        check_weights(self, round)
         known = with_labels(self, round)
         if known is None:
             return
