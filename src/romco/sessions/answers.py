@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from romco.model import Model
 from romco.model.model import Answers
+from romco.model.names import Id
 from romco.sessions.score import Numbers, Score
 from romco.sessions.source import CHUNK, Source, remembered
 from romco.streams.files import BadRow, Event
+
+
+class Names(Protocol):
+    """Who knows what the labels are called."""
+
+    @property
+    def positive(self) -> Id | None:
+        """The label that a margin above 0 speaks for."""
+
+    def answer(self, margin: float) -> Id:
+        """The label that a margin predicts."""
 
 
 def predict(model: Model, source: Source) -> Generator[dict[str, Any], None, int]:
@@ -29,7 +41,7 @@ def predict(model: Model, source: Source) -> Generator[dict[str, Any], None, int
         return events.skipped
 
 
-def told(model: Model, events: list[Event], answers: Answers) -> Iterator[dict[str, Any]]:
+def told(model: Names, events: list[Event], answers: Answers) -> Iterator[dict[str, Any]]:
     """Answers in the one form that files, JSON and Python share.
 
     ``line`` and ``task`` say which event; ``predicted`` is the label that was answered,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -119,11 +119,35 @@ class Events(Iterator[Event]):
                     raise row
                 return _event(self._name, row, self._columns)
             except BadRow as bad:
-                if not self._skip_bad:
-                    self.close()
-                    raise
-                self.skipped += 1
-                self.first_bad = self.first_bad or bad
+                self._pass(bad)
+
+    def next_of(self, mine: Callable[[str | None], bool]) -> Event | None:
+        """The event of the next row, if its task is ``mine``; None if not, or if it is skipped.
+
+        Of others' rows only the task is read; one that has none that can be read is ``mine(None)``.
+        """
+        row = self._next_row()
+        try:
+            task = None if isinstance(row, BadRow) else identity(self._columns.task, row[1])
+        except BadCell:
+            task = None
+        if not mine(task):
+            return None
+        try:
+            if isinstance(row, BadRow):
+                raise row
+            return _event(self._name, row, self._columns)
+        except BadRow as bad:
+            self._pass(bad)
+            return None
+
+    def _pass(self, bad: BadRow) -> None:
+        """Count a bad row, or stop at it."""
+        if not self._skip_bad:
+            self.close()
+            raise bad
+        self.skipped += 1
+        self.first_bad = self.first_bad or bad
 
     def passed_over(self, n: int) -> Self:
         """The same iterator after its first ``n`` events; fewer is an error."""

@@ -1,0 +1,144 @@
+"""Learning from a folder of files, of which every shard reads its own part."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from romco.cluster import checkpoints
+from romco.cluster.coordinators import Coordinator
+from romco.cluster.partitions import Files, Position
+from romco.cluster.shard import Report, Shard
+from romco.cluster.shards import Shards
+from romco.model.features import features_from_json
+from romco.modelfile import load_state
+from romco.streams.files import BadFile
+
+NOTE = "files"  # where a model's notes tell how far its files were read
+
+
+@final
+@dataclass(frozen=True)
+class Progress:
+    """Where learning stands."""
+
+    rows: int  # of the files, read so far
+    events: int  # learned so far
+    wrong: int  # of them: predicted wrongly before
+    skipped: int  # bad rows
+    resumed: int  # rows that were read before this run
+    merging: float  # seconds at barriers
+    staleness: int  # events that a shard may not know of
+    lost: int  # workers
+
+    @property
+    def error(self) -> float:
+        """Share of wrong answers."""
+        return self.wrong / max(self.events, 1)
+
+
+def folder_of(model: Path) -> Path:
+    """Where the shards of a model file keep checkpoints while they learn."""
+    return model.with_name(model.name + ".shards")
+
+
+def learn(
+    files: Files,
+    model: Path,
+    *,
+    learner: str = "romco-auto",
+    n: int = 2,
+    engine: str = "serial",
+    address: str | None = None,
+    checkpoint_every: int = 10,
+    parameters: dict[str, Any] | None = None,
+    **schedule: Any,
+) -> Iterator[Progress]:
+    """Learn all rows that the model at ``model`` has not learned yet, and write it at the end.
+
+    The same call goes on where it was stopped: from the checkpoints beside the model file, else
+    from the model file; what it finally gives does not depend on how often that happened.
+    """
+    if not model.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {model.parent} to put the model in")
+    folder = folder_of(model)
+    settings: dict[str, Any] = {
+        "engine": engine,
+        "address": address,
+        "checkpoint": folder,
+        "checkpoint_every": checkpoint_every,
+        **schedule,
+    }
+    if checkpoints.find(folder) is None and model.exists():
+        state = load_state(model)
+        shards = Shards.of(state, n, **settings)
+    else:
+        features = features_from_json(files.features)
+        settings |= {"classes": files.classes, **(parameters or {})}
+        shards = Shards(learner, n, features, **settings)
+    with shards:
+        yield from _learn(shards, files)
+        shards.save(model)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _learn(shards: Shards, files: Files) -> Iterator[Progress]:
+    leader = shards.leader
+    told = _read_before(leader, files)
+    position, wrong, skipped = Position(*told["position"]), told["wrong"], told["skipped"]
+    resumed = leader.place
+    leader.engine.each(Shard.open, [(files, k, position) for k in range(leader.n)])
+    ended = False
+    while not ended:
+        reports: list[Report] = leader.engine.all(Shard.read, leader.next - leader.place)
+        _check_agree(reports)
+        first = reports[0]
+        wrong += sum(one.wrong for one in reports)
+        skipped += sum(one.skipped for one in reports)
+        position, ended = first.position, first.ended
+        leader.notes[NOTE] = {
+            "position": [position.file, position.row],
+            "paths": list(files.paths[: position.file + 1]),
+            "wrong": wrong,
+            "skipped": skipped,
+        }
+        leader.reopen = [(files, k, position) for k in range(leader.n)]
+        leader.passed(first.rows, sum(one.learned for one in reports))
+        yield Progress(
+            leader.place,
+            leader.events,
+            wrong,
+            skipped,
+            resumed,
+            leader.merging,
+            leader.staleness,
+            leader.engine.lost,
+        )
+
+
+def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:
+    told: dict[str, Any] = leader.notes.get(
+        NOTE, {"position": [0, 0], "paths": [], "wrong": 0, "skipped": 0}
+    )
+    if leader.place and NOTE not in leader.notes:
+        raise ValueError("this model was not learned from files by shards: use another model file")
+    before = told["paths"][: told["position"][0] + bool(told["position"][1])]
+    if list(files.paths[: len(before)]) != before:
+        raise ValueError(
+            f"this model has learned {', '.join(before)}, in this order: files that come later "
+            "must have names that sort behind, or be named behind"
+        )
+    return told
+
+
+def _check_agree(reports: list[Report]) -> None:
+    """All shards read the same rows, or the files are not the same to all of them."""
+    if len({(one.rows, one.position, one.ended) for one in reports}) > 1:
+        rows = ", ".join(f"{one.rows} rows to {one.position}" for one in reports)
+        raise BadFile(
+            f"shards do not see the same files ({rows}): put them where all machines see them, "
+            "and do not write to them meanwhile"
+        )
