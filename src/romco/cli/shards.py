@@ -20,7 +20,7 @@ from romco.model import Hashed, Model
 from romco.model.features import Features
 from romco.sessions import Source
 from romco.sessions.run import Learns
-from romco.sessions.source import classes_of
+from romco.sessions.source import classes_of, load_model, settled
 
 BITS = 18  # of the hash of features, where none is said
 
@@ -64,6 +64,8 @@ def learn_in_shards(
 ) -> None:
     """Learn files of which every shard reads its own part, with a line that shows how it goes."""
     paths = files_of([source.path], source.format)
+    known = load_model(model) if model.exists() else None
+    source, _ = settled(replace(source, path=paths[0]), known)
     classes = wanted.classes or _classes(source, paths, wanted.positive)
     features = Hashed(2 ** (bits or BITS)).to_json()
     files = Files(paths, source, (classes[0], classes[1]), features)

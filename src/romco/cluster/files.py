@@ -45,53 +45,52 @@ def folder_of(model: Path) -> Path:
     return model.with_name(model.name + ".shards")
 
 
-def learn(
+def learn(files: Files, model: Path, **settings: Any) -> Iterator[Progress]:
+    """Learn all rows that the model at ``model`` has not learned yet, and write it at the end.
+
+    The same call goes on where it was stopped: from the checkpoints beside the model file, else
+    from the model file; what it finally gives does not depend on how often that happened. The
+    settings are those of :func:`begin`.
+    """
+    with begin(files, model, **settings) as shards:
+        yield from read(shards, files)
+        finish(shards, model)
+
+
+def begin(
     files: Files,
     model: Path,
     *,
     learner: str = "romco-auto",
     n: int = 2,
-    engine: str = "serial",
-    address: str | None = None,
-    checkpoint_every: int = 10,
     parameters: dict[str, Any] | None = None,
-    **schedule: Any,
-) -> Iterator[Progress]:
-    """Learn all rows that the model at ``model`` has not learned yet, and write it at the end.
-
-    The same call goes on where it was stopped: from the checkpoints beside the model file, else
-    from the model file; what it finally gives does not depend on how often that happened.
-    """
+    **settings: Any,
+) -> Shards:
+    """New shards for a model file, or those that stopped; ``settings`` are as in ``Shards``."""
     if not model.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {model.parent} to put the model in")
-    folder = folder_of(model)
-    settings: dict[str, Any] = {
-        "engine": engine,
-        "address": address,
-        "checkpoint": folder,
-        "checkpoint_every": checkpoint_every,
-        **schedule,
-    }
-    if checkpoints.find(folder) is None and model.exists():
-        state = load_state(model)
-        shards = Shards.of(state, n, **settings)
-    else:
-        features = features_from_json(files.features)
-        settings |= {"classes": files.classes, **(parameters or {})}
-        shards = Shards(learner, n, features, **settings)
-    with shards:
-        yield from _learn(shards, files)
-        shards.save(model)
-    shutil.rmtree(folder, ignore_errors=True)
+    settings |= {"checkpoint": folder_of(model)}
+    if checkpoints.find(folder_of(model)) is None and model.exists():
+        return Shards.of(load_state(model), n, **settings)
+    features = features_from_json(files.features)
+    settings |= {"classes": files.classes, **(parameters or {})}
+    return Shards(learner, n, features, **settings)
 
 
-def _learn(shards: Shards, files: Files) -> Iterator[Progress]:
+def finish(shards: Shards, model: Path) -> None:
+    """Write the model file; its checkpoints are not needed any more."""
+    shards.save(model)
+    shutil.rmtree(folder_of(model), ignore_errors=True)
+
+
+def read(shards: Shards, files: Files) -> Iterator[Progress]:
+    """Learn all rows that were not learned yet, period by period."""
     leader = shards.leader
+    shards.notes.setdefault("columns", files.source.columns())
     told = _read_before(leader, files)
     position, wrong, skipped = Position(*told["position"]), told["wrong"], told["skipped"]
-    resumed = leader.place
+    resumed, ended = leader.place, False
     leader.engine.each(Shard.open, [(files, k, position) for k in range(leader.n)])
-    ended = False
     while not ended:
         reports: list[Report] = leader.engine.all(Shard.read, leader.next - leader.place)
         _check_agree(reports)
@@ -107,16 +106,8 @@ def _learn(shards: Shards, files: Files) -> Iterator[Progress]:
         }
         leader.reopen = [(files, k, position) for k in range(leader.n)]
         leader.passed(first.rows, sum(one.learned for one in reports))
-        yield Progress(
-            leader.place,
-            leader.events,
-            wrong,
-            skipped,
-            resumed,
-            leader.merging,
-            leader.staleness,
-            leader.engine.lost,
-        )
+        counts = leader.place, leader.events, wrong, skipped, resumed
+        yield Progress(*counts, leader.merging, leader.staleness, leader.engine.lost)
 
 
 def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:
