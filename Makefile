@@ -10,7 +10,7 @@ ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
 .PHONY: help demo test test-slow test-checked test-sanitized kernels check check-all docs lint types contracts \
-        dist dist-smoke bench bench-docs paper beyond reproduction clean
+        dist dist-smoke bench bench-docs paper beyond reproduction cluster-demo clean
 .DEFAULT_GOAL := help
 
 help:

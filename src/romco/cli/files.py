@@ -93,6 +93,7 @@ def learn(
         wanted = Wanted(name, settings, labels, positive, schedule)
         learn_in_shards(source, model, wanted, hash_, shards, engine, address, console)
         return
+    check_source(source, labelled=True)
     source, looked = settled(source, load_model(model) if model.exists() else None)
     if model.exists() and (learner or settings or hash_ or labels or positive):
         check_same(model, load_model(model), learner, settings, hash_, labels, positive)
