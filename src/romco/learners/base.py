@@ -116,7 +116,17 @@ class CompiledLearner(Learner):
         """Margins of a whole stream, end to end: predict, then update, round by round."""
         packed = Rounds.pack(rounds)
         events = Events(packed.events, self.n_features, self.n_tasks)
-        return self.kernel.replay(events, packed.starts - packed.starts[0])
+        return self.kernel.replay(events, _within(packed.starts, events.n))
+
+
+def _within(starts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Where rounds begin, counted from the first, if they lie within n events and in order."""
+    starts = np.ascontiguousarray(starts, dtype=np.int64)
+    if starts.ndim != 1 or not len(starts) or (np.diff(starts) < 0).any():
+        raise ValueError("starts must be where rounds begin and end, rising")
+    if starts[-1] - starts[0] > n:
+        raise ValueError(f"rounds end at {starts[-1] - starts[0]}, but there are {n} events")
+    return starts - starts[0]
 
 
 def _axes(shapes: Mapping[str, str], letters: str) -> dict[str, Axes]:
