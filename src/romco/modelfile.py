@@ -9,9 +9,9 @@ Format 1, all numbers little-endian::
     32 bytes  SHA-256 of all bytes before
     ...       blocks, one after the other, in the order the header lists them
 
-The header holds ``library`` (version), ``kind`` ("model", "learner", or an estimator's), ``summary`` (for
-people), ``state`` (all that is no array) and ``blocks``: name, dtype, shape, SHA-256 of
-each. The block ``json`` is text: names of tasks and features, and notes.
+The header holds ``library`` (version), ``kind`` ("model", "learner", or an estimator's),
+``summary`` (for people), ``state`` (all that is no array) and ``blocks``: name, dtype, shape,
+SHA-256 of each. The block ``json`` is text: names of tasks and features, and notes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,6 @@ ESTIMATORS = {
 }
 
 
-@runtime_checkable
 class Estimator(Protocol):
     """Another library's estimator around a model; saved and loaded as that estimator."""
 
@@ -72,13 +71,13 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
     >>> load(path).name, peek(path)["format"]
     ('ogd-unique', 1)
     """
-    if isinstance(model, Estimator):
-        kind, inside = model.file_kind, model.inside()
-        state = {**inside.state(), "estimator": model.described()}
+    if isinstance(model, Model | Learner):
+        kind = "model" if isinstance(model, Model) else "learner"
+        summary, state = _summary(model), model.state()
     else:
-        kind, inside = ("model" if isinstance(model, Model) else "learner"), model
-        state = model.state()
-    durable.replace(path, _encode(kind, _summary(inside), state), keep_last=True)
+        kind, inside = model.file_kind, model.inside()
+        summary, state = _summary(inside), {**inside.state(), "estimator": model.described()}
+    durable.replace(path, _encode(kind, summary, state), keep_last=True)
 
 
 def save_state(state: dict[str, Any], path: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import romco
 from romco.checks import CHECKS, streams, trained
