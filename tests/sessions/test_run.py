@@ -87,7 +87,7 @@ def test_a_second_source_is_learned_from_its_beginning(tmp_path):
 
 
 def test_bad_rows_stop_with_their_place_or_are_counted(tmp_path):
-    source = write(tmp_path / "e.csv", extra="user 1,yes,nan,0,0,0,0\nuser 1,maybe,1,0,0,0,0\n")
+    source = write(tmp_path / "e.csv", extra="user 1,yes,inf,0,0,0,0\nuser 1,maybe,1,0,0,0,0\n")
     with pytest.raises(BadRow, match="line 602, column 'a'"):
         run(source, tmp_path / "m.romco")
     assert load(tmp_path / "m.romco").events == 600  # all before it is kept

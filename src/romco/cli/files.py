@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +33,10 @@ from romco.model import Hashed, Model, Names
 from romco.model.growing import personal_tasks
 from romco.modelfile import load
 from romco.sessions import Progress, Score, Source
-from romco.sessions.source import classes_of, load_model, remembered
+from romco.sessions.source import classes_of, load_model, mismatch, remembered, settled
+from romco.streams.survey import Survey
+
+LISTED = 30  # columns told one by one
 
 app = typer.Typer()
 console = Console(stderr=True)  # stdout is for what other programs read
@@ -67,6 +71,7 @@ def learn(
     """Predict each event, then learn it; the same command goes on where it was stopped."""
     check_source(source, labelled=True)
     settings, labels = chosen(set_ or []), listed(classes)
+    source, looked = settled(source, load_model(model) if model.exists() else None)
     if model.exists() and (learner or settings or hash_ or labels or positive):
         check_same(model, load_model(model), learner, settings, hash_, labels, positive)
     elif not model.exists():
@@ -83,6 +88,9 @@ def learn(
     try:
         with _live() as show:
             for last in sessions.learn(source, model, new, predictions, checkpoint_every):
+                if looked is not None and last.events > last.resumed:
+                    _report(looked)
+                    looked = None
                 show(last)
     except KeyboardInterrupt:
         kept = f"{model} is as it was last saved" if model.exists() else "nothing was saved yet"
@@ -106,8 +114,9 @@ def predict(
     the margin (above 0 for the positive label), and the true label where the file has it.
     """
     found = load_model(model)
-    check_source(remembered(found, source), labelled=False)
-    rows = _hinted(found, _told(sessions.predict(found, source)))
+    known = remembered(found, source)
+    check_source(known, labelled=False)
+    rows = _hinted(found, _told(sessions.predict(found, source)), mismatch(found, known))
     lines = (json.dumps(row) + "\n" for row in rows)
     if out is None:
         sys.stdout.writelines(lines)
@@ -129,8 +138,11 @@ def evaluate(
     The baseline is the error of always answering the label more frequent so far.
     """
     found = load_model(model)
-    check_source(remembered(found, source, labelled=True), labelled=True)
+    known = remembered(found, source, labelled=True)
+    check_source(known, labelled=True)
+    warning = mismatch(found, known)
     scores = sessions.evaluate(found, source)
+    _warn(warning)
     _tell_skipped(scores.skipped)
     if not scores.whole.events:
         raise ValueError(f"{source.path} has no events that can be scored")
@@ -237,10 +249,14 @@ def _in_words(model: Model, score: Score) -> str:
     )
 
 
-def _hinted(model: Model, rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The rows; at the end a hint if nearly all tasks were never learned."""
+def _hinted(
+    model: Model, rows: Iterator[dict[str, Any]], warning: str | None
+) -> Iterator[dict[str, Any]]:
+    """The rows; with the first a warning, at the end a hint if nearly no task was learned."""
     tasks: set[str] = set()
     for row in rows:
+        if not tasks:
+            _warn(warning)
         tasks.add(row["task"])
         yield row
     known = int(np.count_nonzero(model.numbers(tasks) >= 0))
@@ -260,6 +276,26 @@ def _told(rows: Generator[dict[str, Any], None, int]) -> Iterator[dict[str, Any]
 def _tell_skipped(skipped: int) -> None:
     if skipped:
         _say(f"{skipped:,} bad rows skipped")
+
+
+def _report(looked: Survey) -> None:
+    """How each column is read, and what is suspicious."""
+    readings = looked.readings
+    width = max((len(reading.column) for reading in readings[:LISTED]), default=0)
+    if readings:
+        _say(f"columns, as read from the first {looked.rows:,} rows:")
+    for reading in readings[:LISTED]:
+        _say(f"  {reading.column:{min(width, 40)}}  {reading.told:9}  {reading.why}")
+    if len(readings) > LISTED:
+        rest = Counter(reading.told for reading in readings[LISTED:])
+        _say("  and " + ", ".join(f"{times:,} {told}" for told, times in rest.items()))
+    for warning in looked.warnings[:LISTED]:
+        _warn(warning)
+
+
+def _warn(text: str | None) -> None:
+    if text is not None:
+        _say(f"warning: {text}")
 
 
 def _say(text: str) -> None:

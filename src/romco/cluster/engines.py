@@ -37,7 +37,11 @@ def engine_of(
     name: str, recipe: Recipe, starts: Sequence[Start], address: str | None = None
 ) -> Engine:
     """The engine of that name, with shards that start as told."""
-    choice("engine", name, "serial", "threads")
+    choice("engine", name, "serial", "threads", "ray")
+    if name == "ray":
+        from romco.cluster.ray import Ray  # here: it takes seconds to import
+
+        return Ray(recipe, starts, address)
     if address is not None:
         raise ValueError(f"an address is for engine='ray', not {name!r}")
     return Serial(recipe, starts) if name == "serial" else Threads(recipe, starts)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.contract import Kernel
 from romco.kernels.events import Events
+from romco.learners.capabilities import TakesWeights
 from romco.parameters import choice as choice  # for learners, who need all of it
 from romco.parameters import not_negative as not_negative
 from romco.parameters import positive as positive
@@ -43,6 +44,7 @@ class Learner(ABC):
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
     keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
+    answers: int = 1  # what it learns: 1 for -1 or +1, k for one of k classes, 0 for any number
     linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
     shapes: ClassVar[Mapping[str, str]] = {}  # of its arrays, a letter for each axis: see above
     one_for_all: bool = False  # True where all tasks share one model
@@ -59,6 +61,7 @@ class Learner(ABC):
         self.n_features = whole("n_features", n_features)
         self.n_tasks = whole("n_tasks", n_tasks)
         self.parameters = {}
+        self.weighs = isinstance(self, TakesWeights)  # whether some events may count more
         self.task_axes = _axes(self.shapes, "mk") if self.shapes else None
 
     @abstractmethod
@@ -110,12 +113,14 @@ class CompiledLearner(Learner):
 
     def update(self, round: Round) -> None:
         """Learn from the round's labels."""
-        self.kernel.update(Events(round, self.n_features, self.n_tasks))
+        check_weights(self, round)
+        self.kernel.update(Events(round, self.n_features, self.n_tasks, True, self.answers))
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Margins of a whole stream, end to end: predict, then update, round by round."""
         packed = Rounds.pack(rounds)
-        events = Events(packed.events, self.n_features, self.n_tasks)
+        check_weights(self, packed.events)
+        events = Events(packed.events, self.n_features, self.n_tasks, True, self.answers)
         return self.kernel.replay(events, _within(packed.starts, events.n))
 
 
@@ -127,6 +132,15 @@ def _within(starts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     if starts[-1] - starts[0] > n:
         raise ValueError(f"rounds end at {starts[-1] - starts[0]}, but there are {n} events")
     return starts - starts[0]
+
+
+def check_weights(learner: Learner, round: Round) -> None:
+    """Raise ValueError where events are weighed and the learner cannot do that."""
+    if round.weight is not None and not learner.weighs:
+        raise ValueError(
+            f"{learner.name} cannot learn events that count differently: leave out the weights, "
+            "or take romco-auto or another learner that can"
+        )
 
 
 def _axes(shapes: Mapping[str, str], letters: str) -> dict[str, Axes]:

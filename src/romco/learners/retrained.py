@@ -17,6 +17,7 @@ from romco.kernels.events import Events
 from romco.learners.base import (
     Arrays,
     Learner,
+    check_weights,
     choice,
     copy_arrays,
     not_negative,
@@ -67,6 +68,7 @@ class Retrained(Learner):
 
     def update(self, round: Round) -> None:
         """Keep the round's events; fit if enough have come."""
+        check_weights(self, round)
         events = Events(round, self.n_features, self.n_tasks)
         x: Any = csr_array(events.x)
         _check_sizes(x, events.task)
