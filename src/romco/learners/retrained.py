@@ -24,6 +24,7 @@ from romco.learners.base import (
     positive,
     replay_in_turn,
     whole,
+    with_labels,
 )
 from romco.learners.capabilities import Start, Started
 from romco.learners.linear import mean_row
@@ -69,7 +70,10 @@ class Retrained(Learner):
     def update(self, round: Round) -> None:
         """Keep the round's events; fit if enough have come."""
         check_weights(self, round)
-        events = Events(round, self.n_features, self.n_tasks)
+        known = with_labels(self, round)
+        if known is None:
+            return
+        events = Events(known, self.n_features, self.n_tasks)
         x: Any = csr_array(events.x)
         _check_sizes(x, events.task)
         before = self._kept.used()
