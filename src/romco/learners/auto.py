@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
 from romco.learners.base import Arrays, CompiledLearner
+from romco.learners.capabilities import TakesWeights
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
 from romco.learners.sharing import Belief, Fixed, Full, PerFeature, PerPair, Sharing, Sum, Whole
@@ -50,7 +51,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
 )
 
 
-class Auto(CompiledLearner):
+class Auto(CompiledLearner, TakesWeights):
     r"""Five simple learners, a low-rank U between them, and three combiners; no parameters.
 
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and

@@ -80,10 +80,10 @@ cdef class AutoKernel(Kernel):
         """One over the geometric mean of |x| so far; a single odd event cannot move it far."""
         return exp(-0.5 * self.clock[0] / self.clock[1]) if self.clock[1] > 0.0 else 1.0
 
-    cdef void count(self, double x2) noexcept nogil:
+    cdef void count(self, double x2, double h) noexcept nogil:
         if x2 > 0.0:
-            self.clock[0] += log(x2)
-            self.clock[1] += 1.0
+            self.clock[0] += h * log(x2)
+            self.clock[1] += h
 
     # --- what is said about an event ---------------------------------------------------------
 
@@ -172,7 +172,10 @@ cdef class AutoKernel(Kernel):
     ) except -1 nogil:
         cdef Py_ssize_t e
         for e in range(begin, end):
-            self.learn_one(events.row(e), events.tasks[e], events.labels[e])
+            if events.count(e) > 0.0:
+                self.learn_one(
+                    events.row(e), events.tasks[e], events.labels[e], events.count(e)
+                )
         if self.clock[1] >= self.clock[2]:
             self.subspace.draw()
             self.wait()
@@ -182,24 +185,25 @@ cdef class AutoKernel(Kernel):
         """Set when to draw next."""
         self.clock[2] = self.clock[1] * (GROWTH if self.clock[1] < MANY else SLOW_GROWTH)
 
-    cdef int learn_one(self, Row x, long long task, double y) except -1 nogil:
+    cdef int learn_one(self, Row x, long long task, double y, double h) except -1 nogil:
+        """Learn an event that counts as h of them."""
         cdef Opinions o
         cdef double unit, x2 = square(x)
         cdef bint first = self.clock[1] == 0.0
         if first:  # there is no unit yet, so the first event is its own
-            self.count(x2)
+            self.count(x2, h)
         unit = self.unit()
         self.read(x, task, unit, &o)
         self.combine(task, &o)
         self.personal.reserve(x.n)
-        self.move_learners(x, task, y, unit, &o)
-        self.move_combiners(task, y, &o)
+        self.move_learners(x, task, y, h, unit, &o)
+        self.move_combiners(task, y, h, &o)
         if not first:
-            self.count(x2)
+            self.count(x2, h)
         return 0
 
     cdef void move_learners(
-        self, Row x, long long task, double y, double unit, Opinions* o
+        self, Row x, long long task, double y, double h, double unit, Opinions* o
     ) noexcept nogil:
         cdef Step[5] step
         cdef double value, change
@@ -209,9 +213,9 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t k, j
         cdef int c
         for c in range(0, 4, 2):  # global, alone
-            step[c] = arow(y, o.p[c], o.v[c], SLACK)
-            step[c + LOGISTIC] = logistic(y, o.p[c + LOGISTIC], o.v[c + LOGISTIC], 1.0)
-        step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE)
+            step[c] = arow(y, o.p[c], o.v[c], SLACK / h)
+            step[c + LOGISTIC] = logistic(y, o.p[c + LOGISTIC], o.v[c + LOGISTIC], h)
+        step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE / h)
         for k in range(x.n):
             j = column(x, k)
             value = x.value[k] * unit
@@ -228,8 +232,8 @@ cdef class AutoKernel(Kernel):
                 f[c] += change * all_[2 * WIDTH + c]
             move(all_ + TOGETHER, all_ + WIDTH + TOGETHER, 1.0, step[BOTH], value)
             move(own + TOGETHER, own + WIDTH + TOGETHER, APART, step[BOTH], value)
-            forget(all_ + WIDTH + TOGETHER, 1.0, forgetting)
-            forget(own + WIDTH + TOGETHER, APART, forgetting)
+            forget(all_ + WIDTH + TOGETHER, 1.0, h * forgetting)
+            forget(own + WIDTH + TOGETHER, APART, h * forgetting)
         self.move_intercepts(task, step)
 
     cdef void move_intercepts(self, long long task, const Step* step) noexcept nogil:
@@ -240,19 +244,21 @@ cdef class AutoKernel(Kernel):
             step[ALONE + LOGISTIC], 1.0,
         )
 
-    cdef void move_combiners(self, long long task, double y, Opinions* o) noexcept nogil:
+    cdef void move_combiners(
+        self, long long task, double y, double h, Opinions* o
+    ) noexcept nogil:
         """The first combiner learns an event by the chance of its kind, the others whole."""
-        self.related.learn(y, o.chance[0], &o.said[0])
-        self.like_all.learn(y, 1.0, &o.said[1])
-        self.on_its_own.learn(y, 1.0, &o.said[2])
-        self.weigh(task, y, o)
+        self.related.learn(y, h, h * o.chance[0], &o.said[0])
+        self.like_all.learn(y, h, h, &o.said[1])
+        self.on_its_own.learn(y, h, h, &o.said[2])
+        self.weigh(task, y, h, o)
 
-    cdef void weigh(self, long long task, double y, Opinions* o) noexcept nogil:
+    cdef void weigh(self, long long task, double y, double h, Opinions* o) noexcept nogil:
         """How well each combiner did is evidence of the task's kind, and of kinds in general."""
         cdef double best = -1e300
         cdef int k
         for k in range(KINDS):
-            self.evidence[task, k] -= softplus(-y * o.said[k].margin)
+            self.evidence[task, k] -= h * softplus(-y * o.said[k].margin)
             best = max(best, self.evidence[task, k])
         for k in range(KINDS):
             self.evidence[task, k] = max(-SURE, self.evidence[task, k] - best)
