@@ -5,6 +5,7 @@ from romco.kernels.events cimport Events
 
 cdef class Kernel:
     cdef bint busy    # a replay is under way
+    cdef public Py_ssize_t done    # rounds that the last replay has learned
     # Margins of events begin to end; changes nothing.
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins

@@ -67,12 +67,20 @@ cdef class Kernel:
         cdef cnp.ndarray margins = self.predict(events)
         self.learn(events, 0, events.n, <const double*> cnp.PyArray_DATA(margins))
 
-    def replay(self, Events events not None, const long long[::1] starts not None):
-        """Margins (n,) of a stream: each round is predicted, then learned. Releases the GIL."""
+    def replay(
+        self, Events events not None, const long long[::1] starts not None, double[::1] into=None
+    ):
+        """Margins (n,) of a stream: each round is predicted, then learned. Releases the GIL.
+
+        ``into`` (n,) is filled with them, if given; ``done`` counts the rounds that were learned.
+        """
         cdef cnp.ndarray margins = room(events.n)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
         cdef Py_ssize_t i
+        if into is not None:
+            p = &into[0]
         self.check_idle()
+        self.done = 0
         self.busy = True
         try:
             with nogil:
@@ -80,6 +88,7 @@ cdef class Kernel:
                     self.score(events, starts[i], starts[i + 1], p)
                     check(p, starts[i], starts[i + 1])
                     self.learn(events, starts[i], starts[i + 1], p)
+                    self.done = i + 1
                 # Here, not with the GIL: to get it back may take long, and until then a replay
                 # that has done its work would turn others away.
                 fence()

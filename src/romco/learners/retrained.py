@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -67,15 +68,20 @@ class Retrained(Learner):
 
     def update(self, round: Round) -> None:
         """Keep the round's events; fit if enough have come."""
+        self.proposed(round)()
+
+    def proposed(self, round: Round) -> Callable[[], object]:
+        """What makes the learner take over what it learned of the round."""
         events = Events(round, self.n_features, self.n_tasks)
-        self._kept.add(events.task, csr_array(events.x), events.y)
-        self._since += events.n
-        if self._since[0] >= self._every:
-            self._kept.forget(self._window)
-            round = self._kept.events(self.n_features)
-            solution = self._fit(round, self._theta, float(self._curvature[0]))
-            self._theta, self._curvature[0] = solution.w, solution.curvature
-            self._since[0] = 0
+        kept = self._kept.added(events.task, csr_array(events.x), events.y)
+        changed: dict[str, Any] = {"_kept": kept, "_since": self._since + events.n}
+        if changed["_since"][0] >= self._every:
+            changed["_kept"] = kept = kept.last(self._window)
+            known = kept.events(self.n_features)
+            solution = self._fit(known, self._theta, float(self._curvature[0]))
+            changed |= {"_theta": solution.w, "_curvature": np.array([solution.curvature])}
+            changed["_since"] = np.zeros(1, dtype=np.int64)
+        return partial(self.__dict__.update, changed)  # one step, to whoever interrupts
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Margins of a whole stream, end to end: predict, then update, round by round."""
@@ -199,41 +205,48 @@ class TraceNormLearning(Retrained):
 class _Kept:
     """Events in the order they came, in arrays that double when they are full."""
 
-    def __init__(self) -> None:
-        self._columns = {
+    def __init__(self, columns: Arrays | None = None, used: dict[str, int] | None = None) -> None:
+        self._columns: Arrays = columns or {
             "task": np.empty(0, dtype=np.int64),
             "label": np.empty(0),
             "length": np.empty(0, dtype=np.int64),  # non-zeros of each event
             "index": np.empty(0, dtype=np.int64),
             "value": np.empty(0),
         }
-        self._used = dict.fromkeys(self._columns, 0)
+        self._used = used or dict.fromkeys(self._columns, 0)
 
-    def add(self, task: NDArray[np.int64], x: Any, y: NDArray[np.float64]) -> None:
-        """Append events, x (n, d) in CSR form."""
+    def added(self, task: NDArray[np.int64], x: Any, y: NDArray[np.float64]) -> _Kept:
+        """These events and more, x (n, d) in CSR form.
+
+        The room beyond what is used is shared by both, so only one of them can be gone on with.
+        """
         new = {"task": task, "label": y, "length": np.diff(x.indptr)}
+        columns, ends = dict(self._columns), dict(self._used)
         for name, values in {**new, "index": x.indices, "value": x.data}.items():
-            used = self._used[name]
-            if used + len(values) > len(self._columns[name]):
-                room = np.empty(2 * (used + len(values)), dtype=self._columns[name].dtype)
-                room[:used] = self._columns[name][:used]
-                self._columns[name] = room
-            self._columns[name][used : used + len(values)] = values
-            self._used[name] = used + len(values)
+            used = ends[name]
+            if used + len(values) > len(columns[name]):
+                room = np.empty(2 * (used + len(values)), dtype=columns[name].dtype)
+                room[:used] = columns[name][:used]
+                columns[name] = room
+            columns[name][used : used + len(values)] = values
+            ends[name] = used + len(values)
+        return _Kept(columns, ends)
 
-    def forget(self, window: int | None) -> None:
-        """Drop all but the last ``window`` events."""
+    def last(self, window: int | None) -> _Kept:
+        """Only the last ``window`` events."""
         if window is None or self._used["task"] <= window:
-            return
+            return self
         arrays = self.arrays()
         nonzeros = int(arrays["length"][-window:].sum())
-        for name, array in arrays.items():
-            last = (
+        columns = {
+            name: (
                 array[-window:]
                 if name in ("task", "label", "length")
-                else (array[len(array) - nonzeros :])
-            )
-            self._columns[name], self._used[name] = last.copy(), len(last)
+                else array[len(array) - nonzeros :]
+            ).copy()
+            for name, array in arrays.items()
+        }
+        return _Kept(columns, {name: len(array) for name, array in columns.items()})
 
     def events(self, n_features: int) -> Round:
         """All events kept, as one round."""

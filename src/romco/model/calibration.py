@@ -1,46 +1,5 @@
 """From margins to probabilities, learned along the stream."""
 
-from __future__ import annotations
+from romco.kernels.history import Scale
 
-from math import exp
-from typing import final
-
-import numpy as np
-from numpy.typing import NDArray
-
-MEMORY = 0.999  # weight of an event decays by this much per event
-LARGEST_STEP = 0.5
-
-
-@final
-class Scale:
-    """P(positive) = 1 / (1 + exp(-a p)) of a margin p, with a > 0 learned online.
-
-    Platt's scaling without its offset, so that a probability of one half is a margin of 0
-    and probabilities never contradict predictions. log a takes a Newton step on the
-    logistic loss of each margin that was predicted before its label was learned.
-
-    >>> scale = Scale()
-    >>> for _ in range(200):
-    ...     scale.add(0.1, 1.0)
-    >>> bool(scale.probability(np.array([0.1]))[0] > 0.6)
-    True
-    """
-
-    def __init__(self, log_a: float = 0.0, curvature: float = 1.0) -> None:
-        self.log_a = log_a
-        self.curvature = curvature
-
-    def add(self, margin: float, y: float) -> None:
-        """Learn from one margin and its label, -1 or +1."""
-        z = y * exp(self.log_a) * margin
-        miss = 1.0 / (1.0 + exp(min(z, 500.0)))
-        self.curvature = max(1.0, MEMORY * self.curvature + z * z * miss * (1.0 - miss))
-        step = z * miss / self.curvature
-        self.log_a += min(max(step, -LARGEST_STEP), LARGEST_STEP)
-        self.log_a = min(max(self.log_a, -30.0), 30.0)
-
-    def probability(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(positive) of each margin."""
-        z = exp(self.log_a) * margins
-        return 0.5 * (1.0 + np.tanh(0.5 * z))  # the logistic function, without overflow
+__all__ = ["Scale"]

@@ -8,7 +8,7 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from romco.kernels.baselines.mappings import HashedMappings, NamedMappings
-from romco.model.names import Id, from_json, identity, to_json
+from romco.model.names import Effect, Id, from_json, identity, to_json
 from romco.model.rows import Rows, Sparse, tidy
 
 New = dict[Id, int]
@@ -24,8 +24,8 @@ class Features(Protocol):
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Rows of numbers. Names not seen before are added to ``new``, or dropped if it is None."""
 
-    def add(self, new: New) -> None:
-        """Take over the new names that ``read`` found."""
+    def adding(self, new: New) -> list[Effect]:
+        """What takes over new names that ``read`` found."""
 
     def name(self, column: int) -> Id:
         """What a column is called."""
@@ -61,8 +61,9 @@ class Columns:
         x = np.ascontiguousarray(rows, dtype=np.float64)
         return self._fits(x, x.shape)
 
-    def add(self, new: New) -> None:
+    def adding(self, new: New) -> list[Effect]:
         """Columns are fixed: there is nothing to add."""
+        return []
 
     def name(self, column: int) -> Id:
         """The column's name, or its number."""
@@ -112,7 +113,7 @@ class Names:
     """
 
     def __init__(self, names: Iterable[Any] = ()) -> None:
-        self._names = [identity("feature", name) for name in names]
+        self._names = [identity("feature", name) for name in names]  # in the order of columns
         self._column = {name: column for column, name in enumerate(self._names)}
         if len(self._column) < len(self._names):
             raise ValueError("a feature is named twice")
@@ -120,7 +121,7 @@ class Names:
     @property
     def width(self) -> int:
         """Names known."""
-        return len(self._names)
+        return len(self._column)
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Rows of mappings or of a frame; see the class for what values mean."""
@@ -128,16 +129,27 @@ class Names:
 
     def add(self, new: New) -> None:
         """Take over new names."""
-        self._names.extend(identity("feature", name) for name in new)
-        self._column.update(new)
+        for effect, given in self.adding(new):
+            effect(given)
+
+    def adding(self, new: New) -> list[Effect]:
+        """What takes over new names."""
+        return [(self._column.update, new)]
 
     def name(self, column: int) -> Id:
         """What a column is called."""
-        return self._names[column]
+        return self._listed()[column]
 
     def to_json(self) -> dict[str, Any]:
         """Everything needed to make the same again."""
-        return {"kind": "names", "names": [to_json(name) for name in self._names]}
+        return {"kind": "names", "names": [to_json(name) for name in self._listed()]}
+
+    def _listed(self) -> list[Id]:
+        """Names by column; listed anew after names were added."""
+        names = self._names
+        if len(names) < len(self._column):
+            self._names = names = list(self._column)
+        return names
 
 
 @final
@@ -160,8 +172,9 @@ class Hashed:
         """Rows of mappings or of a frame; values mean the same as in :class:`Names`."""
         return Sparse(*HashedMappings(self.width).read(_mappings(rows)))
 
-    def add(self, new: New) -> None:
+    def adding(self, new: New) -> list[Effect]:
         """Nothing is stored."""
+        return []
 
     def name(self, column: int) -> Id:
         """The column's number: names are not stored."""

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.history import surely
 from romco.learners import Learner, learner
+from romco.model import pieces
 from romco.model.calibration import Scale
-from romco.model.fairlock import Turns
+from romco.model.fairlock import Locks, holding
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
 from romco.model.labels import Labels
-from romco.model.names import Id, identity
-from romco.model.rows import Dense, Rows, count, cut, widths
+from romco.model.names import Effect, Id, identity
+from romco.model.rows import Dense, Rows, count, widths
 from romco.model.tasks import Tasks
 from romco.parameters import choice
-
-PIECE = 250  # events learned before waiting readers get a turn
 
 
 @final
@@ -76,7 +76,7 @@ class Model:
         d = self._fixed_width or doubled(64, self.features.width)
         inner = learner(learner_name, d, len(self._tasks) or 8, **parameters)
         self._inside = GrowingLearner(inner, new_task == "mean")
-        self._make_locks()
+        self._locks = Locks()
 
     # What is known
 
@@ -94,7 +94,7 @@ class Model:
 
         Whoever learns or predicts waits meanwhile, so only read the learner within.
         """
-        with self._step:
+        with self._locks.step:
             yield self._inside.learner
 
     @property
@@ -119,7 +119,7 @@ class Model:
     def events_of(self, task: Any) -> int:
         """How many events of a task were learned."""
         number = self._tasks.number.get(task, -1)
-        return int(self._inside.seen[number]) if number >= 0 else 0
+        return int(self._inside.history.seen[number]) if number >= 0 else 0
 
     def personal_since(self, task: Any) -> int | None:
         """After how many events of all tasks this one was found to be personal, and stayed so.
@@ -127,18 +127,14 @@ class Model:
         Looked at every 1000 events; None if the task is not personal.
         """
         number = self._tasks.number.get(task, -1)
-        since = int(self._inside.since[number]) if number >= 0 else -1
+        since = int(self._inside.history.since[number]) if number >= 0 else -1
         return since if since >= 0 else None
 
     # Predicting
 
     def margins(self, x: Any, task: Iterable[Any]) -> Dense:
         """Margins (n,) of rows ``x``; changes nothing that was learned."""
-        with self._step:
-            rows = self.features.read(x)
-            numbers = self._tasks.numbers(_many(task))
-            _check_lengths(rows, task=numbers)
-            return self._inside.margins(rows, numbers, self._tasks.next)
+        return holding(self._locks.step, self._margins, x, task)
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
         """Labels (n,) of rows ``x``."""
@@ -185,52 +181,23 @@ class Model:
 
         With ``together`` they are one round instead: all are predicted, then all are
         learned in one step. Gives the margins (n,) predicted just before.
-        Nothing changes if any row is bad.
+        Nothing changes if any row is bad. Where learning is broken off, by Ctrl-C or by numbers
+        that grew too large, a part of the rows is learned, each of them wholly;
+        ``events`` counts them, and a note of the exception tells.
         """
-        with self._writing:
-            signs, sides = self._labels.read(y)
-            ids = [identity("task", one) for one in _many(task)]
-            new: dict[Id, int] = {}
-            rows = self.features.read(x, new)
-            _check_lengths(rows, task=ids, y=signs)
-            if new or sides is not self._labels.side:
-                with self._step:
-                    self._labels.side = sides
-                    self.features.add(new)
-            margins = np.empty(len(ids))
-            needed = widths(rows) if new else np.zeros(len(ids), dtype=np.int64)
-            begin = 0
-            while begin < len(ids):
-                with self._step:
-                    end = self._admit(ids, needed, begin, together)
-                    margins[begin:end] = self._advance(
-                        cut(rows, begin, end), ids[begin:end], signs[begin:end], together
-                    )
-                begin = end
-            return margins
+        return holding(self._locks.writing, self._learn, x, y, task, together)
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are."""
-        with self._writing, self._step:
-            if task not in self._tasks.number:
-                raise KeyError(f"no task {task!r} is known")
-            self._inside.forget(self._tasks.number[task])
-            self._tasks.remove(task)
+        if task not in self._tasks.number:
+            raise KeyError(f"no task {task!r} is known")
+        holding(self._locks.writing, holding, self._locks.step, surely, self._forget, task)
 
     # State
 
     def state(self) -> dict[str, Any]:
         """A copy of everything: JSON-able values, and NumPy arrays under ``"arrays"``."""
-        with self._step:
-            return {
-                **self._inside.state(),
-                "features": self.features.to_json(),
-                "tasks": self._tasks.to_json(),
-                "labels": self._labels.to_json(),
-                "new_task": self.new_task,
-                "scale": [self._scale.log_a, self._scale.curvature],
-                "notes": self.notes,
-            }
+        return holding(self._locks.step, self._state)
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -244,7 +211,7 @@ class Model:
         log_a, curvature = map(float, state["scale"])
         made._scale = Scale(log_a, curvature)
         made._inside = GrowingLearner.from_state(state, made.new_task == "mean")
-        made._make_locks()
+        made._locks = Locks()
         made._check()
         return made
 
@@ -253,9 +220,76 @@ class Model:
 
     # Within
 
-    def _make_locks(self) -> None:
-        self._writing = threading.RLock()  # held by the one who learns, from first to last row
-        self._step = Turns()  # held for one look or one step
+    def _margins(self, x: Any, task: Iterable[Any]) -> Dense:
+        rows = self.features.read(x)
+        numbers = self._tasks.numbers(_many(task))
+        _check_lengths(rows, task=numbers)
+        return self._inside.margins(rows, numbers, self._tasks.next)
+
+    def _learn(self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool) -> Dense:
+        batch = self._read(x, y, task, together)
+        margins, before = np.empty(len(batch.ids)), self.events
+        given = (self._inside, self._tasks, self._scale, batch)
+        begin = 0
+        try:
+            while begin < len(margins):
+                begin += holding(self._locks.step, pieces.learn, *given, begin, margins)
+        except BaseException as error:
+            if self.events > before:
+                error.add_note(f"{self.events - before} of {len(margins)} rows were learned")
+            raise
+        return margins
+
+    def _read(self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool) -> pieces.Batch:
+        """Rows, checked; changes nothing."""
+        signs, sides = self._labels.read(y)
+        ids = [identity("task", one) for one in _many(task)]
+        new: dict[Id, int] = {}
+        rows = self.features.read(x, new)
+        _check_lengths(rows, task=ids, y=signs)
+        if not new and sides is self._labels.side:
+            return pieces.Batch(
+                rows, ids, signs, np.zeros(len(ids), dtype=np.int64), together, None
+            )
+        names, needed = [identity("feature", name) for name in new], widths(rows)
+        effects = partial(self._naming, names, self.features.width, sides, needed)
+        return pieces.Batch(rows, ids, signs, needed, together, effects)
+
+    def _naming(
+        self,
+        names: list[Id],
+        width: int,
+        sides: dict[Id, float],
+        needed: NDArray[np.int64],
+        end: int,
+    ) -> list[Effect]:
+        """What takes over the names of features in the rows up to ``end``, and of labels.
+
+        ``names`` are new, and stand in the columns from ``width`` on.
+        """
+        effects: list[Effect] = [(partial(setattr, self._labels, "side"), sides)]
+        if names:
+            known, top = self.features.width, int(needed[end - 1])
+            met = zip(names[known - width : top - width], range(known, top), strict=True)
+            effects += self.features.adding(dict(met)) if top > known else []
+        return effects
+
+    def _forget(self, task: Any) -> None:
+        """May be done twice: the name goes last."""
+        if task in self._tasks.number:
+            self._inside.forget(self._tasks.number[task])
+            self._tasks.remove(task)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            **self._inside.state(),
+            "features": self.features.to_json(),
+            "tasks": self._tasks.to_json(),
+            "labels": self._labels.to_json(),
+            "new_task": self.new_task,
+            "scale": [self._scale.log_a, self._scale.curvature],
+            "notes": self.notes,
+        }
 
     def _check(self) -> None:
         n, d = self.learner.n_tasks, self.learner.n_features
@@ -270,42 +304,6 @@ class Model:
     @property
     def _fixed_width(self) -> int | None:
         return None if isinstance(self.features, Names) else self.features.width
-
-    def _admit(self, ids: list[Id], needed: NDArray[np.int64], begin: int, together: bool) -> int:
-        """Make room for the next row; gives the end of the run of rows that need no more room."""
-        if together:
-            for task in ids:
-                self._meet(task)
-            self._inside.make_room(int(needed[-1]), 0)
-            return len(ids)
-        self._meet(ids[begin])
-        self._inside.make_room(int(needed[begin]), 0)
-        known, d = self._tasks.number, self.learner.n_features
-        end = min(len(ids), begin + PIECE - self.events % PIECE)
-        for i in range(begin + 1, end):
-            if needed[i] > d or (ids[i] not in known and not self._meets_freely(ids[i])):
-                return i
-        return end
-
-    def _meets_freely(self, task: Id) -> bool:
-        """Give a new task its number if neither its start nor room for it changes the learner."""
-        if self._inside.starts or self._tasks.next >= self.learner.n_tasks:
-            return False
-        self._tasks.add(task)
-        return True
-
-    def _meet(self, task: Id) -> None:
-        """Give a task that is new a number and a start."""
-        if task not in self._tasks.number:
-            self._inside.start(self._tasks.next)
-            self._tasks.add(task)
-
-    def _advance(self, rows: Rows, ids: list[Id], y: Dense, together: bool) -> Dense:
-        """Learn rows for which there is room."""
-        margins = self._inside.learn(rows, self._tasks.numbers(ids), y, together)
-        for margin, sign in zip(margins.tolist(), y.tolist(), strict=True):
-            self._scale.add(margin, sign)
-        return margins
 
 
 def _many(tasks: Iterable[Any]) -> Iterable[Any]:

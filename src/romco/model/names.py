@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
 Id = Hashable
+Effect = tuple[Callable[[Any], object], Any]  # a compiled function, and what it is called with
 
 
 def identity(what: str, value: Any) -> Id:

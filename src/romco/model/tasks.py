@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.model.names import Id, from_json, identity, to_json
+from romco.model.names import Effect, Id, from_json, identity, to_json
 
 
 @final
@@ -41,10 +42,31 @@ class Tasks:
         self.number[task] = number
         return number
 
+    def offered(self, tasks: Iterable[Id]) -> dict[Id, int]:
+        """Numbers that those who are new would get; changes nothing.
+
+        >>> Tasks().offered(["ann", "bob", "ann"])
+        {'ann': 0, 'bob': 1}
+        """
+        new = [task for task in dict.fromkeys(tasks) if task not in self.number]
+        count = len(self.number) + len(self._free)
+        numbers = [*heapq.nsmallest(len(new), self._free), *range(count, count + len(new))]
+        return dict(zip(new, numbers, strict=False))
+
+    def adding(self, offered: dict[Id, int]) -> list[Effect]:
+        """What gives new tasks the numbers that they were offered."""
+        effects: list[Effect] = [(self.number.update, offered)] if offered else []
+        if offered and self._free:
+            taken = set(offered.values())
+            left = sorted(number for number in self._free if number not in taken)
+            effects.append((partial(setattr, self, "_free"), left))
+        return effects
+
     def remove(self, task: Id) -> int:
-        """Forget the name; its number is free again."""
-        number = self.number.pop(task)
-        heapq.heappush(self._free, number)
+        """Forget the name; its number is free again. May be done twice."""
+        number = self.number[task]
+        self._free = sorted({*self._free, number})
+        del self.number[task]
         return number
 
     def items(self) -> list[tuple[Id, int]]:
