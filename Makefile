@@ -5,25 +5,34 @@ BIN    := $(VENV)/bin
 # One BLAS thread: small matrices get slower with more.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
+# Where tests and reports find real data, if there are any.
+ROMCO_DATA ?= $(realpath ../shared/data)
+export ROMCO_DATA
 
-.PHONY: help demo test test-slow test-checked test-sanitized check lint types contracts bench bench-docs paper beyond reproduction clean
+.PHONY: help demo test test-slow test-checked test-sanitized kernels check check-all docs lint types contracts \
+        dist dist-smoke bench bench-docs paper beyond reproduction clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    run the main job on built-in data and name the page it wrote"
-	@echo "make test    all tests that take less than minutes"
-	@echo "make check   what CI runs: lint, types, import contracts, docs examples, tests"
-	@echo "make bench   speed, as ratios within one run (make bench BENCH=--quick for a minute's worth)"
-	@echo "make beyond  romco-auto against everything tuned in hindsight, into docs/beyond-the-paper.md"
-	@echo "make paper   every table and figure of the paper, measured, into docs/paper"
+	@echo "make demo       run the main job on built-in data and name the page it wrote"
+	@echo "make test       all tests that take less than minutes"
+	@echo "make check      what CI runs: lint, types, import contracts, docs examples, tests, a wheel that works"
+	@echo "make check-all  also: slow tests, checked indices, sanitizers, the suite from the sdist"
+	@echo "make kernels    rebuild the compiled kernels that changed"
+	@echo "make docs       the documentation as a site, in site/"
+	@echo "make dist       sdist and wheel, each tried in a fresh environment"
+	@echo "make bench      speed, as ratios within one run (make bench BENCH=--quick for a minute's worth)"
+	@echo "make beyond     romco-auto against everything tuned in hindsight, into docs/beyond-the-paper.md"
+	@echo "make paper      every table and figure of the paper, measured, into docs/paper"
 	@echo "make reproduction   what the paper leaves open, measured, into docs/reproduction.md"
 
-# Rebuilt whenever a kernel or the metadata changes.
+# Rebuilt whenever a kernel or the metadata changes. Versions are those that were tried together.
 SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]*) pyproject.toml setup.py
-$(VENV)/ready: $(SOURCES)
+INSTALL := -m pip install --quiet --constraint constraints.txt
+$(VENV)/ready: $(SOURCES) constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python $(INSTALL) --editable '.[dev]'
 	touch $@
 
 demo: $(VENV)/ready
@@ -35,21 +44,37 @@ test: $(VENV)/ready
 test-slow: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 -m slow
 
+kernels: $(VENV)/ready
+	$(BIN)/python setup.py --quiet build_ext --inplace
+
 # The same tests on a build whose kernels check every index.
 test-checked:
 	$(PYTHON) -m venv .venv-checked
+	.venv-checked/bin/python $(INSTALL) '.[dev]'
 	ROMCO_CHECKED=1 .venv-checked/bin/python -m pip install --quiet --force-reinstall --no-deps --no-cache-dir .
-	.venv-checked/bin/python -m pip install --quiet '.[dev]'
 	.venv-checked/bin/python -m pytest -n 2 tests
 
-# The tests of all that is compiled, on a build that catches reads and writes outside of an array.
-test-sanitized:
+# The tests of all that is compiled, on a build that catches reads and writes outside of an array
+# and what C leaves undefined.
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+            ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc .venv-sanitized/bin/python
+.venv-sanitized/ready: $(SOURCES)
 	$(PYTHON) -m venv .venv-sanitized
-	CFLAGS="-fsanitize=address -g -O1" LDFLAGS=-fsanitize=address .venv-sanitized/bin/python -m pip install --quiet --force-reinstall --no-deps --no-cache-dir .
-	.venv-sanitized/bin/python -m pip install --quiet '.[dev]'
-	LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc .venv-sanitized/bin/python -m pytest -n 2 tests/kernels tests/learners tests/model tests/test_checks.py tests/test_modelfile.py
+	.venv-sanitized/bin/python $(INSTALL) '.[dev]'
+	CFLAGS="$(SANITIZE) -g -O1" LDFLAGS="$(SANITIZE)" .venv-sanitized/bin/python -m pip install --quiet --force-reinstall --no-deps --no-cache-dir .
+	touch $@
 
-check: lint types contracts test
+test-sanitized: .venv-sanitized/ready
+	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/test_checks.py tests/test_modelfile.py
+
+check: lint types contracts docs test dist-smoke
+
+check-all: check test-slow test-checked test-sanitized dist
+
+# The documentation as a site, in site/; a broken link or reference is an error.
+docs: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -61,10 +86,17 @@ types: $(VENV)/ready
 contracts: $(VENV)/ready
 	$(BIN)/lint-imports
 
+# An sdist and a wheel, tried in fresh environments outside of the checkout.
+dist: $(VENV)/ready
+	BIN=$(BIN) PYTHON=$(PYTHON) .ci/dist all
+
+dist-smoke: $(VENV)/ready
+	BIN=$(BIN) PYTHON=$(PYTHON) .ci/dist smoke
+
 # Vowpal Wabbit has no wheel for every machine; without it the rest still runs.
 $(VENV)/bench: $(VENV)/ready
-	$(BIN)/python -m pip install --quiet --editable '.[dev,bench,peers]' \
-	  || $(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	$(BIN)/python $(INSTALL) --editable '.[dev,bench,peers]' \
+	  || $(BIN)/python $(INSTALL) --editable '.[dev,bench]'
 	touch $@
 
 bench: $(VENV)/bench
@@ -92,4 +124,4 @@ reproduction: $(VENV)/ready
 	cp results/choices/reproduction.md docs/reproduction.md
 
 clean:
-	rm -rf $(VENV) .venv-checked .venv-sanitized build results .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-checked .venv-sanitized build dist site results .mypy_cache .pytest_cache .ruff_cache .hypothesis

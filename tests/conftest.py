@@ -9,22 +9,24 @@ from hypothesis import settings
 settings.register_profile("romco", deadline=None, derandomize=True)
 settings.load_profile("romco")
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The real data: ROMCO_DATA, else ../shared/data; skips where there is none."""
-    directory = Path(os.environ.get("ROMCO_DATA", SHARED / "data"))
-    if not directory.is_dir():
-        pytest.skip("no real data: set ROMCO_DATA to the folder that holds it")
-    return directory
+    """The real data, where ROMCO_DATA is; skips where there is none."""
+    return _found(
+        os.environ.get("ROMCO_DATA"), "no real data: set ROMCO_DATA to the folder that holds it"
+    )
 
 
 @pytest.fixture(scope="session")
 def oracles() -> Path:
     """Reference values made with other programs; skips where they are not."""
-    directory = SHARED / "oracles"
-    if not directory.is_dir():
-        pytest.skip("no reference values at ../shared/oracles")
-    return directory
+    data = os.environ.get("ROMCO_DATA")
+    beside = Path(data).parent / "oracles" if data else None
+    return _found(beside, "no reference values: none in the folder oracles beside ROMCO_DATA")
+
+
+def _found(directory: str | Path | None, otherwise: str) -> Path:
+    if not directory or not Path(directory).is_dir():
+        pytest.skip(otherwise)
+    return Path(directory)

@@ -212,6 +212,7 @@ def test_peek_reads_the_header_only(tmp_path):
         "features": 3,
         "events": 2,
         "classes": ["ham", "spam"],
+        "positive": "spam",
     }
 
 

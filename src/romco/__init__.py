@@ -17,7 +17,7 @@ from romco.rounds import Round, Rounds
 from romco.version import __version__
 
 if TYPE_CHECKING:
-    from romco import batch
+    from romco import batch, cluster, labels
     from romco.adapters.sklearn import ROMCOClassifier
     from romco.insight import explain
 
@@ -34,8 +34,10 @@ __all__ = [
     "Rounds",
     "__version__",
     "batch",
+    "cluster",
     "explain",
     "grown",
+    "labels",
     "learner",
     "load",
     "losses",
@@ -49,12 +51,20 @@ __all__ = [
 ]
 
 
+# Loaded on first use: each would make ``import romco`` slow. Where it is, and its name there.
+_LATER = {
+    "ROMCOClassifier": ("romco.adapters.sklearn", "ROMCOClassifier"),
+    "batch": ("romco.batch", None),
+    "cluster": ("romco.cluster", None),
+    "explain": ("romco.insight", "explain"),
+    "labels": ("romco.labels", None),
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Load on first use what would make ``import romco`` slow."""
-    if name == "batch":
-        return import_module("romco.batch")
-    if name == "ROMCOClassifier":
-        return import_module("romco.adapters.sklearn").ROMCOClassifier
-    if name == "explain":
-        return import_module("romco.insight").explain
-    raise AttributeError(f"module 'romco' has no attribute {name!r}")
+    """What is loaded on first use."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'romco' has no attribute {name!r}")
+    where, what = _LATER[name]
+    module = import_module(where)
+    return module if what is None else getattr(module, what)

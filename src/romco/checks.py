@@ -12,15 +12,19 @@ fresh learner, and the rounds of a small stream.
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from romco.kernels.merging import Touched
 from romco.learners import Learner
 from romco.learners.base import State
+from romco.learners.capabilities import Merges
+from romco.learners.merging import Change, change, merge, take
+from romco.learners.sharing import Sum, Whole
 from romco.rounds import Round, Rounds
 from romco.streams import simulated, synchronous
 
@@ -151,7 +155,7 @@ def check_margins_are_the_weights(make: Make, rounds: Rounds) -> None:
     learner = trained(make, rounds)
     if not learner.linear:
         return
-    task, x, y = rounds.events
+    task, x, y, _ = rounds.events
     at_zero = learner.predict(Round(task, np.zeros(x.shape), y))
     expected = np.einsum("nd,dn->n", _dense(x), learner.weights()[:, task]) + at_zero
     np.testing.assert_allclose(learner.predict(rounds.events), expected, rtol=1e-8, atol=1e-10)
@@ -193,6 +197,65 @@ def check_memory_does_not_grow(make: Make, rounds: Rounds) -> None:
     assert grown < 64_000, f"{grown} bytes were kept after learning the same rounds again"
 
 
+def check_arrays_are_declared(make: Make, rounds: Rounds) -> None:
+    """A learner that can be sharded says of every array once whose it is."""
+    learner = trained(make, rounds)
+    if not isinstance(learner, Merges):
+        return
+    declared = [name for line in learner.sharing() for name in line.arrays]
+    named = [*(name for name in learner.arrays() if name in _per_task(learner)), *declared]
+    assert len(named) == len(set(named)), f"an array is declared twice: {sorted(named)}"
+    missing = set(learner.arrays()) - set(named)
+    assert not missing, f"neither task_axes nor sharing() names {sorted(missing)}"
+
+
+def check_one_shard_is_the_learner(make: Make, rounds: Rounds) -> None:
+    """Merging the change of a single shard, or no change at all, alters not a bit."""
+    learner, common = trained(make, rounds), make(D, 1)
+    if not isinstance(learner, Merges) or not isinstance(common, Merges):
+        return
+    before, touched = learner.state(), _touched(rounds)
+    take(learner, merge(common, [change(learner, touched, len(rounds.y))]))
+    assert_same_state(learner.state(), before)
+    take(learner, merge(common, [change(learner, Touched(D), 0)] * 2))
+    assert_same_state(learner.state(), before)
+
+
+def check_merging_is_fixed(make: Make, rounds: Rounds) -> None:
+    """Shards merge to the same bits each time, to finite numbers, and leave tasks alone."""
+    shards = _shards(make, rounds, 2)
+    if not shards:
+        return
+    changes = [one for _, one in shards]
+    results = [merge(_merges(make(D, 1)), changes) for _ in range(2)]
+    for name, array in results[0].values.items():
+        np.testing.assert_array_equal(array, results[1].values[name], err_msg=name)
+        assert np.isfinite(array).all(), f"{name} is not finite after merging"
+    for shard, _ in shards:
+        own = {name: a.copy() for name, a in shard.arrays().items() if name in _per_task(shard)}
+        take(shard, results[0])
+        for name, array in own.items():
+            np.testing.assert_array_equal(shard.arrays()[name], array, err_msg=name)
+
+
+def check_sums_are_exact(make: Make, rounds: Rounds) -> None:
+    """What shards only count is, merged, what was counted in all."""
+    shards = _shards(make, rounds, 3)
+    if not shards:
+        return
+    start, common = _merges(make(D, 1)).arrays(), _merges(make(D, 1))
+    merge(common, [one for _, one in shards])
+    for line in common.sharing():
+        if not isinstance(line, Whole):
+            continue
+        for part in line.parts:
+            if isinstance(part, Sum):
+                old, columns = line.view(start), list(part.columns)
+                added = sum(line.view(shard.arrays()) - old for shard, _ in shards)
+                new = line.view(common.arrays())[:, columns]
+                np.testing.assert_allclose(new, (old + added)[:, columns], rtol=1e-12)
+
+
 CHECKS: tuple[Check, ...] = (
     check_predict_ignores_answers,
     check_predict_is_pure,
@@ -208,6 +271,10 @@ CHECKS: tuple[Check, ...] = (
     check_first_margin_is_zero,
     check_bad_input_changes_nothing,
     check_memory_does_not_grow,
+    check_arrays_are_declared,
+    check_one_shard_is_the_learner,
+    check_merging_is_fixed,
+    check_sums_are_exact,
 )
 
 
@@ -248,6 +315,34 @@ def bad_rounds() -> Iterator[tuple[str, Round]]:
     yield "empty round", Round(task[:0], x[:0], y[:0])
     yield "flat features", Round(task, x[0], y)
     yield "features that are words", Round(task, np.full((2, D), "a"), y)
+
+
+def _merges(learner: Learner) -> Merges:
+    assert isinstance(learner, Merges)
+    return learner
+
+
+def _per_task(learner: Merges) -> Collection[str]:
+    return learner.task_axes or ()
+
+
+def _shards(make: Make, rounds: Rounds, n: int) -> list[tuple[Merges, Change]]:
+    """Learners that saw every n-th round each, and what they changed; none if they cannot merge."""
+    shards: list[tuple[Merges, Change]] = []
+    for k in range(n):
+        learner, own = make(D, M), [rounds[i] for i in range(k, len(rounds), n)]
+        if not isinstance(learner, Merges):
+            return []
+        learner.replay(own)
+        shards.append((learner, change(learner, _touched(own), sum(len(r.y) for r in own))))
+    return shards
+
+
+def _touched(rounds: Iterable[Round]) -> Touched:
+    touched = Touched(D)
+    for round in rounds:
+        touched.add_dense(_dense(round.x))
+    return touched
 
 
 def _parts(round: Round) -> list[NDArray[Any]]:

@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 from romco import durable
 from romco.learners import Learner, restore
 from romco.model import Model
+from romco.model.features import features_from_json
+from romco.model.labels import Labels
 
 MAGIC = b"romco\r\n\x1a"
 FORMAT = 1
@@ -56,7 +58,13 @@ def save(model: Model | Learner, path: str | Path) -> None:
     >>> load(path).name, peek(path)["format"]
     ('ogd-unique', 1)
     """
-    durable.replace(path, _encode(model), keep_last=True)
+    kind = "model" if isinstance(model, Model) else "learner"
+    durable.replace(path, _encode(kind, _summary(model), model.state()), keep_last=True)
+
+
+def save_state(state: dict[str, Any], path: str | Path) -> None:
+    """Write the state of a model, from which there may be no model in one piece."""
+    durable.replace(path, _encode("model", _summary_of(state), state), keep_last=True)
 
 
 def load(path: str | Path) -> Any:
@@ -65,16 +73,21 @@ def load(path: str | Path) -> Any:
     Everything is checked before anything is used; no code in the file is ever run.
     Raises :class:`ModelFileError` if the file is damaged or from a later version.
     """
-    path = Path(path)
-    with path.open("rb") as file:
-        header = _read_header(file, path)
-        blocks = dict(_read_blocks(file, path, header))
-        if file.read(1):
-            raise _bad(path, "there is something after its end")
+    kind, state = _read(Path(path))
     try:
-        return _decode(header, blocks)
+        if kind not in ("model", "learner"):
+            raise ValueError(f"unknown kind {kind!r}")
+        return Model.from_state(state) if kind == "model" else restore(state)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise _bad(path, f"its content does not hold together: {error!r}") from error
+        raise _bad(Path(path), f"its content does not hold together: {error!r}") from error
+
+
+def load_state(path: str | Path) -> dict[str, Any]:
+    """The state of the model of a file, with what it holds beside, as shards keep."""
+    kind, state = _read(Path(path))
+    if kind != "model":
+        raise _bad(Path(path), f"it holds no model with names, but a bare {kind}")
+    return state
 
 
 def peek(path: str | Path) -> dict[str, Any]:
@@ -84,14 +97,13 @@ def peek(path: str | Path) -> dict[str, Any]:
         return _read_header(file, path)
 
 
-def _encode(model: Model | Learner) -> Iterator[bytes]:
-    state = model.state()
+def _encode(kind: str, summary: dict[str, Any], state: dict[str, Any]) -> Iterator[bytes]:
+    state = dict(state)
     arrays: dict[str, NDArray[Any]] = {
         name: np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         for name, array in state.pop("arrays").items()
     }
-    kind = "model" if isinstance(model, Model) else "learner"
-    header: dict[str, Any] = {"library": _version(), "kind": kind, "summary": _summary(model)}
+    header: dict[str, Any] = {"library": _version(), "kind": kind, "summary": summary}
     if kind == "model":
         text = _json({part: state.pop(part) for part in LONG})
         arrays["json"] = np.frombuffer(text, dtype=np.uint8)
@@ -104,14 +116,21 @@ def _encode(model: Model | Learner) -> Iterator[bytes]:
         yield array.tobytes()
 
 
-def _decode(header: Mapping[str, Any], blocks: dict[str, NDArray[Any]]) -> Model | Learner:
-    state = dict(header["state"])
-    if header["kind"] == "learner":
-        return restore({**state, "arrays": blocks})
-    if header["kind"] != "model":
-        raise ValueError(f"unknown kind {header['kind']!r}")
-    long = json.loads(blocks.pop("json").tobytes())
-    return Model.from_state({**state, **{part: long[part] for part in LONG}, "arrays": blocks})
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
+    """What kind of thing a file holds, and its state."""
+    with path.open("rb") as file:
+        header = _read_header(file, path)
+        blocks = dict(_read_blocks(file, path, header))
+        if file.read(1):
+            raise _bad(path, "there is something after its end")
+    try:
+        kind, state = header["kind"], {**header["state"], "arrays": blocks}
+        if kind == "model":
+            long = json.loads(blocks.pop("json").tobytes())
+            state |= {part: long[part] for part in LONG}
+        return kind, state
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _bad(path, f"its content does not hold together: {error!r}") from error
 
 
 def _read_header(file: BinaryIO, path: Path) -> dict[str, Any]:
@@ -170,8 +189,21 @@ def _summary(model: Model | Learner) -> dict[str, Any]:
             "features": model.features.width,
             "events": model.events,
             "classes": [str(label) for label in model.classes],
+            "positive": None if model.positive is None else str(model.positive),
         }
     return {"learner": model.name, "tasks": model.n_tasks, "features": model.n_features}
+
+
+def _summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    labels = Labels.from_json(state["labels"])
+    return {
+        "learner": state["learner"]["learner"],
+        "tasks": sum(name is not None for name in state["tasks"]),
+        "features": features_from_json(state["features"]).width,
+        "events": state["events"],
+        "classes": [str(label) for label in labels.classes],
+        "positive": None if labels.positive is None else str(labels.positive),
+    }
 
 
 def _json(value: Any) -> bytes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from math import isfinite
 from numbers import Real
 from typing import Any
+
+import numpy as np
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
@@ -39,5 +42,49 @@ def choice(name: str, value: Any, *known: str) -> str:
     return value
 
 
+def truth(name: str, value: Any) -> bool:
+    """The value if it is True or False.
+
+    >>> truth("always_prox", False)
+    False
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False; got {value!r}")
+    return bool(value)
+
+
+def setting(text: str, form: str = "parameter=value") -> tuple[str, Any]:
+    """Name and value from a text of that form, as ``--set`` takes it.
+
+    A value is a number, a truth value (true, false), nothing (none, null), a list of these in
+    brackets, or else a word; capitals do not matter, and a word in double quotes is a word
+    whatever it says.
+
+    >>> setting("always_prox=False"), setting("eta = 1e-3"), setting("norm=L2")
+    (('always_prox', False), ('eta', 0.001), ('norm', 'L2'))
+    """
+    name, equals, value = text.partition("=")
+    if not (equals and name.strip()):
+        raise ValueError(f"--set {text}: expected {form}")
+    return name.strip(), _value(value.strip())
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return float(text)  # what JSON does not take: .5, +1
+    except ValueError:
+        return text
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+    except OverflowError:  # a whole number beyond all that a computer calculates with
+        return False

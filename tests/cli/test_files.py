@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from romco.cli.files import app
-from romco.modelfile import peek
+from romco.modelfile import load, peek
 
 
 @pytest.fixture
@@ -45,12 +45,17 @@ def test_learn_predict_evaluate_explain(events, tmp_path):
     answers = call("predict", events, "--model", model)
     rows = [json.loads(line) for line in answers.stdout.splitlines()]
     assert len(rows) == 300
-    assert rows[0].keys() == {"line", "task", "label", "margin", "probability"}
+    schema = ["line", "task", "predicted", "probability", "positive", "margin", "label"]
+    assert list(rows[0]) == schema
+    assert rows[0]["positive"] == "spam"
     assert call("predict", events, "--model", model, "--out", tmp_path / "p.jsonl").stdout == ""
     assert (tmp_path / "p.jsonl").read_text() == answers.stdout
 
     scores = json.loads(call("evaluate", events, "--model", model, "--json").stdout)
-    assert scores["error"] < 0.3
+    assert scores["error"] < scores["baseline"]
+    assert scores["positive"] == "spam"
+    assert scores["auc"] > 0.7
+    assert scores["log_loss"] < scores["baseline_log_loss"]
     assert len(scores["tasks"]) == 5
     assert "all 5 tasks" in call("evaluate", events, "--model", model).stdout
 
@@ -84,3 +89,108 @@ def test_mistakes_are_named_and_write_nothing(events, tmp_path, more, message):
     model, result = learned(events, tmp_path, *more)
     assert message in str(result.exception)
     assert not model.exists()
+
+
+@pytest.mark.parametrize("order", ["spam first", "ham first"])
+@pytest.mark.parametrize("more", [(), ("--positive", "ham")])
+def test_the_positive_label_does_not_depend_on_the_order_of_rows(events, tmp_path, order, more):
+    head, *rows = events.read_text().splitlines()
+    rows.sort(key=lambda row: row.endswith("spam"), reverse=order == "spam first")
+    events.write_text("\n".join([head, *rows]) + "\n")
+    model, result = learned(events, tmp_path, "--predictions", tmp_path / "p.jsonl", *more)
+    positive = more[-1] if more else "spam"
+    assert f"positive label: {positive}" in result.output
+    assert peek(model)["summary"]["positive"] == positive
+    written = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert {row["positive"] for row in written} == {positive}  # from the first row on
+    assert all((row["margin"] >= 0) == (row["predicted"] == positive) for row in written)
+    assert [row["label"] for row in written] == [row.rsplit(",", 1)[1] for row in rows]
+    assert f"Positive: {positive}" in call("explain", model).stdout
+
+
+def test_unknown_tasks_are_hinted_at(events, tmp_path):
+    model, _ = learned(events, tmp_path)
+    events.write_text(events.read_text().replace("user ", "User-"))
+    told = call("predict", events, "--model", model)
+    assert "5 of 5 tasks are unknown to the model" in told.stderr
+    assert "'user 0' learned" in told.stderr
+    assert len(told.stdout.splitlines()) == 300
+
+
+def test_progress_has_the_baseline_and_counts_what_was_learned(events, tmp_path):
+    events.write_text(events.read_text() + "user 1,oops,1,neither\nuser 1,a b,1\n")
+    model, result = learned(events, tmp_path, "--skip-bad")
+    assert "300 events learned" in result.output
+    assert "2 bad rows skipped" in result.output
+    assert load(model).events == 300
+    assert "(baseline 34." in result.output
+    assert "log loss" in result.output
+    assert "AUC" in result.output
+    table = call("evaluate", events, "--model", model, "--skip-bad").stdout
+    assert "baseline" in table
+    assert "Positive: spam, 33.33% of events. AUC" in table
+
+
+TABLE = ["shop,id,at,note,town,sold"] + [
+    f"s{i % 4},{1000 + 7919 * i % 997},2024-0{i % 9 + 1}-11,{'good' if i % 3 else 'bad'} thing to "
+    f"buy {i},{('Rome', 'Bonn')[i % 2]},{'yes' if i % 3 else 'no'}"
+    for i in range(200)
+]
+
+
+@pytest.fixture
+def shops(tmp_path):
+    path = tmp_path / "shops.csv"
+    path.write_text("\n".join(TABLE) + "\n")
+    return path
+
+
+def test_columns_are_told_kept_and_applied_alike(shops, tmp_path):
+    model = tmp_path / "m.romco"
+    columns = ("--task", "shop", "--label", "sold", "--model", model)
+    told = call("learn", shops, *columns).output
+    assert "id    id-like" in told
+    assert "at    date" in told
+    assert "note  text" in told
+    assert "town  category" in told
+    assert "warning: column 'id' looks like an id" in told
+    kinds = {"id": "ignored", "at": "date", "note": "text", "town": "category"}
+    assert load(model).notes["columns"]["kinds"] == kinds
+    assert "note:good" in load(model).features.to_json()["names"]
+    again = call("learn", shops, *columns).output
+    assert "200 learned before" in again
+    assert "columns, as read" not in again
+    short = tmp_path / "short.csv"
+    short.write_text("\n".join(TABLE[:2]) + "\n")  # would be guessed otherwise
+    whole = call("predict", shops, "--model", model).stdout.splitlines()[0]
+    assert call("predict", short, "--model", model).stdout == whole + "\n"
+    other = call("learn", shops, *columns, "--categorical", "note")
+    assert "column 'note' was learned as text, not as category" in str(other.exception)
+
+
+def test_options_overrule_the_guess(shops, tmp_path):
+    model = tmp_path / "m.romco"
+    call("learn", shops, "--no-task", "--label", "sold", "--model", model, "--numeric", "id",
+         "--categorical", "note", "--ignore", "at,shop", "--text", "town")  # fmt: skip
+    kept = load(model)
+    assert kept.tasks == ["all"]
+    names = kept.features.to_json()["names"]
+    assert "id" in names
+    assert "town:rome" in names
+    assert not any(name.startswith(("at", "shop")) for name in names)
+    assert call("predict", shops, "--model", model).exit_code == 0
+    both = call("learn", shops, "--text", "note", "--ignore", "note", "--model", model)
+    assert "cannot be both text and ignored" in str(both.exception)
+
+
+def test_other_columns_are_said(shops, tmp_path):
+    model = tmp_path / "m.romco"
+    call("learn", shops, "--task", "shop", "--label", "sold", "--model", model)
+    table = shops.read_text().replace("town", "city", 1)
+    shops.write_text(table)
+    told = call("predict", shops, "--model", model).stderr
+    assert "not there: 'town'; never learned, so not used: 'city'" in told
+    shops.write_text(table.replace("shop,id,at,note", "shop,a,b,c", 1))
+    told = call("predict", shops, "--model", model)
+    assert "has none of the columns that were learned" in str(told.exception)
+    assert told.stdout == ""

@@ -15,7 +15,7 @@ from romco.modelfile import load
 
 FILES = {
     "ok.csv": "u,a,y\nx,1,p\nz,2,n\nx,3,p\n",
-    "nan.csv": "u,a,y\nx,nan,p\n",
+    "inf.csv": "u,a,y\nx,inf,p\n",
     "three.csv": "u,a,y\nx,1,p\nz,2,n\nx,3,q\n",
     "empty.csv": "",
     "short.csv": "u,a,y\nx,1\n",
@@ -66,7 +66,7 @@ def contents(folder):
         (f"learn ok.csv {LEARN} --text nope", "no column 'nope'"),
         ("learn ok.csv --model new.romco", "--task COLUMN"),
         ("learn ok.csv --task u --model new.romco", "--label COLUMN"),
-        (f"learn nan.csv {LEARN}", "line 2, column 'a': nan is not a finite number"),
+        (f"learn inf.csv {LEARN}", "line 2, column 'a': inf is not a finite number"),
         (f"learn empty.csv {LEARN}", "is empty"),
         (f"learn short.csv {LEARN}", "line 2: has 2 cells where the header has 3"),
         (f"learn bad.jsonl {LEARN}", "line 1: not valid JSON"),
@@ -92,14 +92,15 @@ def contents(folder):
         ("learn ok.csv --task u --label y --model ok.csv", "no romco model file"),
         ("learn ok.csv --task u --label y --model bare.romco", "bare learner"),
         (f"learn ok.csv {LEARN} --predictions no/p.jsonl", "no/p.jsonl: No such file"),
-        ("learn nan.csv --task u --label y --model ok.romco --predictions ok.jsonl", "line 2"),
+        ("learn inf.csv --task u --label y --model ok.romco --predictions ok.jsonl", "line 2"),
         ("learn ok.csv --task u --label a --model ok.romco", "with label 'y', not 'a'"),
         (
             "learn ok.csv --task u --label y --model ok.romco --learner pa-unique",
             "holds romco-auto",
         ),
         ("learn ok.csv --task u --label y --model ok.romco --hash 9", "named features, not 512"),
-        ("learn ok.csv --task u --label y --model ok.romco --classes n,p", "has classes p,n"),
+        ("learn ok.csv --task u --label y --model ok.romco --classes p,n", "has classes n,p"),
+        ("learn ok.csv --task u --label y --model ok.romco --positive n", "label is p, not n"),
         ("predict ok.csv --model missing.romco", "missing.romco: No such file"),
         ("predict ok.csv --model bare.romco", "bare learner"),
         (
@@ -108,7 +109,7 @@ def contents(folder):
         ),
         ("predict ok.csv --model ok.romco --out no/x", "no folder no"),
         ("predict ok.csv --model ok.romco --task nope", "no column 'nope'"),
-        ("predict nan.csv --model ok.romco --out answers.jsonl", "line 2, column 'a'"),
+        ("predict inf.csv --model ok.romco --out answers.jsonl", "line 2, column 'a'"),
         ("evaluate empty.csv --model ok.romco", "is empty"),
         ("evaluate three.csv --model ok.romco", "line 4, column 'y': label 'q' is not one of"),
         ("explain ok.csv", "no romco model file"),
@@ -137,14 +138,14 @@ def test_what_comes_before_a_bad_row_is_kept_and_it_goes_on_once_mended(folder, 
 
 
 def test_bad_rows_are_counted_where_they_are_skipped(folder, capsys):
-    for command in ("evaluate three.csv", "predict nan.csv"):
+    for command in ("evaluate three.csv", "predict inf.csv"):
         assert run(f"{command} --model ok.romco --skip-bad") in (0, 2)
         assert "1 bad rows skipped" in capsys.readouterr().err
 
 
 def test_the_same_options_again_are_no_contradiction(folder):
     command = "learn ok.csv --task u --label y --model ok.romco"
-    assert run(f"{command} --learner romco-auto --classes p,n") == 0
+    assert run(f"{command} --learner romco-auto --classes n,p --positive p") == 0
 
 
 def started(folder, command, **options):

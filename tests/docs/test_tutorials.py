@@ -1,4 +1,4 @@
-"""Every example on the tutorial pages runs."""
+"""Every example on the pages of the documentation runs."""
 
 import doctest
 import os
@@ -13,13 +13,26 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["tutorial-sklearn.md", "tutorial-river.md"])
-def test_python_examples(page):
+ELSEWHERE = ("methods.md",)  # its example leaves something behind, so it has a test of its own
+PAGES = sorted(
+    page.relative_to(DOCS).as_posix()
+    for page in DOCS.rglob("*.md")
+    if page.name not in ELSEWHERE and "\n>>> " in page.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_examples(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         failed, tried = doctest.testfile(str(DOCS / page), module_relative=False, encoding="utf-8")
-    assert tried > 10
+    assert tried > 0
     assert failed == 0
+
+
+def test_the_tutorials_are_among_them():
+    assert {"index.md", "tutorial-sklearn.md", "tutorial-river.md"} <= set(PAGES)
 
 
 def test_commands(tmp_path):

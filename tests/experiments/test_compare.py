@@ -67,8 +67,8 @@ def test_settings_are_read_as_numbers_words_and_truth_values():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("eta=1", "wants learner.parameter=value"),
-        ("ogd-unique.eta", "wants learner.parameter=value"),
+        ("eta=1", "expected learner.parameter=value"),
+        ("ogd-unique.eta", "expected learner.parameter=value"),
         ("ogd.eta=1", "unknown learner 'ogd'"),
         ("ogd-unique.etta=1", "has no parameter 'etta'"),
         ("ogd-unique.eta=-1", "eta must be a positive number"),

@@ -7,6 +7,8 @@ from romco.experiments.plan import Run, complete
 from romco.experiments.results import outcomes, read
 from romco.experiments.run import execute, perform, place
 from romco.experiments.sources import digest_of
+from romco.learners import Method
+from romco.learners.gradient import Gradient
 
 
 def make_run(learner="ogd-unique", seed=0, **parameters):
@@ -75,16 +77,34 @@ def test_workers_end_with_an_interrupt(tmp_path):
     assert len(outcomes([make_run(seed=seed) for seed in range(4)], tmp_path)[0].runs) == 4
 
 
+def test_learners_that_were_added_are_known_to_other_processes(tmp_path, monkeypatch):
+    method = Method(Gradient, "Mine", fixed={"models": "unique"})
+    monkeypatch.setitem(running.LEARNERS, "mine", method)
+    runs = [make_run("mine", seed=seed) for seed in range(2)]
+    perform(runs, tmp_path, jobs=2)
+    assert [read(place(run, tmp_path)).failed for run in runs] == [None, None]
+
+
+def test_learners_that_no_other_process_could_import_run_in_this_one(tmp_path, monkeypatch):
+    class Here(Gradient):
+        """Part of no module."""
+
+    monkeypatch.setitem(running.LEARNERS, "here", Method(Here, "Here", fixed={"models": "unique"}))
+    runs = [make_run("here", seed=seed) for seed in range(2)]
+    perform(runs, tmp_path, jobs=2)
+    assert [read(place(run, tmp_path)).failed for run in runs] == [None, None]
+
+
 def test_a_setting_that_breaks_down_is_a_result(tmp_path, monkeypatch):
     class Broken:
-        def __init__(self, n_features, n_tasks):
+        def __init__(self, n_features, n_tasks, *, eta, step):
             self.n_tasks = n_tasks
 
         def replay(self, rounds):
             raise FloatingPointError("margins are not finite")
 
     run = make_run()
-    monkeypatch.setitem(running.LEARNERS, "ogd-unique", lambda d, m, **_: Broken(d, m))
+    monkeypatch.setitem(running.LEARNERS, "ogd-unique", Broken)
     found = read(execute(run, tmp_path))
     assert found.failed == "FloatingPointError: margins are not finite"
     assert found.error() == float("inf")

@@ -48,7 +48,8 @@ def test_learner_without_parts_is_split_at_the_mean():
     found = explain(learned("ogd-unique"))
     assert found.rank == 1
     assert len({task.shared for task in found.tasks}) == 1
-    assert "mean" in found.notes[0]
+    assert found.notes[0].startswith("Positive: ")
+    assert "mean" in found.notes[1]
 
 
 def test_bare_learner_and_fresh_model():

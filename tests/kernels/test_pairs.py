@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
+import romco
 from romco.kernels.stores.pairs import Pairs
 
 
@@ -63,3 +65,17 @@ def test_bad_tables_are_refused():
             Pairs(50, 200, 2, False).load({**good, name: wrong})
     with pytest.raises(ValueError, match="table"):
         Pairs(50, 200, 2, True).load(good)
+
+
+def test_a_store_says_that_it_is_full_before_it_is():
+    """At 2^31 pairs the table's numbers would wrap; a lower bound stands in for that many."""
+    learner = romco.learner("pa-shared", 2**18, 100)
+    learner._v.most = 700
+    columns = np.random.default_rng(0).permutation(2**18)[:3000].astype(np.int32)
+    x = csr_array((np.ones(3000), columns, np.arange(0, 3001, 10)), shape=(300, 2**18))
+    rounds = romco.Rounds(np.full(300, 3), x, np.ones(300), np.arange(301))
+    with pytest.raises(OverflowError, match="700 at most; deal the tasks out"):
+        learner.replay(rounds)
+    kept = len(learner.state()["arrays"]["personal_keys"])
+    assert 500 <= kept <= 700
+    assert kept % 10 == 0  # no event was learned by half

@@ -30,12 +30,14 @@ def test_equals_its_transcription(order, stream):
     rounds = order(stream, seed=1)
     plain = reference.Auto(9, 6)
     expected = []
-    for task, x, y in rounds:
+    for task, x, y, _ in rounds:
         expected += [plain.predict(i, row) for i, row in zip(task, rows(x), strict=True)]
         plain.update(task, rows(x), y)
     learner, margins = replayed("romco-auto", rounds)
     np.testing.assert_allclose(margins, expected, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(list(learner.trust().values()), plain.judge.w, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        list(learner.trust().values()), plain.combiner.w, rtol=1e-6, atol=1e-8
+    )
 
 
 def test_common_scale_of_features_does_not_matter():

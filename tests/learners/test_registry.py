@@ -1,9 +1,15 @@
+from importlib.metadata import EntryPoint
+
 import numpy as np
 import pytest
 
 import romco
+from romco.learners import known, methods
+from romco.learners.coupled import CoupledPerceptron
+from romco.learners.gradient import Gradient
 from romco.streams import simulated, synchronous
 
+UNIQUE = {"models": "unique"}
 STREAM = simulated(n_tasks=4, n_features=8, n_events=20, outliers=1)
 
 
@@ -69,3 +75,49 @@ def test_every_learner_is_described_and_can_be_tuned(name):
     method = romco.LEARNERS[name]
     assert method.summary
     assert set(method.space) <= set(method.parameters)
+
+
+@pytest.mark.parametrize("name", romco.LEARNERS)
+def test_a_learner_made_through_the_mapping_knows_its_name(name, tmp_path):
+    learner = romco.LEARNERS[name](3, 2)
+    assert learner.name == name
+    romco.save(learner, tmp_path / "l.romco")
+    assert romco.load(tmp_path / "l.romco").name == name
+
+
+def test_a_learner_of_ones_own_is_bound_to_its_name(monkeypatch, tmp_path):
+    monkeypatch.setitem(romco.LEARNERS, "mine", romco.Method(Gradient, "M", fixed=UNIQUE))
+    romco.save(romco.LEARNERS["mine"](3, 2, eta=0.5), tmp_path / "l.romco")
+    assert romco.load(tmp_path / "l.romco").parameters["eta"] == 0.5
+    assert "mine" in list(romco.LEARNERS)
+    assert known("mine").title == "M"
+    assert romco.Model(learner="mine").learner.name == "mine"
+
+
+def test_a_class_alone_is_a_method_too(monkeypatch):
+    monkeypatch.setitem(romco.LEARNERS, "mine", CoupledPerceptron)
+    assert romco.learner("mine", 3, 2, b=2.0).parameters == {"b": 2.0}
+
+
+def test_what_is_taken_away_comes_back(monkeypatch):
+    n = len(romco.LEARNERS)
+    with monkeypatch.context() as change:
+        change.delitem(romco.LEARNERS, "coml")
+        assert len(romco.LEARNERS) == n - 1
+        with pytest.raises(ValueError, match="unknown learner 'coml'"):
+            romco.learner("coml", 3, 2)
+    assert romco.LEARNERS["coml"].name == "coml"
+
+
+@pytest.mark.parametrize("name", [None, 3, ["coml"], "Coml"])
+def test_what_is_no_name_is_unknown(name):
+    with pytest.raises(ValueError, match="unknown learner"):
+        known(name)
+
+
+def test_a_package_that_cannot_be_imported_is_left_out(monkeypatch):
+    broken = EntryPoint("theirs", "no_such_package:Learner", "romco.learners")
+    monkeypatch.setattr(methods, "entry_points", lambda group: [broken])
+    fresh = methods.Methods({})
+    with pytest.warns(UserWarning, match="learner 'theirs' .* is left out"):
+        assert list(fresh) == []

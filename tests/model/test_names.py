@@ -2,8 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from romco.model import Model
 from romco.model.labels import Labels
-from romco.model.names import from_json, identity, to_json
+from romco.model.names import from_json, identity, known_as, to_json
 from romco.model.tasks import Tasks
 
 
@@ -31,7 +32,96 @@ def test_missing_identity_is_refused(missing):
 def test_numpy_and_python_names_are_the_same():
     tasks = Tasks()
     tasks.add(identity("task", np.int64(3)))
-    assert tasks.numbers([3, np.int32(3), "3"]).tolist() == [0, 0, -1]
+    assert tasks.numbers([3, np.int32(3), "4"]).tolist() == [0, 0, -1]
+
+
+SAME = [1, 1.0, "1", "1.0", "+1", "1.", True, "true", "True", np.int8(1), np.True_, np.float32(1)]
+
+
+@pytest.mark.parametrize("first", SAME)
+def test_a_task_is_the_same_however_it_is_typed_and_keeps_its_first_form(first):
+    model = Model("pa-unique")
+    for form in SAME:
+        model.learn([{"a": 1}, {"a": 2}], [first, 0], [first, form])
+    assert len(model.tasks) == 1
+    assert model.tasks[0] == first
+    assert model.events_of(1) == model.events_of("1") == 2 * len(SAME)
+    assert (
+        model.margins([{"a": 1}] * 2, ["1", True]) == model.margins([{"a": 1}] * 2, [1, 1])
+    ).all()
+    again = Model.from_state(model.state())
+    assert again.numbers(SAME).tolist() == [0] * len(SAME)
+    again.forget("1.0")
+    assert again.numbers(SAME).tolist() == [-1] * len(SAME)
+
+
+def test_other_text_is_itself():
+    names = ["007", "7", "7.5", "1e3", "1_000", "", "-", "\u0661", "true story", "7 "]
+    tasks = Tasks()
+    for name in names:
+        tasks.add(name)
+    assert tasks.numbers(names).tolist() == list(range(len(names)))
+    assert known_as("-0") == known_as(0) == known_as(False) == "0"
+
+
+@pytest.mark.parametrize("labels", [(0, 1), ("0", "1"), (0.0, True), ("false", 1), (False, "True")])
+def test_labels_are_the_same_however_they_are_typed(labels):
+    model = Model("pa-unique", classes=(0, 1))
+    model.learn([{"a": 1}, {"a": -1}], labels, ["ann", "ann"])
+    assert model.classes == (0, 1)
+    assert [model.side(label) for label in labels] == [-1.0, 1.0]
+    with pytest.raises(ValueError, match="a third label 'yes'"):
+        model.learn([{"a": 1}], ["yes"], ["ann"])
+
+
+PAIRS = [
+    ("no", "yes"),
+    (False, True),
+    ("0", "1"),
+    (-1, 1),
+    ("ham", "spam"),
+    ("1", "2"),
+    ("9", "10"),
+    ("n", "p"),
+    ("neg", "pos"),
+    ("none", "click"),
+    ("B", "yes"),
+]
+
+
+@pytest.mark.parametrize("learner", ["romco-nucl", "romco-auto", "pa-unique"])
+@pytest.mark.parametrize(("negative", "positive"), PAIRS)
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_positive_label_does_not_depend_on_which_comes_first(
+    learner, negative, positive, alone
+):
+    rows = [{"a": 1.0, "b": 0.5}, {"a": 0.5}, {"b": 1.0}, {"a": -1.0, "b": 2.0}]
+    found = []
+    for first, second in ((negative, positive), (positive, negative)):
+        model, labels = Model(learner), [first, first, second, second]
+        for cut in [[0], [1], [2, 3]] if alone else [[0, 1, 2, 3]]:
+            model.learn([rows[i] for i in cut], [labels[i] for i in cut], ["ann"] * len(cut))
+        assert model.classes == (negative, positive)
+        assert model.positive == positive
+        again = Model.from_state(model.state())
+        assert again.positive == positive
+        margins = again.margins(rows, ["ann"] * 4)
+        np.testing.assert_array_equal(margins, model.margins(rows, ["ann"] * 4))
+        assert again.predict(rows, ["ann"] * 4)[0] == (positive if margins[0] >= 0 else negative)
+        found.append(margins)
+    np.testing.assert_allclose(found[0], -found[1], atol=1e-12)  # labels swapped, nothing else
+
+
+def test_what_is_positive_can_be_named():
+    model = Model("pa-unique", positive="ham")
+    model.learn_one({"a": 1}, "spam", "ann")
+    assert model.classes == ("spam", "ham")
+    assert Model.from_state(model.state()).positive == "ham"
+    waiting = Model.from_state(Model("pa-unique", positive="ham").state())
+    waiting.learn_one({"a": 1}, "spam", "ann")
+    assert waiting.positive == "ham"
+    with pytest.raises(ValueError, match="'spam' is positive, not 'ham'"):
+        Model("pa-unique", classes=("ham", "spam"), positive="ham")
 
 
 def test_freed_numbers_are_used_again_smallest_first_also_after_a_file():

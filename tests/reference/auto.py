@@ -57,9 +57,9 @@ class Auto:
         self.alone_logistic = [Belief(one) for _ in range(m)]
         self.common, self.own = Belief([1.0]), [Belief([1.0]) for _ in range(m)]
         self.together, self.apart = Belief(one), [Belief(0.3 * one) for _ in range(m)]
-        self.judge = Belief([3.0] * 10)
+        self.combiner = Belief([3.0] * 10)
         self.like_all, self.on_its_own = Belief([3.0] * 2), Belief([3.0] * 2)
-        self.judge.w[[0, 2, 4]] = 1.0, 1.0, 2.0
+        self.combiner.w[[0, 2, 4]] = 1.0, 1.0, 2.0
         self.like_all.w[0] = self.on_its_own.w[0] = 3.0
         self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
@@ -69,10 +69,10 @@ class Auto:
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.count) if self.count else 1.0
 
-    def tally(self, x):
+    def tally(self, x, h):
         if x.any():
-            self.log_squares += np.log(x @ x)
-            self.count += 1
+            self.log_squares += h * np.log(x @ x)
+            self.count += h
 
     def opinions(self, i, x):
         x1 = np.append(x, 1.0)
@@ -98,7 +98,7 @@ class Auto:
         return (self.together, x), (self.apart[i], x)
 
     def verdicts(self, z):
-        return self.judge.look(z), self.like_all.look(z[:2]), self.on_its_own.look(z[2:4])
+        return self.combiner.look(z), self.like_all.look(z[:2]), self.on_its_own.look(z[2:4])
 
     def chances(self, i):
         chance = (self.prior + self.belief.sum(axis=0)) * np.exp(self.evidence[i])
@@ -110,38 +110,41 @@ class Auto:
         yes, no = (self.chances(i) @ sigmoid(sign * said) for sign in (1, -1))
         return np.log(yes / no)
 
-    def update(self, task, xs, ys):
-        for i, x, y in zip(task, xs, ys, strict=True):
+    def update(self, task, xs, ys, weights=None):
+        weights = np.ones(len(ys)) if weights is None else weights
+        for i, x, y, h in zip(task, xs, ys, weights, strict=True):
+            if h == 0:
+                continue
             first = self.count == 0
             if first:
-                self.tally(x)
-            self.learn(i, x * self.unit(), y)
+                self.tally(x, h)
+            self.learn(i, x * self.unit(), y, h)
             if not first:
-                self.tally(x)
+                self.tally(x, h)
         if self.count >= self.next:
             self.draw()
             self.next = self.count * (1.25 if self.count < 10000 else 2.0)
 
-    def learn(self, i, x, y):
+    def learn(self, i, x, y, h):
         p, z = self.opinions(i, x)
-        self.learn_judges(i, y, z)
-        self.global_margin.step(x, *arow(y, *p[0]))
-        self.global_logistic.step(np.append(x, 1.0), *logistic(y, *p[1]))
-        self.alone_margin[i].step(x, *arow(y, *p[2]))
+        self.learn_combiners(i, y, h, z)
+        self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h))
+        self.global_logistic.step(np.append(x, 1.0), *logistic(y, *p[1], h))
+        self.alone_margin[i].step(x, *arow(y, *p[2], r=0.3 / h))
         for belief, part in self.alone_parts(i, x):
-            belief.step(part, *logistic(y, *p[3]))
+            belief.step(part, *logistic(y, *p[3], h))
         for belief, part in self.both_parts(i, x):
-            belief.step(part, *arow(y, *p[4], r=1.0))
-            belief.forget(part, 3e-4)
+            belief.step(part, *arow(y, *p[4], r=1.0 / h))
+            belief.forget(part, 3e-4 * h)
 
-    def learn_judges(self, i, y, z):
+    def learn_combiners(self, i, y, h, z):
         said = self.verdicts(z)
-        judges = (self.judge, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
-        shares = self.chances(i)[0], 1.0, 1.0
-        for (judge, heard), verdict, share in zip(judges, said, shares, strict=True):
-            judge.step(heard, *logistic(y, *verdict, share), diagonal=False)
-            judge.renew(3e-5)
-        self.evidence[i] += [np.log(sigmoid(y * moderate(*verdict))) for verdict in said]
+        combiners = (self.combiner, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
+        shares = h * self.chances(i)[0], h, h
+        for (combiner, heard), verdict, share in zip(combiners, said, shares, strict=True):
+            combiner.step(heard, *logistic(y, *verdict, share), diagonal=False)
+            combiner.renew(3e-5 * h)
+        self.evidence[i] += [h * np.log(sigmoid(y * moderate(*verdict))) for verdict in said]
         self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)
         self.belief[i] = self.chances(i)
 

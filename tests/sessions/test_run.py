@@ -48,7 +48,9 @@ def test_same_margins_as_the_bare_learner(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     expected = romco.learner("ogd-unique", 5, 6).replay(ROUNDS)
     np.testing.assert_allclose([row["margin"] for row in rows], expected, rtol=1e-12, atol=1e-14)
-    assert rows[0]["line"] == 2
+    first = {"line": 2, "task": f"user {ROUNDS.task[0]}", "predicted": "yes", "probability": 0.5}
+    first |= {"positive": "yes", "margin": 0.0, "label": "yes" if ROUNDS.y[0] > 0 else "no"}
+    assert rows[0] == first
     wrong = np.mean(np.where(expected >= 0, 1, -1) != ROUNDS.y)
     assert last.score.error == pytest.approx(wrong)
     assert last.events == 600
@@ -85,7 +87,7 @@ def test_a_second_source_is_learned_from_its_beginning(tmp_path):
 
 
 def test_bad_rows_stop_with_their_place_or_are_counted(tmp_path):
-    source = write(tmp_path / "e.csv", extra="user 1,yes,nan,0,0,0,0\nuser 1,maybe,1,0,0,0,0\n")
+    source = write(tmp_path / "e.csv", extra="user 1,yes,inf,0,0,0,0\nuser 1,maybe,1,0,0,0,0\n")
     with pytest.raises(BadRow, match="line 602, column 'a'"):
         run(source, tmp_path / "m.romco")
     assert load(tmp_path / "m.romco").events == 600  # all before it is kept
@@ -200,11 +202,15 @@ def test_predict_and_evaluate_use_the_models_columns(tmp_path):
     rows = [dict(zip("abcde", x.tolist(), strict=True)) for x in ROUNDS.x]
     expected = model.margins(rows, [f"user {i}" for i in ROUNDS.task])
     np.testing.assert_allclose([a["margin"] for a in answers], expected, atol=1e-12)
-    assert {a["label"] for a in answers} == {"yes", "no"}
-    assert all((a["probability"] >= 0.5) == (a["label"] == "yes") for a in answers)
-    scores, skipped = evaluate(model, Source(source.path))
-    assert skipped == 0
-    assert sum(int(score.counts.sum()) for score in scores.values()) == 600
+    assert {a["predicted"] for a in answers} == {"yes", "no"}
+    assert all((a["probability"] >= 0.5) == (a["predicted"] == "yes") for a in answers)
+    assert {a["positive"] for a in answers} == {"yes"}
+    truth = ["yes" if y > 0 else "no" for y in ROUNDS.y]
+    assert [a["label"] for a in answers] == truth  # where known, it is told
+    found = evaluate(model, Source(source.path))
+    scores = found.tasks
+    assert found.skipped == 0
+    assert found.whole.events == sum(score.events for score in scores.values()) == 600
     wrong = np.mean(np.where(expected >= 0, 1, -1) != ROUNDS.y)
     total = sum(score.counts[0, 1] + score.counts[1, 0] for score in scores.values())
     assert total / 600 == pytest.approx(wrong)

@@ -1,20 +1,6 @@
-"""Where the real data are, for the tests that need them."""
-
-import os
-from pathlib import Path
+"""Files as users have them, for the tests that read them."""
 
 import pytest
-
-PROJECT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="session")
-def real_data():
-    """The data directory, or skip."""
-    place = Path(os.environ.get("ROMCO_DATA") or PROJECT / ".." / "shared" / "data")
-    if not place.is_dir():
-        pytest.skip("no real data: set ROMCO_DATA to their directory")
-    return place
 
 
 @pytest.fixture

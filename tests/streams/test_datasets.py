@@ -62,7 +62,7 @@ def test_statistics_count():
     assert figures.positive_by_task == (0.5, 1.0)
 
 
-def test_real_ones_are_described(real_data):
-    found = {d.dataset.name: d.statistics for d in datasets.describe(real_data, OLD)}
+def test_real_ones_are_described(data_dir):
+    found = {d.dataset.name: d.statistics for d in datasets.describe(data_dir, OLD)}
     assert [found[name].tasks for name in OLD] == [4, 12, 30, 15]
     assert [found[name].events for name in OLD] == [7070, 24640, 6000, 6000]

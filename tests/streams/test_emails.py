@@ -13,8 +13,8 @@ def test_missing_and_wrong_files(tmp_path, damaged_copy):
         emails.load(damaged_copy(b"MATLAB", emails.FILE, lambda content: content))
 
 
-def test_real_stream(real_data):
-    stream = emails.load(real_data)
+def test_real_stream(data_dir):
+    stream = emails.load(data_dir)
     assert (stream.n_tasks, stream.n_events, stream.n_features) == (15, 6000, 1500)
     np.testing.assert_array_equal(np.bincount(stream.task), 400)
     np.testing.assert_array_equal(np.bincount(stream.task, weights=stream.y), 0.0)
@@ -23,7 +23,7 @@ def test_real_stream(real_data):
     assert np.count_nonzero(lengths == 0) < 10
 
 
-def test_truncated_real_file_is_refused(real_data, damaged_copy):
-    whole = (real_data / emails.FILE).read_bytes()
+def test_truncated_real_file_is_refused(data_dir, damaged_copy):
+    whole = (data_dir / emails.FILE).read_bytes()
     with pytest.raises(DamagedData, match="truncated or altered"):
         emails.load(damaged_copy(whole, emails.FILE, lambda content: content[:5000]))

@@ -36,8 +36,8 @@ def test_missing_and_wrong_files(tmp_path, damaged_copy):
         mhc.load(damaged_copy(table, mhc.FILE, lambda content: content))
 
 
-def test_real_stream(real_data):
-    stream = mhc.load(real_data)
+def test_real_stream(data_dir):
+    stream = mhc.load(data_dir)
     assert (stream.n_tasks, stream.n_features) == (12, 400)
     events = np.bincount(stream.task)
     assert (events.sum(), events.min(), events.max()) == (24640, 410, 4162)
@@ -45,13 +45,13 @@ def test_real_stream(real_data):
     assert_allclose(np.linalg.norm(stream.x, axis=1), 1.0)
 
 
-def test_real_counts_are_of_eight_pairs(real_data):
-    stream = mhc.load(real_data, normalise=False)
+def test_real_counts_are_of_eight_pairs(data_dir):
+    stream = mhc.load(data_dir, normalise=False)
     np.testing.assert_array_equal(stream.x.sum(axis=1), 8.0)
 
 
-def test_damaged_real_file_is_refused(real_data, damaged_copy):
-    whole = (real_data / mhc.FILE).read_bytes()
+def test_damaged_real_file_is_refused(data_dir, damaged_copy):
+    whole = (data_dir / mhc.FILE).read_bytes()
     turned = damaged_copy(whole, mhc.FILE, lambda c: c[:999] + bytes([c[999] ^ 1]) + c[1000:])
     with pytest.raises(DamagedData, match=mhc.SHA256):
         mhc.load(turned)

@@ -12,8 +12,8 @@ from tests.streams.conftest import write_folders
 @pytest.mark.parametrize(
     ("selection", "features"), [("information-gain", (1440, 1470)), ("frequency", (1500, 2000))]
 )
-def test_real_stream(real_data, selection, features):
-    stream = spam.load(real_data, selection)
+def test_real_stream(data_dir, selection, features):
+    stream = spam.load(data_dir, selection)
     np.testing.assert_array_equal(np.bincount(stream.task), [1090, 710, 4130, 1140])
     assert features[0] <= stream.n_features <= features[1]
     legitimate = [np.mean(stream.y[stream.task == task] < 0) for task in range(4)]
@@ -25,8 +25,8 @@ def test_real_stream(real_data, selection, features):
 
 
 @pytest.mark.slow
-def test_real_archive_and_its_original_layout_agree(real_data, tmp_path):
-    with np.load(real_data / spam.ARCHIVE) as archive:
+def test_real_archive_and_its_original_layout_agree(data_dir, tmp_path):
+    with np.load(data_dir / spam.ARCHIVE) as archive:
         part, name, corpus = archive["part"], archive["filename"], archive["corpus"]
         ends, tokens = archive["indptr"], archive["tokens"]
     keys = list(spam.CORPORA)
@@ -35,14 +35,14 @@ def test_real_archive_and_its_original_layout_agree(real_data, tmp_path):
         for i in range(len(part))
     )
     write_folders(tmp_path / "pu_corpora_public", messages)
-    one, other = spam.load(real_data), spam.load(tmp_path)
+    one, other = spam.load(data_dir), spam.load(tmp_path)
     assert (one.x != other.x).nnz == 0
     np.testing.assert_array_equal(one.y, other.y)
     np.testing.assert_array_equal(one.task, other.task)
 
 
-def test_truncated_real_archive_is_refused(real_data, damaged_copy):
-    whole = (real_data / spam.ARCHIVE).read_bytes()
+def test_truncated_real_archive_is_refused(data_dir, damaged_copy):
+    whole = (data_dir / spam.ARCHIVE).read_bytes()
     data = damaged_copy(whole, spam.ARCHIVE, lambda content: content[:-1])
     with pytest.raises(DamagedData, match="truncated or altered"):
         spam.load(data)

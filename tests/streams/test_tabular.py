@@ -57,18 +57,18 @@ def test_ragged_lines_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("module", SHAPES, ids=lambda module: module.RECIPE.name)
-def test_real_ones(real_data, module):
-    stream = module.load(real_data)
+def test_real_ones(data_dir, module):
+    stream = module.load(data_dir)
     events, tasks, numbers = SHAPES[module]
     assert (stream.n_events, stream.n_tasks) == (events, tasks)
     assert 0.2 < np.mean(stream.y > 0) < 0.8
     means = stream.x[:, :numbers].mean(axis=0)
     assert np.abs(means).max() < 1e-9  # standardised; raw they are not
-    assert np.abs(module.load(real_data, scaled=False).x[:, :numbers].mean(axis=0)).min() > 0.01
+    assert np.abs(module.load(data_dir, scaled=False).x[:, :numbers].mean(axis=0)).min() > 0.01
 
 
-def test_flights_have_a_calendar_and_three_ways_to_name_the_task(real_data):
-    found = flights.events(real_data, weather=True, task="carrier")
+def test_flights_have_a_calendar_and_three_ways_to_name_the_task(data_dir):
+    found = flights.events(data_dir, weather=True, task="carrier")
     assert (len(found.task), len(found.tasks)) == (119729, 16)
     assert found.columns["weekday"][0] == "2"  # 2 January 2013 was a Wednesday
     assert found.columns["hour"][0] == "5"

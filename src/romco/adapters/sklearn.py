@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from romco.adapters.inputs import split_off, tasks_of, two_classes
 from romco.adapters.learned import Learned
-from romco.learners import LEARNERS
+from romco.learners import known
 from romco.model import Columns, Model
 from romco.parameters import whole
 
@@ -190,13 +190,12 @@ class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[
 
     def _parameters(self) -> dict[str, Any]:
         """The learner's parameters that were given."""
-        if self.learner not in LEARNERS:
-            raise ValueError(f"unknown learner {self.learner!r}; known are {', '.join(LEARNERS)}")
+        offered = known(self.learner).parameters
         named = {name: getattr(self, name) for name in ("eta1", "eta2", "lambda1", "lambda2", "C")}
         given = {name: value for name, value in named.items() if value is not None}
         given |= self.parameters or {}
         if self.loss is not None:
-            if "loss" not in LEARNERS[self.learner].parameters:
+            if "loss" not in offered:
                 raise ValueError(
                     f"{self.learner} has a loss of its own and cannot learn with loss={self.loss!r}"
                 )

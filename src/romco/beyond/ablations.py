@@ -1,4 +1,4 @@
-"""romco-auto with a part switched off: a judge does not hear what it cannot give weight to."""
+"""romco-auto with a part switched off: a combiner does not hear what it cannot give weight to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NONE = 1e-300  # tasks of a kind that does not exist: too few ever to matter
 
 @dataclass(frozen=True)
 class Variant:
-    """Which voices no judge hears, which kinds of tasks there are not, and what is begun with."""
+    """Which voices are silent, which kinds of tasks there are not, and what is begun with."""
 
     silent: tuple[int, ...] = ()
     missing: tuple[int, ...] = ()  # kinds
@@ -46,7 +46,7 @@ ABLATIONS = {
     "auto without level": Variant(LEVEL),
     "auto without tasks like all": Variant(missing=(LIKE_ALL,)),
     "auto without tasks on their own": Variant(missing=(ON_ITS_OWN,)),
-    "auto with judges that do not learn": Variant(learns=False),
+    "auto with combiners that do not learn": Variant(learns=False),
 }
 VARIANTS = {**ABLATIONS, **SINGLE}
 
@@ -59,7 +59,7 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     """
     chosen, learner = VARIANTS[name], Auto(n_features, n_tasks)
     arrays = learner.arrays()
-    for heard, weight, covariance, renewal in _judges(arrays):
+    for heard, weight, covariance, renewal in _combiners(arrays):
         at = [place for place, voice in enumerate(heard) if voice in chosen.silent]
         weight[at] = 0.0
         _settle(covariance, renewal, at if chosen.learns else list(range(len(weight))))
@@ -70,8 +70,8 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     return learner
 
 
-def _judges(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], Numbers, Numbers, Numbers]]:
-    """Of each judge the voices it hears, its weights, their covariance and its renewal."""
+def _combiners(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], Numbers, Numbers, Numbers]]:
+    """Of each combiner the voices it hears, its weights, their covariance and its renewal."""
     yield tuple(range(len(VOICES))), arrays["weight"], arrays["covariance"], arrays["renewal"]
     pairs = arrays["pair_weight"], arrays["pair_covariance"], arrays["pair_renewal"]
     yield from zip((GLOBAL, ALONE), *pairs, strict=True)

@@ -21,7 +21,7 @@ from romco.streams import ORDERS
 app = typer.Typer()
 console = Console()
 DataDir = Annotated[
-    Path | None, typer.Option(help="Where real data are; else ROMCO_DATA, ../shared/data, cache.")
+    Path | None, typer.Option(help="Where real data are; else ROMCO_DATA, else the user's cache.")
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one per core if not given.")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -23,7 +25,6 @@ from romco.cli.options import (
     check_same,
     check_source,
     chosen,
-    known_learner,
     listed,
     reads_source,
 )
@@ -32,7 +33,10 @@ from romco.model import Hashed, Model, Names
 from romco.model.growing import personal_tasks
 from romco.modelfile import load
 from romco.sessions import Progress, Score, Source
-from romco.sessions.source import load_model, remembered
+from romco.sessions.source import classes_of, load_model, mismatch, remembered, settled
+from romco.streams.survey import Survey
+
+LISTED = 30  # columns told one by one
 
 app = typer.Typer()
 console = Console(stderr=True)  # stdout is for what other programs read
@@ -54,7 +58,10 @@ def learn(
         ),
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(help="The two labels, NEGATIVE,POSITIVE; else as they come.")
+        str | None, typer.Option(help="The two labels, NEGATIVE,POSITIVE; else told by a rule.")
+    ] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The label that is positive; else 1, true, yes, the larger.")
     ] = None,
     predictions: Annotated[
         Path | None, typer.Option(help="Where predictions go, as JSON lines.")
@@ -64,14 +71,26 @@ def learn(
     """Predict each event, then learn it; the same command goes on where it was stopped."""
     check_source(source, labelled=True)
     settings, labels = chosen(set_ or []), listed(classes)
-    if model.exists() and (learner or settings or hash_ or labels):
-        check_same(model, load_model(model), learner, settings, hash_, labels)
+    source, looked = settled(source, load_model(model) if model.exists() else None)
+    if model.exists() and (learner or settings or hash_ or labels or positive):
+        check_same(model, load_model(model), learner, settings, hash_, labels, positive)
+    elif not model.exists():
+        labels = labels or classes_of(source, positive)
     features = Names() if hash_ is None else Hashed(2**hash_)
-    new = Model(known_learner(learner or "romco-auto"), features, classes=labels, **settings)
+    new = Model(
+        learner or "romco-auto",
+        features,
+        classes=labels,
+        positive=positive,
+        **settings,
+    )
     last = None
     try:
         with _live() as show:
             for last in sessions.learn(source, model, new, predictions, checkpoint_every):
+                if looked is not None and last.events > last.resumed:
+                    _report(looked)
+                    looked = None
                 show(last)
     except KeyboardInterrupt:
         kept = f"{model} is as it was last saved" if model.exists() else "nothing was saved yet"
@@ -79,7 +98,7 @@ def learn(
         raise typer.Exit(130) from None
     assert last is not None
     _say(_line(last))
-    _say(f"model: {model}")
+    _say(f"model: {model}, positive label: {last.model.positive}")
 
 
 @app.command()
@@ -89,10 +108,16 @@ def predict(
     model: ModelPath,
     out: Annotated[Path | None, typer.Option(help="Where answers go; stdout if not given.")] = None,
 ) -> None:
-    """Answers as JSON lines: line, task, label, margin, probability of the positive label."""
+    """Answers as JSON lines, one per event.
+
+    Line, task, what is predicted, the probability of the label that is named positive,
+    the margin (above 0 for the positive label), and the true label where the file has it.
+    """
     found = load_model(model)
-    check_source(remembered(found, source), labelled=False)
-    lines = (json.dumps(row) + "\n" for row in _told(sessions.predict(found, source)))
+    known = remembered(found, source)
+    check_source(known, labelled=False)
+    rows = _hinted(found, _told(sessions.predict(found, source)), mismatch(found, known))
+    lines = (json.dumps(row) + "\n" for row in rows)
     if out is None:
         sys.stdout.writelines(lines)
         return
@@ -108,24 +133,31 @@ def evaluate(
     model: ModelPath,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
 ) -> None:
-    """Error and F1 of a model on labelled events, by task; nothing is learned."""
+    """How good a model is on labelled events, by task; nothing is learned.
+
+    The baseline is the error of always answering the label more frequent so far.
+    """
     found = load_model(model)
-    check_source(remembered(found, source, labelled=True), labelled=True)
-    scores, skipped = sessions.evaluate(found, source)
-    _tell_skipped(skipped)
-    if not scores:
+    known = remembered(found, source, labelled=True)
+    check_source(known, labelled=True)
+    warning = mismatch(found, known)
+    scores = sessions.evaluate(found, source)
+    _warn(warning)
+    _tell_skipped(scores.skipped)
+    if not scores.whole.events:
         raise ValueError(f"{source.path} has no events that can be scored")
-    whole = Score(sum(score.counts for score in scores.values()).ravel().tolist())  # type: ignore[union-attr]
+    whole, by_task = scores.whole, scores.tasks
     if as_json:
-        by_task = {task: {"error": s.error, "f1": s.f1} for task, s in scores.items()}
-        print(json.dumps({"error": whole.error, "f1": whole.f1, "tasks": by_task}))
+        found_by_task = {task: score.summary() for task, score in by_task.items()}
+        print(json.dumps({"positive": found.positive, **whole.summary(), "tasks": found_by_task}))
         return
-    table = Table("task", "events", "error", "F1", box=None)
-    worst = sorted(scores, key=lambda task: -scores[task].error)
+    table = Table("task", "events", "error", "baseline", "log loss", "F1", box=None)
+    worst = sorted(by_task, key=lambda task: -by_task[task].error)
     for name in worst[:20]:
-        _add_score(table, name, scores[name])
-    _add_score(table, f"all {len(scores)} tasks", whole)
+        _add_score(table, name, by_task[name])
+    _add_score(table, f"all {len(by_task)} tasks", whole)
     Console().print(table)
+    print(_in_words(found, whole))
 
 
 @app.command()
@@ -175,7 +207,7 @@ def _live() -> Iterator[Any]:
 def _line(progress: Progress) -> str:
     """Where learning stands, in one line."""
     score, learner = progress.score, progress.model.learner
-    parts = [f"{progress.events:,} events", f"error {score.error:.2%}", f"F1 {score.f1:.3f}"]
+    parts = [f"{progress.events - progress.refused:,} events learned", _errors(score)]
     parts.append(f"{len(progress.model.tasks):,} tasks")
     if isinstance(learner, Decomposed):
         parts.append(f"rank {len(learner.singular_values())}")
@@ -190,7 +222,50 @@ def _line(progress: Progress) -> str:
 
 
 def _add_score(table: Table, name: str, score: Score) -> None:
-    table.add_row(name, f"{score.counts.sum():,}", f"{score.error:.2%}", f"{score.f1:.3f}")
+    numbers = f"{score.error:.2%}", f"{score.baseline:.2%}", f"{score.log_loss:.3f}"
+    table.add_row(escape(name), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
+
+
+def _errors(score: Score) -> str:
+    """Error and the rest beside the baseline's, and of late."""
+    recent = score.recent()
+    parts = [f"error {score.error:.2%} (baseline {score.baseline:.2%}"]
+    if recent["events"] < score.events:
+        parts[0] += f"; last {recent['events']:,}: {recent['error']:.2%}"
+    parts[0] += ")"
+    parts.append(f"log loss {score.log_loss:.3f} ({score.baseline_log_loss:.3f})")
+    if score.auc is not None:
+        parts.append(f"AUC {score.auc:.3f}")
+    return ", ".join([*parts, f"F1 {score.f1:.3f}"])
+
+
+def _in_words(model: Model, score: Score) -> str:
+    """What the numbers of an evaluation say."""
+    curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
+    return (
+        f"Positive: {model.positive}, {score.positives:.2%} of events. {curve}"
+        f"log loss {score.log_loss:.3f}, {score.baseline_log_loss:.3f} with no features; "
+        f"probabilities are off by {score.calibration:.3f}."
+    )
+
+
+def _hinted(
+    model: Model, rows: Iterator[dict[str, Any]], warning: str | None
+) -> Iterator[dict[str, Any]]:
+    """The rows; with the first a warning, at the end a hint if nearly no task was learned."""
+    tasks: set[str] = set()
+    for row in rows:
+        if not tasks:
+            _warn(warning)
+        tasks.add(row["task"])
+        yield row
+    known = int(np.count_nonzero(model.numbers(tasks) >= 0))
+    if len(tasks) > 1 and known < 0.1 * len(tasks) and model.tasks:
+        examples = f"{next(iter(tasks))!r} was asked for, {model.tasks[0]!r} learned"
+        _say(
+            f"hint: {len(tasks) - known:,} of {len(tasks):,} tasks are unknown to the model and "
+            f"were answered from what tasks have in common ({examples}); is --task right?"
+        )
 
 
 def _told(rows: Generator[dict[str, Any], None, int]) -> Iterator[dict[str, Any]]:
@@ -201,6 +276,26 @@ def _told(rows: Generator[dict[str, Any], None, int]) -> Iterator[dict[str, Any]
 def _tell_skipped(skipped: int) -> None:
     if skipped:
         _say(f"{skipped:,} bad rows skipped")
+
+
+def _report(looked: Survey) -> None:
+    """How each column is read, and what is suspicious."""
+    readings = looked.readings
+    width = max((len(reading.column) for reading in readings[:LISTED]), default=0)
+    if readings:
+        _say(f"columns, as read from the first {looked.rows:,} rows:")
+    for reading in readings[:LISTED]:
+        _say(f"  {reading.column:{min(width, 40)}}  {reading.told:9}  {reading.why}")
+    if len(readings) > LISTED:
+        rest = Counter(reading.told for reading in readings[LISTED:])
+        _say("  and " + ", ".join(f"{times:,} {told}" for told, times in rest.items()))
+    for warning in looked.warnings[:LISTED]:
+        _warn(warning)
+
+
+def _warn(text: str | None) -> None:
+    if text is not None:
+        _say(f"warning: {text}")
 
 
 def _say(text: str) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from romco import __version__
-from romco.cli import experiments, files
+from romco.cli import experiments, files, serve
 
 app = typer.Typer(
     help="Online multi-task learning: one linear model per task, shared where tasks agree.",
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.add_typer(experiments.app)
 app.add_typer(files.app)
+app.add_typer(serve.app)
 
 
 @app.callback(invoke_without_command=True)

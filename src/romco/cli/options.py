@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from romco.learners import LEARNERS
 from romco.model import Model
+from romco.model.names import known_as
+from romco.parameters import setting
 from romco.sessions import Source
 from romco.streams.files import format_of
 from romco.streams.formats import FORMATS
@@ -26,7 +26,18 @@ def _options(
         str | None, typer.Option(help="Column of the task (svmlight: the qid).")
     ] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
-    text: Annotated[str | None, typer.Option(help="Column of text, taken as words.")] = None,
+    no_task: Annotated[
+        bool, typer.Option("--no-task", help="There is no column of the task.")
+    ] = False,
+    text: Annotated[str | None, typer.Option(help="Columns a,b,... taken as words.")] = None,
+    categorical: Annotated[
+        str | None, typer.Option(help="Columns whose every value is a feature.")
+    ] = None,
+    numeric: Annotated[str | None, typer.Option(help="Columns that must be numbers.")] = None,
+    date: Annotated[
+        str | None, typer.Option(help="Columns taken as month, day of the week, hour.")
+    ] = None,
+    ignore: Annotated[str | None, typer.Option(help="Columns that are not used.")] = None,
     features: Annotated[
         str | None, typer.Option(help="Columns a,b,...; all others if not given.")
     ] = None,
@@ -38,7 +49,29 @@ def _options(
     ] = False,
 ) -> Source:
     """What tells a source."""
-    return Source(source, task, label, text, listed(features), format, skip_bad)
+    asked = {"text": text, "category": categorical, "number": numeric}
+    asked |= {"date": date, "ignored": ignore}
+    return Source(
+        source,
+        task,
+        label,
+        features=listed(features),
+        format=format,
+        skip_bad=skip_bad,
+        kinds=_kinds(asked) or None,
+        one_task=no_task,
+    )
+
+
+def _kinds(asked: Mapping[str, str | None]) -> dict[str, str]:
+    """The kind of each column that an option names."""
+    kinds: dict[str, str] = {}
+    for kind, names in asked.items():
+        for column in listed(names) or ():
+            if column in kinds:
+                raise ValueError(f"column {column!r} cannot be both {kinds[column]} and {kind}")
+            kinds[column] = kind
+    return kinds
 
 
 def reads_source(command: Callable[..., None]) -> Callable[..., None]:
@@ -68,8 +101,14 @@ def check_source(source: Source, labelled: bool) -> None:
         known = ", ".join(FORMATS)
         problem = "is not known" if source.format else "cannot be told from its name"
         raise ValueError(f"{name}: the format {problem}: say --format, one of {known}") from None
-    if source.task is None and kind.task is None:
-        raise ValueError(f"{name}: say which column is the task: --task COLUMN")
+    if source.one_task and source.task is not None:
+        raise ValueError(f"{name}: --task {source.task} and --no-task contradict each other")
+    if source.task is None and kind.task is None and not source.one_task:
+        raise ValueError(
+            f"{name}: say which column is the task: --task COLUMN, or --no-task if there is none"
+        )
+    if source.task is not None and source.task == source.label:
+        raise ValueError(f"{name}: column {source.task!r} cannot be both the task and the label")
     if labelled and source.label is None and kind.label is None:
         raise ValueError(f"{name}: say which column is the label: --label COLUMN")
 
@@ -81,6 +120,7 @@ def check_same(
     settings: dict[str, Any],
     bits: int | None,
     classes: tuple[str, ...] | None,
+    positive: str | None = None,
 ) -> None:
     """Raise ValueError where options ask for another model than the one that is there."""
     inside, features = model.learner, model.features.to_json()
@@ -98,6 +138,8 @@ def check_same(
     if classes is not None and model.classes and model.classes != classes[: len(model.classes)]:
         had = ",".join(map(str, model.classes))
         raise ValueError(f"{path.name} has classes {had}, not {','.join(classes)}")
+    if positive is not None and known_as(positive) != known_as(model.positive):
+        raise ValueError(f"{path.name}: the positive label is {model.positive}, not {positive}")
 
 
 def listed(text: str | None) -> tuple[str, ...] | None:
@@ -106,25 +148,9 @@ def listed(text: str | None) -> tuple[str, ...] | None:
 
 
 def chosen(settings: list[str]) -> dict[str, Any]:
-    """Parameters from ``name=value``; a value is a number, true, false, null, or a word.
+    """Parameters from texts such as ``eta=0.5``: see :func:`romco.parameters.setting`.
 
     >>> chosen(["eta=0.5", "norm=L2"])
     {'eta': 0.5, 'norm': 'L2'}
     """
-    parameters: dict[str, Any] = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise ValueError(f"--set {setting}: expected parameter=value")
-        try:
-            parameters[name.strip()] = json.loads(value)
-        except ValueError:
-            parameters[name.strip()] = value.strip()
-    return parameters
-
-
-def known_learner(name: str) -> str:
-    """The name if there is such a learner."""
-    if name not in LEARNERS:
-        raise ValueError(f"unknown learner {name!r}; known are {', '.join(LEARNERS)}")
-    return name
+    return dict(setting(text) for text in settings)

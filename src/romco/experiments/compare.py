@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from romco.experiments.plan import Parameters, Run, complete, known_learners
+from romco.experiments.plan import Parameters, Run, complete
 from romco.experiments.results import Outcome, outcomes
 from romco.experiments.sources import digest_of
-from romco.learners import LEARNERS
+from romco.learners import LEARNERS, known
+from romco.parameters import setting
 from romco.presentation import page
 from romco.presentation.figures import COLOURS, band, canvas, line_styles, save
 from romco.presentation.tables import Table, as_html, mark_best, markdown, mean_and_spread
@@ -81,7 +82,8 @@ def chosen_learners(text: str | None) -> tuple[str, ...]:
         return tuple(LEARNERS)
     if text == "paper":
         return tuple(name for name, method in LEARNERS.items() if method.role == "paper")
-    return known_learners(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    names = dict.fromkeys(part.strip() for part in text.split(",") if part.strip())
+    return tuple(known(name).name for name in names)
 
 
 def chosen_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -92,15 +94,13 @@ def chosen_settings(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
     """
     settings: dict[str, dict[str, Any]] = {}
     for text in texts:
-        name, equals, value = text.partition("=")
+        name, value = setting(text, "learner.parameter=value")
         learner, dot, parameter = name.rpartition(".")
-        if not (equals and dot):
-            raise ValueError(f"--set wants learner.parameter=value; got {text!r}")
-        known_learners([learner])
-        settings.setdefault(learner, {})[parameter] = _value(value)
+        if not dot:
+            raise ValueError(f"--set {text}: expected learner.parameter=value")
+        settings.setdefault(known(learner).name, {})[parameter] = value
     for learner, parameters in settings.items():
-        complete(learner, parameters)
-        LEARNERS[learner](2, 2, **parameters)  # a value out of range is told now, not later
+        known(learner)(2, 2, **parameters)  # a value out of range is told now, not later
     return settings
 
 
@@ -253,16 +253,3 @@ def _lead(comparison: Comparison, found: Sequence[Outcome]) -> str:
 
 def _told(parameters: Parameters) -> str:
     return ", ".join(f"{name}={value}" for name, value in parameters.items()) or "none"
-
-
-def _value(text: str) -> Any:
-    """A number or truth value where the text is one, else the text."""
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from romco.learners import LEARNERS
+import numpy as np
+
+from romco.learners import LEARNERS, known
 from romco.version import __version__
 
 Parameters = Mapping[str, Any]
@@ -52,30 +53,12 @@ def complete(learner: str, parameters: Parameters) -> tuple[tuple[str, Any], ...
     >>> complete("ogd-unique", {"eta": 0.5})
     (('eta', 0.5), ('step', 'constant'))
     """
-    known_learners([learner])
-    method = LEARNERS[learner]
-    known = method.parameters
-    for name in parameters:
-        if name not in known:
-            raise ValueError(
-                f"{learner} has no parameter {name!r}; it has {', '.join(known) or 'none'}"
-            )
-    whole = {**known, **parameters}
-    missing = [name for name, value in whole.items() if value is inspect.Parameter.empty]
-    if missing:
-        raise ValueError(f"{learner} needs {', '.join(missing)}")
+    whole = known(learner).complete(parameters)
     return tuple(sorted((name, _plain(value)) for name, value in whole.items()))
-
-
-def known_learners(names: Iterable[str]) -> tuple[str, ...]:
-    """The names, if all are learners."""
-    names = tuple(names)
-    for name in names:
-        if name not in LEARNERS:
-            raise ValueError(f"unknown learner {name!r}; known are {', '.join(LEARNERS)}")
-    return names
 
 
 def _plain(value: Any) -> Any:
     """Without NumPy's types, which JSON does not know."""
-    return value.item() if hasattr(value, "item") else value
+    if isinstance(value, np.generic):
+        return value.item()
+    return value.tolist() if isinstance(value, np.ndarray) else value

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import pickle
 import platform
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -26,7 +27,7 @@ from romco.evaluation import Confusion, MeanLoss, Metric, Structure, prequential
 from romco.experiments.decomposition import decomposition
 from romco.experiments.plan import Run
 from romco.experiments.sources import about, shuffled, stream_of
-from romco.learners import LEARNERS, Learner
+from romco.learners import LEARNERS, Learner, Method
 from romco.learners.capabilities import Decomposed
 from romco.rounds import Round
 
@@ -114,7 +115,7 @@ def perform(
             waiting.append(run)
     waiting.sort(key=lambda run: not _slow(run))  # no core waits for a long run at the end
     jobs = min(jobs or os.cpu_count() or 1, len(waiting))
-    if jobs <= 1:
+    if jobs <= 1 or not _travels(LEARNERS.added):
         _in_turn(waiting, results, data_dir, done, lines)
     else:
         _side_by_side(waiting, results, data_dir, jobs, done, lines)
@@ -132,6 +133,15 @@ def _slow(run: Run) -> bool:
     """Whether the learner fits all events again and again."""
     method = LEARNERS.get(run.learner)  # None for a variant that only one experiment knows
     return method is not None and method.keeps_events
+
+
+def _travels(added: Mapping[str, Method]) -> bool:
+    """Whether another process can be told of these: not of a class that is part of no module."""
+    try:
+        pickle.dumps(added)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return all(method.make.__module__ != "__main__" for method in added.values())
 
 
 def _fresh(run: Run, data_dir: Path | None) -> Learner:
@@ -168,7 +178,9 @@ def _side_by_side(
     runs: list[Run], results: Path, data_dir: Path | None, jobs: int, done: Done, lines: Lines
 ) -> None:
     context = multiprocessing.get_context("spawn")  # no half-copied threads of the parent
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker)
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=context, initializer=_begin_worker, initargs=(LEARNERS.added,)
+    )
     try:
         futures = {pool.submit(execute, run, results, data_dir, lines): run for run in runs}
         for future in as_completed(futures):
@@ -182,9 +194,10 @@ def _side_by_side(
     pool.shutdown()
 
 
-def _begin_worker() -> None:
-    """One BLAS thread; the parent alone answers Ctrl-C; end with the parent."""
+def _begin_worker(added: Mapping[str, Method]) -> None:
+    """One BLAS thread; the parent's learners; it alone answers Ctrl-C; end with it."""
     threadpool_limits(1)
+    LEARNERS.update(added)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

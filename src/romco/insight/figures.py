@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from romco.insight.explanation import Explanation
+from romco.insight.facts import Facts
 from romco.insight.page import BLUE, ORANGE
 
 
-def figures(found: Explanation) -> dict[str, Figure]:
+def figures(found: Facts) -> dict[str, Figure]:
     """``spectrum`` and ``tasks``."""
     return {"spectrum": _spectrum(found), "tasks": _tasks(found)}
 
 
-def _spectrum(found: Explanation) -> Figure:
+def _spectrum(found: Facts) -> Figure:
     figure = Figure(figsize=(5, 3), layout="constrained")
     axes = figure.subplots()
     axes.bar(np.arange(1, found.rank + 1), found.spectrum, color=BLUE)
@@ -22,7 +22,7 @@ def _spectrum(found: Explanation) -> Figure:
     return figure
 
 
-def _tasks(found: Explanation, most: int = 30) -> Figure:
+def _tasks(found: Facts, most: int = 30) -> Figure:
     tasks = found.tasks[:most][::-1]
     figure = Figure(figsize=(6, 1.2 + 0.22 * len(tasks)), layout="constrained")
     axes = figure.subplots()

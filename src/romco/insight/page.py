@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from romco.insight.explanation import Explanation
+from romco.insight.facts import Facts
 from romco.insight.text import COLUMNS, cells, headline
 
 BLUE, ORANGE = "#0072b2", "#d55e00"  # told apart by colour-blind readers too
@@ -20,7 +20,7 @@ STYLE = """
 """
 
 
-def page(found: Explanation) -> str:
+def page(found: Facts) -> str:
     """A whole page."""
     title = escape(f"What {found.learner} has learned")
     return (
@@ -31,7 +31,7 @@ def page(found: Explanation) -> str:
     )
 
 
-def body(found: Explanation, most: int = 50) -> str:
+def body(found: Facts, most: int = 50) -> str:
     """The part between the tags of a page, as a notebook wants it."""
     parts = [
         f"<style>{STYLE}</style><div class='romco'><p>{escape(headline(found))}</p>",
@@ -48,7 +48,7 @@ def body(found: Explanation, most: int = 50) -> str:
     return "".join(parts) + "</div>"
 
 
-def _tasks(found: Explanation, most: int) -> str:
+def _tasks(found: Facts, most: int) -> str:
     longest = max((t.personal + t.shared for t in found.tasks), default=0.0) or 1.0
     head = "".join(f"<th>{name}</th>" for name in ("", *COLUMNS))
     rows = []

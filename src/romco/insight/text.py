@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from romco.insight.explanation import Explanation, TaskInsight
+from romco.insight.facts import Facts, TaskInsight
 
 COLUMNS = ("task", "events", "shared", "personal", "share", "since", "most like", "differs in")
 
 
-def headline(found: Explanation) -> str:
+def headline(found: Facts) -> str:
     """One or two sentences.
 
-    >>> headline(Explanation("romco-nucl", 90, 3, 10, (2.0, 0.5), ()))
+    >>> headline(Facts("romco-nucl", 90, 3, 10, (2.0, 0.5), ()))
     'romco-nucl, 90 events, 3 tasks, 10 features. Shared: rank 2. Different: 0 of 3.'
     """
     events = "" if found.events is None else f"{found.events:,} events, "
@@ -23,7 +23,7 @@ def headline(found: Explanation) -> str:
     )
 
 
-def table(found: Explanation, most: int = 20) -> str:
+def table(found: Facts, most: int = 20) -> str:
     """The headline, the spectrum, and a table of the most personal tasks."""
     rows = [COLUMNS, *(cells(task) for task in found.tasks[:most])]
     widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMNS))]

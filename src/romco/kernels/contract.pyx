@@ -28,6 +28,9 @@ cdef extern from *:
 cdef class Kernel:
     """Compiled half of a learner (abstract)."""
 
+    def __cinit__(self):
+        self.width = 1
+
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
@@ -40,54 +43,77 @@ cdef class Kernel:
         with gil:
             raise NotImplementedError("a kernel must define learn")
 
+    cdef int take_step(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
+    ) except -1 nogil:
+        """Score a round, then learn it."""
+        self.drop_notes()
+        self.followed = True
+        self.score(events, begin, end, margins)
+        check(margins, self.width, begin, end)
+        self.learn(events, begin, end, margins)
+        self.drop_notes()
+        return 0
+
     # `predict` and `update` keep the GIL: to other threads a step has happened or has not. `replay`
     # does not; what another thread asks of the kernel meanwhile is refused, not answered from
     # arrays that are half-made or about to move.
 
     def check_idle(self):
-        """Raise RuntimeError while a replay is under way in another thread."""
+        """Raise RuntimeError while a replay is under way in another thread, or after a torn step."""
         if self.busy:
             raise RuntimeError(
                 "this learner is replaying a stream in another thread; wait for it under a lock, "
                 "or read from a snapshot taken before: romco.restore(learner.state())"
             )
+        if self.torn:
+            raise RuntimeError(
+                "an error broke off a step of this learner, and what it holds is half-made; "
+                "go on from a state taken before: romco.restore(state), or romco.load of a saved model"
+            )
         fence()
 
     def predict(self, Events events not None):
-        """Margins (n,) of one round."""
+        """Margins (n,) of one round, or (n, width)."""
         self.check_idle()
-        cdef cnp.ndarray margins = room(events.n)
+        cdef cnp.ndarray margins = room(events.n, self.width)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
+        self.drop_notes()
+        self.followed = False
         self.score(events, 0, events.n, p)
-        check(p, 0, events.n)
+        check(p, self.width, 0, events.n)
         return margins
 
     def update(self, Events events not None):
         """Learn one round."""
-        cdef cnp.ndarray margins = self.predict(events)
-        self.learn(events, 0, events.n, <const double*> cnp.PyArray_DATA(margins))
+        self.check_idle()
+        cdef cnp.ndarray margins = room(events.n, self.width)
+        self.take_step(events, 0, events.n, <double*> cnp.PyArray_DATA(margins))
+
+    def room(self, Events events not None):
+        """An array for the margins of events."""
+        return room(events.n, self.width)
 
     def replay(
-        self, Events events not None, const long long[::1] starts not None, double[::1] into=None
+        self, Events events not None, const long long[::1] starts not None,
+        cnp.ndarray margins=None,
     ):
-        """Margins (n,) of a stream: each round is predicted, then learned. Releases the GIL.
+        """Margins of a stream: each round is predicted, then learned. Releases the GIL.
 
-        ``into`` (n,) is filled with them, if given; ``done`` counts the rounds that were learned.
+        ``margins``, if given, is the array that :meth:`room` gave for them. Where a round fails,
+        ``done`` tells how many were learned before it.
         """
-        cdef cnp.ndarray margins = room(events.n)
+        self.done = 0
+        if margins is None:
+            margins = room(events.n, self.width)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
         cdef Py_ssize_t i
-        if into is not None:
-            p = &into[0]
         self.check_idle()
-        self.done = 0
         self.busy = True
         try:
             with nogil:
                 for i in range(starts.shape[0] - 1):
-                    self.score(events, starts[i], starts[i + 1], p)
-                    check(p, starts[i], starts[i + 1])
-                    self.learn(events, starts[i], starts[i + 1], p)
+                    self.take_step(events, starts[i], starts[i + 1], p)
                     self.done = i + 1
                 # Here, not with the GIL: to get it back may take long, and until then a replay
                 # that has done its work would turn others away.
@@ -99,19 +125,22 @@ cdef class Kernel:
         return margins
 
 
-cdef cnp.ndarray room(Py_ssize_t n):
-    cdef cnp.npy_intp shape = n
-    return cnp.PyArray_EMPTY(1, &shape, cnp.NPY_FLOAT64, 0)
+cdef cnp.ndarray room(Py_ssize_t n, Py_ssize_t width):
+    cdef cnp.npy_intp[2] shape
+    shape[0], shape[1] = n, width
+    return cnp.PyArray_EMPTY(1 if width == 1 else 2, shape, cnp.NPY_FLOAT64, 0)
 
 
-cdef int check(const double* margins, Py_ssize_t begin, Py_ssize_t end) except -1 nogil:
+cdef int check(
+    const double* margins, Py_ssize_t width, Py_ssize_t begin, Py_ssize_t end
+) except -1 nogil:
     """Refuse to answer with something that is not a number."""
     cdef Py_ssize_t e
-    for e in range(begin, end):
+    for e in range(begin * width, end * width):
         if not isfinite(margins[e]):
             with gil:
                 raise FloatingPointError(
-                    f"event {e}: the margin is {margins[e]}; the weights have overflowed, "
+                    f"event {e // width}: the margin is {margins[e]}; the weights have overflowed, "
                     "so use smaller steps or scale the features"
                 )
     return 0

@@ -1,4 +1,4 @@
-"""Small dense arrays in C memory: room for them, and the few products the core needs.
+"""The few products of small dense matrices that the core needs.
 
 A matrix is row-major; `ld` is the distance between the starts of two rows.
 """
@@ -71,11 +71,6 @@ cdef extern from *:
     ) noexcept nogil
     double dot_product "romco_dot" (Py_ssize_t n, const double* x, const double* y) noexcept nogil
     void prefetch "ROMCO_PREFETCH" (const void* p) noexcept nogil
-
-
-# At least `need` items of `size` bytes behind `pointer`, `room` of which are there already;
-# what was there stays, what is new is undefined.
-cdef int reserve(void** pointer, Py_ssize_t* room, Py_ssize_t need, size_t size) except -1 nogil
 
 
 # out (n, w) = a (n, k) b (k, w); out must not overlap a or b.

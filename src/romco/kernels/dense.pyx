@@ -1,6 +1,4 @@
-"""Small dense arrays in C memory: room for them, and the few products the core needs."""
-
-from libc.stdlib cimport realloc
+"""The few products of small dense matrices that the core needs."""
 
 
 cdef extern from *:
@@ -67,21 +65,6 @@ cdef extern from *:
         Py_ssize_t k, Py_ssize_t n, Py_ssize_t w, const double* a, Py_ssize_t lda,
         const double* b, Py_ssize_t ldb, double* out, Py_ssize_t ldo, bint lower,
     ) noexcept nogil
-
-
-cdef int reserve(void** pointer, Py_ssize_t* room, Py_ssize_t need, size_t size) except -1 nogil:
-    cdef Py_ssize_t more
-    cdef void* grown
-    if need <= room[0]:
-        return 0
-    more = max(need, room[0] + room[0] // 2)
-    grown = realloc(pointer[0], more * size)
-    if grown == NULL:
-        with gil:
-            raise MemoryError(f"no room for {more} items of {size} bytes")
-    pointer[0] = grown
-    room[0] = more
-    return 0
 
 
 cdef void multiply(

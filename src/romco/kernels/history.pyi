@@ -7,11 +7,13 @@ from numpy.typing import NDArray
 from romco.kernels.contract import Kernel
 from romco.kernels.events import Events
 
+MEMORY: float
+
 class Scale:
     log_a: float
     curvature: float
     def __init__(self, log_a: float = 0.0, curvature: float = 1.0) -> None: ...
-    def add(self, margin: float, y: float) -> None: ...
+    def add(self, margin: float, y: float, weight: float = 1.0) -> None: ...
     def probability(self, margins: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
 class History:
@@ -28,7 +30,8 @@ class Step:
     def __init__(
         self,
         history: History,
-        scale: Scale,
+        scale: Scale | None,
+        scales: NDArray[np.float64] | None,
         events: Events,
         starts: NDArray[np.int64],
         settle: Callable[[int], list[tuple[Callable[[Any], object], Any]]] | None,
@@ -37,11 +40,10 @@ class Step:
         watch: Callable[[], object],
         every: int,
     ) -> None: ...
-    def compiled(self, kernel: Kernel, margins: NDArray[np.float64]) -> int: ...
+    def compiled(self, kernel: Kernel) -> NDArray[np.float64]: ...
     def plain(
         self,
         attempt: Callable[[], tuple[NDArray[np.float64], Callable[[], object] | None]],
-        margins: NDArray[np.float64],
-    ) -> int: ...
+    ) -> NDArray[np.float64]: ...
 
 def surely(act: Callable[..., object], *given: Any) -> object: ...

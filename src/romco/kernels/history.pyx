@@ -10,7 +10,8 @@ from libc.math cimport exp
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events
 
-cdef double MEMORY = 0.999  # weight of an event decays by this much per event
+MEMORY = 0.999  # weight of an event decays by this much per event
+cdef double kept = MEMORY
 cdef double LARGEST_STEP = 0.5
 cdef double FAR = 500.0  # log-odds beyond which nothing changes
 
@@ -36,12 +37,12 @@ cdef class Scale:
             raise ValueError(f"no scale has log a = {log_a} and curvature {curvature}")
         self.log_a, self.curvature = log_a, curvature
 
-    cpdef add(self, double margin, double y):
+    cpdef add(self, double margin, double y, double weight=1.0):
         """Learn from one margin and its label, -1 or +1."""
         cdef double z = min(max(y * exp(self.log_a) * margin, -FAR), FAR)
         cdef double miss = 1.0 / (1.0 + exp(z))
-        self.curvature = max(1.0, MEMORY * self.curvature + z * z * miss * (1.0 - miss))
-        cdef double step = z * miss / self.curvature
+        self.curvature = max(1.0, kept * self.curvature + weight * z * z * miss * (1.0 - miss))
+        cdef double step = weight * z * miss / self.curvature
         self.log_a += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.log_a = min(max(self.log_a, -30.0), 30.0)
 
@@ -85,8 +86,8 @@ cdef class History:
         self.n_started -= self.started[task]
         self.seen[task], self.since[task], self.started[task] = 0, -1, False
 
-    cdef count(self, Events events, Py_ssize_t n, const double* margins, Scale scale):
-        """Count the first n events, and learn from their margins."""
+    cdef count(self, Events events, Py_ssize_t n):
+        """Count the first n events."""
         cdef Py_ssize_t e, task
         for e in range(n):
             task = events.tasks[e]
@@ -94,7 +95,6 @@ cdef class History:
             if not self.started_[task]:
                 self.started_[task] = True
                 self.n_started += 1
-            scale.add(margins[e], events.labels[e])
         self.events += n
 
 
@@ -103,8 +103,11 @@ cdef class Step:
 
     Parameters
     ----------
-    history, scale:
-        What counts the events, and what learns from their margins.
+    history:
+        What counts the events.
+    scale, scales:
+        What learns from their margins, and an array (n,) for log a before each of them; both
+        None where margins are not those of two classes.
     events, starts:
         The events, and where each round begins, as :meth:`Kernel.replay` takes them.
     settle:
@@ -123,18 +126,21 @@ cdef class Step:
     cdef Scale scale
     cdef Events events
     cdef object starts, settle, beginnings, undo, watch
+    cdef double[::1] scales
     cdef long long every
     cdef object interrupt
 
     def __init__(
-        self, History history, Scale scale, Events events, starts, settle, beginnings, undo, watch, every
+        self, History history, Scale scale, double[::1] scales, Events events, starts,
+        settle, beginnings, undo, watch, every,
     ):
-        self.history, self.scale, self.events, self.starts = history, scale, events, starts
-        self.settle, self.beginnings, self.undo = settle, beginnings, undo
+        self.history, self.scale, self.scales = history, scale, scales
+        self.events, self.starts, self.settle = events, starts, settle
+        self.beginnings, self.undo = beginnings, undo
         self.watch, self.every = watch, every
 
-    def compiled(self, Kernel kernel not None, margins):
-        """Learn by a kernel; margins (n,) are filled. Gives how many events were learned.
+    def compiled(self, Kernel kernel not None):
+        """Learn by a kernel; gives the margins.
 
         Where the kernel fails, the rounds before it stay learned, and are counted.
         """
@@ -142,7 +148,7 @@ cdef class Step:
         error = self.begin()
         if error is not None:
             raise error
-        kernel.done = 0
+        margins = kernel.room(self.events)
         try:
             kernel.replay(self.events, self.starts, margins)
         except BaseException as failed:
@@ -150,27 +156,27 @@ cdef class Step:
         self.end(starts[kernel.done], margins)
         if error is not None:
             raise error
-        return self.finish(starts[starts.shape[0] - 1])
+        return self.finish(margins)
 
-    def plain(self, attempt, margins):
+    def plain(self, attempt):
         """The same by a learner without a kernel, whose rows are one round.
 
-        ``attempt()`` gives margins (n,) and what makes the learner take over what it learned, a
+        ``attempt()`` gives margins and what makes the learner take over what it learned, a
         compiled function, or None if it has done so. Where it fails, ``undo`` takes it back.
         """
         error = self.begin()
         if error is not None:
             raise error
         try:
-            found, adopt = attempt()
-            margins[:] = found
+            margins, adopt = attempt()
+            margins = np.ascontiguousarray(margins, dtype=np.float64)
         except BaseException:
             self.take_back()
             raise
         if adopt is not None:
             adopt()
         self.end(self.events.n, margins)
-        return self.finish(self.events.n)
+        return self.finish(margins)
 
     cdef begin(self):
         """Do what comes first; gives the error if it cannot be done."""
@@ -181,18 +187,26 @@ cdef class Step:
             self.take_back()
             return failed
 
-    cdef end(self, Py_ssize_t n, double[::1] margins):
+    cdef end(self, Py_ssize_t n, margins):
         """The first n events were learned: count them, and let what follows from them follow."""
         cdef long long before = self.history.events
         if n == 0:
             self.take_back()
             return
         effects = () if self.settle is None else self.surely(self.settle, (n,))
-        self.history.count(self.events, n, &margins[0], self.scale)
+        self.history.count(self.events, n)
+        if self.scale is not None:
+            self.calibrate(n, margins)
         for effect, given in effects:
             effect(given)
         if self.history.events // self.every > before // self.every:
             self.surely(self.watch, ())
+
+    cdef calibrate(self, Py_ssize_t n, const double[::1] margins):
+        cdef Py_ssize_t e
+        for e in range(n):
+            self.scales[e] = self.scale.log_a
+            self.scale.add(margins[e], self.events.labels[e], self.events.count(e))
 
     cdef take_back(self):
         if self.undo is not None:
@@ -210,10 +224,10 @@ cdef class Step:
             self.interrupt = first
             return value
 
-    cdef finish(self, n):
+    cdef finish(self, margins):
         if self.interrupt is not None:
             raise self.interrupt
-        return n
+        return margins
 
 
 def surely(act, *given):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.auto import AutoKernel
-from romco.kernels.auto.judges import Judge
-from romco.learners.base import Arrays, Axes, CompiledLearner
+from romco.kernels.auto.auto import FORGETTING, AutoKernel
+from romco.kernels.auto.combiners import Combiner
+from romco.learners.base import Arrays, CompiledLearner
+from romco.learners.capabilities import TakesWeights
 from romco.learners.decompositions import column_lengths, spectrum
-from romco.learners.shared import load_with_store, personal_store, stored_columns
+from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
+from romco.learners.sharing import Belief, Fixed, Full, PerFeature, PerPair, Sharing, Sum, Whole
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -30,27 +31,40 @@ LEGIBLE = 1000  # tasks up to which groups are looked for when nobody asked: it 
 KINDS = ("related", "like all", "on their own")
 TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the voices
 PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
-DOUBT = 3.0  # prior variance of a weight of the judges, as in their kernel
+DOUBT = 3.0  # prior variance of a weight of the combiners
 RENEWAL = 3e-5  # variance that each event adds to it
-JUDGED = ("weight", "covariance", "renewal", "pair_")  # arrays of the judges begin so
+COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
 PER_TASK = ("factor", "own_intercept", "evidence", "belief")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
+LATER = 1e300  # events that no stream will see: a shard does not draw by itself
+SHARING: Sharing = (  # what is not one task's, and how shards merge it
+    PerFeature(
+        "shared", Belief(0, 3), Belief(1, 4), Belief(2, 5, forgetting=FORGETTING)
+    ),  # the columns of B are drawn
+    Whole("intercept", Belief(0, 1)),
+    Full("weight", "covariance", "renewal", ceiling=DOUBT),
+    Full("pair_weight", "pair_covariance", "pair_renewal", ceiling=DOUBT),
+    Whole("kinds", Sum((0, 1, 2), least=1e-300)),
+    Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
+    Fixed("renewal", "pair_renewal"),
+    PerPair("personal", "personal_keys"),
+)
 
 
-class Auto(CompiledLearner):
-    r"""Five simple learners, a low-rank U between them, and three judges; no parameters.
+class Auto(CompiledLearner, TakesWeights):
+    r"""Five simple learners, a low-rank U between them, and three combiners; no parameters.
 
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
     logistic (cautious, for noisy data), by two degrees of sharing, one vector for all
     tasks (*global*) and one per task (*alone*). The fifth learns a shared and a personal
     vector *together*, and forgets slowly, so it follows tasks that change. Each is a
-    Gaussian belief with diagonal covariance; the logistic ones have intercepts. From the
+    Gaussian with diagonal covariance; the logistic ones have intercepts. From the
     tasks' own vectors W a low-rank :math:`B F^\top` of rank four is drawn whenever the
     stream has grown by a quarter, after 10,000 events whenever it has doubled: what groups
     of tasks have in common.
 
-    A judge, which is a Bayesian logistic regression with one weight vector for all
-    tasks, turns what these say of an event into log-odds. Two more judges do so from
+    A combiner, which is a Bayesian logistic regression with one weight vector for all
+    tasks, turns what these say of an event into log-odds. Two more combiners do so from
     the global learners only, and from the alone ones only. Which of them is best for a
     task, that is whether the task is *related* to others, *like all* others, or *on its
     own*, is decided by the evidence of its own events and by how common each kind is
@@ -71,7 +85,8 @@ class Auto(CompiledLearner):
 
     space: ClassVar = {}
     linear: ClassVar = False
-    task_axes: Mapping[str, Axes] | None = dict.fromkeys(PER_TASK, (0,))
+    shapes: ClassVar = {"shared": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
+    kernel: AutoKernel
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
@@ -82,7 +97,7 @@ class Auto(CompiledLearner):
             "factor": np.zeros((n_tasks, 4)),  # F
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
             "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
-            "weight": np.array(TRUST),  # of the judge that hears all voices
+            "weight": np.array(TRUST),  # of the combiner that hears all voices
             "covariance": DOUBT * np.eye(voices),
             "renewal": np.full(voices, RENEWAL),
             "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those that hear global, alone
@@ -98,13 +113,13 @@ class Auto(CompiledLearner):
     def _kernel(self) -> AutoKernel:
         a = self._arrays
         pairs = zip(a["pair_weight"], a["pair_covariance"], a["pair_renewal"], strict=True)
-        like_all, on_its_own = (Judge(*pair) for pair in pairs)
+        like_all, on_its_own = (Combiner(*pair, DOUBT) for pair in pairs)
         return AutoKernel(
             personal=self._personal,
-            related=Judge(a["weight"], a["covariance"], a["renewal"]),
+            related=Combiner(a["weight"], a["covariance"], a["renewal"], DOUBT),
             like_all=like_all,
             on_its_own=on_its_own,
-            **{name: array for name, array in a.items() if not name.startswith(JUDGED)},
+            **{name: array for name, array in a.items() if not name.startswith(COMBINED)},
         )
 
     def weights(self) -> NDArray[np.float64]:
@@ -153,13 +168,17 @@ class Auto(CompiledLearner):
         return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
     def trust(self) -> dict[str, float]:
-        """The first judge's weight of each voice."""
+        """The first combiner's weight of each voice."""
         return dict(zip(VOICES, self._arrays["weight"].tolist(), strict=True))
 
     def chances(self) -> NDArray[np.float64]:
         """Probability (m, 3) that each task is related, like all others, on its own."""
         chance = self._arrays["kinds"] * np.exp(self._arrays["evidence"])
         return np.asarray(chance / chance.sum(axis=1, keepdims=True))
+
+    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
+        """The likeliest kind of each of some tasks."""
+        return [KINDS[k] for k in self.chances()[tasks].argmax(axis=1)]
 
     def independence(self) -> NDArray[np.float64]:
         """Probability (m,) that each task is better off alone."""
@@ -210,8 +229,45 @@ class Auto(CompiledLearner):
             self._arrays[name][task] = 0.0
         self._personal.clear(task)
 
+    # In shards
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is that is not one task's."""
+        return SHARING
+
+    def leave_drawing(self) -> None:
+        """Never draw U from now on."""
+        self._arrays["clock"][2] = LATER
+
+    def drawing_due(self) -> bool:
+        """Whether it is time to draw U."""
+        return bool(self._arrays["clock"][1] >= self._arrays["clock"][2])
+
+    def begin_drawing(self) -> NDArray[np.float64] | None:
+        """The directions B (d, 4) where some of them start anew, which shards cannot know."""
+        return self._directions().copy() if self.kernel.seed_directions() else None
+
+    def gathered(self) -> NDArray[np.float64]:
+        """W W'B (d, 4), of the own tasks; B is to be taken over next."""
+        self.kernel.gather_directions()
+        return self._directions().copy()
+
+    def drawn(self, gathered: NDArray[np.float64]) -> NDArray[np.float64]:
+        """B (d, 4) from what was gathered of all tasks."""
+        self._directions()[...] = gathered
+        self.kernel.orthogonalise_directions()
+        return self._directions().copy()
+
+    def take_drawn(self, drawn: NDArray[np.float64]) -> None:
+        """Take over B, and F = W'B of the own tasks."""
+        self._directions()[...] = drawn
+        self.kernel.project_directions()
+
+    def _directions(self) -> NDArray[np.float64]:
+        return self._arrays["shared"][:, 6:]
+
     def arrays(self) -> Arrays:
-        """Beliefs of the learners and of the judges."""
+        """Beliefs of the learners and of the combiners."""
         return {**self._arrays, **self._personal.arrays()}
 
     def load(self, arrays: Arrays) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 
 from romco.kernels.contract import Kernel
 from romco.kernels.events import Events
+from romco.learners.capabilities import TakesWeights
 from romco.parameters import choice as choice  # for learners, who need all of it
 from romco.parameters import not_negative as not_negative
 from romco.parameters import positive as positive
+from romco.parameters import truth as truth
 from romco.parameters import whole as whole
 from romco.rounds import Round, Rounds
 
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]
 Axes = tuple[int, ...]
+Upgrade = Callable[[State], State]
 
 
 class Learner(ABC):
@@ -31,15 +34,26 @@ class Learner(ABC):
 
     A learner is made by name, ``romco.learner("ogd-unique", n_features, n_tasks)``;
     ``name`` and ``parameters`` are set there. What it can do beside is told by the protocols of
-    :mod:`romco.learners.capabilities`, and what it keeps of a single task by ``task_axes``: for
-    each array that has entries per task, the axes along which they lie. A learner with
-    ``task_axes`` can forget tasks.
+    :mod:`romco.learners.capabilities`.
+
+    ``shapes`` tells the arrays that grow with features or tasks, a letter for each axis: d for
+    features, m for tasks, k for models (one per task, or 1 where ``one_for_all``), * for anything
+    else; forms that an array may have are parted by |. By it tasks are forgotten, and a file
+    whose arrays do not have the sizes that it declares is refused before anything is made.
     """
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
     keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
+    answers: int = 1  # what it learns: 1 for -1 or +1, k for one of k classes, 0 for any number
     linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
-    task_axes: Mapping[str, Axes] | None = None  # of its arrays: axes with an entry per task
+    shapes: ClassVar[Mapping[str, str]] = {}  # of its arrays, a letter for each axis: see above
+    one_for_all: bool = False  # True where all tasks share one model
+    task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
+    version: ClassVar[int] = 1  # of its state; raised when that changes
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {}  # from each older version to the next
+    undivided: ClassVar[str] = (  # why it cannot be sharded, where it is not ``Merges``
+        "each of its steps looks at all tasks, and no way to merge shards of it is known to be good"
+    )
     name: str = "unnamed"
     parameters: Mapping[str, Any]
 
@@ -47,6 +61,8 @@ class Learner(ABC):
         self.n_features = whole("n_features", n_features)
         self.n_tasks = whole("n_tasks", n_tasks)
         self.parameters = {}
+        self.weighs = isinstance(self, TakesWeights)  # whether some events may count more
+        self.task_axes = _axes(self.shapes, "mk") if self.shapes else None
 
     @abstractmethod
     def predict(self, round: Round) -> NDArray[np.float64]:
@@ -78,6 +94,7 @@ class Learner(ABC):
             self.kernel.check_idle()
         return {
             "learner": self.name,
+            "version": self.version,
             "n_features": self.n_features,
             "n_tasks": self.n_tasks,
             "parameters": dict(self.parameters),
@@ -96,13 +113,34 @@ class CompiledLearner(Learner):
 
     def update(self, round: Round) -> None:
         """Learn from the round's labels."""
-        self.kernel.update(Events(round, self.n_features, self.n_tasks))
+        check_weights(self, round)
+        self.kernel.update(Events(round, self.n_features, self.n_tasks, True, self.answers))
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Margins of a whole stream, end to end: predict, then update, round by round."""
         packed = Rounds.pack(rounds)
-        events = Events(packed.events, self.n_features, self.n_tasks)
+        check_weights(self, packed.events)
+        events = Events(packed.events, self.n_features, self.n_tasks, True, self.answers)
         return self.kernel.replay(events, packed.starts - packed.starts[0])
+
+
+def check_weights(learner: Learner, round: Round) -> None:
+    """Raise ValueError where events are weighed and the learner cannot do that."""
+    if round.weight is not None and not learner.weighs:
+        raise ValueError(
+            f"{learner.name} cannot learn events that count differently: leave out the weights, "
+            "or take romco-auto or another learner that can"
+        )
+
+
+def _axes(shapes: Mapping[str, str], letters: str) -> dict[str, Axes]:
+    """By name of an array, the axes that have one of the letters."""
+    found = {
+        name: tuple(axis for axis, letter in enumerate(shape) if letter in letters)
+        for name, shape in shapes.items()
+        if "|" not in shape
+    }
+    return {name: axes for name, axes in found.items() if axes}
 
 
 def replay_in_turn(learner: Learner, rounds: Iterable[Round]) -> NDArray[np.float64]:

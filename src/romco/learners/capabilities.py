@@ -7,12 +7,13 @@ named among the base classes. A new ability is one more protocol here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.learners.sharing import Sharing
 from romco.rounds import Round
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class FindsOutliers(Protocol):
 class ForgetsTasks(Protocol):
     """Has its own way to forget a task.
 
-    A learner that says by ``task_axes`` what belongs to a task needs none: see
+    A learner that says by ``shapes`` what belongs to a task needs none: see
     :func:`romco.learners.forgetting.forget`.
     """
 
@@ -83,6 +84,14 @@ class TellsFindings(Protocol):
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
         """Sentences about some tasks, by their numbers."""
+
+
+@runtime_checkable
+class TellsKinds(Protocol):
+    """Sorts tasks into kinds."""
+
+    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
+        """The kind of each of some tasks, by their numbers."""
 
 
 @runtime_checkable
@@ -164,3 +173,71 @@ class Proposes(Protocol):
 
     def proposed(self, round: Round) -> Callable[[], object]:
         """What makes the learner take over what it learned of the round: a compiled function."""
+
+
+@runtime_checkable
+class ManyClasses(Protocol):
+    """Learns one of ``answers`` classes, and more of them when asked."""
+
+    answers: int
+
+    def check_classes(self, n: int) -> None:
+        """Raise ValueError where n classes are more than it can tell apart."""
+
+    def make_classes(self, n: int) -> None:
+        """At least n classes; those that are new know nothing yet."""
+
+
+@runtime_checkable
+class GivesIntervals(Protocol):
+    """Predicts numbers, and says between which bounds they will be."""
+
+    def intervals(self, round: Round, level: float) -> Numbers:
+        """Bounds (n, 2) that hold the answers of a share ``level`` of events."""
+
+
+@runtime_checkable
+class Merges(Protocol):
+    """Can be sharded: several copies learn tasks of their own, and meet from time to time.
+
+    See :mod:`romco.learners.merging` for what is then done, and :mod:`romco.cluster` by whom.
+    """
+
+    name: str
+    n_features: int
+    n_tasks: int
+    task_axes: Mapping[str, tuple[int, ...]] | None
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is that is not named in ``task_axes``."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that changes, by name; the live arrays, not copies."""
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """Draws, at certain times, something from all tasks: shards do so together.
+
+    A shard is told to :meth:`leave_drawing` to the others; at a barrier where it is
+    :meth:`drawing_due`, each gives what it :meth:`gathered` of its tasks, the sum is
+    :meth:`drawn` from, and each shard takes that over by :meth:`take_drawn`.
+    """
+
+    def leave_drawing(self) -> None:
+        """Never draw from now on."""
+
+    def drawing_due(self) -> bool:
+        """Whether it is time to draw."""
+
+    def begin_drawing(self) -> Numbers | None:
+        """What shards must take over before they gather; None where nothing."""
+
+    def gathered(self) -> Numbers:
+        """What a drawing needs to know of these tasks, to be added up over shards."""
+
+    def drawn(self, gathered: Numbers) -> Numbers:
+        """Draw from what was gathered of all tasks, and set the time for the next."""
+
+    def take_drawn(self, drawn: Numbers) -> None:
+        """Take over what was drawn."""

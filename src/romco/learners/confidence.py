@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,14 +12,16 @@ from romco.kernels.baselines.confidence import (
     FullArowKernel,
     FullCollaborativeKernel,
 )
-from romco.learners.base import Axes, choice, not_negative, positive
+from romco.learners.base import choice, not_negative, positive
+from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
+from romco.learners.sharing import Belief, Full, PerFeature, Sharing
 
-PER_TASK: Mapping[str, Axes] | None = {"w": (0,), "s": (0,), "S": (0,)}
+SHAPES = {"w": "kd", "s": "kd", "S": "kdd", "u": "d", "su": "d", "Su": "dd"}
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
-class Arow(LinearLearner):
+class Arow(LinearLearner, TakesWeights):
     r"""Adaptive regularisation of weights (AROW): small steps where a feature is well known.
 
     With w Gaussian of mean w and covariance S (at first I), and l the hinge loss,
@@ -42,7 +43,7 @@ class Arow(LinearLearner):
     """
 
     space: ClassVar = {"r": STRENGTHS}
-    task_axes = PER_TASK
+    shapes: ClassVar = SHAPES
 
     def __init__(
         self,
@@ -65,6 +66,14 @@ class Arow(LinearLearner):
             S = np.tile(np.eye(n_features), (k, 1, 1))
             self._keep(w, models == "global", S=S)
             self.kernel = FullArowKernel(w, S, positive("r", r))
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is that is not one task's."""
+        if not self.one_for_all:
+            return ()
+        if "S" in self._arrays:
+            return (Full("w", "S", None, ceiling=1.0),)
+        return (PerFeature(("w", "s"), Belief(0, 1, spent=False)),)
 
 
 class ConfidenceWeighted(LinearLearner):
@@ -90,7 +99,7 @@ class ConfidenceWeighted(LinearLearner):
     (3, 2)
     """
 
-    task_axes = PER_TASK
+    shapes: ClassVar = SHAPES
     space: ClassVar = {"r": STRENGTHS, "eta2": (0.01, 0.1, 0.25, 1.0, 4.0)}
 
     def __init__(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.baselines.coupled import FixedKernel, LogDetKernel, VonNeumannKernel
-from romco.learners.base import Axes, choice, not_negative, positive, whole
+from romco.learners.base import choice, not_negative, positive, whole
 from romco.learners.linear import LinearLearner
 
 
@@ -82,7 +81,7 @@ class LearnedRelation(LinearLearner):
     """
 
     space: ClassVar = {"eta": tuple(10.0**k for k in range(-8, -1)), "b": (0.0, 1.0, 10.0)}
-    task_axes: Mapping[str, Axes] | None = {"w": (0,), "B": (0, 1), "L": (0, 1), "G": (0, 1)}
+    shapes: ClassVar = {"w": "md", "B": "mm", "L": "mm", "G": "mm"}
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ def forget(old: Learner, task: int) -> None:
     """Make a task as if it had never been; what other tasks learned from it stays.
 
     By the learner's own way if it has one, else by setting the task's entries of every array
-    (``task_axes``) to what a new learner has there.
+    (see ``shapes``) to what a new learner has there.
 
     >>> import numpy as np, romco
     >>> ogd = romco.learner("ogd-unique", n_features=1, n_tasks=2)

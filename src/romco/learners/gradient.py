@@ -8,10 +8,12 @@ import numpy as np
 
 from romco.kernels.baselines.gradient import GradientKernel
 from romco.learners.base import choice, positive
+from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
+from romco.learners.sharing import PerFeature, Sharing, Steps, Sum, Whole
 
 
-class Gradient(LinearLearner):
+class Gradient(LinearLearner, TakesWeights):
     r"""Online gradient descent on the hinge loss.
 
     .. math:: w \leftarrow w + \eta_t\, y\, x \quad \text{if } 1 - y\, w \cdot x > 0
@@ -40,3 +42,8 @@ class Gradient(LinearLearner):
         t = np.zeros(1, dtype=np.int64)
         self._keep(w, models == "global", t=t)
         self.kernel = GradientKernel(w, t, positive("eta", eta), step == "inverse-sqrt")
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is that is not one task's; the rounds of all shards count."""
+        rounds = Whole("t", Sum())
+        return (PerFeature("w", Steps()), rounds) if self.one_for_all else (rounds,)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners.base import Arrays, Axes, CompiledLearner, copy_arrays
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.capabilities import Start, Started
 
 
@@ -15,18 +15,18 @@ class LinearLearner(CompiledLearner):
     """A compiled learner that predicts with one row of ``w`` per task, or one for all (abstract).
 
     A subclass calls ``_keep`` with ``w`` and all other arrays that its kernel changes, and names in
-    ``task_axes`` those that have entries per task. Two names
+    ``shapes`` those that grow. Two names
     mean something here: ``u`` (d,) is a model of all tasks, towards which they are
     drawn, and ``G`` (m, m) are the inner products of the rows of ``w``.
     """
 
-    task_axes: Mapping[str, Axes] | None = {"w": (0,)}
+    shapes: ClassVar = {"w": "kd", "u": "d"}
 
     def _keep(
         self, w: NDArray[np.float64], one_for_all: bool = False, **others: NDArray[np.generic]
     ) -> None:
         self._arrays: Arrays = {"w": w, **others}
-        self._one_for_all = one_for_all
+        self.one_for_all = one_for_all
         if one_for_all:
             self.task_axes = {}
 
@@ -38,7 +38,7 @@ class LinearLearner(CompiledLearner):
     def common(self, started: Started) -> Start | None:
         """The model of all tasks, else the mean of their weights; O(m d)."""
         w = self._arrays["w"]
-        if self._one_for_all:
+        if self.one_for_all:
             return None
         return Start(self._arrays["u"].copy() if "u" in self._arrays else mean_row(w, started))
 

@@ -8,10 +8,12 @@ import numpy as np
 
 from romco.kernels.baselines.passive_aggressive import CollaborativeKernel, PassiveAggressiveKernel
 from romco.learners.base import choice, not_negative, positive
+from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
+from romco.learners.sharing import PerFeature, Sharing, Steps
 
 
-class PassiveAggressive(LinearLearner):
+class PassiveAggressive(LinearLearner, TakesWeights):
     r"""Passive-aggressive: the smallest step that repairs the loss, if C allows it.
 
     With hinge loss l and s = \|x\|^2,
@@ -54,6 +56,10 @@ class PassiveAggressive(LinearLearner):
         w = np.zeros((n_tasks if models == "unique" else 1, n_features))
         self._keep(w, models == "global")
         self.kernel = PassiveAggressiveKernel(w, cap, ridge)
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is that is not one task's."""
+        return (PerFeature("w", Steps()),) if self.one_for_all else ()
 
 
 class Collaborative(LinearLearner):

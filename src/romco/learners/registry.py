@@ -2,91 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
-from romco.learners.base import Learner, State
+from romco.learners.base import Learner
+from romco.learners.methods import Method, Methods
 
-
-@dataclass(frozen=True)
-class Method:
-    """A learner as tables and tuning see it; calling it makes one.
-
-    ``source`` is the learner's class, or where it is, "module:Class" below this package:
-    the module is then imported when the method is first used, and not by ``import romco``.
-    ``fixed`` are arguments that this name binds; they are not parameters to a user.
-    """
-
-    source: Callable[..., Learner] | str
-    title: str  # as the paper prints it
-    role: Literal["paper", "control", "beyond"] = "control"
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-
-    def __call__(self, n_features: int, n_tasks: int, **parameters: Any) -> Learner:
-        """A new learner of this kind."""
-        known = self.parameters
-        for name in parameters:
-            if name not in known:
-                raise ValueError(
-                    f"{self.title} has no parameter {name!r}; it has {', '.join(known) or 'none'}"
-                )
-        missing = [
-            name
-            for name, default in known.items()
-            if default is inspect.Parameter.empty and name not in parameters
-        ]
-        if missing:
-            raise ValueError(f"{self.title} needs {', '.join(missing)}")
-        learner = self.make(n_features, n_tasks, **self.fixed, **parameters)
-        learner.parameters = {**known, **parameters}
-        return learner
-
-    @property
-    def make(self) -> Callable[..., Learner]:
-        """The learner's class."""
-        if not isinstance(self.source, str):
-            return self.source
-        module, _, name = self.source.partition(":")
-        found: Callable[..., Learner] = getattr(import_module(f"romco.learners.{module}"), name)
-        return found
-
-    @property
-    def _kind(self) -> type[Learner] | None:
-        """The learner's class, None where a function makes it."""
-        made = self.make
-        return made if isinstance(made, type) and issubclass(made, Learner) else None
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Parameter names and their defaults."""
-        return {
-            name: parameter.default
-            for name, parameter in inspect.signature(self.make).parameters.items()
-            if parameter.kind is parameter.KEYWORD_ONLY and name not in self.fixed
-        }
-
-    @property
-    def space(self) -> Mapping[str, Sequence[Any]]:
-        """What tuning may try, by parameter."""
-        kind = self._kind
-        return {} if kind is None else kind.space
-
-    @property
-    def keeps_events(self) -> bool:
-        """Whether memory grows with the stream, because all of it is fitted again and again."""
-        kind = self._kind
-        return kind is not None and kind.keeps_events
-
-    @property
-    def summary(self) -> str:
-        """First line of the learner's description."""
-        return (inspect.getdoc(self.make) or "").partition("\n")[0]
-
-
-LEARNERS: dict[str, Method] = {
+GIVEN = {
     "romco-nucl": Method(
         "romco:Romco", "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
     ),
@@ -115,6 +37,41 @@ LEARNERS: dict[str, Method] = {
     "mtfl": Method("retrained:FeatureLearning", "MTFL", "paper"),
     "trml": Method("retrained:TraceNormLearning", "TRML", "paper"),
 }
+LEARNERS = Methods(GIVEN)
+
+# What learns other answers than -1 and +1: apart, since tables and checks go through the above.
+OTHER_TARGETS = {
+    name: replace(method, name=name)
+    for name, method in {
+        "classes": Method("classes:Classes", "Many classes", role="beyond"),
+    }.items()
+}
+
+
+def known(name: Any) -> Method:
+    """The method of a name; ValueError that lists the names where there is none.
+
+    >>> known("ogd-unique").title
+    'OGD-Unique'
+    """
+    if isinstance(name, str) and name in OTHER_TARGETS:
+        return OTHER_TARGETS[name]
+    if not isinstance(name, str) or name not in LEARNERS:
+        raise ValueError(f"unknown learner {name!r}; known are {', '.join(LEARNERS)}")
+    return LEARNERS[name]
+
+
+def number_learner(name: str) -> str:
+    """The learner that does for numbers what the one of this name does for two classes.
+
+    >>> number_learner("romco-auto")
+    'romco-auto-number'
+    """
+    found = name if name.endswith("-number") else f"{name}-number"
+    if found not in OTHER_TARGETS:
+        able = ", ".join(known.removesuffix("-number") for known in OTHER_TARGETS if "-n" in known)
+        raise ValueError(f"{name} cannot predict numbers; these can: {able}")
+    return found
 
 
 def learner(name: str, n_features: int, n_tasks: int, **parameters: Any) -> Learner:
@@ -124,24 +81,7 @@ def learner(name: str, n_features: int, n_tasks: int, **parameters: Any) -> Lear
     >>> romco.learner("ogd-unique", n_features=3, n_tasks=2, eta=0.5).weights().shape
     (3, 2)
     """
-    if name not in LEARNERS:
-        raise ValueError(f"unknown learner {name!r}; known are {', '.join(LEARNERS)}")
-    made = LEARNERS[name](n_features, n_tasks, **parameters)
-    made.name = name
-    return made
-
-
-def restore(state: State) -> Learner:
-    """The learner that gave ``state``, going on as if it had never stopped.
-
-    >>> import romco
-    >>> first = romco.learner("ogd-unique", n_features=3, n_tasks=2)
-    >>> romco.restore(first.state()).name
-    'ogd-unique'
-    """
-    made = learner(state["learner"], state["n_features"], state["n_tasks"], **state["parameters"])
-    made.load(state["arrays"])
-    return made
+    return known(name)(n_features, n_tasks, **parameters)
 
 
 def grown(old: Learner, n_features: int, n_tasks: int) -> Learner:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,8 +17,8 @@ from romco.batch.proximal import Solution
 from romco.kernels.events import Events
 from romco.learners.base import (
     Arrays,
-    Axes,
     Learner,
+    check_weights,
     choice,
     copy_arrays,
     not_negative,
@@ -42,7 +42,7 @@ class Retrained(Learner):
     """
 
     keeps_events = True
-    task_axes: Mapping[str, Axes] | None = {"w": (1,), "intercepts": (0,)}
+    shapes: ClassVar = {"w": "dm", "intercepts": "m"}
 
     def __init__(self, n_features: int, n_tasks: int, every: int, window: int | None) -> None:
         super().__init__(n_features, n_tasks)
@@ -72,6 +72,7 @@ class Retrained(Learner):
 
     def proposed(self, round: Round) -> Callable[[], object]:
         """What makes the learner take over what it learned of the round."""
+        check_weights(self, round)
         events = Events(round, self.n_features, self.n_tasks)
         kept = self._kept.added(events.task, csr_array(events.x), events.y)
         changed: dict[str, Any] = {"_kept": kept, "_since": self._since + events.n}

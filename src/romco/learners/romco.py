@@ -21,6 +21,7 @@ from romco.learners.base import (
     copy_arrays,
     not_negative,
     positive,
+    truth,
     whole,
 )
 from romco.learners.capabilities import Started
@@ -68,11 +69,23 @@ class Romco(CompiledLearner):
     per event and room for (d, m) numbers, so it is for hundreds of tasks.
     """
 
+    undivided: ClassVar = (
+        "every shard would have to repeat the step of U, which is 33 to 75 % of the work, so that "
+        "no number of shards is more than 1.3 to 3 times as fast; romco-auto can be sharded"
+    )
     space: ClassVar[Mapping[str, Any]] = {
         "eta1": STEP_SIZES,
         "eta2": STEP_SIZES,
         "lambda1": STRENGTHS,
         "lambda2": STRENGTHS,
+    }
+    shapes: ClassVar = {
+        **{f"personal_{name}": "m" for name in ("scale", "square", "since", "touches", "rooms")},
+        "personal_values": "md",
+        "relations_factor": "mm",
+        "relations_sums": "dm",
+        "relations_products": "mm",
+        "relations_tally": "m*",
     }
 
     def __init__(
@@ -104,7 +117,7 @@ class Romco(CompiledLearner):
             lambda2=not_negative("lambda2", lambda2),
             C=positive("C", C),
             on_mistake=choice("update", update, "loss", "mistake") == "mistake",
-            always_prox=bool(always_prox),
+            always_prox=truth("always_prox", always_prox),
             step_decays=choice("step", step, *STEPS) == "inverse-sqrt",
             rho_power=RHO_POWER[choice("rho", rho, *RHO_POWER)],
             max_rank=-1 if max_rank is None else whole("max_rank", max_rank),

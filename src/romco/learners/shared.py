@@ -10,12 +10,17 @@ from numpy.typing import NDArray
 from romco.kernels.baselines.shared import SharedArow, SharedPassiveAggressive
 from romco.kernels.stores.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
+from romco.learners.capabilities import TakesWeights
 from romco.learners.decompositions import column_lengths, spectrum
+from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
+OWN = PerPair("personal", "personal_keys")
 DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
+
+PAIRS = {"personal": "md*|**"}  # shape of what such a store holds: dense, or a list
 
 
 def personal_store(n_features: int, n_tasks: int, width: int) -> Pairs:
@@ -51,7 +56,7 @@ def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> csc_array:
     return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
 
 
-class SharedAndPersonal(CompiledLearner):
+class SharedAndPersonal(CompiledLearner, TakesWeights):
     """w_i = u + v_i: one vector that all tasks share, and one of each task's own (abstract).
 
     ``_u`` holds u, with whatever else is kept of a feature beside it; ``_v`` the same of pairs.
@@ -117,12 +122,17 @@ class PassiveAggressiveShared(SharedAndPersonal):
     """
 
     space: ClassVar = {"C": tuple(10.0**k for k in np.arange(-3, 1.5, 0.5))}
+    shapes: ClassVar = {"u": "d", **PAIRS}
 
     def __init__(self, n_features: int, n_tasks: int, *, C: float = 1.0) -> None:
         super().__init__(n_features, n_tasks)
         self._u = np.zeros(n_features)
         self._v = personal_store(n_features, n_tasks, 1)
         self.kernel = SharedPassiveAggressive(self._u, self._v, positive("C", C))
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is."""
+        return PerFeature("u", Steps()), OWN
 
 
 class ArowShared(SharedAndPersonal):
@@ -138,9 +148,14 @@ class ArowShared(SharedAndPersonal):
     """
 
     space: ClassVar = {"r": tuple(10.0**k for k in np.arange(-2, 3.5, 0.5))}
+    shapes: ClassVar = {"u": "d*", **PAIRS}
 
     def __init__(self, n_features: int, n_tasks: int, *, r: float = 1.0) -> None:
         super().__init__(n_features, n_tasks)
         self._u = np.zeros((n_features, 2))
         self._v = personal_store(n_features, n_tasks, 2)
         self.kernel = SharedArow(self._u, self._v, positive("r", r))
+
+    def sharing(self) -> Sharing:
+        """Of what kind each array is."""
+        return PerFeature("u", Belief(0, 1)), OWN

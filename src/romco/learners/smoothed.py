@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 from romco.kernels.baselines.smoothed import ExponentialKernel, TruncatedKernel
 from romco.learners.base import (
     Arrays,
-    Axes,
     CompiledLearner,
     choice,
     copy_arrays,
@@ -57,7 +55,7 @@ class Smoothed(CompiledLearner):
         "lambda_": (0.01, 0.1, 1.0, 10.0, 100.0),
         "C": (0.01, 0.1, 1.0),
     }
-    task_axes: Mapping[str, Axes] | None = {"w": (0,), "p": (0, 1)}
+    shapes: ClassVar = {"w": "md", "p": "mm"}
 
     def __init__(
         self,

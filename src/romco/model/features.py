@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -24,8 +25,11 @@ class Features(Protocol):
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Rows of numbers. Names not seen before are added to ``new``, or dropped if it is None."""
 
-    def adding(self, new: New) -> list[Effect]:
-        """What takes over new names that ``read`` found."""
+    def add(self, new: New) -> None:
+        """Take over the new names that ``read`` found."""
+
+    def adding(self, new: New, top: int) -> list[Effect]:
+        """What takes over those of them whose columns are below ``top``."""
 
     def name(self, column: int) -> Id:
         """What a column is called."""
@@ -61,7 +65,10 @@ class Columns:
         x = np.ascontiguousarray(rows, dtype=np.float64)
         return self._fits(x, x.shape)
 
-    def adding(self, new: New) -> list[Effect]:
+    def add(self, new: New) -> None:
+        """Columns are fixed: there is nothing to add."""
+
+    def adding(self, new: New, top: int) -> list[Effect]:
         """Columns are fixed: there is nothing to add."""
         return []
 
@@ -129,12 +136,13 @@ class Names:
 
     def add(self, new: New) -> None:
         """Take over new names."""
-        for effect, given in self.adding(new):
-            effect(given)
+        self._column.update(new)
 
-    def adding(self, new: New) -> list[Effect]:
-        """What takes over new names."""
-        return [(self._column.update, new)]
+    def adding(self, new: New, top: int) -> list[Effect]:
+        """What takes over the new names whose columns are below ``top``."""
+        known, first = self.width, next(iter(new.values()), 0)
+        met = dict(islice(new.items(), known - first, max(top, known) - first))
+        return [(self._column.update, met)] if met else []
 
     def name(self, column: int) -> Id:
         """What a column is called."""
@@ -172,7 +180,10 @@ class Hashed:
         """Rows of mappings or of a frame; values mean the same as in :class:`Names`."""
         return Sparse(*HashedMappings(self.width).read(_mappings(rows)))
 
-    def adding(self, new: New) -> list[Effect]:
+    def add(self, new: New) -> None:
+        """Nothing is stored."""
+
+    def adding(self, new: New, top: int) -> list[Effect]:
         """Nothing is stored."""
         return []
 

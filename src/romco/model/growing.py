@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from romco.kernels.history import History
 from romco.learners import Learner, grown, restore
-from romco.learners.capabilities import FindsOutliers, Newcomer, Started, StartsTasks
+from romco.learners.capabilities import (
+    FindsOutliers,
+    GivesIntervals,
+    ManyClasses,
+    Newcomer,
+    Started,
+    StartsTasks,
+)
 from romco.learners.forgetting import forget
 from romco.model.rows import Dense, Rows, Task, as_round, count, predict
 from romco.parameters import whole
@@ -23,13 +30,16 @@ class Body(NamedTuple):
     learner: Learner
     history: History
 
-    def grown(self, n_features: int, n_tasks: int) -> Body:
+    def grown(self, n_features: int, n_tasks: int, n_classes: int = 0) -> Body:
         """The same if it has the room, else a larger copy; doubled, so that it costs little."""
         old = self.learner
-        if n_features <= old.n_features and n_tasks <= old.n_tasks:
+        if n_features <= old.n_features and n_tasks <= old.n_tasks and n_classes <= old.answers:
             return self
         d, m = doubled(old.n_features, n_features), doubled(old.n_tasks, n_tasks)
-        return Body(grown(old, d, m), self.history.grown(m))
+        new = grown(old, d, m)
+        if isinstance(new, ManyClasses):
+            new.make_classes(max(n_classes, old.answers))
+        return Body(new, self.history.grown(m))
 
 
 @final
@@ -45,6 +55,7 @@ class GrowingLearner:
         empty = History(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
         self.body = Body(inner, empty)
         self.starts = from_mean and isinstance(inner, StartsTasks)  # whether a start changes it
+        self.many = isinstance(inner, ManyClasses)  # whether classes may be added
         self._common: tuple[int, Learner, Newcomer | None] | None = None
 
     @property
@@ -62,6 +73,14 @@ class GrowingLearner:
         """How many were learned."""
         return self.body.history.events
 
+    @events.setter
+    def events(self, n: int) -> None:
+        self.body.history.events = n
+
+    def make_room(self, n_features: int, n_tasks: int) -> None:
+        """At least this much room."""
+        self.body = self.body.grown(n_features, n_tasks)
+
     def margins(self, rows: Rows, task: Task, next_task: int) -> Dense:
         """Margins (n,) of rows; those of task -1 are what ``next_task`` would start with."""
         known = task >= 0
@@ -77,6 +96,22 @@ class GrowingLearner:
         forget(self.learner, task)
         self.history.forget(task)
         self._common = None
+
+    def intervals(self, rows: Rows, task: Task, next_task: int, level: float) -> Dense:
+        """Bounds (n, 2) of rows; those of task -1 are what ``next_task`` would start with."""
+        if not isinstance(self.learner, GivesIntervals):
+            raise ValueError(f"{self.learner.name} predicts no numbers, so it has no intervals")
+        if (task < 0).any():
+            self.make_room(0, next_task + 1)
+        task = np.where(task < 0, next_task, task)
+        round, able = as_round(self.learner, rows, task), self.learner
+        assert isinstance(able, GivesIntervals)
+        return able.intervals(round, level)
+
+    def check_classes(self, n: int) -> None:
+        """Raise ValueError where n classes are too many."""
+        if isinstance(self.learner, ManyClasses):
+            self.learner.check_classes(n)
 
     def watch(self) -> None:
         """Note which tasks have become personal, and which no longer are; may be done twice."""
@@ -112,7 +147,7 @@ class GrowingLearner:
         if common is not None:
             nobody = np.zeros(count(rows), dtype=np.int64)
             return common.margins(as_round(self.learner, rows, nobody))
-        self.body = self.body.grown(0, next_task + 1)
+        self.make_room(0, next_task + 1)
         return predict(self.learner, rows, np.full(count(rows), next_task))
 
     def started(self) -> Started:

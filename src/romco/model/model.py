@@ -5,23 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.history import surely
-from romco.learners import Learner, learner
+from romco.learners import Learner, known, number_learner
 from romco.model import pieces
-from romco.model.calibration import Scale
+from romco.model.calibration import Scale, logistic
 from romco.model.fairlock import Locks, holding
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
 from romco.model.labels import Labels
 from romco.model.names import Effect, Id, identity
 from romco.model.rows import Dense, Rows, count, widths
+from romco.model.targets import ManyClasses, Target, target_from_json, target_of
 from romco.model.tasks import Tasks
+from romco.model.weights import counting, weights_of
 from romco.parameters import choice
+
+
+class Answers(NamedTuple):
+    """What was predicted for some events."""
+
+    margins: Dense  # (n,) above 0 for the positive label
+    probabilities: Dense  # (n,) of the positive label
 
 
 @final
@@ -50,8 +59,13 @@ class Model:
         A name from ``romco.LEARNERS``; its parameters follow by name.
     features:
         :class:`Names` (grow as they come), :class:`Hashed` or :class:`Columns`.
+    target:
+        "two classes", "classes" (any number of them, new ones at any time), or "number".
     classes:
-        The two labels, the negative one first; else they are taken as they come.
+        The labels, of two the negative one first; else they are taken as they come, see
+        :class:`romco.model.labels.Labels`.
+    positive:
+        The label that is positive, where the other is not known yet.
     tasks:
         Tasks known from the beginning; they start at zero.
 
@@ -59,10 +73,12 @@ class Model:
 
     def __init__(
         self,
-        learner_name: str = "romco-auto",
+        learner: str = "romco-auto",
         features: Features | None = None,
         *,
+        target: Literal["two classes", "classes", "number"] | None = None,
         classes: Sequence[Any] | None = None,
+        positive: Any = None,
         tasks: Iterable[Any] = (),
         new_task: Literal["mean", "zero"] = "mean",
         **parameters: Any,
@@ -70,11 +86,12 @@ class Model:
         self.features: Features = Names() if features is None else features
         self.new_task = choice("new_task", new_task, "mean", "zero")
         self.notes: dict[str, Any] = {}  # yours: anything JSON can hold, kept in the file
-        self._labels, self._tasks, self._scale = Labels(classes), Tasks(), Scale()
+        self._target: Target = target_of(target, classes, positive)
+        self._tasks, self._scale = Tasks(), Scale()
         for task in dict.fromkeys(tasks):
             self._tasks.add(identity("task", task))
         d = self._fixed_width or doubled(64, self.features.width)
-        inner = learner(learner_name, d, len(self._tasks) or 8, **parameters)
+        inner = self._made(learner, d, len(self._tasks) or 8, parameters)
         self._inside = GrowingLearner(inner, new_task == "mean")
         self._locks = Locks()
 
@@ -109,8 +126,23 @@ class Model:
 
     @property
     def classes(self) -> tuple[Id, ...]:
-        """The labels known so far, the negative one first."""
-        return self._labels.classes
+        """The labels known so far, of two the negative one first; none for numbers."""
+        return self._target.classes
+
+    @property
+    def target(self) -> str:
+        """What is predicted: "two classes", "classes" or "number"."""
+        return self._target.kind
+
+    @property
+    def positive(self) -> Id | None:
+        """The label that a probability is of, and a margin above 0 speaks for; None if unknown."""
+        return self._target.positive if isinstance(self._target, Labels) else None
+
+    @property
+    def turn(self) -> float:
+        """-1 where the learner's +1 is the negative label, else +1; see ``romco.model.labels``."""
+        return self._target.turn if isinstance(self._target, Labels) else 1.0
 
     def numbers(self, tasks: Iterable[Any]) -> NDArray[np.int64]:
         """The learner's number of each task, -1 where it is not known."""
@@ -118,7 +150,7 @@ class Model:
 
     def events_of(self, task: Any) -> int:
         """How many events of a task were learned."""
-        number = self._tasks.number.get(task, -1)
+        number = self._tasks.find(task)
         return int(self._inside.history.seen[number]) if number >= 0 else 0
 
     def personal_since(self, task: Any) -> int | None:
@@ -126,70 +158,140 @@ class Model:
 
         Looked at every 1000 events; None if the task is not personal.
         """
-        number = self._tasks.number.get(task, -1)
+        number = self._tasks.find(task)
         since = int(self._inside.history.since[number]) if number >= 0 else -1
         return since if since >= 0 else None
 
     # Predicting
 
     def margins(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Margins (n,) of rows ``x``; changes nothing that was learned."""
+        """What the learner says of rows ``x``; changes nothing that was learned.
+
+        Margins (n,) of two classes, log-probabilities (n, K) of many, predicted numbers (n,).
+        """
         return holding(self._locks.step, self._margins, x, task)
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
-        """Labels (n,) of rows ``x``."""
-        return self._labels.answers(self.margins(x, task))
+        """Labels, or numbers, (n,) of rows ``x``."""
+        return self._target.answers(self.margins(x, task))
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Probability (n,) of the positive label, see :class:`romco.model.Scale`."""
+        """Probability (n,) of the positive label, see :class:`romco.model.Scale`.
+
+        Of many classes: (n, K), in the order of :attr:`classes`; each row sums to one.
+        """
         return self.probability_of(self.margins(x, task))
 
     def probability_of(self, margins: Dense) -> Dense:
-        """Probability (n,) of the positive label, from margins of this model."""
+        """The same, from margins of this model."""
+        if isinstance(self._target, ManyClasses):
+            return self._target.probabilities(margins)
+        if self.target == "number":
+            raise ValueError("a number has no probability: use intervals")
         return self._scale.probability(margins)
 
+    def intervals(self, x: Any, task: Iterable[Any], level: float = 0.9) -> Dense:
+        """Bounds (n, 2) within which a share ``level`` of the numbers of such rows will be."""
+        return holding(self._locks.step, self._intervals, x, task, level)
+
     def margin_one(self, x: Any, task: Any) -> float:
-        """Margin of one event."""
+        """Margin of one event of two classes, or the number predicted."""
         return float(self.margins([x], [task])[0])
 
-    def predict_one(self, x: Any, task: Any) -> Id:
-        """Label of one event; None before any label is known."""
-        return self.answer(self.margin_one(x, task))
+    def predict_one(self, x: Any, task: Any) -> Any:
+        """Label or number of one event; None before any label is known."""
+        return self.answer(self.margins([x], [task])[0])
 
     def probability_one(self, x: Any, task: Any) -> float:
         """Probability of the positive label of one event."""
         return float(self.probabilities([x], [task])[0])
 
-    def answer(self, margin: float) -> Id:
-        """The label that a margin predicts; None before any label is known."""
-        return self._labels.answer(margin)
+    def probabilities_one(self, x: Any, task: Any) -> dict[Id, float]:
+        """Probability of each label that is known."""
+        classes, found = self.classes, self.probabilities([x], [task])[0]
+        if isinstance(self._target, Labels):
+            found = np.array([1.0 - found, found]) if len(classes) == 2 else np.ones(len(classes))
+        return dict(zip(classes, found.tolist(), strict=True))
+
+    def answer(self, margin: Any) -> Any:
+        """What a margin (of many classes: a row of them) predicts; None before labels are known."""
+        return self._target.answer(margin)
 
     def side(self, label: Any) -> float:
         """-1 or +1: the side of margin 0 on which a label is."""
         return self._labels.known_side(label)
 
+    def number(self, label: Any) -> float:
+        """An answer as a number: its side, its place in :attr:`classes`, or the number itself."""
+        if isinstance(self._target, ManyClasses):
+            return self._target.number(label)
+        if isinstance(self._target, Labels):
+            return self._target.known_side(label)
+        return float(self._target.read([label])[0][0])
+
     # Learning
 
-    def learn_one(self, x: Any, y: Any, task: Any) -> float:
-        """Learn one event; gives the margin that was predicted just before."""
-        return float(self.learn([x], [y], [task])[0])
+    def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any:
+        """Learn one event; gives the margin (of many classes: all) predicted just before."""
+        found = self.learn([x], [y], [task], weight=None if weight == 1.0 else [weight])[0]
+        return found if isinstance(self._target, ManyClasses) else float(found)
 
     def learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, together: bool = False
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        together: bool = False,
+        weight: Any = None,
     ) -> Dense:
         """Learn rows one after the other, exactly as a loop of ``learn_one`` would.
 
         With ``together`` they are one round instead: all are predicted, then all are
-        learned in one step. Gives the margins (n,) predicted just before.
+        learned in one step. An event of ``weight`` h counts as h events, one of weight 0 is only
+        predicted. Gives the margins predicted just before, as :meth:`margins`.
         Nothing changes if any row is bad. Where learning is broken off, by Ctrl-C or by numbers
-        that grew too large, a part of the rows is learned, each of them wholly;
-        ``events`` counts them, and a note of the exception tells.
+        that grew too large, a part of the rows is learned, each of them wholly: ``events``
+        counts them, and a note of the exception tells.
         """
-        return holding(self._locks.writing, self._learn, x, y, task, together)
+        return self.predict_and_learn(x, y, task, together=together, weight=weight).margins
+
+    def predict_and_learn(
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        together: bool = False,
+        weight: Any = None,
+    ) -> Answers:
+        """:meth:`learn`, giving also the probabilities that were predicted just before.
+
+        >>> Model("pa-unique").predict_and_learn([{"a": 1}, {"a": 1}], [1, 0], ["ann", "ann"])
+        Answers(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
+        """
+        if weight is not None:
+            weight = weights_of(weight, self.learner)
+            if not weight.all():
+                return Answers(*counting(self, x, list(y), list(_many(task)), weight, together))
+        return holding(self._locks.writing, self._learn, x, y, task, together, weight)
+
+    def _answers(self, margins: Dense, y: Dense, before: float, scales: Dense) -> Answers:
+        """Margins as people see them, with probabilities; of numbers there are none (NaN)."""
+        if isinstance(self._target, Labels):
+            outward = self._target.outward(margins, y, before)
+            return Answers(outward, logistic(scales * outward))
+        if isinstance(self._target, ManyClasses):
+            return Answers(margins, self._target.probabilities(margins))
+        return Answers(margins, np.full(len(margins), np.nan))
+
+    def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
+        """Raise ValueError where these rows could not be learned; changes nothing."""
+        holding(self._locks.writing, self._read, x, y, task, False, None)
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are."""
-        if task not in self._tasks.number:
+        if self._tasks.find(task) < 0:
             raise KeyError(f"no task {task!r} is known")
         holding(self._locks.writing, holding, self._locks.step, surely, self._forget, task)
 
@@ -207,7 +309,7 @@ class Model:
         made.new_task = choice("new_task", state["new_task"], "mean", "zero")
         made.notes = dict(state["notes"])
         made._tasks = Tasks.from_json(state["tasks"])
-        made._labels = Labels.from_json(state["labels"])
+        made._target = target_from_json(state["labels"])
         log_a, curvature = map(float, state["scale"])
         made._scale = Scale(log_a, curvature)
         made._inside = GrowingLearner.from_state(state, made.new_task == "mean")
@@ -224,60 +326,61 @@ class Model:
         rows = self.features.read(x)
         numbers = self._tasks.numbers(_many(task))
         _check_lengths(rows, task=numbers)
-        return self._inside.margins(rows, numbers, self._tasks.next)
+        return self.turn * self._inside.margins(rows, numbers, self._tasks.next)
 
-    def _learn(self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool) -> Dense:
-        batch = self._read(x, y, task, together)
-        margins, before = np.empty(len(batch.ids)), self.events
-        given = (self._inside, self._tasks, self._scale, batch)
-        begin = 0
+    def _intervals(self, x: Any, task: Iterable[Any], level: float) -> Dense:
+        rows = self.features.read(x)
+        numbers = self._tasks.numbers(_many(task))
+        _check_lengths(rows, task=numbers)
+        return self._inside.intervals(rows, numbers, self._tasks.next, level)
+
+    def _learn(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool, weight: Dense | None
+    ) -> Answers:
+        batch, before, turn = self._read(x, y, task, together, weight), self.events, self.turn
+        n, scale = len(batch.ids), self._scale if isinstance(self._target, Labels) else None
+        margins, scales, end = self._room(n, batch.n_classes), np.zeros(n), 0
         try:
-            while begin < len(margins):
-                begin += holding(self._locks.step, pieces.learn, *given, begin, margins)
+            while end < n:
+                given = (self._inside, self._tasks, scale, scales, batch, end)
+                begin, (end, found) = end, holding(self._locks.step, pieces.learn, *given)
+                margins[(slice(begin, end), *map(slice, found.shape[1:]))] = found
         except BaseException as error:
             if self.events > before:
-                error.add_note(f"{self.events - before} of {len(margins)} rows were learned")
+                error.add_note(f"{self.events - before} of {n} rows were learned")
             raise
-        return margins
+        return self._answers(margins, batch.y, turn, np.exp(scales))
 
-    def _read(self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool) -> pieces.Batch:
+    def _read(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool, weight: Dense | None
+    ) -> pieces.Batch:
         """Rows, checked; changes nothing."""
-        signs, sides = self._labels.read(y)
+        answers, labels = self._target.read(y)
         ids = [identity("task", one) for one in _many(task)]
         new: dict[Id, int] = {}
         rows = self.features.read(x, new)
-        _check_lengths(rows, task=ids, y=signs)
-        if not new and sides is self._labels.side:
-            return pieces.Batch(
-                rows, ids, signs, np.zeros(len(ids), dtype=np.int64), together, None
-            )
-        names, needed = [identity("feature", name) for name in new], widths(rows)
-        effects = partial(self._naming, names, self.features.width, sides, needed)
-        return pieces.Batch(rows, ids, signs, needed, together, effects)
+        weighed = {} if weight is None else {"weight": weight}
+        _check_lengths(rows, task=ids, y=answers, **weighed)
+        self._inside.check_classes(len(labels))
+        effects, needed = None, np.zeros(len(ids), dtype=np.int64)
+        if new or labels is not self._target.known:
+            new = {identity("feature", name): column for name, column in new.items()}
+            needed = widths(rows) if new else needed
+            effects = partial(self._naming, new, labels, needed)
+        return pieces.Batch(rows, ids, answers, weight, needed, len(labels), together, effects)
 
     def _naming(
-        self,
-        names: list[Id],
-        width: int,
-        sides: dict[Id, float],
-        needed: NDArray[np.int64],
-        end: int,
+        self, new: dict[Id, int], labels: dict[Id, float], needed: NDArray[np.int64], end: int
     ) -> list[Effect]:
-        """What takes over the names of features in the rows up to ``end``, and of labels.
-
-        ``names`` are new, and stand in the columns from ``width`` on.
-        """
-        effects: list[Effect] = [(partial(setattr, self._labels, "side"), sides)]
-        if names:
-            known, top = self.features.width, int(needed[end - 1])
-            met = zip(names[known - width : top - width], range(known, top), strict=True)
-            effects += self.features.adding(dict(met)) if top > known else []
-        return effects
+        """What takes over the names of features in the rows up to ``end``, and of labels."""
+        effects = self.features.adding(new, int(needed[end - 1])) if new else []
+        return [*effects, (self._target.__dict__.update, self._target.adopted(labels))]
 
     def _forget(self, task: Any) -> None:
         """May be done twice: the name goes last."""
-        if task in self._tasks.number:
-            self._inside.forget(self._tasks.number[task])
+        number = self._tasks.find(task)
+        if number >= 0:
+            self._inside.forget(number)
             self._tasks.remove(task)
 
     def _state(self) -> dict[str, Any]:
@@ -285,7 +388,7 @@ class Model:
             **self._inside.state(),
             "features": self.features.to_json(),
             "tasks": self._tasks.to_json(),
-            "labels": self._labels.to_json(),
+            "labels": self._target.to_json(),
             "new_task": self.new_task,
             "scale": [self._scale.log_a, self._scale.curvature],
             "notes": self.notes,
@@ -304,6 +407,29 @@ class Model:
     @property
     def _fixed_width(self) -> int | None:
         return None if isinstance(self.features, Names) else self.features.width
+
+    @property
+    def _labels(self) -> Labels:
+        """The two labels, where there are two."""
+        if not isinstance(self._target, Labels):
+            raise ValueError(f"expected a model of two classes; this one predicts {self.target}")
+        return self._target
+
+    def _made(self, name: str, d: int, m: int, parameters: dict[str, Any]) -> Learner:
+        """The learner of a name for this model's target."""
+        if self._target.kind == "classes":
+            form, n = parameters.pop("form", None), max(2, len(self.classes))
+            return known("classes")(d, m, inner=name, n_classes=n, form=form, parameters=parameters)
+        made = known(number_learner(name) if self.target == "number" else name)(d, m, **parameters)
+        if (made.answers == 0) != (self.target == "number"):
+            raise ValueError(f"{made.name} does not predict {self.target}")
+        return made
+
+    def _room(self, n: int, n_classes: int) -> Dense:
+        """Room for the margins of n events; classes that are not known yet have no chance."""
+        if isinstance(self._target, ManyClasses):
+            return np.full((n, max(2, n_classes)), -np.inf)
+        return np.empty(n)
 
 
 def _many(tasks: Iterable[Any]) -> Iterable[Any]:

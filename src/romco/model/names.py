@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 
 Id = Hashable
 Effect = tuple[Callable[[Any], object], Any]  # a compiled function, and what it is called with
+_WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.0*)?")
+_TRUTH = {"true": "1", "false": "0"}
 
 
 def identity(what: str, value: Any) -> Id:
@@ -29,6 +32,29 @@ def identity(what: str, value: Any) -> Id:
         ) from None
     if value is None or not _equals_itself(value):
         raise ValueError(f"{what} is missing ({value!r}): drop the event or name it")
+    return value
+
+
+def known_as(value: Id) -> Id:
+    """What a task or label is known as, however it was typed or written.
+
+    A whole number, the text that spells it plainly, and a truth value are one name: 1, 1.0,
+    "1", "+1", "1.0", True and "True" are the same, and so are 0, "0" and False. Other text
+    is itself: "007" is not 7.
+
+    >>> {known_as(one) for one in (1, 1.0, "1", "1.0", True, "true")}, known_as("007")
+    ({'1'}, '007')
+    """
+    if isinstance(value, str):
+        if value[:1] in "+-0123456789" and _WHOLE.fullmatch(value):
+            return str(int(value.partition(".")[0]))
+        return _TRUTH.get(value.lower(), value) if len(value) < 6 else value
+    if isinstance(value, int | float):
+        return str(int(value)) if value == value // 1 else str(value)
+    if isinstance(value, np.generic):
+        return known_as(value.item())
+    if isinstance(value, tuple):
+        return tuple(known_as(part) for part in value)
     return value
 
 

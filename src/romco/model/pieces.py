@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from romco.kernels.events import Events
 from romco.kernels.history import Scale, Step
 from romco.learners import Learner
-from romco.learners.base import CompiledLearner
+from romco.learners.base import CompiledLearner, check_weights
 from romco.learners.capabilities import Proposes, Started, StartsAtOnce
 from romco.learners.forgetting import forget
 from romco.model.growing import WATCH, Body, GrowingLearner
@@ -31,7 +31,9 @@ class Batch(NamedTuple):
     rows: Rows
     ids: list[Id]  # task of each row
     y: Dense
+    weight: Dense | None
     needed: NDArray[np.int64]  # columns that the rows up to each one need
+    n_classes: int  # labels known once all rows are learned
     together: bool
     effects: Callable[[int], list[Effect]] | None  # names, once so many rows are learned
 
@@ -52,61 +54,72 @@ def plan(inside: GrowingLearner, tasks: Tasks, batch: Batch, begin: int) -> Piec
     It ends before a row that needs more room, or a task that must be started.
     """
     ids, needed, known = batch.ids, batch.needed, tasks.number
+    last = len(ids) if batch.together else begin + 1
+    fresh = {} if ids[begin] in known and last == begin + 1 else tasks.offered(ids[begin:last])
+    classes = int(batch.y[begin:last].max()) + 1 if inside.many else 0
+    room = max(fresh.values(), default=-1) + 1
+    body = inside.body.grown(int(needed[last - 1]), room, classes)
     if batch.together:
-        fresh = tasks.offered(ids)
-        body = inside.body.grown(int(needed[-1]), max(fresh.values(), default=-1) + 1)
-        return Piece(0, len(ids), body, fresh, len(fresh) if inside.starts else 0)
-    fresh = {} if ids[begin] in known else tasks.offered(ids[begin : begin + 1])
-    body = inside.body.grown(int(needed[begin]), max(fresh.values(), default=-1) + 1)
-    end, d = begin + 1, body.learner.n_features
-    last = min(len(ids), begin + PIECE - inside.events % PIECE) if compiled(body.learner) else end
-    while end < last and needed[end] <= d and ids[end] in known:
+        return Piece(0, last, body, fresh, len(set(fresh.values())) if inside.starts else 0)
+    if compiled(body.learner):
+        last = min(len(ids), begin + PIECE - inside.events % PIECE)
+    fits = partial(_fits, batch, body)
+    end = begin + 1
+    while end < last and ids[end] in known and fits(end):
         end += 1
-    if end < last and not inside.starts:  # tasks that need no start may join
-        offered = tasks.offered(ids[begin:last])
-        joining = {task: at for task, at in offered.items() if at < body.learner.n_tasks}
-        while end < last and needed[end] <= d and (ids[end] in known or ids[end] in joining):
+    if end < last:  # tasks that are known by another form, or need no start, may join
+        offered = {} if inside.starts else tasks.offered(ids[begin:last])
+        joining = {task: at for task, at in offered.items() if at < body.learner.n_tasks} or fresh
+        while end < last and fits(end) and (ids[end] in joining or tasks.find(ids[end]) >= 0):
             end += 1
         fresh = {task: joining[task] for task in ids[begin:end] if task in joining}
     return Piece(begin, end, body, fresh, min(len(fresh), 1) if inside.starts else 0)
 
 
-def learn(
-    inside: GrowingLearner, tasks: Tasks, scale: Scale, batch: Batch, begin: int, margins: Dense
-) -> int:
-    """Learn the piece from row ``begin`` on, and fill its margins; gives its length.
+def _fits(batch: Batch, body: Body, row: int) -> bool:
+    """Whether a row needs neither more columns nor more classes."""
+    learner = body.learner
+    return bool(
+        batch.needed[row] <= learner.n_features
+        and (learner.answers == 0 or batch.y[row] < learner.answers)
+    )
 
-    Where it raises, the model is as before, or as after the whole piece; or, where the
-    learner itself failed, as after the rows before the one that it failed at.
+
+def learn(
+    inside: GrowingLearner,
+    tasks: Tasks,
+    scale: Scale | None,
+    scales: Dense,
+    batch: Batch,
+    begin: int,
+) -> tuple[int, Dense]:
+    """Learn the piece from row ``begin`` on; gives its end and its margins.
+
+    ``scales`` (n,) is filled with log a before each row, where there is a scale. Where it
+    raises, the model is as before, or as after the whole piece; or, where the learner itself
+    failed, as after the rows before the one that it failed at.
     """
     piece = plan(inside, tasks, batch, begin)
-    learner, history = piece.body
-    ids, into = batch.ids[begin : piece.end], margins[begin : piece.end]
+    (learner, history), end = piece.body, piece.end
+    ids = batch.ids[begin:end]
     numbers = tasks.numbers(ids)
     for at in np.flatnonzero(numbers < 0) if piece.fresh else ():
         numbers[at] = piece.fresh[ids[at]]
-    rows, y = cut(batch.rows, begin, piece.end), batch.y[begin : piece.end]
-    round = as_round(learner, rows, numbers)._replace(y=y)
-    events = Events(round, learner.n_features, learner.n_tasks)
+    weight = None if batch.weight is None else batch.weight[begin:end]
+    asked = as_round(learner, cut(batch.rows, begin, end), numbers)
+    round = asked._replace(y=batch.y[begin:end], weight=weight)
+    check_weights(learner, round)
+    events = Events(round, learner.n_features, learner.n_tasks, True, learner.answers)
     named = piece.fresh or piece.body is not inside.body or batch.effects is not None
     settle = partial(_settle, inside, tasks, batch, piece) if named else None
     begin_with, undo = _beginning(piece)
     if not compiled(learner) and not isinstance(learner, Proposes):
         undo = partial(learner.load, {name: a.copy() for name, a in learner.arrays().items()})
-    step = Step(
-        history,
-        scale,
-        events,
-        _starts(batch, len(ids)),
-        settle,
-        begin_with,
-        undo,
-        inside.watch,
-        WATCH,
-    )
+    given = (events, _starts(batch, len(ids)), settle, begin_with, undo, inside.watch, WATCH)
+    step = Step(history, scale, scales[begin:end], *given)
     if compiled(learner):
-        return step.compiled(learner.kernel, into)  # type: ignore[attr-defined]
-    return step.plain(partial(_attempt, learner, round), into)
+        return end, step.compiled(learner.kernel)  # type: ignore[attr-defined]
+    return end, step.plain(partial(_attempt, learner, round))
 
 
 def compiled(learner: Learner) -> bool:
@@ -144,7 +157,7 @@ def _beginning(piece: Piece) -> tuple[list[Callable[[], object]], Callable[[], N
     if not piece.start or not history.n_started:
         return [], None
     started = Started(history.started, history.n_started)
-    numbers = list(piece.fresh.values())[: piece.start]
+    numbers = list(dict.fromkeys(piece.fresh.values()))[: piece.start]
     return [_starting(learner, at, started) for at in numbers], partial(_clear, learner, numbers)
 
 

@@ -1,8 +1,8 @@
 """Learning from files, answering from files."""
 
-from romco.sessions.answers import evaluate, predict
+from romco.sessions.answers import Evaluation, evaluate, predict
 from romco.sessions.run import Progress, learn
 from romco.sessions.score import Score
 from romco.sessions.source import Source
 
-__all__ = ["Progress", "Score", "Source", "evaluate", "learn", "predict"]
+__all__ = ["Evaluation", "Progress", "Score", "Source", "evaluate", "learn", "predict"]

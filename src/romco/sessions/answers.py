@@ -2,69 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from romco.model import Model
-from romco.sessions.score import Score
+from romco.model.model import Answers
+from romco.sessions.score import Numbers, Score
 from romco.sessions.source import CHUNK, Source, remembered
-from romco.streams.files import BadRow
+from romco.streams.files import BadRow, Event
 
 
 def predict(model: Model, source: Source) -> Generator[dict[str, Any], None, int]:
-    """One answer per event: line, task, label, margin, probability of the positive label.
+    """One answer per event, in the words of :func:`told`.
 
     Returns at the end how many bad rows were skipped.
     """
     source = remembered(model, source)
-    answer = model.notes.get("columns", {}).get("label")
-    with source.events() as events:
-        while chunk := list(islice(events, CHUNK)):
-            rows = [_without(event.features, answer) for event in chunk]
-            margins = model.margins(rows, [event.task for event in chunk])
-            chances = model.probability_of(margins).tolist()
-            for event, margin, chance in zip(chunk, margins.tolist(), chances, strict=True):
-                yield {
-                    "line": event.line,
-                    "task": event.task,
-                    "label": model.answer(margin),
-                    "margin": margin,
-                    "probability": chance,
-                }
-        return events.skipped
-
-
-def evaluate(model: Model, source: Source) -> tuple[dict[str, Score], int]:
-    """Scores by task of a labelled source, and how many bad rows were skipped; learns nothing."""
-    source = remembered(model, source, labelled=True)
-    scores: dict[str, Score] = {}
-    unknown = 0
     with source.events() as events:
         while chunk := list(islice(events, CHUNK)):
             margins = model.margins([e.features for e in chunk], [e.task for e in chunk])
-            for event, margin in zip(chunk, margins, strict=True):
-                try:
-                    side = model.side(event.label)
-                except ValueError as error:
-                    if not source.skip_bad:
-                        label = source.label
-                        raise BadRow(source.path, event.line, label, str(error)) from None
-                    unknown += 1
-                    continue
-                score = scores.setdefault(event.task, Score())
-                score.add(np.array([side]), np.array([margin]))
-        return scores, events.skipped + unknown
+            yield from told(model, chunk, Answers(margins, model.probability_of(margins)))
+        return events.skipped
 
 
-def _without(features: dict[str, float], column: str | None) -> dict[str, float]:
-    """Features without the column of the answers, which a file to be predicted may still have."""
-    if column is None:
-        return features
-    return {
-        name: value
-        for name, value in features.items()
-        if name != column and not name.startswith(f"{column}=")
-    }
+def told(model: Model, events: list[Event], answers: Answers) -> Iterator[dict[str, Any]]:
+    """Answers in the one form that files, JSON and Python share.
+
+    ``line`` and ``task`` say which event; ``predicted`` is the label that was answered,
+    ``probability`` that of the label named ``positive``, ``margin`` above 0 where that is
+    predicted; ``label`` is the true one, and there only where it is known.
+
+    >>> model = Model("pa-unique", classes=("ham", "spam"))
+    >>> [row] = told(model, [Event("ann", {}, "ham", 2)], Answers(np.ones(1), np.full(1, 0.7)))
+    >>> row  # doctest: +NORMALIZE_WHITESPACE
+    {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
+     'margin': 1.0, 'label': 'ham'}
+    """
+    numbers = zip(events, answers.margins.tolist(), answers.probabilities.tolist(), strict=True)
+    positive = model.positive
+    for event, margin, chance in numbers:
+        row = {
+            "line": event.line,
+            "task": event.task,
+            "predicted": model.answer(margin),
+            "probability": chance,
+            "positive": positive,
+            "margin": margin,
+        }
+        yield row if event.label is None else {**row, "label": event.label}
+
+
+@dataclass
+class Evaluation:
+    """How good answers to labelled events were."""
+
+    whole: Score = field(default_factory=Score)
+    tasks: dict[str, Score] = field(default_factory=dict)  # without curves, which take room
+    skipped: int = 0  # bad rows
+
+    def add(self, tasks: list[str], y: Numbers, answers: Answers) -> None:
+        """Count events (n,)."""
+        self.whole.add(y, *answers)
+        for task, places in _places(tasks).items():
+            score = self.tasks.setdefault(task, Score(curve=False))
+            score.add(y[places], answers.margins[places], answers.probabilities[places])
+
+
+def evaluate(model: Model, source: Source) -> Evaluation:
+    """Scores of a labelled source, of all and by task; learns nothing."""
+    source = remembered(model, source, labelled=True)
+    found = Evaluation()
+    with source.events() as events:
+        while chunk := list(islice(events, CHUNK)):
+            known = _known(model, source, chunk)
+            found.skipped += len(chunk) - len(known)
+            tasks = [event.task for event in known]
+            margins = model.margins([event.features for event in known], tasks)
+            y = np.array([model.side(event.label) for event in known])
+            found.add(tasks, y, Answers(margins, model.probability_of(margins)))
+        found.skipped += events.skipped
+        return found
+
+
+def _known(model: Model, source: Source, chunk: list[Event]) -> list[Event]:
+    """The events whose label the model knows; another one is bad."""
+    known = []
+    for event in chunk:
+        try:
+            model.side(event.label)
+        except ValueError as error:
+            if not source.skip_bad:
+                raise BadRow(source.path, event.line, source.label, str(error)) from None
+        else:
+            known.append(event)
+    return known
+
+
+def _places(tasks: list[str]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for place, task in enumerate(tasks):
+        places.setdefault(task, []).append(place)
+    return places

@@ -15,6 +15,7 @@ import numpy as np
 
 from romco.model import Model
 from romco.modelfile import save
+from romco.sessions.answers import told
 from romco.sessions.log import Log
 from romco.sessions.score import Score
 from romco.sessions.source import CHUNK, Source, load_model, take
@@ -31,7 +32,8 @@ class Progress:
     skipped: int  # bad rows of this source
     score: Score
     model: Model
-    resumed: int  # events that were learned before this run
+    resumed: int  # events that were read before this run
+    refused: int = 0  # of the events read: not learned, for their label is a third one
 
 
 @dataclass
@@ -59,7 +61,7 @@ class _Run:
         if self.source.path != STDIN or seen.get("open"):  # a new pipe starts anew
             self.start = self.events = seen.get("events", 0)
             self.refused = seen.get("refused", 0)
-            self.score = Score(seen.get("counts"))
+            self.score = Score.from_json(seen.get("score", seen.get("counts")))
 
     def note(self, events: Events, finished: bool, written: int) -> None:
         """Write down how far it got, in the model itself."""
@@ -67,7 +69,7 @@ class _Run:
             "events": self.events,
             "skipped": events.skipped,
             "refused": self.refused,
-            "counts": self.score.counts.ravel().tolist(),
+            "score": self.score.to_json(),
             "open": not finished,
             "written": written,
         }
@@ -75,7 +77,7 @@ class _Run:
     def progress(self, events: Events) -> Progress:
         """Where it stands."""
         skipped = events.skipped + self.refused
-        return Progress(self.events, skipped, self.score, self.model, self.start)
+        return Progress(self.events, skipped, self.score, self.model, self.start, self.refused)
 
     def written(self) -> int:
         """Bytes of predictions that belong to the events learned before."""
@@ -136,13 +138,13 @@ def _learn(run: _Run, chunk: list[Event], log: Log) -> None:
 
 def _learn_all(run: _Run, chunk: list[Event], log: Log) -> None:
     labels = [event.label for event in chunk]
-    margins = run.model.learn(
+    answers = run.model.predict_and_learn(
         [event.features for event in chunk], labels, [event.task for event in chunk]
     )
     run.events += len(chunk)
-    run.score.add(np.array([run.model.side(label) for label in labels]), margins)
-    for event, margin in zip(chunk, margins.tolist(), strict=True):
-        log.write({"line": event.line, "task": event.task, "label": event.label, "margin": margin})
+    run.score.add(np.array([run.model.side(label) for label in labels]), *answers)
+    for row in told(run.model, chunk, answers):
+        log.write(row)
 
 
 def _checkpoint(run: _Run, events: Events, log: Log, finished: bool) -> None:

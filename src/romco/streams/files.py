@@ -5,17 +5,20 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self, cast, final
 
-from romco.streams.cells import BadCell, count_words, encode, identity
+from romco.streams.cells import ENCODERS, BadCell, encode, identity, is_missing
 from romco.streams.formats import FORMATS, BadFile, BadRow, Row, Rows
 
 __all__ = ["BadFile", "BadRow", "Event", "Events", "read_events"]
+
+ONLY = "all"  # the task of events that have no column for it
+Encoder = Callable[[str, object, dict[str, float]], None]
 
 
 class Event(NamedTuple):
@@ -23,7 +26,7 @@ class Event(NamedTuple):
 
     task: str
     features: dict[str, float]
-    label: str | None  # None if no label column was named
+    label: str | None  # None if no label column was named, or it need not be there and is not
     line: int  # where it stands, from 1; in Parquet the number of the row
 
 
@@ -31,44 +34,57 @@ class Event(NamedTuple):
 class Columns:
     """Which column plays which part. ``features=None``: all that play no other part."""
 
-    task: str
+    task: str | None  # None: all events are of one task
     label: str | None = None
-    text: str | None = None
     features: tuple[str, ...] | None = None
+    kinds: Mapping[str, str] = field(default_factory=dict)  # where cells do not say it themselves
+    labelled: bool = True  # whether a label must be there
 
     @property
     def named(self) -> tuple[str, ...]:
         """Every column that must be there."""
-        parts = (self.task, self.label, self.text, *(self.features or ()))
+        label = self.label if self.labelled else None
+        parts = (self.task, label, *(self.features or ()))
         return tuple(part for part in parts if part is not None)
 
     @cached_property
     def elsewhere(self) -> frozenset[str | None]:
-        """Columns that are no plain features."""
-        return frozenset((self.task, self.label, self.text))
+        """Columns that are no features."""
+        return frozenset((self.task, self.label))
+
+    @cached_property
+    def encoders(self) -> Mapping[str, Encoder]:
+        """How the columns are read that do not say it themselves."""
+        return {column: ENCODERS[kind] for column, kind in self.kinds.items()}
 
 
 def read_events(
     source: str | Path | BinaryIO,
     task: str | None = None,
     label: str | None = None,
-    text: str | None = None,
+    text: str | Sequence[str] = (),
     features: Sequence[str] | None = None,
     *,
+    kinds: Mapping[str, str] | None = None,
     format: str | None = None,
     skip_bad: bool = False,
     start: int = 0,
+    labelled: bool = True,
+    one_task: bool = False,
 ) -> Events:
     r"""The events of a file, one at a time; ``source`` is a path, ``"-"`` (stdin) or a stream.
 
     A number becomes a feature of its column's name, other text becomes ``column=value``
-    with value 1, and the ``text`` column becomes counts of its lower-case words,
-    ``column:word``. Nested JSON has dotted names. Empty cells are absent features.
-    The format follows from the suffix (``.gz`` may follow it) unless ``format`` names it:
-    csv, tsv, jsonl, parquet or svmlight, whose task is ``qid``.
+    with value 1, and a ``text`` column becomes its lower-case words, ``column:word``, with
+    weights log(1 + count) of length 1. Nested JSON has dotted names. Cells that are empty, NA,
+    nan or null are absent features. ``kinds`` says how columns are read instead: number,
+    category, text, date or ignored. The format follows from the suffix (``.gz`` may follow it)
+    unless ``format`` names it: csv, tsv, jsonl, parquet or svmlight, whose task is ``qid``.
 
     A row that cannot be read raises ``BadRow``; with ``skip_bad`` it is counted in
     ``Events.skipped`` instead. ``start`` passes over that many events, to resume.
+    Without ``labelled`` the label may be missing, in all rows or in some; it is no feature.
+    With ``one_task`` no column is the task: all events are of one, called "all".
 
     >>> import io
     >>> table = io.BytesIO(b"user,age,town,says,spam\nann,7,Rome,Hi hi,no\n")
@@ -76,22 +92,48 @@ def read_events(
     >>> event.task, event.label, event.line
     ('ann', 'no', 2)
     >>> event.features
-    {'says:hi': 2.0, 'age': 7.0, 'town=Rome': 1.0}
+    {'age': 7.0, 'town=Rome': 1.0, 'says:hi': 1.0}
     """
     name = "stdin" if source == "-" else str(getattr(source, "name", source))
     kind = FORMATS[format_of(name, format)]
     if kind.task and task not in (None, kind.task):
         raise ValueError(f"{name}: the task of this format is {kind.task!r}, not {task!r}")
-    task, label = task or kind.task, label or kind.label
-    if task is None:
+    task, label = None if one_task else task or kind.task, label or kind.label
+    if task is None and not one_task:
         raise ValueError(f"{name}: say which column is the task (task=...)")
-    columns = Columns(task, label, text, None if features is None else tuple(features))
+    if task is not None and task == label:
+        raise ValueError(f"{name}: column {task!r} cannot be both the task and the label")
+    columns = _columns(task, label, text, features, kinds, labelled)
     # What a format fixes by itself is checked row by row, not as a column.
-    wanted = () if kind.task else columns.named
-    stream, owned = _open(source, name)
+    wanted = () if kind.task else (*columns.named, *_words(text))
+    stream, owned = opened(source, name)
     rows = kind.read(stream, name, wanted)
     events = Events(rows, name, columns, stream if owned else None, skip_bad)
     return events.passed_over(start)
+
+
+def _columns(
+    task: str | None,
+    label: str | None,
+    text: str | Sequence[str],
+    features: Sequence[str] | None,
+    kinds: Mapping[str, str] | None,
+    labelled: bool,
+) -> Columns:
+    """The parts that columns play, checked."""
+    words = _words(text)
+    chosen = {**dict.fromkeys(words, "text"), **(kinds or {})}
+    for column, kind in chosen.items():
+        if kind not in ENCODERS:
+            raise ValueError(
+                f"column {column!r}: no kind {kind!r}; there are {', '.join(ENCODERS)}"
+            )
+    listed = None if features is None else tuple(dict.fromkeys((*words, *features)))
+    return Columns(task, label, listed, chosen, labelled)
+
+
+def _words(text: str | Sequence[str]) -> tuple[str, ...]:
+    return (text,) if isinstance(text, str) else tuple(text)
 
 
 @final
@@ -129,9 +171,7 @@ class Events(Iterator[Event]):
 
     def close(self) -> None:
         """Close the file, if it was opened here; the iterator must not be used after."""
-        close = getattr(self._rows, "close", None)
-        if close is not None:
-            close()
+        self._rows.close()
         if self._owned is not None:
             self._owned.close()
 
@@ -175,7 +215,7 @@ def format_of(name: str, format: str | None = None) -> str:
     raise ValueError(f"{name}: the name does not tell the format; say format= one of {known}")
 
 
-def _open(source: str | Path | BinaryIO, name: str) -> tuple[BinaryIO, bool]:
+def opened(source: str | Path | BinaryIO, name: str) -> tuple[BinaryIO, bool]:
     """The stream, and whether it is ours to close."""
     if source == "-":
         return sys.stdin.buffer, False
@@ -190,15 +230,19 @@ def _event(name: str, row: Row, columns: Columns) -> Event:
     line, cells = row
     features: dict[str, float] = {}
     try:
-        task = identity(columns.task, cells)
-        label = None if columns.label is None else identity(columns.label, cells)
-        if columns.text is not None:
-            count_words(columns.text, cells.get(columns.text), features)
+        task = ONLY if columns.task is None else identity(columns.task, cells)
+        label = _label(columns, cells)
         names = cells if columns.features is None else columns.features
-        elsewhere = columns.elsewhere
+        elsewhere, encoders = columns.elsewhere, columns.encoders
         for column in names:
             if column not in elsewhere:
-                encode(column, cells.get(column), features)
+                encoders.get(column, encode)(column, cells.get(column), features)
     except BadCell as bad:
         raise BadRow(name, line, bad.column, bad.reason) from None
     return Event(task, features, label, line)
+
+
+def _label(columns: Columns, cells: Mapping[str, object]) -> str | None:
+    if columns.label is None or (not columns.labelled and is_missing(cells.get(columns.label))):
+        return None
+    return identity(columns.label, cells)

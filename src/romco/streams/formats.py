@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import BinaryIO
 
 BATCH = 1024  # rows of a Parquet file held in memory at a time
+LONGEST = 16 * 2**20  # bytes of a cell, and of a row
 
 
 class BadFile(ValueError):  # noqa: N818 - says what is wrong
@@ -27,7 +29,7 @@ class BadRow(ValueError):  # noqa: N818
 
 
 Row = tuple[int, Mapping[str, object]]  # line number (from 1), value of each column
-Rows = Iterator[Row | BadRow]  # a bad row is yielded, not raised: the reader can go on
+Rows = Generator[Row | BadRow, None, None]  # a bad row is yielded, not raised: the reader can go on
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ def _delimited_rows(stream: BinaryIO, name: str, wanted: Sequence[str], delimite
     # Bytes that are not UTF-8 become lone surrogates, which whoever uses the cell refuses.
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
     try:
+        csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
         # strict: a quote that is never closed is an error, not a cell as long as the file.
         cells = csv.reader(text, delimiter=delimiter, strict=True)
         header = _header(cells, name, wanted)
@@ -165,15 +168,21 @@ def _header(cells: Iterator[list[str]], name: str, wanted: Sequence[str]) -> lis
     if not any(header):
         raise BadFile(f"{name} is empty: its first line must name the columns")
     named = [column for column in header if column]
-    twice = sorted({column for column in named if named.count(column) > 1})
+    twice = _twice(named)
     if twice:
         raise BadFile(f"{name}: column names occur twice: {', '.join(map(repr, twice))}; rename")
     _check_columns(name, named, wanted)
     return header
 
 
+def _twice(names: Sequence[str]) -> list[str]:
+    """The names that occur more than once, sorted."""
+    return sorted(name for name, times in Counter(names).items() if times > 1)
+
+
 def _check_columns(name: str, columns: Sequence[str], wanted: Sequence[str]) -> None:
-    unknown = [column for column in wanted if column not in columns]
+    there_are = frozenset(columns)
+    unknown = [column for column in wanted if column not in there_are]
     if unknown:
         there = ", ".join(map(repr, columns[:20])) + (", ..." if len(columns) > 20 else "")
         raise BadFile(f"{name}: no column {', '.join(map(repr, unknown))}; there are {there}")
@@ -193,8 +202,7 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str | BadRow]]:
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     row = dict(pairs)
     if len(row) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = _twice([name for name, _ in pairs])
         raise ValueError(f"names occur twice: {', '.join(map(repr, twice))}")
     return row
 

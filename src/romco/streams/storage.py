@@ -29,8 +29,7 @@ class Provenance:
 def data_directory(explicit: str | Path | None = None) -> Path:
     """The directory that holds real data; it need not exist.
 
-    The first of: the argument, the environment variable ``ROMCO_DATA``, the folder
-    ``../shared/data`` beside the working directory if there is one, the user's cache.
+    The first of: the argument, the environment variable ``ROMCO_DATA``, the user's cache.
 
     >>> data_directory("my-data").name
     'my-data'
@@ -38,9 +37,6 @@ def data_directory(explicit: str | Path | None = None) -> Path:
     named = explicit or os.environ.get("ROMCO_DATA")
     if named:
         return Path(named).expanduser()
-    beside = Path("..") / "shared" / "data"
-    if beside.is_dir():
-        return beside
     cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(cache) / "romco"
 

@@ -1,9 +1,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.judges import Judge
+from romco.kernels.auto.combiners import Combiner
 from romco.kernels.contract import Kernel
 from romco.kernels.stores.pairs import Pairs
+
+FORGETTING: float
 
 class AutoKernel(Kernel):
     def __init__(
@@ -13,11 +15,15 @@ class AutoKernel(Kernel):
         factor: NDArray[np.float64],
         intercept: NDArray[np.float64],
         own_intercept: NDArray[np.float64],
-        related: Judge,
-        like_all: Judge,
-        on_its_own: Judge,
+        related: Combiner,
+        like_all: Combiner,
+        on_its_own: Combiner,
         evidence: NDArray[np.float64],
         belief: NDArray[np.float64],
         kinds: NDArray[np.float64],
         clock: NDArray[np.float64],
     ) -> None: ...
+    def seed_directions(self) -> bool: ...
+    def gather_directions(self) -> None: ...
+    def orthogonalise_directions(self) -> None: ...
+    def project_directions(self) -> None: ...

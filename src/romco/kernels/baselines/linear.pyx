@@ -1,8 +1,8 @@
 """One weight vector per task, or one for all: what most kernels score with."""
 
-from libc.stdlib cimport free, realloc
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events, dot
+from romco.kernels.memory cimport release, reserve
 
 
 cdef class LinearKernel(Kernel):
@@ -21,14 +21,8 @@ cdef class Scratch:
     """Memory that grows to the largest round seen and is used again for the next."""
 
     cdef double* take(self, Py_ssize_t n) except NULL nogil:
-        cdef double* larger
-        if n > self.size or self.data == NULL:
-            larger = <double*> realloc(self.data, max(n, 1) * sizeof(double))
-            if larger == NULL:
-                with gil:
-                    raise MemoryError(f"no memory for {n} numbers: use smaller rounds")
-            self.data, self.size = larger, max(n, 1)
+        reserve(<void**> &self.data, &self.size, max(n, 1), sizeof(double))
         return self.data
 
     def __dealloc__(self):
-        free(self.data)
+        release(self.data)

@@ -3,7 +3,8 @@
 import numpy as np
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport isfinite
-from libc.stdlib cimport free, qsort, realloc
+from libc.stdlib cimport qsort
+from romco.kernels.memory cimport release, reserve
 
 
 cdef struct Entry:
@@ -19,17 +20,14 @@ cdef class Mappings:
     cdef Py_ssize_t n, room
 
     def __dealloc__(self):
-        free(self.entries)
+        release(self.entries)
 
     cdef int put(self, name, double value, int place) except -1:
         raise NotImplementedError
 
     cdef int push(self, int column, double value, int place) except -1:
         if self.n == self.room:
-            self.room = max(64, 2 * self.room)
-            self.entries = <Entry*> realloc(self.entries, self.room * sizeof(Entry))
-            if self.entries == NULL:
-                raise MemoryError
+            reserve(<void**> &self.entries, &self.room, max(64, 2 * self.room), sizeof(Entry))
         self.entries[self.n] = Entry(column, place, value)
         self.n += 1
         return 0

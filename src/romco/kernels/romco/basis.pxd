@@ -33,6 +33,7 @@ cdef class LazyBasis(ReadableBasis):
     cdef double remove(self, double* z, const double* c) noexcept nogil
     cdef void record(self, double square_behind, double square) noexcept nogil
     cdef int fit(self, Py_ssize_t columns) except -1 nogil
+    cdef int fit_exactly(self, Py_ssize_t ld) except -1 nogil
     cdef void correct(self) noexcept nogil
     cdef void congruence(self, double* a) noexcept nogil
     cdef int rebase(self) except -1 nogil

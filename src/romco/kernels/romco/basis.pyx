@@ -19,11 +19,11 @@ rids L of rounding errors: the Gram matrix that is kept up event by event drifts
 
 cimport cython
 from libc.math cimport fabs, fmax, sqrt
-from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport add_gram, axpy, dot_product, multiply, prefetch, reserve
+from romco.kernels.dense cimport add_gram, axpy, dot_product, multiply, prefetch
 from romco.kernels.romco.epochs cimport EPOCHS, Transform
 from romco.kernels.events cimport Row, column, square as square_of
+from romco.kernels.memory cimport release, reserve, zeros
 from romco.kernels.romco.looking cimport TOGETHER, ReadableBasis
 from romco.kernels.romco.rows cimport ROWS, Chunk, Head
 
@@ -61,10 +61,10 @@ cdef class LazyBasis(ReadableBasis):
         self.width = APPEND + 4
 
     def __dealloc__(self):
-        free(self.gram)
-        free(self.counted)
-        free(self.triangle)
-        free(self.long_vector)
+        release(self.gram)
+        release(self.counted)
+        release(self.triangle)
+        release(self.long_vector)
 
     # Reaching
 
@@ -462,7 +462,11 @@ cdef class LazyBasis(ReadableBasis):
         cdef Py_ssize_t ld = (columns + columns // 4 + 3) // 4 * 4
         if columns > self.width:
             self.width = (columns + 3) // 4 * 4
-        if columns <= self.ld:
+        return self.fit_exactly(ld) if columns > self.ld else 0
+
+    cdef int fit_exactly(self, Py_ssize_t ld) except -1 nogil:
+        """Small matrices of that leading dimension, unless theirs is larger."""
+        if ld <= self.ld:
             return 0
         widen(&self.turned, self.rank, self.ld, ld)
         widen(&self.gram, self.columns, self.ld, ld)
@@ -488,13 +492,10 @@ cdef void fold_in(
 
 cdef int widen(double** a, Py_ssize_t rows, Py_ssize_t old, Py_ssize_t new) except -1 nogil:
     """A square matrix with the same leading rows and a larger leading dimension."""
-    cdef double* wide = <double*> calloc(new * new, sizeof(double))
+    cdef double* wide = <double*> zeros(new * new, sizeof(double))
     cdef Py_ssize_t i
-    if wide == NULL:
-        with gil:
-            raise MemoryError("no room for a larger rank")
     for i in range(rows):
         memcpy(wide + i * new, a[0] + i * old, old * sizeof(double))
-    free(a[0])
+    release(a[0])
     a[0] = wide
     return 0

@@ -13,6 +13,14 @@ from romco.kernels.romco.rows cimport Head
 cdef enum:
     MARGIN = 16           # columns to leave room for
 
+MOST_BLOCKS = 1 << 10     # in a ring of transforms
+MOST_EPOCHS = 1 << 30     # a row's epoch has 32 bits
+NAMES = {"rows", "heads", "counts", "turned", "gram", "counted", "shapes", "transforms", "deviation"}
+COUNTS = (
+    "rank", "base", "columns", "epoch", "cursor", "started", "before", "ld", "blocks", "turns"
+)
+DAMAGED = "the state of the shared part does not fit together; was the file damaged?"
+
 
 def vectors(LazyBasis basis not None):
     """L (size, rank) as a dense copy."""
@@ -80,12 +88,12 @@ cdef transforms(LazyBasis basis):
 def load(LazyBasis basis not None, arrays):
     """Take over the arrays of a basis of this size or smaller; this one must be new."""
     cdef Py_ssize_t slot, j, first, i, blocks, at = 0
-    check(arrays, basis.size, EPOCHS)
+    check(arrays, basis.size)
     cdef const double[:, :] values = arrays["rows"]
     cdef const int[:, :] head = arrays["heads"]
     cdef double* row
     basis.width = max(basis.width, values.shape[1])
-    basis.fit(max(arrays["counts"][2], basis.width))  # while there are no columns yet to keep
+    basis.fit_exactly(len(arrays["turned"]))  # while there are no columns yet to keep
     (basis.rank, basis.base, basis.columns, basis.epoch, basis.cursor, basis.started,
      basis.started_before, j, blocks, basis.turns) = map(int, arrays["counts"])
     basis.make_ring(blocks)
@@ -160,28 +168,72 @@ cdef Py_ssize_t fill(Transform* a, shape, const double[:] numbers) except -1:
     return a.rows * a.cols
 
 
-cdef check(arrays, size, epochs):
-    """Refuse arrays that no basis of this size can have given."""
-    rank, base, columns, epoch, cursor, started, before, ld, blocks, turns = map(int, arrays["counts"])
-    heads, rows, shapes = arrays["heads"], arrays["rows"], arrays["shapes"]
-    n_steps, n_leaps = epoch - before, epoch // epochs - before // epochs
-    live = shapes[: n_steps + n_leaps]
-    fine = (
-        0 <= rank <= columns <= ld and 0 <= base <= columns and 0 <= before <= started <= epoch
-        and 0 <= cursor <= len(rows) == len(heads) and 2 <= blocks <= 1 << 16
-        and 0 <= turns and n_leaps < blocks and n_steps + n_leaps <= len(shapes)
-        and (shapes >= 0).all()
-        and live.prod(axis=1).sum() <= len(arrays["transforms"])
+cdef check(arrays, size):
+    """Refuse arrays that no basis of this size can have given.
+
+    Everything that is used as a size or as a place is compared with what it is a size or a
+    place of, singly before any two are multiplied or added.
+    """
+    if arrays.keys() != NAMES or arrays["counts"].shape != (10,) or arrays["deviation"].shape != (1,):
+        raise ValueError(DAMAGED)
+    counts = dict(zip(COUNTS, map(int, arrays["counts"])))
+    if not (fits_counts(counts, arrays) and fits_transforms(counts, arrays)
+            and fits_heads(counts, arrays, size)):
+        raise ValueError(DAMAGED)
+
+
+cdef bint fits_counts(counts, arrays):
+    """Whether the counts are possible: those of columns, of rows, and the ages."""
+    ld, epoch, blocks = counts["ld"], counts["epoch"], counts["blocks"]
+    a_pass = max(1, (blocks // 2 - 1) * EPOCHS)  # epochs in which the cursor passes all rows
+    return (
+        0 <= counts["rank"] <= counts["columns"] and 0 <= counts["base"] <= counts["columns"]
+        and counts["columns"] <= arrays["rows"].shape[1] <= ld
         and all(arrays[name].shape == (ld, ld) for name in ("turned", "gram", "counted"))
+        and 4 <= blocks <= MOST_BLOCKS and 0 <= counts["turns"] < MOST_EPOCHS
+        and 0 <= counts["before"] <= counts["started"] <= epoch < MOST_EPOCHS
+        and counts["started"] - counts["before"] <= a_pass and epoch - counts["started"] <= a_pass
+        and arrays["heads"].shape == (len(arrays["rows"]), 3)
+        and 0 <= counts["cursor"] <= len(arrays["rows"])
     )
-    if fine and len(heads):
-        owner, age, count = heads.T
-        limit = np.full(n_steps + 1, columns)
-        limit[:n_steps] = shapes[:n_steps, 0]
-        fine = (
-            0 <= owner.min() and owner.max() < size and len(np.unique(owner)) == len(owner)
-            and before <= age.min() and age.max() <= epoch and count.min() >= 0
-            and (count <= limit[age - before]).all() and count.max() <= rows.shape[1]
-        )
-    if not fine:
-        raise ValueError("the state of the shared part does not fit together; was the file damaged?")
+
+
+cdef bint fits_transforms(counts, arrays):
+    """Whether each transform takes up what the one before it gives, and the last one the base."""
+    epoch, before, base = counts["epoch"], counts["before"], counts["base"]
+    shapes, first, open_block = arrays["shapes"], before // EPOCHS, epoch // EPOCHS
+    n_steps, n_leaps = epoch - before, open_block - first
+    if shapes.shape[1] != 2 or len(shapes) < n_steps + n_leaps:
+        return False
+    shapes = shapes[: n_steps + n_leaps]
+    if shapes.min(initial=0) < 0 or shapes.max(initial=0) > counts["ld"]:
+        return False
+    if shapes.prod(axis=1).sum() > len(arrays["transforms"]):
+        return False
+    steps, leaps = shapes[:n_steps], shapes[n_steps:]
+    block = np.arange(before, epoch) // EPOCHS
+    closed = block < open_block
+    gives = np.where(closed, leaps[np.where(closed, block - first, 0), 0] if n_leaps else 0, base)
+    start = leaps[n_leaps - 1, 1] if n_leaps else 0  # columns with which the open block began
+    takes = base if epoch % EPOCHS == 0 else steps[open_block * EPOCHS - before, 0] if n_leaps else 0
+    return (
+        (steps[:, 1] == gives).all() and (leaps[:, 1] == start).all()
+        and (not n_leaps or (start == base if epoch % EPOCHS == 0 else start <= takes))
+    )
+
+
+cdef bint fits_heads(counts, arrays, size):
+    """Whether every row has an owner, is not too old, and has no more columns than its epoch."""
+    owner, age, count = arrays["heads"].T
+    before, n_steps = counts["before"], counts["epoch"] - counts["before"]
+    if not len(owner):
+        return True
+    if not (0 <= owner.min() and owner.max() < size and len(np.unique(owner)) == len(owner)):
+        return False
+    if age.min() < before or age.max() > counts["epoch"] or count.min() < 0:
+        return False
+    limit = np.append(arrays["shapes"][:n_steps, 0], counts["columns"])
+    return (
+        (age[: counts["cursor"]] >= counts["started"]).all()
+        and (count <= limit[age - before]).all() and count.max() <= arrays["rows"].shape[1]
+    )

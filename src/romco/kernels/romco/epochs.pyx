@@ -8,9 +8,9 @@ products, however old it is. Transforms lie in a ring: their owner must see to i
 no row gets older than the ring is long.
 """
 
-from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from romco.kernels.dense cimport multiply, row_times
+from romco.kernels.memory cimport release, resize, zeros
 from romco.kernels.romco.rows cimport Head, Rows
 
 
@@ -20,18 +20,17 @@ cdef class AgingRows(Rows):
     def __dealloc__(self):
         free_ring(self.steps, self.blocks * EPOCHS)
         free_ring(self.leaps, self.blocks)
-        free(self.work)
-        free(self.fresh)
+        release(self.work)
+        release(self.fresh)
 
     cdef int make_ring(self, Py_ssize_t blocks) except -1:
         """An empty ring of that many blocks, in place of the one there is."""
         free_ring(self.steps, self.blocks * EPOCHS)
         free_ring(self.leaps, self.blocks)
+        self.steps = self.leaps = NULL
         self.blocks = blocks
-        self.steps = <Transform*> calloc(blocks * EPOCHS, sizeof(Transform))
-        self.leaps = <Transform*> calloc(blocks, sizeof(Transform))
-        if self.steps == NULL or self.leaps == NULL:
-            raise MemoryError("no room for a basis")
+        self.steps = <Transform*> zeros(blocks * EPOCHS, sizeof(Transform))
+        self.leaps = <Transform*> zeros(blocks, sizeof(Transform))
         return 0
 
     cdef void catch_up(self, const double* row, double* out) noexcept nogil:
@@ -98,8 +97,8 @@ cdef void free_ring(Transform* ring, Py_ssize_t n) noexcept:
     cdef Py_ssize_t i
     if ring != NULL:
         for i in range(n):
-            free(ring[i].data)
-    free(ring)
+            release(ring[i].data)
+    release(ring)
 
 
 cdef inline void apply(
@@ -112,11 +111,7 @@ cdef inline void apply(
 
 
 cdef int allocate(Transform* a, Py_ssize_t rows, Py_ssize_t cols) except -1 nogil:
-    free(a.data)
-    a.data = <double*> malloc(max(1, rows * cols) * sizeof(double))
-    if a.data == NULL:
-        with gil:
-            raise MemoryError("no room for a transform")
+    a.data = <double*> resize(a.data, rows * cols, sizeof(double))
     a.rows, a.cols = rows, cols
     return 0
 
@@ -134,6 +129,6 @@ cdef int follow(Transform* a, Transform b) except -1 nogil:
     product.data = NULL
     allocate(&product, a.rows, b.cols)
     multiply(a.rows, a.cols, b.cols, a.data, a.cols, b.data, b.cols, product.data, b.cols)
-    free(a.data)
+    release(a.data)
     a[0] = product
     return 0

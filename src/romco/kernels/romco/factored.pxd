@@ -24,7 +24,7 @@ cdef class Factored(Kernel):
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil
     cdef int shrink(self, double rho, Py_ssize_t touched, Py_ssize_t active) except -1 nogil
-    cdef void start_round(self) noexcept nogil
+    cdef void start_round(self, bint noting) noexcept nogil
     cdef double shared_margin(self, Py_ssize_t task) except? -1.0 nogil
     cdef int step_along(self, Py_ssize_t task, Py_ssize_t event, double g) except -1 nogil
     cdef int turn_right(self, Py_ssize_t kept) except -1 nogil

@@ -17,17 +17,18 @@ lazy like L (`many_tasks`).
 """
 
 import numpy as np
-from libc.stdlib cimport free
 from romco.kernels.romco.basis cimport LazyBasis
 from romco.kernels.contract cimport Kernel
-from romco.kernels.dense cimport axpy, reserve
+from romco.kernels.dense cimport axpy
 from romco.kernels.events cimport Events, Row, square
+from romco.kernels.memory cimport release, reserve
 from romco.kernels.romco.rules cimport Rules, TaskVectors
 from romco.kernels.romco.spectral cimport SmallSVD
 
 from romco.kernels.romco import basis_state
 from romco.kernels.romco.personal import personal_part
 
+MOST_ROUNDS = 1 << 62
 DAMAGED = "the state of the shared part does not fit together; was the file damaged?"
 
 
@@ -43,17 +44,17 @@ cdef class Factored(Kernel):
         self.svd = SmallSVD()
 
     def __dealloc__(self):
-        free(self.core)
-        free(self.c)
+        release(self.core)
+        release(self.c)
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
-        """(u_i + v_i) . x; leaves notes for `learn`, which always follows on the same events."""
+        """(u_i + v_i) . x; takes notes of both bases and of V for `learn`."""
         cdef Py_ssize_t e
         cdef Row x
         cdef bint together
-        self.start_round()
+        self.start_round(self.followed)
         together = events.index == NULL and self.left.look_at_all(events.row(begin), end - begin)
         for e in range(begin, end):
             x = events.row(e)
@@ -63,15 +64,19 @@ cdef class Factored(Kernel):
                 self.left.look(x, self.c)
             margins[e] = self.shared_margin(events.tasks[e]) \
                 + self.personal.margin(events.tasks[e], x)
+        if self.followed:
+            self.keep_notes(events, begin, end)
         return 0
 
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
+        self.torn = True
         self.learn_weights(events, begin, end, margins)
         if self.tasks.learn(events, begin, end):
             with gil:
                 self.couple()
+        self.torn = False
         return 0
 
     cdef int learn_weights(
@@ -80,6 +85,9 @@ cdef class Factored(Kernel):
         cdef Py_ssize_t e, active = 0, touched = 0
         cdef double step, pull, norm2
         cdef Row x
+        cdef bint noted = self.has_notes(events, begin, end)
+        if not noted:
+            self.start_round(False)
         self.rounds += 1
         step = self.rules.step(<double> self.rounds)
         for e in range(begin, end):
@@ -105,7 +113,7 @@ cdef class Factored(Kernel):
             )
             self.personal.add(
                 events.tasks[e], x, self.rules.eta2 * step * self.rules.C * pull, norm2, step,
-                end - begin == 1,
+                noted and end - begin == 1,
             )
         if end - begin > 1:
             for e in range(begin, end):
@@ -138,8 +146,9 @@ cdef class Factored(Kernel):
 
     # What the two roads must define.
 
-    cdef void start_round(self) noexcept nogil:
-        self.left.start_round()
+    cdef void start_round(self, bint noting) noexcept nogil:
+        """Forget the notes on the round before; whether to take notes on this one."""
+        self.left.start_round(noting)
 
     cdef double shared_margin(self, Py_ssize_t task) except? -1.0 nogil:
         """u_i . x, where c holds the left coordinates of x."""
@@ -172,7 +181,8 @@ cdef class Factored(Kernel):
     def start_task(self, Py_ssize_t task, double n_started):
         """u_task <- the sum of all u over n_started; u_task must be 0."""
         self.check_idle()
-        self.start_round()
+        self.drop_notes()
+        self.start_round(False)
         self.fit(self.height + 1, self.width + 1)
         self.sum_columns(self.c)
         return self.change_column(task, 1.0 / n_started)
@@ -180,7 +190,8 @@ cdef class Factored(Kernel):
     def forget_task(self, Py_ssize_t task):
         """u_task <- 0, v_task <- 0."""
         self.check_idle()
-        self.start_round()
+        self.drop_notes()
+        self.start_round(False)
         self.fit(self.height + 1, self.width + 1)
         self.one_column(task, self.c)
         self.change_column(task, -1.0)
@@ -192,7 +203,8 @@ cdef class Factored(Kernel):
         mean, margins = np.zeros(self.height), np.zeros(events.n)
         cdef double[::1] a = mean, out = margins
         cdef Py_ssize_t e, j
-        self.start_round()
+        self.drop_notes()
+        self.start_round(False)
         self.fit(self.height + 1, self.width + 1)
         self.sum_columns(self.c)
         for j in range(self.height):
@@ -205,8 +217,11 @@ cdef class Factored(Kernel):
 
     cdef int change_column(self, Py_ssize_t task, double g) except -1:
         """u_task += g L c, then K is made diagonal again."""
+        self.torn = True
         self.step_along(task, 0, g)
-        return self.shrink(0.0, 0, 1)
+        self.shrink(0.0, 0, 1)
+        self.torn = False
+        return 0
 
     cdef int sum_columns(self, double* c) except -1:
         """c <- coordinates of the sum of all columns of U."""
@@ -314,6 +329,15 @@ def check_names(arrays, own, optional):
                 f"state array {name!r} is {arrays[name].dtype}{list(arrays[name].shape)}, "
                 f"expected {own[name].ndim} dimensions of {own[name].dtype}"
             )
-    height, width = arrays["core_shape"] if arrays["core_shape"].shape == (2,) else (-1, -1)
-    if not (0 <= height <= len(arrays["core"]) and 0 <= width <= arrays["core"].shape[1]):
+
+
+def checked_core(arrays, most):
+    """K as the state has it, with up to `most` columns; refuse counts that cannot be."""
+    shape, counts = arrays["core_shape"], arrays["counts"]
+    if not (
+        shape.shape == counts.shape == (2,) and (counts >= 0).all() and (counts < MOST_ROUNDS).all()
+        and 0 <= shape[0] <= arrays["core"].shape[0] and 0 <= shape[1] <= arrays["core"].shape[1]
+        and shape[1] <= most
+    ):
         raise ValueError(DAMAGED)
+    return arrays["core"][: shape[0], : shape[1]]

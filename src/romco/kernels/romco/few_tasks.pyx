@@ -3,12 +3,12 @@
 import numpy as np
 cimport cython
 from libc.string cimport memset
-from romco.kernels.dense cimport reserve
 from romco.kernels.events cimport Row
+from romco.kernels.memory cimport reserve
 from romco.kernels.romco.factored cimport Factored
 from romco.kernels.romco.rules cimport Rules, TaskVectors
 
-from romco.kernels.romco.factored import check_names
+from romco.kernels.romco.factored import check_names, checked_core
 
 
 @cython.final
@@ -88,7 +88,7 @@ cdef class FewTasks(Factored):
     def load(self, arrays):
         """Take over the arrays of a kernel of this kind, of the same size or smaller."""
         check_names(arrays, self.arrays(), set())
-        height, width = map(int, arrays["core_shape"])
-        core = np.zeros((height, self.width))
-        core[:, :width] = arrays["core"][:height]
+        found = checked_core(arrays, self.width)
+        core = np.zeros((len(found), self.width))
+        core[:, : found.shape[1]] = found
         self.load_shared(arrays, core)

@@ -20,6 +20,7 @@ cdef class ReadableBasis(AgingRows):
     cdef int* stale_at
     cdef double* stale_rows
     cdef double* gathered
+    cdef bint noting                      # whether to leave any
     cdef Py_ssize_t n_notes, n_stale, n_gathered
     cdef double* behind                   # vectors of length ld
     cdef double* total
@@ -34,7 +35,7 @@ cdef class ReadableBasis(AgingRows):
     cdef Py_ssize_t rooms[8]
 
     # Used by scoring: changes nothing but the notes.
-    cdef void start_round(self) noexcept nogil
+    cdef void start_round(self, bint noting) noexcept nogil
     cdef int look(self, Row x, double* c) except -1 nogil
     cdef bint look_at_all(self, Row first, Py_ssize_t n) except -1 nogil
     cdef void recollect(self, Py_ssize_t event, double* c) noexcept nogil

@@ -8,11 +8,11 @@ A round of dense rows is taken together where all of B is up to date: one produc
 for the coordinates of all of them, one for their inner products.
 """
 
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport add_gram, add_products, axpy, dot_product, prefetch, reserve
+from romco.kernels.dense cimport add_gram, add_products, axpy, dot_product, prefetch
 from romco.kernels.romco.epochs cimport AgingRows
 from romco.kernels.events cimport Row, column
+from romco.kernels.memory cimport release, reserve
 from romco.kernels.romco.rows cimport ROWS, Chunk, Head
 
 cdef enum:
@@ -25,25 +25,26 @@ cdef class ReadableBasis(AgingRows):
     """L = B P (abstract)."""
 
     def __dealloc__(self):
-        free(self.turned)
-        free(self.behind)
-        free(self.total)
-        free(self.notes)
-        free(self.stale_at)
-        free(self.stale_rows)
-        free(self.gathered)
-        free(self.panel)
-        free(self.inner)
-        free(self.pack)
+        release(self.turned)
+        release(self.behind)
+        release(self.total)
+        release(self.notes)
+        release(self.stale_at)
+        release(self.stale_rows)
+        release(self.gathered)
+        release(self.panel)
+        release(self.inner)
+        release(self.pack)
 
-    cdef void start_round(self) noexcept nogil:
-        """Forget the notes on the round before."""
+    cdef void start_round(self, bint noting) noexcept nogil:
+        """Forget the notes on the round before; whether to take notes on this one."""
+        self.noting = noting
         self.n_notes = self.n_stale = self.n_gathered = self.met = 0
 
     cdef int look(self, Row x, double* c) except -1 nogil:
         """c (rank,) <- L'x; notes down what `reach` would have to find out again."""
         cdef Py_ssize_t k = self.columns
-        cdef bint noting = self.n_notes < MOST_NOTES
+        cdef bint noting = self.noting and self.n_notes < MOST_NOTES
         cdef Note* note
         if not noting:
             self.gather(x, 0, self.behind, self.total, False)

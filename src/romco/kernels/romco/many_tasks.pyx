@@ -2,16 +2,16 @@
 
 import numpy as np
 cimport cython
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from romco.kernels.romco.basis cimport LazyBasis
-from romco.kernels.dense cimport axpy, dot_product, multiply, reserve
+from romco.kernels.dense cimport axpy, dot_product, multiply
 from romco.kernels.events cimport Row, square
+from romco.kernels.memory cimport release, reserve, resize
 from romco.kernels.romco.factored cimport Factored
 from romco.kernels.romco.rules cimport Rules, TaskVectors
 
 from romco.kernels.romco import basis_state
-from romco.kernels.romco.factored import DAMAGED, check_names, part
+from romco.kernels.romco.factored import DAMAGED, check_names, checked_core, part
 
 
 @cython.final
@@ -30,13 +30,13 @@ cdef class ManyTasks(Factored):
         self.fit(1, 1)
 
     def __dealloc__(self):
-        free(self.q)
-        free(self.ones)
-        free(self.spare)
+        release(self.q)
+        release(self.ones)
+        release(self.spare)
 
-    cdef void start_round(self) noexcept nogil:
-        self.left.start_round()
-        self.right.start_round()
+    cdef void start_round(self, bint noting) noexcept nogil:
+        self.left.start_round(noting)
+        self.right.start_round(noting)
 
     cdef double shared_margin(self, Py_ssize_t task) except? -1.0 nogil:
         cdef Py_ssize_t j
@@ -92,7 +92,7 @@ cdef class ManyTasks(Factored):
     cdef int one_column(self, Py_ssize_t task, double* c) except -1:
         cdef Py_ssize_t j
         self.right.look(self.tasks.row(task), self.q)
-        self.start_round()
+        self.start_round(False)
         for j in range(self.height):
             c[j] = dot_product(self.width, self.core + j * self.ld, self.q)
         return 0
@@ -103,13 +103,10 @@ cdef class ManyTasks(Factored):
         cdef double* wide
         if ld > self.ld:
             ld = ld + ld // 2 + 4
-            wide = <double*> malloc(ld * ld * sizeof(double))
-            if wide == NULL:
-                with gil:
-                    raise MemoryError("no room for a larger rank")
+            wide = <double*> resize(NULL, ld * ld, sizeof(double))
             for j in range(self.height):
                 memcpy(wide + j * ld, self.core + j * self.ld, self.width * sizeof(double))
-            free(self.core)
+            release(self.core)
             self.core, self.ld = wide, ld
         reserve(<void**> &self.q, &self.q_room, ld + 1, sizeof(double))
         reserve(<void**> &self.ones, &self.ones_room, ld + 1, sizeof(double))
@@ -132,18 +129,19 @@ cdef class ManyTasks(Factored):
     def load(self, arrays):
         """Take over the arrays of a kernel of either kind, of the same size or smaller."""
         own = self.arrays()
-        check_names(arrays, own, {name for name in own if name == "ones" or name[:6] == "right_"})
-        height, width = map(int, arrays["core_shape"])
-        core = arrays["core"][:height, :width]
+        check_names(arrays, own, {name for name in own if name[:6] == "right_"})
+        core = checked_core(arrays, self.right.size)
         if "right_counts" in arrays:
-            basis_state.load(self.right, part(arrays, "right_"))
+            right = part(arrays, "right_")
+            right.pop("ones", None)  # files of old do not have it
+            basis_state.load(self.right, right)
         else:  # few tasks have become many: K = (K Z) Z' with Z the directions of its rows
             values, vectors = np.linalg.svd(core, full_matrices=False)[1:]
             vectors = vectors[values > 0.0]
             basis_state.take(self.right, np.ascontiguousarray(vectors.T))
             core = core @ vectors.T
         ones = arrays.get("right_ones", basis_state.vectors(self.right).sum(axis=0))
-        if self.right.rank != core.shape[1]:
+        if self.right.rank != core.shape[1] or len(ones) < core.shape[1]:
             raise ValueError(DAMAGED)
         self.load_shared(arrays, core)
         self.width = core.shape[1]

@@ -11,14 +11,16 @@ its own features.
 
 import numpy as np
 from libc.math cimport fmax, sqrt
-from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 from romco.kernels.dense cimport prefetch
+from romco.kernels.memory cimport release, zeros
 from romco.kernels.events cimport Row, add as add_row, column, dot
 
 cdef int RECOUNT = 64              # additions after which a length is computed from scratch
 cdef double CANCELLED = 1e-6       # ... or as soon as an addition leaves less than this
 cdef double TINY = 1e-100          # scale under which it is multiplied into the stored numbers
+MOST_PLACES = 1 << 30              # in a table; features are counted in 32 bits
+DAMAGED = "the state of the personal part does not fit together; was the file damaged?"
 DENSE_NUMBERS = 4_000_000          # store V in one array up to here
 DENSE_FEATURES = 1 << 14           # ... and up to here, since a column that dies is wiped
 
@@ -153,11 +155,26 @@ cdef class Personal:
         """Take them over."""
         cdef Py_ssize_t m = len(arrays["scale"])
         names = ("scale", "square", "since", "touches")
-        if m > self.n_tasks or any(arrays[name].shape != (m,) for name in names):
-            raise ValueError("the state of the personal part does not fit together; was the file damaged?")
+        if not (
+            m <= self.n_tasks and all(arrays[name].shape == (m,) for name in names)
+            and arrays["clock"].shape == (1,)
+            and (arrays["scale"] > 0.0).all() and (arrays["square"] >= 0.0).all()
+            and (arrays["since"] >= 0.0).all() and (arrays["since"] <= arrays["clock"]).all()
+            and (arrays["touches"] >= 0).all() and (arrays["touches"] < RECOUNT).all()
+        ):
+            raise ValueError(DAMAGED)
         for name, own in zip(names, (self.scale, self.square, self.since, self.touches)):
             np.asarray(own)[:m] = arrays[name]
         self.clock = arrays["clock"][0]
+
+    def check_dense(self, arrays):
+        """How many tasks and features the columns have that were stored dense."""
+        if arrays.keys() != {*self.common_arrays(), "values"}:
+            raise ValueError(f"the personal part is stored as {sorted(arrays)}, which does not fit its size")
+        m, d = arrays["values"].shape
+        if d > self.n_features or m != len(arrays["scale"]):
+            raise ValueError(DAMAGED)
+        return m, d
 
 
 cdef class DensePersonal(Personal):
@@ -200,17 +217,14 @@ cdef class DensePersonal(Personal):
 
     def load(self, arrays):
         """Take over the arrays of a dense personal part of this size or smaller."""
-        values = arrays["values"]
-        m, d = values.shape
-        if d > self.n_features or m != len(arrays["scale"]):
-            raise ValueError("the state of the personal part does not fit together; was the file damaged?")
         self.load_common(arrays)
-        np.asarray(self.values)[:m, :d] = values
+        m, d = self.check_dense(arrays)
+        np.asarray(self.values)[:m, :d] = arrays["values"]
 
 
 cdef struct Table:               # open addressing
-    int* keys                    # 1 + feature; 0 where free
     double* values
+    int* keys                    # 1 + feature; 0 where free; in the same block as `values`
     unsigned int mask            # room - 1; room is a power of two
     unsigned int used
 
@@ -221,17 +235,14 @@ cdef class HashedPersonal(Personal):
     cdef Table* tables
 
     def __cinit__(self, Py_ssize_t n_features, Py_ssize_t n_tasks, double cost):
-        self.tables = <Table*> calloc(n_tasks, sizeof(Table))
-        if self.tables == NULL:
-            raise MemoryError(f"no room for {n_tasks} tasks")
+        self.tables = <Table*> zeros(n_tasks, sizeof(Table))
 
     def __dealloc__(self):
         cdef Py_ssize_t i
         if self.tables != NULL:
-            for i in range(self.n_tasks):
-                free(self.tables[i].keys)
-                free(self.tables[i].values)
-        free(self.tables)
+            for i in range(self.n_tasks):  # 0 where the arrays before it could not be made
+                release(self.tables[i].values)
+        release(self.tables)
 
     cdef double stored_dot(self, Py_ssize_t task, Row x) noexcept nogil:
         cdef Table* table = &self.tables[task]
@@ -288,8 +299,7 @@ cdef class HashedPersonal(Personal):
                     table.values[at] *= factor
 
     cdef int stored_clear(self, Py_ssize_t task) except -1 nogil:
-        free(self.tables[task].keys)
-        free(self.tables[task].values)
+        release(self.tables[task].values)
         memset(&self.tables[task], 0, sizeof(Table))
         return 0
 
@@ -327,14 +337,11 @@ cdef class HashedPersonal(Personal):
         """Take over the arrays of a personal part, dense or hashed, of this size or smaller."""
         self.load_common(arrays)
         if "values" in arrays:
-            self.take(arrays["values"])
+            self.check_dense(arrays)
+            self.take(np.ascontiguousarray(arrays["values"]))
             return
+        self.check_tables(arrays)
         rooms, keys, numbers = arrays["rooms"], arrays["keys"], arrays["numbers"]
-        powers = (rooms >= 0).all() and not (rooms & (rooms - 1)).any()
-        if not (powers and len(rooms) <= self.n_tasks and rooms.sum() == len(keys) == len(numbers)) or (
-            len(keys) and not (0 <= keys.min() and keys.max() <= self.n_features)
-        ):
-            raise ValueError("the state of the personal part does not fit together; was the file damaged?")
         cdef const int[:] key = keys
         cdef const double[:] value = numbers
         cdef Py_ssize_t i, at, start = 0
@@ -343,16 +350,37 @@ cdef class HashedPersonal(Personal):
             for at in range(self.tables[i].mask + 1):
                 self.tables[i].keys[at], self.tables[i].values[at] = key[start + at], value[start + at]
                 self.tables[i].used += key[start + at] != 0
-            if self.tables[i].used > self.tables[i].mask:
-                raise ValueError("the state of the personal part holds a table without a free place")
             start += rooms[i]
+            self.check_places(&self.tables[i])
+
+    def check_tables(self, arrays):
+        """Refuse tables whose sizes do not add up; each alone first, for a sum can wrap around."""
+        if arrays.keys() != self.arrays().keys():
+            raise ValueError(f"the personal part is stored as {sorted(arrays)}, which does not fit its size")
+        rooms, keys, numbers = arrays["rooms"], arrays["keys"], arrays["numbers"]
+        if not (
+            rooms.shape == arrays["scale"].shape and keys.shape == numbers.shape
+            and (rooms >= 0).all() and (rooms <= min(len(keys), MOST_PLACES)).all()
+            and not (rooms & (rooms - 1)).any() and rooms.sum() == len(keys)
+            and 0 <= keys.min(initial=0) and keys.max(initial=0) <= self.n_features
+        ):
+            raise ValueError(DAMAGED)
+
+    cdef check_places(self, const Table* table):
+        """Refuse a table without a free place, or in which a key would not be found."""
+        cdef unsigned int at
+        if table.used > table.mask:
+            raise ValueError(DAMAGED)
+        for at in range(table.mask + 1):
+            if table.keys[at] != 0 and place(table, table.keys[at]) != at:
+                raise ValueError(DAMAGED)
 
     def take(self, const double[:, ::1] values):
         """Take over columns that were stored dense."""
         cdef Row x
         cdef Py_ssize_t i
         x.n, x.index = values.shape[1], NULL
-        for i in range(values.shape[0]):
+        for i in range(values.shape[0] if values.shape[1] > 0 else 0):
             if self.square[i] > 0.0:
                 x.value = &values[i, 0]
                 self.stored_add(i, x, 1.0)
@@ -373,13 +401,9 @@ cdef inline unsigned int place(const Table* table, int key) noexcept nogil:
 
 
 cdef int make_room(Table* table, Py_ssize_t room) except -1 nogil:
-    """An empty table with that many places, a power of two."""
-    table.keys = <int*> calloc(room, sizeof(int))
-    table.values = <double*> malloc(room * sizeof(double))
-    if table.keys == NULL or table.values == NULL:
-        with gil:
-            raise MemoryError(f"no room for {room} weights of a task")
-    memset(table.values, 0, room * sizeof(double))
+    """Become an empty table with that many places, a power of two; what was there is not freed."""
+    table.values = <double*> zeros(room, sizeof(double) + sizeof(int))
+    table.keys = <int*> (table.values + room)
     table.mask, table.used = <unsigned int> (room - 1), 0
     return 0
 
@@ -398,6 +422,5 @@ cdef int enlarge(Table* table, Py_ssize_t need) except -1 nogil:
                 at = place(table, old.keys[i])
                 table.keys[at], table.values[at] = old.keys[i], old.values[i]
         table.used = old.used
-        free(old.keys)
-        free(old.values)
+        release(old.values)
     return 0

@@ -7,9 +7,9 @@ that of ROMCO with a given coupling.
 
 import numpy as np
 cimport cython
-from libc.stdlib cimport free
-from romco.kernels.dense cimport axpy, reserve
+from romco.kernels.dense cimport axpy
 from romco.kernels.events cimport Events, Row, column, square
+from romco.kernels.memory cimport release, reserve
 from romco.kernels.romco.rules cimport TaskVectors
 
 cdef double FIRST = 32.0           # events before the coupling is first made,
@@ -36,7 +36,7 @@ cdef class Relations(TaskVectors):
         reserve(<void**> &self.g, &self.g_room, len(factor), sizeof(double))
 
     def __dealloc__(self):
-        free(self.g)
+        release(self.g)
 
     cdef bint learn(self, Events events, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
         cdef Py_ssize_t e

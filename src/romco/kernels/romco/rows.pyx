@@ -6,9 +6,8 @@ gets wider.
 """
 
 import numpy as np
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from romco.kernels.dense cimport reserve
+from romco.kernels.memory cimport release, reserve, resize
 
 
 cdef class Rows:
@@ -21,33 +20,30 @@ cdef class Rows:
     def __dealloc__(self):
         cdef Py_ssize_t i
         for i in range(self.n_chunks):
-            free(self.chunks[i].data)
-        free(self.chunks)
-        free(self.owners)
+            release(self.chunks[i].data)
+        release(self.chunks)
+        release(self.owners)
 
     cdef int widen_chunk(self, Py_ssize_t at) except -1 nogil:
         """Room for `width` numbers in each row."""
         cdef Chunk* chunk = &self.chunks[at]
         cdef Py_ssize_t i, stride = 1 + self.width
-        cdef double* wide = <double*> malloc(ROWS * stride * sizeof(double))
-        if wide == NULL:
-            with gil:
-                raise MemoryError("no room for more rows")
+        cdef double* wide = <double*> resize(NULL, ROWS * stride, sizeof(double))
         for i in range(min(<Py_ssize_t> ROWS, self.n_rows - at * ROWS)):
             memcpy(wide + i * stride, chunk.data + i * chunk.stride, chunk.stride * sizeof(double))
-        free(chunk.data)
+        release(chunk.data)
         chunk.data, chunk.stride = wide, stride
         return 0
 
     cdef Py_ssize_t new_slot(self, Py_ssize_t feature) except -1 nogil:
         cdef Py_ssize_t slot = self.n_rows
         cdef Head* head
-        if slot % ROWS == 0:
+        reserve(<void**> &self.owners, &self.row_rooms[1], slot + 1, sizeof(int))
+        if slot == self.n_chunks * ROWS:
             reserve(<void**> &self.chunks, &self.row_rooms[0], self.n_chunks + 1, sizeof(Chunk))
             self.chunks[self.n_chunks].data = NULL
             self.chunks[self.n_chunks].stride = 0
             self.n_chunks += 1
-        reserve(<void**> &self.owners, &self.row_rooms[1], slot + 1, sizeof(int))
         head = <Head*> self.row_to_write(slot)
         head.epoch, head.count = <int> self.epoch, 0
         self.owners[slot] = <int> feature

@@ -4,6 +4,7 @@
 cdef class Pairs:
     cdef readonly Py_ssize_t n_tasks, n_features, width
     cdef readonly Py_ssize_t used                # pairs that occurred; not counted where dense
+    cdef public Py_ssize_t most                  # pairs that it may hold
     cdef readonly bint dense
     cdef object keys, values, places             # the arrays behind the pointers
     cdef long long* key                          # of each pair in turn: task << 32 | feature

@@ -8,6 +8,7 @@ class Pairs:
     n_features: int
     width: int
     used: int
+    most: int
     dense: bool
     def __init__(self, n_tasks: int, n_features: int, width: int, dense: bool) -> None: ...
     def arrays(self) -> dict[str, NDArray[Any]]: ...

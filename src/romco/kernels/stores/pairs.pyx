@@ -12,6 +12,7 @@ cimport numpy as cnp
 cnp.import_array()
 
 cdef int LEAST_BITS = 10
+cdef Py_ssize_t MOST = 2**31 - 1   # pairs that the table, of 32 bits each, can tell apart
 
 
 cdef class Pairs:
@@ -23,6 +24,7 @@ cdef class Pairs:
 
     def __init__(self, Py_ssize_t n_tasks, Py_ssize_t n_features, Py_ssize_t width, bint dense):
         self.n_tasks, self.n_features, self.width = n_tasks, n_features, width
+        self.most = MOST
         self.dense = dense
         if dense:
             self.hold(None, np.zeros((n_tasks, n_features, width)))
@@ -47,13 +49,19 @@ cdef class Pairs:
 
     cdef int reserve(self, Py_ssize_t more) except -1 nogil:
         """Make room for so many new pairs."""
-        if not self.dense and 2 * (self.used + more) > (<Py_ssize_t> 1) << self.bits:
+        cdef Py_ssize_t needed = self.used + more
+        if not self.dense and (2 * needed > (<Py_ssize_t> 1) << self.bits or needed > self.most):
             with gil:
-                self.grow(self.used + more)
+                self.grow(needed)
         return 0
 
     cdef grow(self, Py_ssize_t needed):
         cdef int bits = self.bits
+        if needed > self.most:
+            raise OverflowError(
+                f"{needed} pairs of task and feature: one store holds {self.most} at most; "
+                "deal the tasks out to more shards (romco.cluster), or hash to fewer features"
+            )
         while 2 * needed > (<Py_ssize_t> 1) << bits:
             bits += 1
         keys = np.empty(1 << (bits - 1), dtype=np.int64)

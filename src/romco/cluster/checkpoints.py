@@ -1,0 +1,130 @@
+"""A folder from which shards can go on, whatever was lost.
+
+A checkpoint is a folder of its own in it, named by the number of events: a model file of each
+shard (``shard-3.romco``, its own tasks) and one of what they share (``front.romco``). When all of
+them are on disk (each written aside, synced, renamed, its folder synced), ``current.json`` is
+replaced in the same way: it names the folder that counts. What was there before is removed last.
+So at every moment ``current.json`` names a complete checkpoint, whoever is killed and whichever
+call fails, and a full disk is an error that changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from romco import durable
+from romco.cluster import states
+from romco.cluster.dealing import combine, deal, owned, room_for
+from romco.cluster.engines import Engine
+from romco.cluster.schedules import Schedule
+from romco.cluster.shard import Shard
+from romco.learners.merging import mergeable
+from romco.model import Model
+from romco.modelfile import ModelFileError, load, save
+
+CURRENT = "current.json"
+
+
+@final
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint."""
+
+    folder: Path
+    schedule: Schedule
+    events: int
+    next: int
+    notes: dict[str, Any]
+
+    @property
+    def front(self) -> Model:
+        """What the shards share, and names of features and labels."""
+        found: Model = load(self.folder / "front.romco")
+        return found
+
+    def files(self) -> list[Path]:
+        """The file of each shard."""
+        return [shard_file(self.folder, k) for k in range(self.schedule.n)]
+
+    def begun(self, schedule: Schedule) -> states.Begun:
+        """Where shards begin that go on from here, as many as before or not."""
+        if schedule == self.schedule:
+            return states.Begun(self.front, self.files(), self.events, self.next)
+        front = self.front
+        found = [load(path).state() for path in self.files()]
+        whole = combine(front.state(), mergeable(front.learner), found)
+        owners = owned(whole, schedule.n)
+        starts = deal(whole, owners, [room_for(own) for own in owners])
+        return states.Begun(front, starts, self.events, schedule.after(self.events))
+
+
+def find(folder: Path) -> Checkpoint | None:
+    """The checkpoint that a folder holds, if any."""
+    current = folder / CURRENT
+    if not current.exists():
+        return None
+    try:
+        told = json.loads(current.read_text(encoding="utf-8"))
+        schedule = Schedule(told["shards"], told["growth"], told["every"])
+        place = folder / told["folder"]
+        return Checkpoint(place, schedule, told["events"], told["next"], told["notes"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(
+            f"{current} cannot be used: {error!r}; take the folder away to begin anew"
+        ) from error
+
+
+def check_same(found: Checkpoint, asked: Model) -> None:
+    """Raise ValueError where something else is asked for than what the folder holds."""
+    front = found.front
+    for what, there, wanted in (
+        ("learner", front.learner.name, asked.learner.name),
+        ("parameters", dict(front.learner.parameters), dict(asked.learner.parameters)),
+        ("kind of features", type(front.features).__name__, type(asked.features).__name__),
+    ):
+        if there != wanted:
+            folder = found.folder.parent
+            raise ValueError(f"{folder} holds shards with {what} {there!r}, not {wanted!r}")
+
+
+def write(
+    folder: Path,
+    front: Model,
+    schedule: Schedule,
+    events: int,
+    following: int,
+    engine: Engine,
+    notes: dict[str, Any] | None = None,
+) -> Checkpoint:
+    """Save all shards, which stand at a barrier; see the module for the order of things."""
+    place = folder / f"{events:012d}"
+    if place.exists():  # left by a run that was stopped before it counted
+        shutil.rmtree(place)
+    place.mkdir(parents=True)
+    made = Checkpoint(place, schedule, events, following, notes or {})
+    engine.each(Shard.save, [(path,) for path in made.files()])
+    save(front, place / "front.romco")
+    told = {
+        "folder": place.name,
+        "shards": schedule.n,
+        "growth": schedule.growth,
+        "every": schedule.every,
+        "events": events,
+        "next": following,
+        "notes": made.notes,
+    }
+    durable.replace(folder / CURRENT, [json.dumps(told, indent=1).encode()])
+    engine.saved(made.files())
+    for old in folder.iterdir():
+        if old.is_dir() and old != place and old.name.isdigit():
+            shutil.rmtree(old, ignore_errors=True)
+    return made
+
+
+def shard_file(folder: Path, k: int) -> Path:
+    """Where a shard is saved."""
+    return folder / f"shard-{k}.romco"

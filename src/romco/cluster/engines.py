@@ -1,0 +1,111 @@
+"""Who runs the shards: one after the other, or each on a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Protocol, final
+
+from romco.cluster.shard import Recipe, Shard, Start
+from romco.parameters import choice
+
+Verb = Callable[..., Any]  # a method of Shard
+Arguments = Sequence[tuple[Any, ...] | None]
+
+
+class Engine(Protocol):
+    """Shards that can be asked; it decides where and when each answers, not what."""
+
+    def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
+        """Call a method of every shard with its own arguments; where None, it is not called."""
+
+    def all(self, verb: Verb, *arguments: Any) -> list[Any]:
+        """Call a method of every shard with the same arguments."""
+
+    def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
+        """Call a method of one shard."""
+
+    def saved(self, paths: Sequence[Path]) -> None:
+        """All that happened up to now is in these files, of one shard each."""
+
+    def close(self) -> None:
+        """End; the shards are gone."""
+
+
+def engine_of(
+    name: str, recipe: Recipe, starts: Sequence[Start], address: str | None = None
+) -> Engine:
+    """The engine of that name, with shards that start as told."""
+    choice("engine", name, "serial", "threads", "ray")
+    if name == "ray":
+        from romco.cluster.ray import Ray  # here: it takes seconds to import
+
+        return Ray(recipe, starts, address)
+    if address is not None:
+        raise ValueError(f"an address is for engine='ray', not {name!r}")
+    return Serial(recipe, starts) if name == "serial" else Threads(recipe, starts)
+
+
+@final
+class Serial:
+    """Shards in this process, one after the other: what the other engines must equal."""
+
+    def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
+        self._shards = [Shard(recipe, start) for start in starts]
+
+    def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
+        """In turn."""
+        return [
+            None if given is None else verb(shard, *given)
+            for shard, given in zip(self._shards, arguments, strict=True)
+        ]
+
+    def all(self, verb: Verb, *arguments: Any) -> list[Any]:
+        """In turn."""
+        return self.each(verb, [arguments] * len(self._shards))
+
+    def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
+        """At once."""
+        return verb(self._shards[k], *arguments)
+
+    def saved(self, paths: Sequence[Path]) -> None:
+        """Nothing can be lost but all of it."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@final
+class Threads:
+    """Shards in this process, each on a thread: kernels learn at the same time."""
+
+    def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
+        self._shards = [Shard(recipe, start) for start in starts]
+        self._pool = ThreadPoolExecutor(len(self._shards), thread_name_prefix="romco-shard")
+
+    def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
+        """At the same time; when all are done, the first error in the order of the shards."""
+        waiting = [
+            None if given is None else self._pool.submit(verb, shard, *given)
+            for shard, given in zip(self._shards, arguments, strict=True)
+        ]
+        for one in waiting:
+            if one is not None:
+                one.exception()
+        return [None if one is None else one.result() for one in waiting]
+
+    def all(self, verb: Verb, *arguments: Any) -> list[Any]:
+        """At the same time."""
+        return self.each(verb, [arguments] * len(self._shards))
+
+    def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
+        """On the caller's thread."""
+        return verb(self._shards[k], *arguments)
+
+    def saved(self, paths: Sequence[Path]) -> None:
+        """Nothing can be lost but all of it."""
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown()

@@ -1,0 +1,174 @@
+"""Shards on Ray: one actor each; whoever is lost is started anew and brought to where it was.
+
+What a shard is, is a function of the calls made to it. So the driver writes down the calls that
+change one (by reference: what they were given is in Ray's object store), and after a loss a new
+actor takes up the shard's last checkpoint and gets the calls since then again. The others wait
+at the barrier meanwhile. Ray's own retries are not used: they may change the order of calls.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, final
+
+from romco.cluster.shard import Recipe, Shard, Start
+
+Call = tuple[str, Any]  # a method of Shard, and what it is given or where that lies
+TRIES = 3  # new workers for a shard before it is given up
+BULKY = ("learn", "agree", "take_drawn", "resume")  # are given what should not be sent twice
+CHANGING = (*BULKY, "forget", "open", "read")  # calls after which a shard is another
+
+
+class WorkersLostError(RuntimeError):
+    """A shard whose workers die again and again."""
+
+
+class _Worker:
+    """An actor: a process that holds a shard."""
+
+    def begin(self, recipe: Recipe, start: Start) -> None:
+        self._shard = Shard(recipe, start)
+
+    def call(self, verb: str, given: tuple[Any, ...]) -> Any:
+        return getattr(self._shard, verb)(*given)
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+@final
+class Ray:
+    """Shards that are actors of a Ray cluster; a local one is started where none is named."""
+
+    def __init__(self, recipe: Recipe, starts: Sequence[Start], address: str | None) -> None:
+        self._ray = _imported()
+        self._owned = not self._ray.is_initialized()
+        if self._owned:
+            _start(self._ray, address)
+        room = 1 if address is not None else 0  # on this machine there may be more than cores
+        self._kind = self._ray.remote(max_restarts=0, max_task_retries=0, num_cpus=room)(_Worker)
+        self._recipe = recipe
+        self._starts = [self._ray.put(one) if isinstance(one, dict) else one for one in starts]
+        self._logs: list[list[Call]] = [[] for _ in starts]
+        self.lost = 0  # workers so far
+        self._actors = [self._kind.remote() for _ in starts]
+        for k, one in enumerate([self._begin(k) for k in range(len(starts))]):
+            self._wait(k, one, partial(self._begin, k))
+
+    def each(self, verb: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
+        """At the same time, each in its own process."""
+        name = verb.__name__
+        put = self._ray.put if name in BULKY else tuple
+        return self._all(name, [None if given is None else put(given) for given in arguments])
+
+    def all(self, verb: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """At the same time; what they are given is sent once."""
+        name = verb.__name__
+        given = self._ray.put(arguments) if name in BULKY else arguments
+        return self._all(name, [given] * len(self._actors))
+
+    def one(self, k: int, verb: Callable[..., Any], *arguments: Any) -> Any:
+        """In its process."""
+        given = [arguments if i == k else None for i in range(len(self._actors))]
+        return self.each(verb, given)[k]
+
+    def saved(self, paths: Sequence[Path]) -> None:
+        """From now on a lost shard is taken up from its file."""
+        self._starts = list(paths)
+        self._logs = [[] for _ in paths]
+
+    def pids(self) -> list[int]:
+        """The processes of the shards."""
+        return [self._wait(k, self._pid(k), partial(self._pid, k)) for k in range(len(self._logs))]
+
+    def close(self) -> None:
+        """End the workers, and Ray if it was started here."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+        if self._owned:
+            self._ray.shutdown()
+
+    # Within
+
+    def _all(self, name: str, given: Sequence[Any]) -> list[Any]:
+        waiting = [
+            None if one is None else self._issue(k, name, one) for k, one in enumerate(given)
+        ]
+        answers, troubles = [], []
+        for k, (one, ref) in enumerate(zip(given, waiting, strict=True)):
+            try:
+                answers.append(None if ref is None else self._answer(k, ref, name, one))
+            except Exception as trouble:  # the others are waited for, so that none runs ahead
+                troubles.append(trouble)
+        if troubles:
+            raise troubles[0]
+        return answers
+
+    def _issue(self, k: int, name: str, given: Any) -> Any:
+        return self._actors[k].call.remote(name, given)
+
+    def _answer(self, k: int, ref: Any, name: str, given: Any) -> Any:
+        answer = self._wait(k, ref, partial(self._issue, k, name, given))
+        if name in CHANGING:
+            self._logs[k].append((name, given))
+        return answer
+
+    def _wait(self, k: int, ref: Any, again: Callable[[], Any]) -> Any:
+        """The answer of a call; where the worker is lost, a new one is asked ``again``."""
+        errors, lost = self._ray.exceptions, None
+        for _ in range(TRIES + 1):
+            try:
+                if lost is not None:
+                    self._restart(k)
+                    ref = again()
+                return self._ray.get(ref)
+            except errors.RayTaskError as error:  # the shard itself refused: no loss
+                raise error.cause from None
+            except errors.RayError as error:
+                self.lost, lost = self.lost + 1, error
+        raise WorkersLostError(
+            f"the worker of shard {k} of {len(self._actors)} died {TRIES + 1} times in a row, the "
+            f"last time with: {_first_line(lost)}; what was saved is untouched, and the same call "
+            "goes on from there once the cause is mended (memory is the most frequent one)"
+        )
+
+    def _restart(self, k: int) -> None:
+        """A new worker that gets the calls since the last checkpoint again."""
+        self._ray.kill(self._actors[k])
+        self._actors[k] = self._kind.remote()
+        waiting = [self._begin(k), *(self._issue(k, *call) for call in self._logs[k])]
+        self._ray.get(waiting)
+
+    def _pid(self, k: int) -> Any:
+        return self._actors[k].pid.remote()
+
+    def _begin(self, k: int) -> Any:
+        return self._actors[k].begin.remote(self._recipe, self._starts[k])
+
+
+def _imported() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError("engine='ray' needs Ray: pip install 'romco[ray]'") from error
+    return ray
+
+
+def _start(ray: Any, address: str | None) -> None:
+    """Join the cluster at an address, or start one on this machine."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    quiet = {"log_to_driver": False, "configure_logging": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if address is not None:
+            ray.init(address=address, **quiet)
+        else:
+            ray.init(include_dashboard=False, **quiet)
+
+
+def _first_line(error: Any) -> str:
+    return str(error).strip().partition("\n")[0]

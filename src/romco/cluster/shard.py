@@ -1,0 +1,184 @@
+"""One shard: a model of its own tasks, and what it must tell the others at a barrier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.cluster.rows import Ready, touch
+from romco.cluster.scales import Numbers, numbers
+from romco.kernels.merging import Touched
+from romco.learners.capabilities import Draws
+from romco.learners.merging import Change, Merged, change, mergeable, take
+from romco.model import Model, Scale
+from romco.model.labels import Labels
+from romco.model.model import Answers
+from romco.model.names import Id
+from romco.model.rows import Dense, Rows
+from romco.modelfile import load, save
+
+SIDES = (-1.0, 1.0)  # what labels are to a shard
+Start = dict[str, Any] | Path | None  # of a shard: its state, the file that holds it, or nothing
+
+
+@final
+@dataclass(frozen=True)
+class Recipe:
+    """How a shard is made."""
+
+    learner: str
+    width: int  # features there is room for at first
+    shards: int  # how many there are
+    new_task: Any = "mean"
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True)
+class News:
+    """What a shard tells at a barrier."""
+
+    change: Change
+    scale: Numbers
+    width: int  # features there is room for
+
+
+@final
+@dataclass(frozen=True)
+class Agreement:
+    """What all shards hold from a barrier on."""
+
+    merged: Merged
+    scale: Numbers
+    events: int  # learned so far, by all
+    width: int  # features there is room for, in all
+
+
+@final
+class Shard:
+    """A model that learns tasks of its own; tasks have names, features and labels are numbers.
+
+    All it does is a function of the calls it got, so that another one to which the same calls
+    are made is the same to the last bit.
+    """
+
+    def __init__(self, recipe: Recipe, start: Start = None) -> None:
+        self.recipe = recipe
+        if start is None:
+            self.model = Model(
+                recipe.learner,
+                Ready(recipe.width),
+                classes=SIDES,
+                new_task=recipe.new_task,
+                **recipe.parameters,
+            )
+        else:
+            self.model = load(start) if isinstance(start, Path) else _model(start)
+            self.model.features = Ready(self.model.learner.n_features)
+        self._touched = Touched(self.model.learner.n_features)
+        self._events = 0  # since the last barrier
+        if recipe.shards > 1 and isinstance(self.model.learner, Draws):
+            self.model.learner.leave_drawing()
+
+    # Learning and predicting
+
+    def learn(self, rows: Rows, y: Dense, tasks: list[Id]) -> Answers:
+        """Learn rows of own tasks; gives what was predicted before."""
+        answers = self.model.predict_and_learn(rows, y, tasks)
+        self._fit()
+        if self.recipe.shards > 1:
+            touch(self._touched, rows)
+        self._events += len(tasks)
+        return answers
+
+    def answers(self, rows: Rows, tasks: list[Id]) -> Answers:
+        """What is predicted for rows."""
+        margins = self.model.margins(rows, tasks)
+        return Answers(margins, self.model.probability_of(margins))
+
+    def forget(self, task: Id) -> None:
+        """Forget a task."""
+        self.model.forget(task)
+
+    # Barriers
+
+    def news(self) -> News:
+        """What this shard changed since the last barrier."""
+        with self.model.at_rest() as learner:
+            found = change(mergeable(learner), self._touched, self._events)
+            return News(found, numbers(self.model._scale), learner.n_features)
+
+    def agree(self, agreed: Agreement) -> None:
+        """Take over what was made of all shards' news."""
+        self.widen(agreed.width)
+        with self.model.at_rest() as learner:
+            take(mergeable(learner), agreed.merged)
+        self.model._scale = Scale(*agreed.scale)
+        self.model._inside.events = agreed.events
+        self._touched.clear()
+        self._events = 0
+
+    def widen(self, width: int) -> None:
+        """Room for at least so many features."""
+        self.model._inside.make_room(width, 0)
+        self._fit()
+
+    def _fit(self) -> None:
+        """The features are as many as the learner has room for."""
+        width = self.model.learner.n_features
+        self.model.features.add({"columns": width})
+        self._touched.grow(width)
+
+    def gathered(self) -> NDArray[np.float64]:
+        """What a drawing needs to know of the own tasks."""
+        return self._drawing().gathered()
+
+    def take_drawn(self, drawn: NDArray[np.float64]) -> None:
+        """Take over what was drawn."""
+        self._drawing().take_drawn(drawn)
+
+    def _drawing(self) -> Draws:
+        learner = self.model.learner
+        assert isinstance(learner, Draws)
+        return learner
+
+    # State
+
+    def state(self) -> dict[str, Any]:
+        """The model's state."""
+        return self.model.state()
+
+    def save(self, path: Path) -> None:
+        """Write the model to a file."""
+        save(self.model, path)
+
+    def resume(self, news: News) -> None:
+        """Hold again, in the middle of a period, what was changed in it."""
+        with self.model.at_rest() as learner:
+            take(mergeable(learner), Merged(news.change.rows, news.change.values))
+        self.model._scale = Scale(*news.scale)
+        self._touched.load(news.change.rows, news.change.seen)
+        self._events = news.change.events
+
+    def tasks(self) -> list[Id]:
+        """Names of the own tasks."""
+        return self.model.tasks
+
+    def events_of(self, task: Id) -> int:
+        """How many events of a task were learned."""
+        return self.model.events_of(task)
+
+    def personal_since(self, task: Id) -> int | None:
+        """See ``Model``."""
+        return self.model.personal_since(task)
+
+
+def _model(state: dict[str, Any]) -> Model:
+    """The model of a state whose names of features and labels are not a shard's business."""
+    columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
+    sides = Labels(SIDES).to_json()
+    return Model.from_state({**state, "features": columns, "labels": sides, "notes": {}})

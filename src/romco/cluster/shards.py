@@ -1,0 +1,404 @@
+"""A model in shards: the verbs of ``Model``, with tasks dealt out to several learners."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.cluster import checkpoints, states
+from romco.cluster.engines import engine_of
+from romco.cluster.owners import Owners
+from romco.cluster.rows import Ready, pick
+from romco.cluster.scales import merge_scales, numbers
+from romco.cluster.schedules import EVERY, Schedule
+from romco.cluster.shard import Agreement, News, Recipe, Shard
+from romco.learners.capabilities import Draws
+from romco.learners.merging import merge, mergeable
+from romco.model import Features, Model, Scale
+from romco.model.fairlock import Turns
+from romco.model.model import Answers
+from romco.model.names import Id, identity
+from romco.model.rows import Dense, Rows, count, cut
+from romco.modelfile import load_state, save_state
+from romco.parameters import whole
+
+PIECE = 1000  # events per shard learned before waiting readers get a turn
+
+
+@final
+class Shards:
+    """A :class:`romco.Model` whose tasks are dealt out to ``n`` shards that learn side by side.
+
+    A task belongs to one shard, by a stable hash of its name, and what is known of it alone is
+    never stale. What tasks share is merged at *barriers*: when the stream has grown by ``growth``
+    since the last one, and after ``every`` events per shard. The same events, ``n``, ``growth``
+    and ``every`` give the same bits, whatever the ``engine``, the timing, and how many
+    workers were lost on the way; one shard gives those of a ``Model``.
+
+    >>> shards = Shards("romco-auto", 2, engine="threads", classes=("ham", "spam"))
+    >>> for _ in range(20):
+    ...     _ = shards.learn([{"free": 1}, {"lunch": 1}], ["spam", "ham"], ["ann", "bob"])
+    >>> shards.predict([{"free": 1}, {"lunch": 1}], ["bob", "somebody new"]).tolist()
+    ['spam', 'ham']
+    >>> shards.model().events  # one model of all tasks
+    40
+
+    Parameters
+    ----------
+    learner:
+        A name from ``romco.LEARNERS`` of a learner that can be sharded; its parameters follow.
+    n:
+        How many shards.
+    features, classes, positive, new_task:
+        As in ``Model``. With the engine "ray" and files that the shards read themselves, features
+        must be hashed or given columns: shards cannot agree on growing names.
+    engine:
+        "serial", "threads", or "ray" (``pip install 'romco[ray]'``); ``address`` is that of a
+        running Ray cluster, else one is started here.
+    checkpoint:
+        A folder to go on from: what it holds is taken up, and every ``checkpoint_every`` barriers
+        all shards are saved there. See ``docs/scaling.md``.
+
+    """
+
+    def __init__(
+        self,
+        learner: str = "romco-auto",
+        n: int = 2,
+        features: Features | None = None,
+        *,
+        engine: str = "serial",
+        growth: float = 0.1,
+        every: int = EVERY,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 10,
+        address: str | None = None,
+        classes: Sequence[Any] | None = None,
+        positive: Any = None,
+        new_task: Literal["mean", "zero"] = "mean",
+        **parameters: Any,
+    ) -> None:
+        front = Model(
+            learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
+        )
+        mergeable(front.learner)
+        self._folder = None if checkpoint is None else Path(checkpoint)
+        self._checkpoint_every = whole("checkpoint_every", checkpoint_every)
+        schedule = Schedule(n, growth, every)
+        found = None if self._folder is None else checkpoints.find(self._folder)
+        if found is not None:
+            checkpoints.check_same(found, front)
+            begun = found.begun(schedule)
+        else:
+            begun = states.Begun(front, [None] * n, 0, schedule.after(0))
+        self._begin(schedule, begun, engine, address)
+
+    def _begin(
+        self, schedule: Schedule, begun: states.Begun, engine: str, address: str | None
+    ) -> None:
+        self.schedule, self._front = schedule, begun.front
+        self._events, self._next, self._barriers = begun.events, begun.next, 0
+        self._owners = Owners(schedule.n)
+        inner = self._front.learner
+        recipe = Recipe(
+            inner.name,
+            inner.n_features,
+            schedule.n,
+            self._front.new_task,
+            dict(inner.parameters),
+        )
+        self._writing, self._step = threading.RLock(), Turns()
+        self._engine = engine_of(engine, recipe, begun.starts, address)
+        if begun.news is not None:
+            self._engine.each(Shard.resume, [(news,) for news in begun.news])
+
+    # What is known
+
+    @property
+    def n(self) -> int:
+        """How many shards."""
+        return self.schedule.n
+
+    @property
+    def events(self) -> int:
+        """How many events were learned."""
+        return self._events
+
+    @property
+    def features(self) -> Features:
+        """Names of the features."""
+        return self._front.features
+
+    @property
+    def classes(self) -> tuple[Id, ...]:
+        """The labels known so far, the negative one first."""
+        return self._front.classes
+
+    @property
+    def positive(self) -> Id | None:
+        """The label that a probability is of, and a margin above 0 speaks for; None if unknown."""
+        return self._front.positive
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Yours: anything JSON can hold, kept in the file."""
+        return self._front.notes
+
+    @property
+    def tasks(self) -> list[Id]:
+        """Names of the tasks, shard by shard."""
+        with self._step:
+            return [task for own in self._engine.all(Shard.tasks) for task in own]
+
+    def events_of(self, task: Any) -> int:
+        """How many events of a task were learned."""
+        return int(self._ask(task, Shard.events_of))
+
+    def personal_since(self, task: Any) -> int | None:
+        """After about how many events of all tasks this one was found to be personal."""
+        since: int | None = self._ask(task, Shard.personal_since)
+        return since
+
+    def side(self, label: Any) -> float:
+        """-1 or +1: the side of margin 0 on which a label is."""
+        return self._front.side(label)
+
+    # Predicting
+
+    def margins(self, x: Any, task: Iterable[Any]) -> Dense:
+        """Margins (n,) of rows ``x``; changes nothing that was learned."""
+        return self._answers(x, task).margins
+
+    def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
+        """Labels (n,) of rows ``x``."""
+        return self._front._labels.answers(self.margins(x, task))
+
+    def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
+        """Probability (n,) of the positive label."""
+        return self._answers(x, task).probabilities
+
+    def predict_one(self, x: Any, task: Any) -> Id:
+        """Label of one event; None before any label is known."""
+        return self._front.answer(float(self.margins([x], [task])[0]))
+
+    # Learning
+
+    def learn_one(self, x: Any, y: Any, task: Any) -> float:
+        """Learn one event; gives the margin that was predicted just before."""
+        return float(self.learn([x], [y], [task])[0])
+
+    def learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Dense:
+        """Learn rows; those of a task one after the other, in the order of the stream.
+
+        Gives the margins (n,) predicted just before. Nothing changes if any row is bad.
+        """
+        return self.predict_and_learn(x, y, task).margins
+
+    def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
+        """:meth:`learn`, giving also the probabilities that were predicted just before."""
+        with self._writing:
+            labels = self._front._labels
+            signs, sides = labels.read(y)
+            ids = [identity("task", one) for one in _many(task)]
+            new: dict[Id, int] = {}
+            rows = self.features.read(x, new)
+            _check_lengths(rows, task=ids, y=signs)
+            before = labels.turn
+            with self._step:
+                labels.adopt(sides)
+                self.features.add(new)
+            answers = self._learn(rows, signs, ids)
+            return _turned(answers, labels.outward(np.ones(len(ids)), signs, before))
+
+    def _learn(self, rows: Rows, signs: Dense, ids: list[Id]) -> Answers:
+        owners, begin = self._owners.of(ids), 0
+        answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
+        while begin < len(ids):
+            end = min(len(ids), begin + self._next - self._events, begin + PIECE * self.n)
+            part = slice(begin, end)
+            with self._step:
+                given = _dealt(self.n, owners[part], cut(rows, begin, end), signs[part], ids[part])
+                _fill(answers, begin, owners[part], self._engine.each(Shard.learn, given))
+                self._events += end - begin
+                if self._events == self._next:
+                    self._meet()
+            begin = end
+        return answers
+
+    def forget(self, task: Any) -> None:
+        """Forget a task: its name, its weights, its history. Others stay as they are."""
+        with self._writing:
+            self._ask(task, Shard.forget)
+
+    # State
+
+    def state(self) -> dict[str, Any]:
+        """The state of one :class:`romco.Model` of all tasks, from which shards can go on, too."""
+        with self._writing, self._step:
+            found, news = self._engine.all(Shard.state), self._engine.all(Shard.news)
+            return states.gathered(
+                self._front, self.schedule, self._events, self._next, found, news
+            )
+
+    def model(self) -> Model:
+        """One model of all tasks, with what shards have learned up to now."""
+        return Model.from_state(self.state())
+
+    def save(self, path: str | Path) -> None:
+        """Write one model file of all tasks; :func:`romco.load` opens it as a plain ``Model``."""
+        save_state(self.state(), path)
+
+    @classmethod
+    def load(cls, path: str | Path, n: int | None = None, **settings: Any) -> Self:
+        """Shards from a model file, whoever saved it; see :meth:`of` for the settings."""
+        return cls.of(load_state(path), n, **settings)
+
+    @classmethod
+    def of(
+        cls,
+        model: Model | dict[str, Any],
+        n: int | None = None,
+        *,
+        engine: str = "serial",
+        growth: float | None = None,
+        every: int | None = None,
+        address: str | None = None,
+    ) -> Self:
+        """A model, or its state, dealt out to shards.
+
+        Where the state is that of shards, as many, with the same schedule, are the default and go
+        on as if they had never stopped.
+        """
+        state = model.state() if isinstance(model, Model) else model
+        schedule = states.schedule_of(state, n, growth, every)
+        made = cls.__new__(cls)
+        made._folder, made._checkpoint_every = None, 1
+        made._begin(schedule, states.begun(state, schedule), engine, address)
+        return made
+
+    def close(self) -> None:
+        """End the threads or the workers; what was not saved is gone."""
+        self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Within
+
+    def _meet(self) -> None:
+        """A barrier: merge what the shards changed, and let all of them go on from there."""
+        self._next = self.schedule.after(self._events)
+        if self.n > 1:
+            self._agree(self._engine.all(Shard.news))
+            self._draw()
+        self._barriers += 1
+        if self._folder is not None and self._barriers % self._checkpoint_every == 0:
+            self.checkpoint()
+
+    def _agree(self, news: list[News]) -> None:
+        front = self._front
+        front._inside.make_room(max(front.features.width, *(n.width for n in news)), 0)
+        if isinstance(front.features, Ready):
+            front.features.add({"columns": front.learner.n_features})
+        merged = merge(mergeable(front.learner), [one.change for one in news])
+        counts = [one.change.events for one in news]
+        scale = merge_scales(numbers(front._scale), [one.scale for one in news], counts)
+        front._scale, front._inside.events = Scale(*scale), self._events
+        width = front.learner.n_features
+        self._engine.all(Shard.agree, Agreement(merged, scale, self._events, width))
+
+    def _draw(self) -> None:
+        """Draw what is drawn from all tasks, if it is time."""
+        common = self._front.learner
+        if not isinstance(common, Draws) or not common.drawing_due():
+            return
+        begun = common.begin_drawing()
+        if begun is not None:
+            self._engine.all(Shard.take_drawn, begun)
+        first, *others = self._engine.all(Shard.gathered)
+        total = first.copy()
+        for one in others:
+            total += one
+        self._engine.all(Shard.take_drawn, common.drawn(total))
+
+    def checkpoint(self) -> None:
+        """Save all shards to the folder of checkpoints; only at a barrier."""
+        assert self._folder is not None
+        checkpoints.write(
+            self._folder, self._front, self.schedule, self._events, self._next, self._engine
+        )
+
+    def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
+        with self._step:
+            rows = self.features.read(x)
+            ids = [identity("task", one) for one in _many(task)]
+            _check_lengths(rows, task=ids)
+            owners = self._owners.of(ids)
+            answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
+            given = _dealt(self.n, owners, rows, ids)
+            _fill(answers, 0, owners, self._engine.each(Shard.answers, given))
+            return _turned(answers, np.full(len(ids), self._front.turn))
+
+    def _ask(self, task: Any, verb: Any) -> Any:
+        """Ask the owner of a task."""
+        with self._step:
+            (owner,) = self._owners.of([identity("task", task)])
+            return self._engine.one(int(owner), verb, task)
+
+
+def _dealt(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, ...] | None]:
+    """What each shard gets of rows, and of arrays or lists with an entry per row."""
+    if n == 1:
+        return [columns] if len(owners) else [None]
+    given: list[tuple[Any, ...] | None] = []
+    for k in range(n):
+        at = np.flatnonzero(owners == k)
+        given.append(tuple(_taken(column, at) for column in columns) if len(at) else None)
+    return given
+
+
+def _taken(column: Any, at: NDArray[np.int64]) -> Any:
+    return [column[i] for i in at] if type(column) is list else pick(column, at)
+
+
+def _fill(
+    answers: Answers, begin: int, owners: NDArray[np.int64], found: Sequence[Answers | None]
+) -> None:
+    """Put what the shards answered where it belongs."""
+    for k, one in enumerate(found):
+        if one is not None:
+            at = begin + np.flatnonzero(owners == k)
+            answers.margins[at], answers.probabilities[at] = one
+
+
+def _turned(answers: Answers, turn: Dense) -> Answers:
+    """Answers as people see them, where the learner's +1 may be their negative label."""
+    margins, chances = answers
+    return Answers(turn * margins, np.where(turn > 0.0, chances, 1.0 - chances))
+
+
+def _many(tasks: Iterable[Any]) -> Iterable[Any]:
+    if isinstance(tasks, str | bytes):
+        raise ValueError(f"expected a task for each row, got the text {tasks!r}: put it in a list")
+    return tasks
+
+
+def _check_lengths(rows: Rows, **others: Any) -> None:
+    n = count(rows)
+    for name, values in others.items():
+        if len(values) != n:
+            raise ValueError(f"x has {n} rows but {name} has {len(values)} entries")

@@ -1,0 +1,139 @@
+"""How an explanation is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from romco.insight.explanation import Explanation
+from romco.insight.facts import TaskInsight
+from romco.insight.parts import Numbers, parts
+from romco.learners import Learner
+from romco.learners.capabilities import TellsFindings, TellsKinds
+from romco.model import Model
+from romco.model.growing import WATCH, personal_tasks
+from romco.model.names import known_as
+
+
+def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation:
+    """What a model or learner has learned; the ``top`` most personal tasks in detail.
+
+    ``findings`` are what the learner says of itself; to leave them out is quicker.
+
+    A learner that does not keep U and V apart is split here: shared is the mean of all
+    tasks' weights, personal what differs from it. Where the learner keeps U by its factors,
+    no (d, m) array is made, so that 100,000 tasks can be explained.
+
+    >>> import romco
+    >>> stream = romco.streams.simulated(n_tasks=6, n_features=10, n_events=50, outliers=1)
+    >>> learner = romco.learner("romco-nucl", n_features=10, n_tasks=6)
+    >>> _ = learner.replay(romco.streams.synchronous(stream, seed=0))
+    >>> explanation = explain(learner)
+    >>> explanation.n_tasks, len(explanation.tasks)
+    (6, 6)
+    """
+    if isinstance(model, Model):
+        with model.at_rest() as inside:  # as long as it takes to copy, not to compute
+            found = _Found(inside, model, findings)
+    else:
+        found = _Found(model, findings=findings)
+    own = found.parts.personal()
+    order = np.argsort(-own, kind="stable")
+    detailed, rest = order[:top], order[top:]
+    alike = found.parts.cosines(detailed)
+    tasks = [
+        found.task(i, nearest=found.nearest(i, alike[k]), features=found.features(i))
+        for k, i in enumerate(detailed)
+    ]
+    return Explanation(
+        learner=found.learner,
+        events=found.events,
+        n_tasks=len(found.names),
+        n_features=found.n_features,
+        spectrum=tuple(found.parts.spectrum.tolist()),
+        tasks=(*tasks, *map(found.task, rest)),
+        findings=found.findings,
+        notes=tuple(note for note in found.notes() if note),
+    )
+
+
+def explain_task(model: Model, task: Any) -> TaskInsight:
+    """One task in detail; raises KeyError if it is not known.
+
+    >>> import romco
+    >>> model = romco.Model("romco-auto")
+    >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "bob"])
+    >>> [name for name, _ in explain_task(model, "ann").nearest]
+    ['bob']
+    """
+    with model.at_rest() as inside:
+        found = _Found(inside, model, findings=False)
+    known = [known_as(name) for name in found.names]
+    if known_as(task) not in known:
+        raise KeyError(f"no task {task!r} is known")
+    i = known.index(known_as(task))
+    alike = found.parts.cosines(np.array([i]))[0]
+    return found.task(i, nearest=found.nearest(i, alike), features=found.features(i))
+
+
+class _Found:
+    """All that is read of a model or a bare learner, by the number of a task in ``names``."""
+
+    def __init__(self, learner: Learner, model: Model | None = None, findings: bool = True) -> None:
+        self.learner = learner.name
+        self.names: list[Any] = list(range(learner.n_tasks)) if model is None else model.tasks
+        numbers = np.arange(learner.n_tasks) if model is None else model.numbers(self.names)
+        self.parts = parts(learner, numbers)
+        self._shared, self._personal = self.parts.shared(), self.parts.personal()
+        self.findings: tuple[str, ...] = ()
+        if findings and isinstance(learner, TellsFindings):
+            self.findings = tuple(learner.findings(numbers))
+        judged = personal_tasks(learner)
+        self._different = self._personal > 0.0 if judged is None else judged[numbers]
+        alone = ["on their own" if different else "related" for different in self._different]
+        self._kinds = learner.kinds_of(numbers) if isinstance(learner, TellsKinds) else alone
+        self._model = model
+        self.events = None if model is None else model.events
+        self.n_features = learner.n_features if model is None else model.features.width
+
+    def task(self, i: int, **detail: Any) -> TaskInsight:
+        """What was found of a task."""
+        name, model = self.names[i], self._model
+        return TaskInsight(
+            task=name,
+            events=None if model is None else model.events_of(name),
+            shared=float(self._shared[i]),
+            personal=float(self._personal[i]),
+            since=None if model is None else model.personal_since(name),
+            different=bool(self._different[i]),
+            kind=self._kinds[i],
+            **detail,
+        )
+
+    def nearest(self, i: int, cosines: Numbers, n: int = 3) -> tuple[tuple[Any, float], ...]:
+        """The most similar other tasks."""
+        most = np.argsort(-cosines, kind="stable")[: n + 1]
+        return tuple((self.names[j], float(cosines[j])) for j in most if j != i)[:n]
+
+    def features(self, i: int, n: int = 5) -> tuple[tuple[Any, float], ...]:
+        """Where a task differs most."""
+        name = (lambda j: j) if self._model is None else self._model.features.name
+        turn = 1.0 if self._model is None else self._model.turn
+        return tuple((name(j), turn * value) for j, value in self.parts.largest(i, n))
+
+    def positive_note(self) -> str | None:
+        """For which label a weight above 0 speaks."""
+        if self._model is None or self._model.positive is None:
+            return None
+        return f"Positive: {self._model.positive}. A feature with + speaks for it."
+
+    def notes(self) -> tuple[str | None, ...]:
+        """What a reader must know of the numbers."""
+        return self.positive_note(), self.parts.note, self.since_note()
+
+    def since_note(self) -> str | None:
+        """What the column "since" means, where it says anything."""
+        if self._model is None or not self._different.any():
+            return None
+        return f"Since: events of all tasks when it was found different; looked at every {WATCH:,}."

@@ -1,9 +1,0 @@
-import numpy as np
-from numpy.typing import NDArray
-
-from romco.kernels.stores.pairs import Pairs
-
-class Directions:
-    def __init__(
-        self, B: NDArray[np.float64], F: NDArray[np.float64], pairs: Pairs, lane: int
-    ) -> None: ...

@@ -1,0 +1,59 @@
+"""Gaussians over weights: one step on a loss, and what their variance does to log-odds."""
+
+from libc.math cimport M_PI, exp, log1p, sqrt
+
+
+cdef struct Step:
+    double a, b                    # w += a S x, S -= b (S x)(S x)'
+
+
+cdef inline double moderate(double mean, double variance) noexcept nogil:
+    """Log-odds of a logistic model whose linear part is Gaussian (MacKay's approximation)."""
+    return mean / sqrt(1.0 + M_PI * variance / 8.0)
+
+
+cdef inline double softplus(double z) noexcept nogil:
+    """log(1 + exp(z))."""
+    return z + log1p(exp(-z)) if z > 0.0 else log1p(exp(z))
+
+
+cdef inline double log_sum(double a, double b) noexcept nogil:
+    """log(exp(a) + exp(b))."""
+    return a + softplus(b - a)
+
+
+cdef inline Step logistic(double y, double p, double v, double share) noexcept nogil:
+    """A step on share * the logistic loss of a margin p with variance v."""
+    cdef Step step
+    cdef double miss = 1.0 / (1.0 + exp(y * moderate(p, v)))
+    cdef double curvature = share * miss * (1.0 - miss)
+    step.b = curvature / (1.0 + curvature * v)
+    step.a = y * share * miss / (1.0 + curvature * v)
+    return step
+
+
+cdef inline Step arow(double y, double p, double v, double r) noexcept nogil:
+    """A step on the squared hinge loss."""
+    cdef Step step
+    cdef double loss = 1.0 - y * p
+    step.b = 1.0 / (v + r) if loss > 0.0 else 0.0
+    step.a = step.b * loss * y
+    return step
+
+
+cdef inline double move(
+    double* mean, double* spent, double prior, Step step, double x
+) noexcept nogil:
+    """Step along a feature of value x; gives the mean's change.
+
+    Kept is how much of the prior variance is spent, so that zeros are the prior.
+    """
+    cdef double sx = (prior - spent[0]) * x
+    mean[0] += step.a * sx
+    spent[0] += step.b * sx * sx
+    return step.a * sx
+
+
+cdef inline void forget(double* spent, double prior, double rate) noexcept nogil:
+    """Let the variance that is left grow by a factor 1 + rate, up to the prior."""
+    spent[0] = max(0.0, spent[0] - rate * (prior - spent[0]))

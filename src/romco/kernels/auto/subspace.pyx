@@ -1,0 +1,128 @@
+"""A low-rank part B F' of the tasks' own vectors W: what groups of tasks have in common."""
+
+from libc.math cimport sqrt
+from romco.kernels.stores.pairs cimport Pairs
+
+cdef double NOTHING_NEW = 1e-10    # share of a column's square below which it is rounding
+
+
+cdef class Subspace:
+    """The leading left directions B (d, RANK) of W, and F = W'B (m, RANK).
+
+    W (d, m) is the number ``lane`` of each pair. Whoever changes W keeps F true
+    by adding the change times the row of B.
+    """
+
+    def __init__(self, B, F, Pairs pairs, int lane):
+        self.B, self.F, self.pairs, self.lane = B, F, pairs, lane
+
+    cdef void draw(self) noexcept nogil:
+        """One step of orthogonal iteration towards the leading directions B of W, then F = W'B.
+
+        It goes on from the last drawing, for which F is up to date.
+        """
+        if self.seed():
+            self.project()
+        self.gather()
+        self.orthogonalise()
+        self.project()
+
+    cdef bint seed(self) noexcept nogil:
+        """Subspace that are zero start anew from fixed signs; true if there were any."""
+        cdef Py_ssize_t j
+        cdef int c
+        cdef bint found = False
+        cdef unsigned long long bits
+        for c in range(RANK):
+            if self.empty(c):
+                found = True
+                for j in range(self.B.shape[0]):
+                    bits = <unsigned long long> (j * 4 + 4 + c) * 0x9E3779B97F4A7C15ULL
+                    self.B[j, c] = 1.0 if (bits >> 40) & 1 else -1.0
+        return found
+
+    cdef bint empty(self, int c) noexcept nogil:
+        cdef Py_ssize_t j
+        for j in range(self.B.shape[0]):
+            if self.B[j, c] != 0.0:
+                return False
+        return True
+
+    cdef void project(self) noexcept nogil:
+        """F = W'B."""
+        cdef Py_ssize_t pair, task = 0, feature = 0
+        cdef const double* own
+        cdef const double* b
+        cdef double* f
+        cdef int c
+        self.F[:, :] = 0.0
+        for pair in range(self.pairs.count()):
+            own = self.pairs.visit(pair, &task, &feature)
+            if own[self.lane] != 0.0:
+                f, b = &self.F[task, 0], &self.B[feature, 0]
+                for c in range(RANK):
+                    f[c] += own[self.lane] * b[c]
+
+    cdef void gather(self) noexcept nogil:
+        """B = W F."""
+        cdef Py_ssize_t pair, task = 0, feature = 0
+        cdef const double* own
+        cdef const double* f
+        cdef double* b
+        cdef int c
+        self.B[:, :] = 0.0
+        for pair in range(self.pairs.count()):
+            own = self.pairs.visit(pair, &task, &feature)
+            if own[self.lane] != 0.0:
+                f, b = &self.F[task, 0], &self.B[feature, 0]
+                for c in range(RANK):
+                    b[c] += own[self.lane] * f[c]
+
+    cdef void orthogonalise(self) noexcept nogil:
+        """The columns of B made orthonormal in turn; those that add nothing become zero.
+
+        Gram-Schmidt on the columns' inner products, so that all of B is read only twice.
+        """
+        cdef double[RANK * RANK] G
+        cdef double[RANK][RANK] T  # T[c] gives the new column c in terms of the old ones
+        cdef double[RANK] row
+        cdef double overlap, size
+        cdef double* b
+        cdef Py_ssize_t j
+        cdef int c, k, i
+        self.products(G)
+        for c in range(RANK):
+            size = G[c * RANK + c]
+            for i in range(RANK):
+                T[c][i] = 1.0 if i == c else 0.0
+            for k in range(c):
+                overlap = 0.0
+                for i in range(k + 1):
+                    overlap += T[k][i] * G[i * RANK + c]
+                for i in range(k + 1):
+                    T[c][i] -= overlap * T[k][i]
+                size -= overlap * overlap
+            size = 1.0 / sqrt(size) if size > NOTHING_NEW * G[c * RANK + c] else 0.0
+            for i in range(c + 1):
+                T[c][i] *= size
+        for j in range(self.B.shape[0]):
+            b = &self.B[j, 0]
+            for c in range(RANK):
+                row[c] = 0.0
+                for i in range(c + 1):
+                    row[c] += T[c][i] * b[i]
+            for c in range(RANK):
+                b[c] = row[c]
+
+    cdef void products(self, double* G) noexcept nogil:
+        """Inner products of the columns of B."""
+        cdef const double* b
+        cdef Py_ssize_t j
+        cdef int c, k
+        for c in range(RANK * RANK):
+            G[c] = 0.0
+        for j in range(self.B.shape[0]):
+            b = &self.B[j, 0]
+            for c in range(RANK):
+                for k in range(RANK):
+                    G[c * RANK + k] += b[c] * b[k]

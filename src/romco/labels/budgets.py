@@ -1,0 +1,135 @@
+"""The policy to take: early labels first, then doubtful events by chance, and an audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any, ClassVar, Self, final
+
+from romco.labels.draws import uniform
+from romco.labels.policies import Policy
+from romco.parameters import not_negative, whole
+
+LATELY = 0.998  # what is kept of the mean weight at each event: a memory of 500 events
+LEAST = 1e-12  # least weight of an event, so that nobody can be sure for ever
+
+
+@final
+class Budget(Policy):
+    r"""At most a share of the events' labels, where they teach most; a part of them an audit.
+
+    An event is asked with a chance in proportion to the square of its chance of error,
+
+    .. math:: q = \min(1,\; B\, b\, w / \bar w), \qquad w = (1 + e^{|m|})^{-2},
+
+    B the share, b the labels left, and the mean of w that of late. ``advance`` labels may be asked
+    for early and are paid back: when labels are spent matters more than which
+    (docs/labels.md). Of every ``1 / (share * audit)`` events one is asked by chance alone;
+    from these follows the error of all predictions (:class:`romco.labels.Audit`).
+    ``audited`` tells which of the last round they were. With ``floor``, the first events of
+    each task come first, as far as the budget goes.
+
+    The rule spends at most ``max((1 - audit) share t, (1 - audit) advance - 1)`` labels and the
+    audit at most ``audit share t + 1``, so that together they keep the promise of :class:`Policy`.
+
+    >>> import numpy as np, romco
+    >>> budget = Budget(0.1, advance=0, seed=1)
+    >>> round = romco.Round(np.zeros(1000, dtype=int), np.zeros((1000, 1)), np.full(1000, np.nan))
+    >>> asked = budget.ask(round, margins=np.linspace(-3.0, 3.0, 1000))
+    >>> bool(60 <= asked.sum() <= 101), budget.spent == int(asked.sum())
+    (True, True)
+    """
+
+    name: ClassVar[str] = "budget"
+
+    def __init__(
+        self,
+        share: float,
+        advance: int = 100,
+        audit: float = 0.1,
+        seed: int | None = None,
+        *,
+        floor: int = 0,
+        total: int | None = None,
+    ) -> None:
+        super().__init__(share, advance, seed, total)
+        self.audit = not_negative("audit", audit)
+        if self.audit >= 1.0:
+            raise ValueError(f"audit must be below 1: it is a part of the labels; got {audit!r}")
+        self.floor = whole("floor", floor, least=0)
+        self.period = ceil(1.0 / (self.share * self.audit)) if self.audit else 0
+        self._audits = 0  # labels asked by chance alone
+        self._weight = self._number = 0.0  # sums of late, fading
+        self._labels: dict[int, int] = {}  # of each task, counted up to the floor
+
+    @classmethod
+    def of(cls, labels: int, events: int, **options: Any) -> Self:
+        """So many labels in the next so many events, and none afterwards.
+
+        >>> Budget.of(500, 20_000, seed=0).share
+        0.025
+        """
+        labels = whole("labels", labels)
+        return cls(labels / whole("events", events, least=labels), total=labels, **options)
+
+    def wants(self, task: int, doubt: float, left: float) -> bool:
+        """By chance alone at an audit, else by the rule."""
+        weight = max(doubt * doubt, LEAST)
+        self._weight = LATELY * self._weight + weight
+        self._number = LATELY * self._number + 1.0
+        self.by_chance = self._is_audit() and left >= 1.0
+        self._audits += self.by_chance
+        wanted = self.by_chance or self._by_rule(task, weight)
+        if wanted and self.floor:
+            self._labels[task] = min(self.floor, self._labels.get(task, 0) + 1)
+        return wanted
+
+    def memory(self) -> dict[str, Any]:
+        """Audits, the mean weight of late, labels of young tasks."""
+        labels = [[task, n] for task, n in sorted(self._labels.items())]
+        return {
+            "audits": self._audits,
+            "weight": self._weight,
+            "number": self._number,
+            "labels": labels,
+        }
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Take over what :meth:`memory` gave."""
+        self._audits = whole("audits", memory["audits"], least=0)
+        self._weight = not_negative("weight", memory["weight"])
+        self._number = not_negative("number", memory["number"])
+        self._labels = {int(task): int(n) for task, n in memory["labels"]}
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments this policy was made with."""
+        return {
+            "share": self.share,
+            "advance": self.advance,
+            "audit": self.audit,
+            "seed": self.seed,
+            "floor": self.floor,
+            "total": self.total,
+        }
+
+    def _by_rule(self, task: int, weight: float) -> bool:
+        bank = self._allowed() - (self.spent - self._audits)
+        if bank < 1.0:
+            return False
+        if self._labels.get(task, 0) < self.floor:
+            return True
+        return self.chance() < self.share * bank * weight * self._number / self._weight
+
+    def _allowed(self) -> float:
+        """Labels that the rule may have asked for by now; the rest is the audit's."""
+        if not self.audit:
+            return self.limit()
+        rest = 1.0 - self.audit
+        return max(rest * self.share * self.events, rest * self.advance - 1.0)
+
+    def _is_audit(self) -> bool:
+        """Whether the present event is the one drawn of its period."""
+        if not self.period:
+            return False
+        period, place = divmod(self.events - 1, self.period)
+        return place == int(uniform(~self.seed, period) * self.period)

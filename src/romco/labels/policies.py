@@ -1,0 +1,127 @@
+"""The contract of a policy: whom to ask, with what it has spent as data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.labels.draws import seeded, uniform
+from romco.parameters import positive, whole
+from romco.rounds import Round
+
+Numbers = NDArray[np.float64]
+DRAWS = 4  # numbers of chance that one event may use
+
+
+class Policy(ABC):
+    """Asks for the labels of some events, never for more than its budget.
+
+    After t events at most ``max(advance, share * t + 1)`` labels were asked for, and never more
+    than ``total`` where there is one: *advance* labels may be asked for early, and are paid back.
+    Derived classes say by :meth:`wants` which events they would like to know; whether there
+    is a label left is decided here. All that changes is in :meth:`state`.
+    """
+
+    name: ClassVar[str]
+    space: ClassVar[Mapping[str, Any]] = {}  # settings to try, by parameter
+
+    def __init__(
+        self, share: float, advance: int, seed: int | None, total: int | None = None
+    ) -> None:
+        self.share = positive("share", share)
+        if self.share > 1.0:
+            raise ValueError(f"share must be at most 1, a part of the events; got {share!r}")
+        self.total = None if total is None else whole("total", total)
+        self.advance = min(whole("advance", advance, least=0), self.total or advance)
+        self.seed = seeded(seed)
+        self.events = 0  # seen
+        self.spent = 0  # labels asked for
+        self.by_chance = False  # whether the last event was asked for by chance alone
+        self.audited: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # the same of the last round
+
+    @abstractmethod
+    def wants(self, task: int, doubt: float, left: float) -> bool:
+        """Whether to ask for an event's label; ``left`` may still be asked, if it is 1 or more.
+
+        ``doubt`` is the chance that the prediction is wrong, as its margin says. Sets
+        ``by_chance`` where the answer does not depend on it.
+        """
+
+    @abstractmethod
+    def memory(self) -> dict[str, Any]:
+        """What the policy itself remembers, as numbers and lists of numbers."""
+
+    @abstractmethod
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Take over what :meth:`memory` gave."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The arguments this policy was made with."""
+
+    def ask(self, round: Round, margins: Numbers) -> NDArray[np.bool_]:
+        """Whose labels to ask for, (n,); ``margins`` (n,) or (n, K) were predicted before.
+
+        The round's labels are not looked at.
+        """
+        doubts = doubt(margins)
+        if len(doubts) != len(round.task):
+            raise ValueError(f"{len(doubts)} margins for a round of {len(round.task)} events")
+        asked, audited = np.zeros((2, len(doubts)), dtype=np.bool_)
+        for e, (task, chance) in enumerate(zip(round.task.tolist(), doubts.tolist(), strict=True)):
+            asked[e] = self._ask_one(task, chance)
+            audited[e] = asked[e] and self.by_chance
+        self.audited = audited
+        return asked
+
+    def limit(self) -> float:
+        """How many labels may have been asked for by now."""
+        allowed = max(float(self.advance), self.share * self.events + 1.0)
+        return allowed if self.total is None else min(allowed, float(self.total))
+
+    def state(self) -> dict[str, Any]:
+        """A copy of everything, as JSON has it."""
+        return {
+            "policy": self.name,
+            "settings": self.settings(),
+            "events": self.events,
+            "spent": self.spent,
+            "memory": self.memory(),
+        }
+
+    def chance(self, k: int = 0) -> float:
+        """The k-th number of chance for the present event."""
+        return uniform(self.seed, self.events * DRAWS + k)
+
+    def _ask_one(self, task: int, doubt: float) -> bool:
+        self.events += 1
+        left = self.limit() - self.spent
+        self.by_chance = False
+        asked = self.wants(task, doubt, left) and left >= 1.0
+        self.spent += asked
+        return asked
+
+
+def doubt(margins: Numbers) -> Numbers:
+    """Chance (n,) that the prediction is wrong, from margins taken as log-odds.
+
+    Margins (n, K) are one score for each of K classes, taken as logarithms of odds between them.
+
+    >>> doubt(np.array([0.0, np.inf])), doubt(np.zeros((1, 4)))
+    (array([0.5, 0. ]), array([0.75]))
+    """
+    margins = np.asarray(margins, dtype=np.float64)
+    if np.isnan(margins).any():
+        raise ValueError("a margin is not a number: predict before asking")
+    if margins.ndim == 1:
+        odds = np.exp(-np.abs(margins))
+        return odds / (1.0 + odds)
+    best = margins.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        behind = np.where(margins == best, 0.0, margins - best)  # infinite ones may tie
+    total: Numbers = np.exp(behind).sum(axis=1)
+    return 1.0 - 1.0 / total

@@ -1,0 +1,136 @@
+"""Of what kind each array of a learner is when its tasks are dealt out to shards.
+
+A learner that can be sharded names in ``task_axes`` the arrays that have a row per task, which are
+never merged, and lists all others once, a line each::
+
+    SHARING = (
+        PerFeature("u", Belief(mean=0, spread=1)),  # merged where shards meet
+        PerPair("personal", "personal_keys"),  # a task's own: never merged
+    )
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class Sum:
+    """Columns that only ever get something added, and never fall below ``least``."""
+
+    columns: tuple[int, ...] = (0,)
+    least: float = -np.inf
+
+
+@final
+@dataclass(frozen=True)
+class Belief:
+    """Two columns that are a Gaussian about one weight.
+
+    ``spread`` holds what is spent of the ``prior`` variance, or, with ``spent`` false, the
+    variance itself; every touch lets the variance grow by 1 + ``forgetting``.
+    """
+
+    mean: int
+    spread: int
+    prior: float = 1.0
+    spent: bool = True
+    forgetting: float = 0.0
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Both columns."""
+        return self.mean, self.spread
+
+
+@final
+@dataclass(frozen=True)
+class Steps:
+    """A column of weights that nothing is known of but their values."""
+
+    columns: tuple[int, ...] = (0,)
+
+
+Part = Sum | Belief | Steps
+
+
+@final
+class PerFeature:
+    """Arrays, side by side, whose rows are features: only those that were touched are merged.
+
+    Columns that no part names are left alone.
+    """
+
+    def __init__(self, arrays: str | tuple[str, ...], *parts: Part) -> None:
+        self.arrays = (arrays,) if isinstance(arrays, str) else arrays
+        self.parts = parts
+        self.name = self.arrays[0]
+        self.columns = tuple(sorted(c for part in parts for c in part.columns))
+
+    def view(self, arrays: dict[str, NDArray[Any]], n_features: int) -> list[Floats]:
+        """The live arrays with features as rows."""
+        return [arrays[name].reshape(n_features, -1) for name in self.arrays]
+
+
+@final
+class Whole:
+    """A small array that is handed over and merged as a whole; its rows as if all were touched."""
+
+    def __init__(self, array: str, *parts: Part) -> None:
+        self.name, self.arrays, self.parts = array, (array,), parts
+
+    def view(self, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        """The live array as rows."""
+        array = arrays[self.name]
+        return array.reshape(-1, array.shape[-1])
+
+
+@final
+class Full:
+    """Gaussians with a full covariance; each event adds ``renewal`` up to a variance ``ceiling``.
+
+    The arrays may stack several: mean (k, n), covariance (k, n, n), renewal (k, n).
+    """
+
+    def __init__(self, mean: str, covariance: str, renewal: str | None, ceiling: float) -> None:
+        self.arrays, self.renewal, self.ceiling = (mean, covariance), renewal, ceiling
+
+    def view(self, arrays: dict[str, NDArray[Any]]) -> tuple[Floats, Floats]:
+        """Live means (k, n) and covariances (k, n, n)."""
+        mean, covariance = (arrays[name] for name in self.arrays)
+        n = mean.shape[-1]
+        return mean.reshape(-1, n), covariance.reshape(-1, n, n)
+
+    def renewed(self, arrays: dict[str, NDArray[Any]], k: int) -> Floats:
+        """What each event adds to the variances (n,) of the k-th of them."""
+        n = arrays[self.arrays[0]].shape[-1]
+        if self.renewal is None:
+            return np.zeros(n)
+        return arrays[self.renewal].reshape(-1, n)[k]
+
+
+@final
+class PerPair:
+    """What a store keeps of each task and feature: one shard's, and never merged."""
+
+    def __init__(self, values: str, keys: str) -> None:
+        self.arrays = (values, keys)
+
+
+@final
+class Fixed:
+    """Arrays that are the same in every shard at every time."""
+
+    def __init__(self, *arrays: str) -> None:
+        self.arrays = arrays
+
+
+Line = PerFeature | Whole | Full | PerPair | Fixed
+Sharing = tuple[Line, ...]

@@ -1,0 +1,73 @@
+"""From a state back to the learner: of an older version, and only of the sizes it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from romco.learners.base import Arrays, Learner, State
+from romco.learners.methods import Method
+from romco.learners.registry import known
+from romco.parameters import whole
+
+
+def restore(state: State) -> Learner:
+    """The learner that gave ``state``, going on as if it had never stopped.
+
+    A state of an older version is upgraded, or refused by name. Its arrays must have exactly the
+    sizes that it declares; that is looked at before anything is made.
+
+    >>> import romco
+    >>> first = romco.learner("ogd-unique", n_features=3, n_tasks=2)
+    >>> romco.restore(first.state()).name
+    'ogd-unique'
+    """
+    method = known(state["learner"])
+    state = upgraded(method, state)
+    d, m = whole("n_features", state["n_features"]), whole("n_tasks", state["n_tasks"])
+    kind, arrays = method.kind, state["arrays"]
+    if kind is not None:
+        _check_sizes(kind.shapes, arrays, {"d": (d,), "m": (m,), "k": (1, m)})
+    made = method(d, m, **state["parameters"])
+    _check_sizes(made.shapes, arrays, {"k": (1 if made.one_for_all else m,)})
+    made.load(arrays)
+    return made
+
+
+def upgraded(method: Method, state: State) -> State:
+    """The state as this version of its learner would have given it."""
+    version = whole("version", state.get("version", 1))
+    kind = method.kind
+    if kind is None:
+        return state
+    if version > kind.version:
+        raise ValueError(
+            f"the state of {method.name} has version {version}, this library knows {kind.version} "
+            "and older: update romco"
+        )
+    for old in range(version, kind.version):
+        if old not in kind.upgrades:
+            raise ValueError(
+                f"the state of {method.name} has version {old}, which this library no longer "
+                f"reads; it has version {kind.version}: learn it again, or use an older romco"
+            )
+        state = {**kind.upgrades[old](state), "version": old + 1}
+    return state
+
+
+def _check_sizes(
+    shapes: Mapping[str, str], arrays: Arrays, sizes: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise ValueError where an array has not the lengths told."""
+    for name in shapes.keys() & arrays.keys():
+        found = arrays[name].shape
+        if not any(_fits(found, form, sizes) for form in shapes[name].split("|")):
+            declared = ", ".join(f"{letter}={lengths[-1]}" for letter, lengths in sizes.items())
+            raise ValueError(
+                f"state array {name!r} is {list(found)}, expected {shapes[name]!r} with {declared}"
+            )
+
+
+def _fits(found: tuple[int, ...], form: str, sizes: Mapping[str, tuple[int, ...]]) -> bool:
+    return len(found) == len(form) and all(
+        length in sizes.get(letter, (length,)) for length, letter in zip(found, form, strict=True)
+    )

@@ -1,0 +1,284 @@
+"""The HTTP interface: paths, and what each does."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from romco.model import Model
+from romco.modelfile import save
+from romco.service import pages
+from romco.service.answers import Refused
+from romco.service.descriptions import describe
+from romco.service.guards import Doors, Guard, answer
+from romco.service.journals import Broken, Full
+from romco.service.live import Live
+from romco.service.meters import Meters
+from romco.service.questions import ask
+from romco.service.requests import BadRequest, Reader
+from romco.service.stores import Store
+from romco.service.views import ORDERS, Asked, Views
+from romco.service.writers import Busy, Stopped
+
+ANYBODY = Doors(None, None)
+EVERY = 1.0  # seconds between what the page is told
+encode = msgspec.json.Encoder().encode
+
+
+@final
+class Application:
+    """An ASGI application over a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        doors: Doors = ANYBODY,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._store, self._stopping = store, stopping
+        self._reader = Reader(store.settings.limits)
+        self._views = Views(store.live)
+        self.meters = Meters(store, self._views)
+        self._page, self._policy = pages.page()
+        self._description = encode(describe(store.settings.limits))
+        self._posts: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
+            "/v1/predict": self._predict,
+            "/v1/learn": self._learn,
+        }
+        self._others = self._starlette()
+        self._app: ASGIApp = Guard(self._route, doors, self.meters)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self._app(scope, receive, send)
+
+    # Two paths carry the load: they go past the framework, which would cost more than they do.
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        post = self._posts.get(scope.get("path", ""))
+        if post is None or scope["method"] != "POST":
+            await self._others(scope, receive, send)
+            return
+        try:
+            data = await post(await self._body(scope, receive))
+        except Exception as error:
+            refusal = refusal_of(error)
+            if refusal is None:
+                raise
+            await answer(send, *refusal)
+        else:
+            await answer(send, 200, data)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """The body, unless it is too long or no JSON."""
+        most = self._store.settings.limits.body
+        headers = dict(scope["headers"])
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if kind != b"application/json" or b"content-encoding" in headers:
+            raise BadRequest("send JSON: Content-Type: application/json", status=415)
+        parts, size, more = [], 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise BadRequest("the client has gone", status=400)
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > most:
+                raise BadRequest(f"the body is longer than {most:,} bytes", status=413)
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    async def _predict(self, body: bytes) -> bytes:
+        questions, many = self._reader.questions(body)
+        with _of_one(many):
+            told = ask(self._store.live, questions)
+        self.meters.predicted += len(told)
+        return encode(told if many else told[0])
+
+    async def _learn(self, body: bytes) -> bytes:
+        lessons, many = self._reader.lessons(body)
+        with _of_one(many):
+            outcomes = await asyncio.wrap_future(self._store.writer.learn(lessons))
+        told = [{"status": o.status, "sequence": o.sequence} for o in outcomes]
+        return encode(told if many else told[0])
+
+    # All others
+
+    def _starlette(self) -> Starlette:
+        routes = [
+            Route("/", self._show_page),
+            Route("/healthz", self._health),
+            Route("/readyz", self._ready),
+            Route("/metrics", self._metrics),
+            Route("/openapi.json", self._describe),
+            Route("/v1/predict", _only_post, methods=["GET"]),
+            Route("/v1/learn", _only_post, methods=["GET"]),
+            Route("/v1/tasks", self._tasks),
+            Route("/v1/tasks/{task:path}", self._task),
+            Route("/v1/tasks/{task:path}", self._forget, methods=["DELETE"]),
+            Route("/v1/model", self._model),
+            Route("/v1/checkpoint", self._checkpoint, methods=["POST"]),
+            Route("/v1/live", self._live),
+        ]
+        return Starlette(routes=routes, exception_handlers={HTTPException: _told})
+
+    async def _show_page(self, request: Request) -> Response:
+        headers = {"content-security-policy": self._policy}
+        return Response(self._page, media_type="text/html", headers=headers)
+
+    async def _health(self, request: Request) -> Response:
+        return _json({"status": "alive"})
+
+    async def _ready(self, request: Request) -> Response:
+        """Ready to predict and to learn."""
+        writer = self._store.writer
+        if writer.broken or self._stopping():
+            why = "learning has stopped: see the log of the service"
+            return _json({"status": "not ready", "error": why}, 503)
+        return _json({"status": "ready", "sequence": self._store.live.sequence})
+
+    async def _metrics(self, request: Request) -> Response:
+        text = await run_in_threadpool(self.meters.text)
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _describe(self, request: Request) -> Response:
+        return Response(self._description, media_type="application/json")
+
+    async def _tasks(self, request: Request) -> Response:
+        asked = _asked(request)
+        return _json(await run_in_threadpool(self._views.tasks, asked))
+
+    async def _task(self, request: Request) -> Response:
+        text = request.path_params["task"]
+        try:
+            name = self._views.named(text)
+            return _json(await run_in_threadpool(self._views.task, name))
+        except KeyError:
+            raise HTTPException(404, "no such task is known") from None
+
+    async def _forget(self, request: Request) -> Response:
+        try:
+            name = self._views.named(request.path_params["task"])
+            future = self._store.writer.forget(name)
+            (outcome,) = await asyncio.wrap_future(future)
+        except KeyError:
+            raise HTTPException(404, "no such task is known") from None
+        except Exception as error:
+            raise _as_http(error) from None
+        return _json({"status": "forgotten", "sequence": outcome.sequence})
+
+    async def _checkpoint(self, request: Request) -> Response:
+        try:
+            sequence = await asyncio.wrap_future(self._store.writer.checkpoint())
+        except Exception as error:
+            raise _as_http(error) from None
+        return _json({"sequence": sequence})
+
+    async def _model(self, request: Request) -> Response:
+        """The model file at a sequence number, which is told in a header."""
+        look = self._store.writer.look(_state)
+        sequence, state = await asyncio.wrap_future(look)
+        folder = Path(tempfile.mkdtemp(prefix="download-", dir=self._store.folder))
+        path = folder / "model.romco"
+        remove = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+        try:
+            await run_in_threadpool(lambda: save(Model.from_state(state), path))
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise _as_http(error) from None
+        return FileResponse(
+            path,
+            media_type="application/octet-stream",
+            filename=f"model-{sequence}.romco",
+            headers={"x-romco-sequence": str(sequence)},
+            background=remove,
+        )
+
+    async def _live(self, request: Request) -> Response:
+        return StreamingResponse(self._news(), media_type="text/event-stream")
+
+    async def _news(self) -> AsyncIterator[bytes]:
+        """The state of things every second, until the service stops."""
+        while not self._stopping():
+            status = await run_in_threadpool(self.meters.status)
+            yield b"data: " + encode(status) + b"\n\n"
+            await asyncio.sleep(EVERY)
+
+
+@contextmanager
+def _of_one(many: bool) -> Iterator[None]:
+    """Where there is but one event, nobody asks which."""
+    try:
+        yield
+    except Refused as error:
+        raise error if many else BadRequest(error.reason) from None
+
+
+def refusal_of(error: Exception) -> tuple[int, dict[str, Any]] | None:
+    """Status and body that tell a client what is wrong; None for what is wrong with us."""
+    if isinstance(error, BadRequest | Refused):
+        status = error.status if isinstance(error, BadRequest) else 422
+        body: dict[str, Any] = {"error": error.reason}
+        return status, body if error.index is None else body | {"index": error.index}
+    if isinstance(error, Full):
+        return 507, {"error": "no room on the disk: nothing was learned, predictions go on"}
+    if isinstance(error, Busy):
+        return 503, {"error": str(error)}
+    if isinstance(error, Stopped | Broken):
+        return 503, {"error": "learning has stopped; predictions go on"}
+    return None
+
+
+def _as_http(error: Exception) -> Exception:
+    refusal = refusal_of(error)
+    if refusal is None and isinstance(error, OSError):
+        return HTTPException(507, "it could not be written: nothing was changed")
+    return error if refusal is None else HTTPException(refusal[0], refusal[1]["error"])
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _json({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _only_post(request: Request) -> Response:
+    raise HTTPException(405, "Method Not Allowed", headers={"allow": "POST"})
+
+
+def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
+    return Response(encode(value), status, headers, "application/json")
+
+
+def _state(live: Live) -> tuple[int, dict[str, Any]]:
+    return live.sequence, live.model.state()
+
+
+def _asked(request: Request) -> Asked:
+    """Which tasks a query asks for; raises a 422 that says what is wrong."""
+    query = request.query_params
+    order = query.get("order", "personal")
+    if order not in ORDERS:
+        raise HTTPException(422, f"order is one of {', '.join(ORDERS)}")
+    try:
+        offset, limit = int(query.get("offset", "0")), int(query.get("limit", "100"))
+    except ValueError:
+        raise HTTPException(422, "offset and limit are whole numbers") from None
+    if not (0 <= offset <= 10**9 and 1 <= limit <= 1000):
+        raise HTTPException(422, "offset is at least 0, limit from 1 to 1000")
+    descending = query.get("descending", "true").lower() in ("true", "1", "yes")
+    return Asked(query.get("search", "")[:256], order, descending, offset, limit)

@@ -1,0 +1,124 @@
+"""A look at the first rows of a source, before it is read: its columns and how to read them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from romco.streams.cells import as_number, is_missing
+from romco.streams.columns import Reading, asked, guess
+from romco.streams.files import format_of, opened
+from romco.streams.formats import FORMATS, BadRow
+
+SAMPLE = 1000  # rows looked at
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the first rows of a source tell."""
+
+    rows: int
+    there: tuple[str, ...]  # all columns
+    columns: tuple[str, ...]  # those of the features
+    readings: tuple[Reading, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """How each column is read."""
+        return {reading.column: reading.kind for reading in self.readings}
+
+
+def survey(
+    source: str | Path | BinaryIO,
+    task: str | None,
+    label: str | None,
+    format: str | None = None,
+    features: Sequence[str] | None = None,
+    chosen: Mapping[str, str] | None = None,
+) -> Survey:
+    r"""Look at the first rows; ``chosen`` tells the kind of columns that need no guess.
+
+    A pipe is looked into as far as it has come, and nothing is taken from it.
+
+    >>> table = io.BytesIO(b"user,age,at,clicked\nann,7,2024-05-01,yes\n")
+    >>> survey(table, "user", "clicked", "csv").kinds
+    {'age': 'free', 'at': 'date'}
+    """
+    name = "stdin" if source == "-" else str(getattr(source, "name", source))
+    kind = FORMATS[format_of(name, format)]
+    rows = _sample(source, name, format)
+    parts = (task or kind.task, label or kind.label)
+    values: dict[str, list[object]] = {}
+    for row in rows:
+        for column, value in row.items():
+            values.setdefault(column, []).append(value)
+    chosen = dict(chosen or {})
+    listed = [column for column in (*(features or values), *chosen) if column not in parts]
+    readings = [
+        asked(column, chosen[column], values.get(column, ()))
+        if column in chosen
+        else guess(column, values.get(column, ()))
+        for column in dict.fromkeys(listed)
+    ]
+    if kind.task:  # indices and numbers, nothing to guess
+        readings = []
+    warnings = [reading.warning for reading in readings if reading.warning]
+    warnings += _label_warnings(parts[1], values, readings)
+    columns = tuple(reading.column for reading in readings)
+    return Survey(len(rows), tuple(values), columns, tuple(readings), tuple(warnings))
+
+
+def _label_warnings(
+    label: str | None, values: dict[str, list[object]], readings: Sequence[Reading]
+) -> list[str]:
+    """What is suspicious about the column to be predicted."""
+    if label is None or label not in values:
+        return []
+    answers = [str(value).strip() for value in values[label] if not is_missing(value)]
+    found = []
+    numbers = {as_number(answer) for answer in answers}
+    if len(numbers) > 20 and None not in numbers:
+        found.append(
+            f"the label {label!r} has {len(numbers)} different numbers: is it an amount to predict "
+            "rather than one of two classes?"
+        )
+    for reading in readings:
+        cells = [str(value).strip() for value in values.get(reading.column, ())]
+        if reading.kind != "ignored" and len(set(answers)) > 1 and cells == answers:
+            found.append(
+                f"column {reading.column!r} has the label itself in all {len(cells):,} rows looked "
+                f"at: --ignore {reading.column} unless it is known before the label is"
+            )
+    return found
+
+
+def _sample(
+    source: str | Path | BinaryIO, name: str, format: str | None
+) -> list[Mapping[str, object]]:
+    stream, owned = opened(source, name)
+    at = stream.tell() if stream.seekable() else None
+    try:
+        if at is None:
+            stream = _come_so_far(stream)
+        with closing(FORMATS[format_of(name, format)].read(stream, name, ())) as rows:
+            good = (row for row in islice(rows, SAMPLE) if not isinstance(row, BadRow))
+            return [cells for _, cells in good]
+    except (ValueError, EOFError, OSError, ImportError):  # told by whoever reads it in earnest
+        return []
+    finally:
+        if owned:
+            stream.close()
+        elif at is not None:
+            stream.seek(at)
+
+
+def _come_so_far(stream: BinaryIO) -> BinaryIO:
+    """The whole lines that a pipe holds already."""
+    held = stream.peek() if isinstance(stream, io.BufferedReader) else b""
+    return io.BytesIO(held[: held.rfind(b"\n") + 1])

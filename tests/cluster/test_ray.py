@@ -1,0 +1,121 @@
+"""Shards on Ray equal shards in one process, whoever is killed and when."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import romco
+from romco.cluster import Shards
+from romco.cluster.ray import Ray, WorkersLostError
+from tests.cluster.streams import assert_same, events, learn
+
+pytestmark = pytest.mark.usefixtures("ray")
+
+STREAM = events(300, seed=8)
+SETTINGS = {"n": 2, "every": 20}
+
+
+@pytest.fixture(scope="module")
+def expected():
+    shards = Shards(**SETTINGS)
+    margins = learn(shards, STREAM, (60,))
+    return margins, shards.state()
+
+
+def killing(monkeypatch, moments, shard=1, pause=0.0, again=False):
+    """Kill a shard's worker during the n-th call of a kind, for each (kind, n); gives the kills."""
+    issue, seen, kills = Ray._issue, dict.fromkeys(dict(moments), 0), []
+
+    def struck(self, k, name, given):
+        pid = None
+        if k == shard and name in seen:
+            seen[name] += 1
+            if (name, seen[name]) in moments or (again and kills):
+                pid = self._ray.get(self._actors[k].pid.remote())
+        ref = issue(self, k, name, given)
+        if pid is not None:
+            time.sleep(pause)
+            os.kill(pid, signal.SIGKILL)
+            kills.append(name)
+        return ref
+
+    monkeypatch.setattr(Ray, "_issue", struck)
+    return kills
+
+
+def test_ray_equals_one_process(expected):
+    with Shards(**SETTINGS, engine="ray") as shards:
+        np.testing.assert_array_equal(learn(shards, STREAM, (60,)), expected[0])
+        assert_same(shards.state(), expected[1])
+        x, _, task = STREAM
+        one = Shards.of(expected[1])
+        asked = [*task[:9], "nobody"]
+        np.testing.assert_array_equal(shards.margins(x[:10], asked), one.margins(x[:10], asked))
+        shards.forget("user 3")
+        one.forget("user 3")
+        assert_same(shards.state(), one.state())
+
+
+def test_lost_workers_change_no_bit(monkeypatch, expected):
+    kills = killing(
+        monkeypatch, [("learn", 5), ("news", 9), ("agree", 15), ("gathered", 2), ("take_drawn", 4)]
+    )
+    with Shards(**SETTINGS, engine="ray") as shards:
+        np.testing.assert_array_equal(learn(shards, STREAM, (60,)), expected[0])
+        assert_same(shards.state(), expected[1])
+    assert set(kills) == {"learn", "news", "agree", "gathered", "take_drawn"}
+
+
+def test_a_worker_lost_while_it_is_saved_changes_no_bit(monkeypatch, expected, tmp_path):
+    kills = killing(monkeypatch, [("save", 2)])
+    with Shards(**SETTINGS, engine="ray", checkpoint=tmp_path, checkpoint_every=9) as shards:
+        np.testing.assert_array_equal(learn(shards, STREAM, (60,)), expected[0])
+        assert_same(shards.state(), expected[1])
+    assert kills
+    with Shards(**SETTINGS, engine="ray", checkpoint=tmp_path, checkpoint_every=9) as shards:
+        x, y, task = STREAM
+        at = shards.events
+        assert at > 0
+        learn(shards, (x[at:], y[at:], task[at:]))
+        assert_same(shards.state(), expected[1])
+
+
+def test_a_worker_that_dies_again_and_again_is_an_error(monkeypatch):
+    killing(monkeypatch, [("learn", 3)], again=True)
+    with (
+        Shards(**SETTINGS, engine="ray") as shards,
+        pytest.raises(WorkersLostError, match="worker of shard 1 of 2 died 4 times"),
+    ):
+        learn(shards, STREAM, (60,))
+
+
+def test_what_a_shard_refuses_is_raised_as_it_is(tmp_path):
+    with Shards(**SETTINGS, engine="ray") as shards:
+        learn(shards, STREAM, (60,))
+        with pytest.raises(KeyError, match="nobody"):
+            shards.forget("nobody")
+        path = tmp_path / "missing" / "m.romco"
+        with pytest.raises(FileNotFoundError):
+            shards._engine.one(0, romco.cluster.shard.Shard.save, path)
+        shards.save(tmp_path / "m.romco")
+    assert romco.load(tmp_path / "m.romco").events == 300
+
+
+@pytest.mark.slow
+def test_fifty_kills_at_random_moments_change_no_bit(monkeypatch, expected, tmp_path):
+    rng, done = np.random.default_rng(1), 0
+    verbs = ["learn", "news", "agree", "gathered", "take_drawn", "save"]
+    while done < 50:
+        with monkeypatch.context() as patch:
+            verb = verbs[done % len(verbs)]
+            nth = int(rng.integers(1, 3 if verb in ("gathered", "take_drawn", "save") else 20))
+            kills = killing(patch, [(verb, nth)], int(rng.integers(2)), rng.random() * 0.01)
+            folder = tmp_path / str(done)
+            with Shards(**SETTINGS, engine="ray", checkpoint=folder, checkpoint_every=9) as shards:
+                np.testing.assert_array_equal(learn(shards, STREAM, (60,)), expected[0])
+                assert_same(shards.state(), expected[1])
+            assert kills
+            done += len(kills)

@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+
+import romco
+from romco import labels
+from romco.labels.policies import doubt
+
+
+def round_of(n, task=0):
+    return romco.Round(np.full(n, task), np.zeros((n, 1)), np.full(n, np.nan))
+
+
+def reference(margins, share, advance, seed):
+    """The rule without an audit, as plainly as it can be written."""
+    spent = s = n = 0
+    asked = []
+    for t, m in enumerate(margins, start=1):
+        bank = max(share * t + 1, advance) - spent
+        w = max((1 / (1 + np.exp(abs(m)))) ** 2, 1e-12)
+        s, n = 0.998 * s + w, 0.998 * n + 1
+        q = min(1.0, share * bank * w * n / s)
+        asked.append(bank >= 1 and labels.draws.uniform(seed, t * 4) < q)
+        spent += asked[-1]
+    return asked
+
+
+@pytest.mark.parametrize("advance", [0, 30])
+def test_the_rule(advance):
+    margins = np.random.default_rng(0).normal(size=2000) * 3
+    budget = labels.Budget(0.1, advance=advance, audit=0.0, seed=5)
+    asked = budget.ask(round_of(2000), margins)
+    np.testing.assert_array_equal(asked, reference(margins, 0.1, advance, 5))
+
+
+def test_doubtful_events_are_asked_more_often():
+    margins = np.tile([0.1, 4.0], 3000)
+    asked = labels.Budget(0.1, advance=0, audit=0.0, seed=1).ask(round_of(6000), margins)
+    assert asked[::2].sum() > 20 * asked[1::2].sum()
+
+
+def test_the_advance_is_spent_early_and_paid_back():
+    asked = labels.Budget(0.02, advance=100, seed=1).ask(round_of(10_000), np.zeros(10_000))
+    assert asked[:400].sum() > 40
+    assert asked[1000:4000].sum() < 20  # what was asked early is missing now
+    assert asked.sum() <= 201
+
+
+def test_so_many_labels_in_so_many_events_and_none_afterwards():
+    budget = labels.Budget.of(50, 1000, seed=3)
+    asked = budget.ask(round_of(3000), np.zeros(3000))
+    assert 40 <= asked[:1000].sum() <= 50
+    assert asked.sum() <= 50
+    with pytest.raises(ValueError, match="events"):
+        labels.Budget.of(50, 10)
+
+
+def test_with_a_floor_new_tasks_come_first():
+    sure = np.full(200, 9.0)
+    for floor, least in ((0, 0), (3, 3)):
+        budget = labels.Budget(0.3, advance=0, audit=0.0, seed=2, floor=floor)
+        budget.ask(round_of(500), np.full(500, 9.0))
+        asked = budget.ask(round_of(200, task=1), sure)
+        assert asked[:30].sum() >= least
+
+
+def test_audits_are_spread_evenly_and_look_at_no_margin():
+    budget = labels.Budget(0.1, advance=0, audit=0.5, seed=4)
+    round = round_of(4000)
+    margins = np.where(np.arange(4000) % 2, 0.0, 30.0)
+    budget.ask(round, margins)
+    audited = budget.audited
+    assert (audited.reshape(-1, 20).sum(axis=1) == 1).all()  # one in each period of 20
+    assert 0.35 < audited[::2].mean() / audited.mean() / 2 < 0.65  # sure ones as often
+
+
+def test_the_audit_is_unbiased_and_its_interval_covers():
+    rng = np.random.default_rng(11)
+    inside, means = 0, []
+    for run in range(200):
+        margins = rng.normal(size=4000) * 2
+        y = np.where(rng.random(4000) < 1 / (1 + np.exp(-margins)), 1.0, -1.0)
+        round = romco.Round(np.zeros(4000, dtype=int), np.zeros((4000, 1)), y)
+        budget, audit = labels.Budget(0.3, audit=0.2, seed=run), labels.Audit()
+        budget.ask(round, margins)
+        audit.add_round(round, margins, budget.audited)
+        found, truth = audit.error(), np.mean(np.where(margins >= 0, 1, -1) != y)
+        inside += found.low <= truth <= found.high
+        means.append(found.value - truth)
+    assert 0.92 <= inside / 200 <= 0.99
+    assert abs(np.mean(means)) < 3 * np.std(means) / np.sqrt(200)
+
+
+def test_doubt_of_many_classes():
+    two = doubt(np.array([1.5]))
+    np.testing.assert_allclose(doubt(np.array([[1.5, 0.0]])), two)
+    assert doubt(np.array([[np.inf, 0.0, 0.0]])) == 0.0
+    assert doubt(np.full((1, 2), -np.inf)) == 0.5
+
+
+def test_an_audit_goes_through_its_state():
+    audit = labels.Audit()
+    for k in range(30):
+        audit.add(3, float(k % 3 == 0), 0.5)
+    again = labels.Audit.from_state(audit.state())
+    assert again.error() == audit.error() == again.error(3)
+    assert again.tasks() == [3]
+    assert again.error(4) is None
+    assert "33.33% [" in str(audit.error())

@@ -1,0 +1,90 @@
+"""Learners of another package, installed for real, join in every command and every process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "their-learners"
+version = "1.0"
+[project.entry-points."romco.learners"]
+mine = "their_learners:MINE"
+plain = "their_learners:Plain"
+ogd-unique = "their_learners:MINE"
+[tool.setuptools]
+py-modules = ["their_learners"]
+"""
+MODULE = """
+from romco import Method
+from romco.learners.coupled import CoupledPerceptron
+from romco.learners.gradient import Gradient
+
+class Plain(CoupledPerceptron):
+    "Coupled perceptrons of another package."
+
+MINE = Method(Gradient, "Their-Own", fixed={"models": "unique"})
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder in which the package is installed."""
+    source, site = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
+    (source / "pyproject.toml").write_text(PROJECT)
+    (source / "their_learners.py").write_text(MODULE)
+    options = ("--no-deps", "--no-index", "--no-build-isolation", "--target", site)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", *options, source]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    return site
+
+
+@pytest.fixture
+def romco(site, tmp_path):
+    """The command line of an environment that has the package."""
+
+    def call(*arguments):
+        paths = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+        return subprocess.run(
+            [sys.executable, "-m", "romco", *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": paths, "COLUMNS": "160"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return call
+
+
+def test_they_are_listed_and_do_not_replace_those_of_this_package(romco):
+    done = romco("learners")
+    assert done.returncode == 0, done.stderr
+    assert "Their-Own" in done.stdout
+    assert "plain" in done.stdout
+    assert "OGD-Unique" in done.stdout
+
+
+def test_they_are_compared_in_processes_of_their_own(romco, tmp_path):
+    wanted = ("--learners", "mine,ogd-unique", "--set", "mine.eta=0.65", "--shuffles", 1)
+    done = romco("compare", *wanted, "--jobs", 2)
+    assert done.returncode == 0, done.stderr
+    rows = (tmp_path / "results/compare/simulated/table.md").read_text().splitlines()
+    mine, theirs = (next(r for r in rows if t in r).split("|")[2] for t in ("Their", "OGD"))
+    assert mine.replace("*", "") == theirs.replace("*", "")  # the same method, the same error
+
+
+def test_they_are_learned_saved_and_loaded(romco, tmp_path):
+    events = Path(tmp_path, "events.csv")
+    events.write_text("user,y,x\n" + "ann,1,1\nbob,0,-1\n" * 20)
+    columns = ("--task", "user", "--label", "y")
+    made = romco("learn", events, "--model", "m.romco", "--learner", "plain", *columns)
+    assert made.returncode == 0, made.stderr
+    told = romco("explain", "m.romco")
+    assert "plain, 40 events" in told.stdout + told.stderr

@@ -1,0 +1,65 @@
+"""States have versions, and exactly the sizes that they declare."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import romco
+from romco.learners.gradient import Gradient
+from romco.modelfile import ModelFileError
+
+
+def older(state: romco.learners.base.State) -> romco.learners.base.State:
+    """Version 1 kept the weights with the opposite sign."""
+    arrays = {**state["arrays"], "w": -state["arrays"]["w"]}
+    return {**state, "arrays": arrays}
+
+
+def learned() -> romco.Learner:
+    learner = romco.learner("ogd-unique", 2, 3)
+    learner.update(romco.Round(np.array([1]), np.array([[1.0, 2.0]]), np.array([-1.0])))
+    return learner
+
+
+def test_a_state_says_its_version_and_one_without_is_of_the_first() -> None:
+    state = learned().state()
+    assert state.pop("version") == 1
+    np.testing.assert_array_equal(romco.restore(state).weights(), learned().weights())
+
+
+def test_an_older_state_is_upgraded_step_by_step(monkeypatch, tmp_path) -> None:
+    romco.save(learned(), tmp_path / "old.romco")
+    monkeypatch.setattr(Gradient, "version", 3)
+    monkeypatch.setattr(Gradient, "upgrades", {1: older, 2: lambda state: state})
+    found = romco.load(tmp_path / "old.romco")
+    np.testing.assert_array_equal(found.weights(), -learned().weights())
+    assert found.state()["version"] == 3
+
+
+def test_a_state_that_is_too_old_or_too_new_is_refused_by_name(monkeypatch, tmp_path) -> None:
+    romco.save(learned(), tmp_path / "old.romco")
+    monkeypatch.setattr(Gradient, "version", 2)
+    with pytest.raises(ModelFileError, match="ogd-unique has version 1, which this library no lon"):
+        romco.load(tmp_path / "old.romco")
+    romco.save(learned(), tmp_path / "new.romco")
+    monkeypatch.setattr(Gradient, "version", 1)
+    with pytest.raises(ModelFileError, match="ogd-unique has version 2, this library knows 1"):
+        romco.load(tmp_path / "new.romco")
+
+
+@pytest.mark.parametrize("version", [0, -1, 1.5, "1", None, True])
+def test_what_is_no_version_is_refused(version) -> None:
+    with pytest.raises(ValueError, match="version must be"):
+        romco.restore({**learned().state(), "version": version})
+
+
+@pytest.mark.parametrize("name", romco.LEARNERS)
+@pytest.mark.parametrize("size", ["n_features", "n_tasks"])
+def test_sizes_other_than_those_of_the_arrays_are_refused(name, size) -> None:
+    if name.endswith("-global") and size == "n_tasks":
+        pytest.skip("keeps nothing of a single task")
+    state = romco.learner(name, 6, 4).state()
+    for n in (state[size] + 1, 10**8, 10**15):
+        with pytest.raises(ValueError, match="state"):
+            romco.restore({**state, size: n})

@@ -1,0 +1,48 @@
+"""What merging means, one feature at a time, in plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def merge_belief(start, parts, prior=1.0, forgetting=0.0):
+    """(mean, variance) of parts (mean, variance, touches), all from the same start."""
+    m0, v0 = start
+
+    def left(touches):
+        return max(1.0 / prior, (1.0 / v0) * (1.0 + forgetting) ** -touches)
+
+    precision = left(sum(touches for _, _, touches in parts))
+    precision += sum(1.0 / v - left(touches) for _, v, touches in parts)
+    precision = max(precision, 1.0 / prior)
+    mean = m0 + sum((1.0 / v) / precision * (m - m0) for m, v, _ in parts)
+    return mean, 1.0 / precision
+
+
+def merge_sum(start, parts):
+    return start + sum(part - start for part in parts)
+
+
+def merge_steps(start, parts):
+    """Vectors: start (d,), parts (n, d)."""
+    changes = np.array(parts) - start
+    apart, joint = (changes**2).sum(), (changes.sum(axis=0) ** 2).sum()
+    return start + min(1.0, apart / joint if joint > 0 else 1.0) * changes.sum(axis=0)
+
+
+def merge_full(mean, covariance, parts, events, renewal, ceiling):
+    """Parts are (mean, covariance); in terms of precision and precision x mean."""
+
+    def aged(n):
+        grown = covariance.copy()
+        for c in range(len(mean)):
+            grown[c, c] = max(grown[c, c], min(ceiling, grown[c, c] + n * renewal[c]))
+        return np.linalg.inv(grown)
+
+    total = aged(sum(events)) + sum(
+        np.linalg.inv(own) - aged(n) for (_, own), n in zip(parts, events, strict=True)
+    )
+    values, vectors = np.linalg.eigh((total + total.T) / 2)
+    total = vectors @ np.diag(np.maximum(values, 1.0 / ceiling)) @ vectors.T
+    step = sum(np.linalg.inv(own) @ (m - mean) for m, own in parts)
+    return mean + np.linalg.solve(total, step), np.linalg.inv(total)
