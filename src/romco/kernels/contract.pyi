@@ -12,6 +12,8 @@ class Kernel:
         self,
         events: Events,
         starts: NDArray[np.int64],
+        known: Events | None = None,
+        known_starts: NDArray[np.int64] | None = None,
         margins: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float64]: ...
     def check_idle(self) -> None: ...

@@ -96,24 +96,37 @@ cdef class Kernel:
 
     def replay(
         self, Events events not None, const long long[::1] starts not None,
-        cnp.ndarray margins=None,
+        Events known=None, const long long[::1] known_starts=None, cnp.ndarray margins=None,
     ):
         """Margins of a stream: each round is predicted, then learned. Releases the GIL.
 
-        ``margins``, if given, is the array that :meth:`room` gave for them. Where a round fails,
-        ``done`` tells how many were learned before it.
+        Where labels are missing, `known` are the events that have one, and of each round only
+        they are learned. ``margins``, if given, is the array that :meth:`room` gave for them. Where
+        a round fails, ``done`` tells how many were learned before it.
         """
         self.done = 0
         if margins is None:
             margins = room(events.n, self.width)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
+        # Margins of the known events, predicted once more within their step.
+        cdef cnp.ndarray again = room(0 if known is None else known.n, self.width)
+        cdef double* q = <double*> cnp.PyArray_DATA(again)
         cdef Py_ssize_t i
         self.check_idle()
         self.busy = True
         try:
             with nogil:
                 for i in range(starts.shape[0] - 1):
-                    self.take_step(events, starts[i], starts[i + 1], p)
+                    if known is None:
+                        self.take_step(events, starts[i], starts[i + 1], p)
+                        self.done = i + 1
+                        continue
+                    self.drop_notes()
+                    self.followed = False
+                    self.score(events, starts[i], starts[i + 1], p)
+                    check(p, self.width, starts[i], starts[i + 1])
+                    if known_starts[i] < known_starts[i + 1]:
+                        self.take_step(known, known_starts[i], known_starts[i + 1], q)
                     self.done = i + 1
                 # Here, not with the GIL: to get it back may take long, and until then a replay
                 # that has done its work would turn others away.

@@ -46,6 +46,14 @@ cdef class Scale:
         self.log_a += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.log_a = min(max(self.log_a, -30.0), 30.0)
 
+    @classmethod
+    def from_json(cls, found):
+        """What was written of it: log a and the curvature, as learning leaves them."""
+        log_a, curvature = found
+        if not all(type(value) in (int, float) for value in (log_a, curvature)):
+            raise ValueError(f"expected two numbers, got {found!r}")
+        return cls(float(log_a), float(curvature))
+
     def probability(self, margins):
         """P(positive) of each margin."""
         z = exp(self.log_a) * margins
@@ -150,7 +158,7 @@ cdef class Step:
             raise error
         margins = kernel.room(self.events)
         try:
-            kernel.replay(self.events, self.starts, margins)
+            kernel.replay(self.events, self.starts, margins=margins)
         except BaseException as failed:
             error = failed
         self.end(starts[kernel.done], margins)

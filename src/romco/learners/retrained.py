@@ -25,12 +25,14 @@ from romco.learners.base import (
     positive,
     replay_in_turn,
     whole,
+    with_labels,
 )
 from romco.learners.capabilities import Start, Started
 from romco.learners.linear import mean_row
 from romco.rounds import Round
 
 TOL = 1e-2  # an estimate from above: the objective was measured 1e-5 to 2e-4 from its optimum
+LARGEST = 1e60  # of a feature: squares of sums of squares stay finite
 MAX_ITER = 200  # a fit that needs more goes on from there at the next one
 
 
@@ -73,8 +75,13 @@ class Retrained(Learner):
     def proposed(self, round: Round) -> Callable[[], object]:
         """What makes the learner take over what it learned of the round."""
         check_weights(self, round)
-        events = Events(round, self.n_features, self.n_tasks)
-        kept = self._kept.added(events.task, csr_array(events.x), events.y)
+        some = with_labels(self, round)
+        if some is None:
+            return partial(bool)
+        events = Events(some, self.n_features, self.n_tasks)
+        x: Any = csr_array(events.x)
+        _check_sizes(x, events.task)
+        kept = self._kept.added(events.task, x, events.y)
         changed: dict[str, Any] = {"_kept": kept, "_since": self._since + events.n}
         if changed["_since"][0] >= self._every:
             changed["_kept"] = kept = kept.last(self._window)
@@ -129,6 +136,8 @@ class Retrained(Learner):
         kept = _Kept()
         kept.load(arrays, self.n_features, self.n_tasks)
         copy_arrays(fixed, {name: arrays[name] for name in fixed})
+        if fixed["since"][0] < 0 or fixed["curvature"][0] < 0.0:
+            raise ValueError("state array 'since' or 'curvature' is negative")
         self._theta, self._kept = theta, kept
         self._curvature, self._since = fixed["curvature"], fixed["since"]
 
@@ -203,6 +212,18 @@ class TraceNormLearning(Retrained):
         return self._solve(events, self._rho1, theta, TOL, MAX_ITER, curvature)
 
 
+def _check_sizes(x: Any, task: NDArray[np.int64]) -> None:
+    """Refuse features whose sums of squares a fit could not calculate with."""
+    too_large = np.flatnonzero(np.abs(x.data) > LARGEST)
+    if len(too_large):
+        k = too_large[0]
+        event = int(np.searchsorted(x.indptr, k, side="right")) - 1
+        raise ValueError(
+            f"event {event} (task {task[event]}): feature {x.indices[k]} is {x.data[k]}; a fit of "
+            f"all events needs features up to {LARGEST:g}, so scale or drop it"
+        )
+
+
 class _Kept:
     """Events in the order they came, in arrays that double when they are full."""
 
@@ -268,7 +289,14 @@ class _Kept:
         self._columns = {name: arrays[name].copy() for name in self._columns}
         self._used = {name: len(array) for name, array in self._columns.items()}
         length = self._columns["length"]
-        if (length < 0).any() or length.sum() != self._used["index"]:
+        counted = {self._used[name] for name in ("task", "label", "length")}
+        total = sum(length.tolist())  # without wrapping
+        if (
+            len(counted) > 1
+            or (length < 0).any()
+            or {total} != {self._used["index"], self._used["value"]}
+        ):
             raise ValueError("state array 'length' does not fit the kept events")
         if self._used["task"]:
-            Events(self.events(n_features), n_features, n_tasks)
+            events = Events(self.events(n_features), n_features, n_tasks)
+            _check_sizes(events.x, events.task)

@@ -21,6 +21,7 @@ from romco.learners.forgetting import forget
 from romco.model.rows import Dense, Rows, Task, as_round, count, predict
 from romco.parameters import whole
 
+LONGEST = 2**60  # events: more cannot be counted further
 WATCH = 1000  # events between looks at which tasks are personal
 
 
@@ -134,12 +135,14 @@ class GrowingLearner:
         arrays = state["arrays"]
         inner = {name[8:]: array for name, array in arrays.items() if name.startswith("learner.")}
         made = cls(restore({**state["learner"], "arrays": inner}), from_mean)
-        seen, since = (np.array(arrays[f"tasks.{name}"]) for name in ("seen", "since"))
-        for history in (seen, since):
+        events = whole("events", state["events"], least=0)
+        seen, since = (arrays[f"tasks.{name}"] for name in ("seen", "since"))
+        for history, least in ((seen, 0), (since, -1)):
             if history.shape != (made.learner.n_tasks,) or history.dtype != np.int64:
                 raise ValueError(f"expected the history of {made.learner.n_tasks} tasks")
-        events = whole("events", state["events"], least=0)
-        made.body = Body(made.learner, History(seen, since, events))
+            if events > LONGEST or history.min() < least or history.max() > LONGEST:
+                raise ValueError(f"no task has the history {history.min()} or {history.max()}")
+        made.body = Body(made.learner, History(seen.copy(), since.copy(), events))
         return made
 
     def _margins_of_new(self, rows: Rows, next_task: int) -> Dense:
