@@ -98,7 +98,9 @@ class ManyClasses:
             return np.array([known[label] for label in labels], dtype=np.float64), known
         except (KeyError, TypeError):
             known = dict(known)
-        return np.array([_number(known, label) for label in labels], dtype=np.float64), known
+        forms = {known_as(label): label for label in known}
+        numbers = [_number(known, forms, label) for label in labels]
+        return np.array(numbers, dtype=np.float64), known
 
     def answer(self, score: NDArray[np.float64]) -> Id:
         """The label of the largest score; None before any label is known."""
@@ -222,11 +224,11 @@ def _finite(at: int, answer: Any) -> float:
     return number
 
 
-def _number(known: Known, label: Any) -> float:
+def _number(known: Known, forms: dict[Id, Id], label: Any) -> float:
     """The number of a label; a new one gets the next."""
     label = identity("label", label)
-    form = _form(known, label)
-    if form is not None:
+    form = forms.setdefault(known_as(label), label)
+    if form in known:
         return known[form]
     if not known:
         known[label] = 1.0 if affirms(label) else 0.0
