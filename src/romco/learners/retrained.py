@@ -24,6 +24,7 @@ from romco.learners.base import (
     positive,
     replay_in_turn,
     whole,
+    with_labels,
 )
 from romco.learners.capabilities import Start, Started
 from romco.learners.linear import mean_row
@@ -68,7 +69,10 @@ class Retrained(Learner):
     def update(self, round: Round) -> None:
         """Keep the round's events; fit if enough have come."""
         check_weights(self, round)
-        events = Events(round, self.n_features, self.n_tasks)
+        known = with_labels(self, round)
+        if known is None:
+            return
+        events = Events(known, self.n_features, self.n_tasks)
         self._kept.add(events.task, csr_array(events.x), events.y)
         self._since += events.n
         if self._since[0] >= self._every:
