@@ -107,7 +107,7 @@ def test_promises(name):
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
 def test_bad_answers_change_nothing(name, bad):
     learner = romco.learner(name, D, M)
     learner.replay(rounds())

@@ -1,0 +1,63 @@
+"""What the classifier and the regressor share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from romco.adapters.inputs import split_off, tasks_of
+from romco.adapters.learned import Learned
+from romco.model import Columns
+
+if TYPE_CHECKING:
+    from romco.insight import Explanation
+
+ONLY = "all"  # the one task of a model that was fitted without tasks
+
+
+class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
+    """Rows of tasks, beside X or among its columns (abstract)."""
+
+    parameters: Mapping[str, Any] | None
+    task_column: str | int | None
+    n_features_in_: int
+
+    def explain(self, top: int = 10) -> Explanation:
+        """What was learned: rank, shared and personal part of each task, similar tasks."""
+        from romco.insight import explain
+
+        check_is_fitted(self)
+        return explain(self.model_, top=top)
+
+    def _columns(self) -> Columns:
+        names = getattr(self, "feature_names_in_", None)
+        return Columns(self.n_features_in_, None if names is None else names.tolist())
+
+    def _asked(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
+        """Rows and tasks to answer, checked."""
+        X, task = self._apart(X, task)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return X, self._tasks(task, X.shape[0], self.model_.tasks)
+
+    def _apart(self, X: Any, task: Any) -> tuple[Any, Any]:
+        """Rows without the column of the task, and the task."""
+        if self.task_column is None:
+            return X, task
+        if task is not None:
+            raise ValueError("the task is told by task_column already: leave out task=")
+        return split_off(X, self.task_column)
+
+    def _tasks(self, task: Any, n: int, known: list[Any]) -> list[Any]:
+        """The name of each row's task."""
+        if task is not None:
+            return tasks_of(task, n)
+        if any(name != ONLY for name in known):
+            raise ValueError(
+                "this model was fitted with tasks: say task= for each row. Where scikit-learn does "
+                "not hand it on, as in scorers, keep it in a column of X and name that task_column"
+            )
+        return [ONLY] * n
