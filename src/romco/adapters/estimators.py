@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from romco.adapters.inputs import split_off, tasks_of
+from romco.adapters.inputs import column_from_json, column_to_json, split_off, tasks_of
 from romco.adapters.learned import Learned
-from romco.model import Columns
+from romco.model import Columns, Model
+from romco.parameters import whole
 
 if TYPE_CHECKING:
     from romco.insight import Explanation
@@ -25,6 +26,7 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
     parameters: Mapping[str, Any] | None
     task_column: str | int | None
     n_features_in_: int
+    feature_names_in_: Any
 
     def explain(self, top: int = 10) -> Explanation:
         """What was learned: rank, shared and personal part of each task, similar tasks."""
@@ -32,6 +34,37 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         return explain(self.model_, top=top)
+
+    # In a file
+
+    def inside(self) -> Model:
+        """The model inside."""
+        check_is_fitted(self)
+        return self.model_
+
+    def described(self) -> dict[str, Any]:
+        """Parameters and columns, for :func:`romco.save`."""
+        names = self.feature_names_in_.tolist() if "feature_names_in_" in vars(self) else None
+        parameters = {
+            **self.get_params(deep=False),
+            "task_column": column_to_json(self.task_column),
+        }
+        return {"parameters": parameters, "width": self.n_features_in_, "names": names}
+
+    @classmethod
+    def revived(cls, described: dict[str, Any], model: Model) -> Self:
+        """The fitted estimator of that description, for :func:`romco.load`."""
+        parameters = described["parameters"]
+        made = cls(**{**parameters, "task_column": column_from_json(parameters["task_column"])})
+        made.n_features_in_ = whole("width", described["width"])
+        if described["names"] is not None:
+            made.feature_names_in_ = np.array(described["names"], dtype=object)
+        if made.n_features_in_ != model.features.width:
+            raise ValueError("the estimator and its model have different numbers of features")
+        made.model_ = model
+        return made
+
+    # Within
 
     def _columns(self) -> Columns:
         names = getattr(self, "feature_names_in_", None)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from romco.model.names import Id
+from romco.model.names import Id, from_json, to_json
 
 ONE = (str, bytes, int, float, np.generic)  # what names one task, not one for each row
 
@@ -64,3 +64,13 @@ def classes_of(labels: Any) -> tuple[Any, ...]:
             "with partial_fit, name all by classes="
         )
     return tuple(classes.tolist())
+
+
+def column_to_json(column: Any) -> Any:
+    """The name of a column in a file; None where there is none."""
+    return None if column is None else to_json(column)
+
+
+def column_from_json(found: Any) -> Any:
+    """What :func:`column_to_json` wrote."""
+    return None if found is None else from_json(found)

@@ -115,6 +115,11 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return self.model_.intervals(*self._asked(X, task), level)
 
+    @property
+    def file_kind(self) -> str:
+        """As what :func:`romco.save` writes it."""
+        return "scikit-learn number"
+
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
         """Share of the variance that is explained (R2)."""
         return float(r2_score(y, self.predict(X, task), sample_weight=sample_weight))

@@ -75,7 +75,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     singular_values_, personal_norms_:
         Of U, and the length of each task's row of V.
     model_:
-        The :class:`romco.Model` inside; ``romco.save(estimator.model_, path)`` writes it.
+        The :class:`romco.Model` inside; ``romco.save(estimator, path)`` writes both.
 
     """
 
@@ -183,6 +183,11 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         found = self.model_.probabilities(*self._asked(X, task))
         return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
+
+    @property
+    def file_kind(self) -> str:
+        """As what :func:`romco.save` writes it."""
+        return "scikit-learn"
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
         """Share of right answers."""

@@ -7,7 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners import Learner, grown, restore
+from romco.learners import Learner, grown, known, restore
 from romco.learners.capabilities import (
     FindsOutliers,
     GivesIntervals,
@@ -20,6 +20,7 @@ from romco.learners.forgetting import forget
 from romco.model.rows import Dense, Rows, Task, as_round, count, predict, replay
 from romco.parameters import whole
 
+LONGEST = 2**60  # events: more cannot be counted further
 WATCH = 1000  # events between looks at which tasks are personal
 ONE = np.array([0, 1], dtype=np.int64)
 
@@ -112,6 +113,16 @@ class GrowingLearner:
         if isinstance(self.learner, ManyClasses):
             self.learner.check_classes(n)
 
+    def widen(self, scale: list[float]) -> None:
+        """Go on as a learner of many classes, the first two of which are those of this one."""
+        old = self.learner
+        made = known("classes")(
+            old.n_features, old.n_tasks, inner=old.name, parameters=dict(old.parameters)
+        )
+        arrays = {f"0.{name}": array for name, array in old.arrays().items()}
+        made.load({"classes": np.array([2]), **arrays, "0.scale": np.array(scale)})
+        self.learner, self._common = made, None
+
     def make_classes(self, n: int) -> None:
         """At least so many classes."""
         if isinstance(self.learner, ManyClasses) and n > self.learner.answers:
@@ -139,11 +150,13 @@ class GrowingLearner:
         inner = {name[8:]: array for name, array in arrays.items() if name.startswith("learner.")}
         made = cls(restore({**state["learner"], "arrays": inner}), from_mean)
         made.events = whole("events", state["events"], least=0)
-        for name in ("seen", "since"):
-            history = np.array(arrays[f"tasks.{name}"], dtype=np.int64)
-            if history.shape != made.seen.shape:
+        for name, least in (("seen", 0), ("since", -1)):
+            history = arrays[f"tasks.{name}"]
+            if history.shape != made.seen.shape or history.dtype != np.int64:
                 raise ValueError(f"expected the history of {len(made.seen)} tasks")
-            setattr(made, name, history)
+            if made.events > LONGEST or history.min() < least or history.max() > LONGEST:
+                raise ValueError(f"no task has the history {history.min()} or {history.max()}")
+            setattr(made, name, history.copy())
         made._count_started(made.seen > 0)
         return made
 

@@ -16,9 +16,9 @@ from romco.model.fairlock import Turns
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
 from romco.model.labels import Labels
-from romco.model.names import Id, identity
+from romco.model.names import Id, identity, known_as
 from romco.model.rows import Dense, Rows, count, cut, widths
-from romco.model.targets import ManyClasses, Target, target_from_json, target_of
+from romco.model.targets import ManyClasses, Target, target_from_json, target_of, widened
 from romco.model.tasks import Tasks
 from romco.model.weights import counting, weights_of
 from romco.parameters import choice
@@ -318,6 +318,27 @@ class Model:
             return Answers(margins, self._target.probabilities(margins))
         return Answers(margins, np.full(len(margins), np.nan))
 
+    def widen_for(self, labels: Iterable[Any]) -> None:
+        """Become a model of many classes if there are more than two, with what was learned so far.
+
+        Two classes are learned alike by both, so nothing else changes; margins are then
+        log-probabilities of the classes.
+
+        >>> model = Model()
+        >>> for label in ("bus", "car", "train"):
+        ...     model.widen_for([label])
+        ...     _ = model.learn_one({"minutes": 7}, label, "ann")
+        >>> model.target, model.classes
+        ('classes', ('bus', 'car', 'train'))
+        """
+        if not isinstance(self._target, Labels):
+            return
+        names = {known_as(identity("label", label)) for label in [*self.classes, *labels]}
+        if len(names) > 2:
+            with self._writing, self._step:
+                self._target = widened(self._target)
+                self._inside.widen([self._scale.log_a, self._scale.curvature])
+
     def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
         """Raise ValueError where these rows could not be learned; changes nothing."""
         with self._writing:
@@ -359,8 +380,7 @@ class Model:
         made.notes = dict(state["notes"])
         made._tasks = Tasks.from_json(state["tasks"])
         made._target = target_from_json(state["labels"])
-        log_a, curvature = map(float, state["scale"])
-        made._scale = Scale(log_a, curvature)
+        made._scale = Scale.from_json(state["scale"])
         made._inside = GrowingLearner.from_state(state, made.new_task == "mean")
         made._make_locks()
         made._check()

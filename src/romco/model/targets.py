@@ -200,6 +200,13 @@ def target_of(kind: str | None, classes: Sequence[Any] | None, positive: Any = N
     raise ValueError(f"target must be 'two classes', 'classes' or 'number'; got {kind!r}")
 
 
+def widened(two: Labels) -> ManyClasses:
+    """The same labels as the first of many."""
+    many = ManyClasses()
+    many.adopt({label: 0.5 + 0.5 * side for label, side in two.side.items()})
+    return many
+
+
 def target_from_json(found: Any) -> Target:
     """The target that ``to_json`` described; two classes are a plain list."""
     if isinstance(found, list):
