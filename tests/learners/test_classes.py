@@ -127,6 +127,20 @@ def test_bad_answers_and_limits():
         learner.load({})
 
 
+def test_many_classes_are_told_apart_from_the_rest():
+    stream = rounds(40, n=300)
+    learner = made(classes=30)
+    assert (learner.form, len(learner.members())) == ("pairs", 435)
+    learner.make_classes(40)
+    assert (learner.form, len(learner.members())) == ("rest", 40)
+    same = made(classes=40)
+    np.testing.assert_array_equal(learner.replay(stream), same.replay(stream))
+    again = romco.restore(learner.state())
+    np.testing.assert_array_equal(again.predict(stream.events), same.predict(stream.events))
+    with pytest.raises(ValueError, match="31 classes: romco-auto tells at most 30 apart by pairs"):
+        made(classes=31, form="pairs")
+
+
 def test_forgetting_a_task():
     learner = Classes(D, M, n_classes=3)
     stream = rounds(3)

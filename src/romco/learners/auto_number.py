@@ -53,10 +53,11 @@ class AutoNumber(CompiledLearner, TakesWeights):
 
     >>> import numpy as np, romco
     >>> learner = AutoNumber(n_features=1, n_tasks=1)
-    >>> x = np.linspace(-1.0, 1.0, 50)[:, None]
-    >>> rounds = romco.Rounds(np.zeros(50, dtype=int), x, 7.0 + 3.0 * x[:, 0], np.arange(51))
+    >>> x = np.random.default_rng(0).normal(size=(200, 1))
+    >>> rounds = romco.Rounds(np.zeros(200, dtype=int), x, 7.0 + 3.0 * x[:, 0], np.arange(201))
     >>> _ = learner.replay(rounds)
-    >>> low, high = learner.intervals(rounds[49], level=0.9)[0]
+    >>> asked = romco.Round(np.array([0]), np.ones((1, 1)), np.empty(0))
+    >>> low, high = learner.intervals(asked, level=0.9)[0]
     >>> bool(9.0 < low < 10.0 < high < 11.0)
     True
     """
