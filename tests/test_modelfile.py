@@ -218,7 +218,7 @@ def test_peek_reads_the_header_only(tmp_path):
 
 def test_a_state_of_an_older_version_is_refused_by_name():
     """romco-auto took features as they are before; what it had learned is in other units."""
-    with pytest.raises(ModelFileError, match="romco-auto has version 1.*learn it again"):
+    with pytest.raises(ModelFileError, match=r"romco-auto has version 1.*learn it again"):
         load(GOLDEN / "format1-romco-auto.romco")
 
 

@@ -28,7 +28,8 @@ class Round(NamedTuple):
 
     task: NDArray[np.int64]  # (n,)   which task each event belongs to
     x: Features  # (n, d) float64
-    y: NDArray[np.float64]  # (n,)   -1 or +1; NaN until the answer is known
+    y: NDArray[np.float64]  # (n,)   -1 or +1, or what else the learner takes; NaN if not known yet
+    weight: NDArray[np.float64] | None = None  # (n,) how much each event counts; None: all 1
 
 
 class Rounds(Sequence[Round]):
@@ -38,13 +39,21 @@ class Rounds(Sequence[Round]):
     both are views.
     """
 
-    def __init__(self, task: ArrayLike, x: Features, y: ArrayLike, starts: ArrayLike) -> None:
+    def __init__(
+        self,
+        task: ArrayLike,
+        x: Features,
+        y: ArrayLike,
+        starts: ArrayLike,
+        weight: ArrayLike | None = None,
+    ) -> None:
         self.task = np.ascontiguousarray(task, dtype=np.int64)
         self.x = x if is_sparse(x) else np.ascontiguousarray(x, dtype=np.float64)
         self.y = np.ascontiguousarray(y, dtype=np.float64)
         self.starts = np.ascontiguousarray(
             starts, dtype=np.int64
         )  # round i is [starts[i], starts[i+1])
+        self.weight = None if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
 
     @classmethod
     def pack(cls, rounds: Iterable[Round]) -> Rounds:
@@ -60,13 +69,14 @@ class Rounds(Sequence[Round]):
             _stacked([part.x for part in parts]),
             np.concatenate([part.y for part in parts]),
             np.concatenate([[0], np.cumsum(sizes)]),
+            _joined_weights(parts),
         )
 
     @property
     def events(self) -> Round:
         """All events as if they were one round, in the order of the stream."""
         begin, end = self.starts[0], self.starts[-1]
-        return Round(self.task[begin:end], _rows(self.x, begin, end), self.y[begin:end])
+        return self._between(begin, end)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -80,12 +90,34 @@ class Rounds(Sequence[Round]):
             first, last, step = index.indices(len(self))
             if step != 1:
                 raise ValueError("rounds can only be sliced without a step")
-            return Rounds(self.task, self.x, self.y, self.starts[first : max(first, last) + 1])
+            starts = self.starts[first : max(first, last) + 1]
+            return Rounds(self.task, self.x, self.y, starts, self.weight)
         if not -len(self) <= index < len(self):
             raise IndexError(f"round {index} of {len(self)}")
         at = index % len(self)
         begin, end = self.starts[at], self.starts[at + 1]
-        return Round(self.task[begin:end], _rows(self.x, begin, end), self.y[begin:end])
+        return self._between(begin, end)
+
+    def _between(self, begin: int, end: int) -> Round:
+        weight = None if self.weight is None else self.weight[begin:end]
+        x = _rows(self.x, begin, end)
+        return Round(self.task[begin:end], x, self.y[begin:end], weight)
+
+
+def chosen(round: Round, which: NDArray[np.bool_]) -> Round:
+    """Some events of a round, in their order.
+
+    >>> import numpy as np
+    >>> round = Round(np.array([2, 5]), np.eye(2), np.array([1.0, np.nan]))
+    >>> chosen(round, ~np.isnan(round.y)).task
+    array([2])
+    """
+    if which.all():
+        return round
+    at = np.flatnonzero(which)
+    return round._replace(
+        **{name: part[at] for name, part in round._asdict().items() if part is not None}
+    )
 
 
 def is_sparse(x: object) -> bool:
@@ -99,6 +131,14 @@ def _stacked(parts: Sequence[Features]) -> Features:
     from scipy.sparse import csr_array, vstack
 
     return vstack([csr_array(part) for part in parts], format="csr")
+
+
+def _joined_weights(parts: Sequence[Round]) -> NDArray[np.float64] | None:
+    """Weights of all events; 1 where a round has none, None where no round has any."""
+    if all(part.weight is None for part in parts):
+        return None
+    whole = [np.ones(len(p.y)) if p.weight is None else p.weight for p in parts]
+    return np.concatenate(whole)
 
 
 def _rows(x: Features, begin: int, end: int) -> Features:

@@ -30,7 +30,7 @@ def test_equals_its_transcription(order, stream):
     rounds = order(stream, seed=1)
     plain = reference.Auto(9, 6)
     expected = []
-    for task, x, y in rounds:
+    for task, x, y, _ in rounds:
         expected += [plain.predict(i, row) for i, row in zip(task, rows(x), strict=True)]
         plain.update(task, rows(x), y)
     learner, margins = replayed("romco-auto", rounds)
@@ -263,7 +263,7 @@ def test_turns_equal_their_transcription(which):
     rounds, _ = turned(which, m=8, n=100)
     plain = reference.Auto(10, 8)
     expected = []
-    for task, x, y in rounds:
+    for task, x, y, _ in rounds:
         expected.append(plain.predict(task[0], x[0]))
         plain.update(task, x, y)
     margins = replayed("romco-auto", rounds)[1]
@@ -296,7 +296,7 @@ def test_drift_equals_its_transcription():
     rounds = romco.Rounds(task, x, y, np.arange(n + 1))
     plain = reference.Auto(3, 3)
     expected = []
-    for i, row, answer in rounds:
+    for i, row, answer, _ in rounds:
         expected.append(plain.predict(i[0], row[0]))
         plain.update(i, row, answer)
     learner, margins = replayed("romco-auto", rounds)

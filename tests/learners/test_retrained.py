@@ -62,7 +62,7 @@ def test_promises_hold_when_fits_happen(name, parameters, check):
 def test_margins_are_weights_and_intercepts():
     rounds = next(streams())
     learner = trained(lambda d, m: romco.learner("trml", d, m, every=20), rounds)
-    task, x, _ = rounds.events
+    task, x, *_ = rounds.events
     expected = (x * learner.weights()[:, task].T).sum(axis=1) + learner.intercepts()[task]
     assert learner.intercepts().any()
     np.testing.assert_allclose(learner.predict(rounds.events), expected, atol=1e-12)

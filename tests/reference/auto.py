@@ -77,10 +77,10 @@ class Auto:
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.count) if self.count else 1.0
 
-    def tally(self, x):
+    def tally(self, x, h):
         if x.any():
-            self.log_squares += np.log(x @ x)
-            self.count += 1
+            self.log_squares += h * np.log(x @ x)
+            self.count += h
 
     def opinions(self, i, x):
         x1 = np.append(x, 1.0)
@@ -124,38 +124,41 @@ class Auto:
         yes, no = (chances @ sigmoid(sign * said) for sign in (1, -1))
         return np.log(yes / no)
 
-    def update(self, task, xs, ys):
-        for i, x, y in zip(task, xs, ys, strict=True):
+    def update(self, task, xs, ys, weights=None):
+        weights = np.ones(len(ys)) if weights is None else weights
+        for i, x, y, h in zip(task, xs, ys, weights, strict=True):
+            if h == 0:
+                continue
             first = self.count == 0
             x = self.scales.count(x)
             if first:
-                self.tally(x)
-            self.learn(i, x * self.unit(), y)
+                self.tally(x, h)
+            self.learn(i, x * self.unit(), y, h)
             if not first:
-                self.tally(x)
+                self.tally(x, h)
         if self.count >= self.next:
             self.draw()
             self.next = self.count * (1.25 if self.count < 10000 else 2.0)
 
-    def learn(self, i, x, y):
+    def learn(self, i, x, y, h):
         p, z = self.opinions(i, x)
         margin = self.mixed(z, self.chances(i))
-        self.global_margin.step(x, *arow(y, *p[0]))
-        self.global_logistic.step(np.append(x, 1.0), *logistic(y, *p[1]))
-        self.alone_margin[i].step(x, *arow(y, *p[2]))
+        self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h))
+        self.global_logistic.step(np.append(x, 1.0), *logistic(y, *p[1], h))
+        self.alone_margin[i].step(x, *arow(y, *p[2], r=0.3 / h))
         for belief, part in self.alone_parts(i, x):
-            belief.step(part, *logistic(y, *p[3]))
+            belief.step(part, *logistic(y, *p[3], h))
         for belief, part in self.both_parts(i, x):
-            belief.step(part, *arow(y, *p[4], r=1.0))
-            belief.forget(part, 3e-4)
+            belief.step(part, *arow(y, *p[4], r=1.0 / h))
+            belief.forget(part, 3e-4 * h)
         drift = self.drift()
-        self.global_margin.forget(x, 0.015 * drift)
-        self.global_logistic.forget(np.append(x, 1.0), 0.015 * drift)
-        self.common.forget(np.ones(1), 0.015 * drift)
-        self.alone_logistic[i].forget(x, 0.015 * drift)
-        self.learn_combiners(i, y, z, 1 + 10 * drift)
+        self.global_margin.forget(x, 0.015 * h * drift)
+        self.global_logistic.forget(np.append(x, 1.0), 0.015 * h * drift)
+        self.common.forget(np.ones(1), 0.015 * h * drift)
+        self.alone_logistic[i].forget(x, 0.015 * h * drift)
+        self.learn_combiners(i, y, h, z, 1 + 10 * drift)
         self.follow(y, z[1])
-        self.watch(i, y, margin)
+        self.watch(i, y, h, margin)
 
     def drift(self):
         """How far the errors' runs are beyond chance: from three standard deviations to four."""
@@ -170,17 +173,17 @@ class Auto:
         self.run += 0.03 * (error - self.run)
         self.drifted = self.drifted or self.drift() == 1
 
-    def watch(self, i, y, margin):
+    def watch(self, i, y, h, margin):
         """Page's test of whether the opposite of what is said explains the answers better."""
         told = np.clip(-y * margin, -3, 3)
-        self.seen[i] += 1
-        self.all_seen += 1
+        self.seen[i] += h
+        self.all_seen += h
         if self.seen[i] > 20:
-            self.turned[i] = max(0, self.turned[i] + told - max(0, self.mean_wrong))
+            self.turned[i] = max(0, self.turned[i] + h * (told - max(0, self.mean_wrong)))
         if self.all_seen > 200:
             opposite = 2 * self.mean_margin - margin
             turn = np.log(sigmoid(y * opposite)) - np.log(sigmoid(y * margin))
-            self.all_turned = max(0, self.all_turned + np.clip(turn, -3, 3))
+            self.all_turned = max(0, self.all_turned + h * np.clip(turn, -3, 3))
         self.mean_wrong += 0.02 * (told - self.mean_wrong)
         self.mean_margin += 0.02 * (margin - self.mean_margin)
         if self.all_turned > 25:
@@ -207,14 +210,14 @@ class Auto:
         self.drifted = False
         self.all_turns += 1
 
-    def learn_combiners(self, i, y, z, hurry):
+    def learn_combiners(self, i, y, h, z, hurry):
         said = self.verdicts(z)
         combiners = (self.combiner, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
-        shares = self.chances(i)[0], 1.0, 1.0
+        shares = h * self.chances(i)[0], h, h
         for (combiner, heard), verdict, share in zip(combiners, said, shares, strict=True):
             combiner.step(heard, *logistic(y, *verdict, share), diagonal=False)
-            combiner.renew(hurry * 3e-5)
-        self.evidence[i] += [np.log(sigmoid(y * moderate(*verdict))) for verdict in said]
+            combiner.renew(3e-5 * h * hurry)
+        self.evidence[i] += [h * np.log(sigmoid(y * moderate(*verdict))) for verdict in said]
         self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)
         self.belief[i] = self.chances(i)
 

@@ -31,7 +31,12 @@ class Running:
         stopping = lambda: self.server.should_exit  # noqa: E731
         self.app = Application(self.store, Doors(tokens, LOCAL), stopping)
         config = uvicorn.Config(
-            self.app, log_config=None, lifespan="off", ws="none", server_header=False
+            self.app,
+            log_config=None,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_keep_alive=120,
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})

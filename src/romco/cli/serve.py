@@ -37,6 +37,10 @@ def serve(
     classes: Annotated[
         str | None, typer.Option(help="The two labels, NEGATIVE,POSITIVE; else as they come.")
     ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", help="Learn a stream too: redis://host:port/db?stream=NAME."),
+    ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="Tokens that may come in, see `romco token`.")
     ] = None,
@@ -60,6 +64,7 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
+        from romco.service.redis_streams import RedisStream
         from romco.service.servers import Address
         from romco.service.servers import serve as serve_until_stopped
         from romco.service.settings import Settings
@@ -93,8 +98,9 @@ def serve(
         _say(f"data: {data}{known}")
         _say(f"page: {url}")
 
+    source = None if from_ is None else RedisStream(from_)
     address = Address(host, port, token_file, insecure, tuple(name or ()), grace)
-    if not serve_until_stopped(data, new, settings, address, ready):
+    if not serve_until_stopped(data, new, settings, address, ready, source):
         _say("stopped before a checkpoint was written: the log holds everything")
 
 

@@ -20,12 +20,14 @@ from romco.kernels.events cimport Events
 
 cdef class Kernel:
     cdef bint busy    # a replay is under way
+    cdef Py_ssize_t width  # numbers that `score` gives for each event: 1, or one for each class
     cdef bint torn    # set while a step is made that an error would leave half-made
     cdef bint followed                           # `learn` follows the `score` that is running
     cdef void* noted                             # whose events there are notes of, NULL without
     cdef Py_ssize_t noted_begin, noted_end
 
     # Margins of events begin to end; changes nothing but the notes.
+    # Those of event e begin at e * width.
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil

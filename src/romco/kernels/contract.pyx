@@ -28,6 +28,9 @@ cdef extern from *:
 cdef class Kernel:
     """Compiled half of a learner (abstract)."""
 
+    def __cinit__(self):
+        self.width = 1
+
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
@@ -47,7 +50,7 @@ cdef class Kernel:
         self.drop_notes()
         self.followed = True
         self.score(events, begin, end, margins)
-        check(margins, begin, end)
+        check(margins, self.width, begin, end)
         self.learn(events, begin, end, margins)
         self.drop_notes()
         return 0
@@ -71,33 +74,51 @@ cdef class Kernel:
         fence()
 
     def predict(self, Events events not None):
-        """Margins (n,) of one round."""
+        """Margins (n,) of one round, or (n, width)."""
         self.check_idle()
-        cdef cnp.ndarray margins = room(events.n)
+        cdef cnp.ndarray margins = room(events.n, self.width)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
         self.drop_notes()
         self.followed = False
         self.score(events, 0, events.n, p)
-        check(p, 0, events.n)
+        check(p, self.width, 0, events.n)
         return margins
 
     def update(self, Events events not None):
         """Learn one round."""
         self.check_idle()
-        cdef cnp.ndarray margins = room(events.n)
+        cdef cnp.ndarray margins = room(events.n, self.width)
         self.take_step(events, 0, events.n, <double*> cnp.PyArray_DATA(margins))
 
-    def replay(self, Events events not None, const long long[::1] starts not None):
-        """Margins (n,) of a stream: each round is predicted, then learned. Releases the GIL."""
-        cdef cnp.ndarray margins = room(events.n)
+    def replay(
+        self, Events events not None, const long long[::1] starts not None,
+        Events known=None, const long long[::1] known_starts=None,
+    ):
+        """Margins of a stream: each round is predicted, then learned. Releases the GIL.
+
+        Where labels are missing, `known` are the events that have one, and of each round only
+        they are learned.
+        """
+        cdef cnp.ndarray margins = room(events.n, self.width)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
+        # Margins of the known events, predicted once more within their step.
+        cdef cnp.ndarray again = room(0 if known is None else known.n, self.width)
+        cdef double* q = <double*> cnp.PyArray_DATA(again)
         cdef Py_ssize_t i
         self.check_idle()
         self.busy = True
         try:
             with nogil:
                 for i in range(starts.shape[0] - 1):
-                    self.take_step(events, starts[i], starts[i + 1], p)
+                    if known is None:
+                        self.take_step(events, starts[i], starts[i + 1], p)
+                        continue
+                    self.drop_notes()
+                    self.followed = False
+                    self.score(events, starts[i], starts[i + 1], p)
+                    check(p, self.width, starts[i], starts[i + 1])
+                    if known_starts[i] < known_starts[i + 1]:
+                        self.take_step(known, known_starts[i], known_starts[i + 1], q)
                 # Here, not with the GIL: to get it back may take long, and until then a replay
                 # that has done its work would turn others away.
                 fence()
@@ -108,19 +129,22 @@ cdef class Kernel:
         return margins
 
 
-cdef cnp.ndarray room(Py_ssize_t n):
-    cdef cnp.npy_intp shape = n
-    return cnp.PyArray_EMPTY(1, &shape, cnp.NPY_FLOAT64, 0)
+cdef cnp.ndarray room(Py_ssize_t n, Py_ssize_t width):
+    cdef cnp.npy_intp[2] shape
+    shape[0], shape[1] = n, width
+    return cnp.PyArray_EMPTY(1 if width == 1 else 2, shape, cnp.NPY_FLOAT64, 0)
 
 
-cdef int check(const double* margins, Py_ssize_t begin, Py_ssize_t end) except -1 nogil:
+cdef int check(
+    const double* margins, Py_ssize_t width, Py_ssize_t begin, Py_ssize_t end
+) except -1 nogil:
     """Refuse to answer with something that is not a number."""
     cdef Py_ssize_t e
-    for e in range(begin, end):
+    for e in range(begin * width, end * width):
         if not isfinite(margins[e]):
             with gil:
                 raise FloatingPointError(
-                    f"event {e}: the margin is {margins[e]}; the weights have overflowed, "
+                    f"event {e // width}: the margin is {margins[e]}; the weights have overflowed, "
                     "so use smaller steps or scale the features"
                 )
     return 0

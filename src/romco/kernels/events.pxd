@@ -9,10 +9,11 @@ cdef struct Row:
 
 cdef class Events:
     cdef readonly Py_ssize_t n, n_features, n_tasks
-    cdef readonly object task, x, y             # checked arrays; also what keeps the pointers alive
+    cdef readonly object task, x, y, weight     # checked arrays; also what keeps the pointers alive
     cdef object values, indices, indptr
     cdef const long long* tasks
     cdef const double* labels
+    cdef const double* weights                  # NULL where every event counts as one
     cdef const double* value
     cdef const int* index                       # NULL where x is dense
     cdef const int* start
@@ -21,10 +22,16 @@ cdef class Events:
     cdef take_dense(self, x)
     cdef take_sparse(self, x)
     cdef take_labels(self, y)
+    cdef check_labels(self, Py_ssize_t answers)
+    cdef take_weights(self, weight)
     cdef hold(self, x)
     cdef check_shape(self, shape)
     cdef bint check_sparse(self) except -1
     cdef refuse(self, Py_ssize_t e, Py_ssize_t j, double value)
+
+    cdef inline double count(self, Py_ssize_t e) noexcept nogil:
+        """How much an event counts."""
+        return 1.0 if self.weights == NULL else self.weights[e]
 
     cdef inline Row row(self, Py_ssize_t e) noexcept nogil:
         cdef Row x

@@ -10,6 +10,12 @@ class Events:
     task: NDArray[np.int64]
     x: Features
     y: NDArray[np.float64]
+    weight: NDArray[np.float64] | None
     def __init__(
-        self, round: Round, n_features: int, n_tasks: int, labelled: bool = True
+        self,
+        round: Round,
+        n_features: int,
+        n_tasks: int,
+        labelled: bool = True,
+        answers: int = 1,
     ) -> None: ...

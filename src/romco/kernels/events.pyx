@@ -21,11 +21,15 @@ cdef class Events:
     """The events of one round or of many, checked: ``Events(round, n_features, n_tasks)``.
 
     Raises ValueError for anything a learner must not see. With ``labelled`` the
-    answers must be there; without, they are not looked at.
+    answers must be there; without, they and the weights are not looked at. ``answers`` tells what
+    an answer is: 1 for -1 or +1, k > 1 for a class from 0 to k - 1, 0 for a number.
     """
 
-    def __init__(self, round, Py_ssize_t n_features, Py_ssize_t n_tasks, bint labelled=True):
-        task, x, y = round
+    def __init__(
+        self, round, Py_ssize_t n_features, Py_ssize_t n_tasks, bint labelled=True,
+        Py_ssize_t answers=1,
+    ):
+        task, x, y, weight = round if len(round) == 4 else (*round, None)
         self.n_features = n_features
         self.n_tasks = n_tasks
         self.task = task if ready(task, cnp.NPY_INT64, 1) else _tasks(task)
@@ -40,6 +44,9 @@ cdef class Events:
             self.take_sparse(x)
         if labelled:
             self.take_labels(y)
+            self.check_labels(answers)
+            if weight is not None:
+                self.take_weights(weight)
 
     cdef check_tasks(self):
         cdef Py_ssize_t e
@@ -123,15 +130,44 @@ cdef class Events:
         )
 
     cdef take_labels(self, y):
-        cdef Py_ssize_t e
         self.y = y if ready(y, cnp.NPY_FLOAT64, 1) else _numbers(y)
         if cnp.PyArray_DIM(<cnp.ndarray> self.y, 0) != self.n:
             raise ValueError(f"y has {len(self.y)} labels but task has {self.n} entries; give one label per event")
         self.labels = <const double*> cnp.PyArray_DATA(<cnp.ndarray> self.y)
+
+    cdef check_labels(self, Py_ssize_t answers):
+        cdef Py_ssize_t e
+        cdef double y
         for e in range(self.n):
-            if self.labels[e] != 1.0 and self.labels[e] != -1.0:
+            y = self.labels[e]
+            if answers == 1:
+                if y != 1.0 and y != -1.0:
+                    raise ValueError(
+                        f"event {e} (task {self.tasks[e]}): label {y} is neither -1 nor +1"
+                    )
+            elif not isfinite(y):
                 raise ValueError(
-                    f"event {e} (task {self.tasks[e]}): label {self.labels[e]} is neither -1 nor +1"
+                    f"event {e} (task {self.tasks[e]}): the target is {y}; "
+                    "it must be finite, so drop the event"
+                )
+            elif answers > 1 and not (0.0 <= y < answers and y == <double> <long long> y):
+                raise ValueError(
+                    f"event {e} (task {self.tasks[e]}): {y} is no class from 0 to {answers - 1}"
+                )
+
+    cdef take_weights(self, weight):
+        cdef Py_ssize_t e
+        self.weight = weight if ready(weight, cnp.NPY_FLOAT64, 1) else _numbers(weight)
+        if cnp.PyArray_DIM(<cnp.ndarray> self.weight, 0) != self.n:
+            raise ValueError(
+                f"weight has {len(self.weight)} entries but task has {self.n}; give one per event"
+            )
+        self.weights = <const double*> cnp.PyArray_DATA(<cnp.ndarray> self.weight)
+        for e in range(self.n):
+            if not (isfinite(self.weights[e]) and self.weights[e] >= 0.0):
+                raise ValueError(
+                    f"event {e} (task {self.tasks[e]}): weight {self.weights[e]}; "
+                    "a weight must be 0 or a positive number"
                 )
 
 

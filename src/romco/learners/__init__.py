@@ -2,7 +2,16 @@
 
 from romco.learners.base import Learner
 from romco.learners.methods import Method
-from romco.learners.registry import LEARNERS, grown, known, learner
+from romco.learners.registry import LEARNERS, grown, known, learner, number_learner
 from romco.learners.states import restore
 
-__all__ = ["LEARNERS", "Learner", "Method", "grown", "known", "learner", "restore"]
+__all__ = [
+    "LEARNERS",
+    "Learner",
+    "Method",
+    "grown",
+    "known",
+    "learner",
+    "number_learner",
+    "restore",
+]

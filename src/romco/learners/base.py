@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from romco.kernels.contract import Kernel
 from romco.kernels.events import Events
+from romco.learners.capabilities import TakesWeights
 from romco.parameters import choice as choice  # for learners, who need all of it
 from romco.parameters import not_negative as not_negative
 from romco.parameters import positive as positive
 from romco.parameters import truth as truth
 from romco.parameters import whole as whole
-from romco.rounds import Round, Rounds
+from romco.rounds import Round, Rounds, chosen
 
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]
@@ -43,6 +44,7 @@ class Learner(ABC):
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
     keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
+    answers: int = 1  # what it learns: 1 for -1 or +1, k for one of k classes, 0 for any number
     linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
     shapes: ClassVar[Mapping[str, str]] = {}  # of its arrays, a letter for each axis: see above
     one_for_all: bool = False  # True where all tasks share one model
@@ -59,6 +61,7 @@ class Learner(ABC):
         self.n_features = whole("n_features", n_features)
         self.n_tasks = whole("n_tasks", n_tasks)
         self.parameters = {}
+        self.weighs = isinstance(self, TakesWeights)  # whether some events may count more
         self.task_axes = _axes(self.shapes, "mk") if self.shapes else None
 
     @abstractmethod
@@ -67,7 +70,7 @@ class Learner(ABC):
 
     @abstractmethod
     def update(self, round: Round) -> None:
-        """Learn from the round's labels."""
+        """Learn from the round's labels; events whose label is NaN are left out."""
 
     @abstractmethod
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
@@ -109,14 +112,52 @@ class CompiledLearner(Learner):
         return self.kernel.predict(Events(round, self.n_features, self.n_tasks, False))
 
     def update(self, round: Round) -> None:
-        """Learn from the round's labels."""
-        self.kernel.update(Events(round, self.n_features, self.n_tasks))
+        """Learn from the round's labels, those that are known."""
+        check_weights(self, round)
+        known = with_labels(self, round)
+        if known is not None:
+            self.kernel.update(self._labelled(known))
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Margins of a whole stream, end to end: predict, then update, round by round."""
         packed = Rounds.pack(rounds)
-        events = Events(packed.events, self.n_features, self.n_tasks)
-        return self.kernel.replay(events, packed.starts - packed.starts[0])
+        every, starts = packed.events, packed.starts - packed.starts[0]
+        check_weights(self, every)
+        known = with_labels(self, every)
+        if known is every:
+            return self.kernel.replay(self._labelled(every), starts)
+        events = Events(every, self.n_features, self.n_tasks, False)
+        if known is None:  # nothing is learned, so that all can be predicted at once
+            return self.kernel.predict(events)
+        before = np.concatenate([[0], np.cumsum(~np.isnan(every.y))])  # labels before each event
+        return self.kernel.replay(events, starts, self._labelled(known), before[starts])
+
+    def _labelled(self, round: Round) -> Events:
+        return Events(round, self.n_features, self.n_tasks, True, self.answers)
+
+
+def with_labels(learner: Learner, round: Round) -> Round | None:
+    """The events of a round whose labels are known, that is not NaN; None where there are none.
+
+    All of them are checked, so that a bad event is refused whether it has a label or not.
+    """
+    y = np.asarray(round.y)
+    missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(0, dtype=np.bool_)
+    if not missing.any() or y.ndim != 1:
+        return round
+    Events(round, learner.n_features, learner.n_tasks, False)
+    if len(y) != len(round.task):
+        raise ValueError(f"y has {len(y)} labels but task has {len(round.task)} entries")
+    return None if missing.all() else chosen(round, ~missing)
+
+
+def check_weights(learner: Learner, round: Round) -> None:
+    """Raise ValueError where events are weighed and the learner cannot do that."""
+    if round.weight is not None and not learner.weighs:
+        raise ValueError(
+            f"{learner.name} cannot learn events that count differently: leave out the weights, "
+            "or take romco-auto or another learner that can"
+        )
 
 
 def _axes(shapes: Mapping[str, str], letters: str) -> dict[str, Axes]:

@@ -153,6 +153,27 @@ class StartsTasks(Protocol):
 
 
 @runtime_checkable
+class ManyClasses(Protocol):
+    """Learns one of ``answers`` classes, and more of them when asked."""
+
+    answers: int
+
+    def check_classes(self, n: int) -> None:
+        """Raise ValueError where n classes are more than it can tell apart."""
+
+    def make_classes(self, n: int) -> None:
+        """At least n classes; those that are new know nothing yet."""
+
+
+@runtime_checkable
+class GivesIntervals(Protocol):
+    """Predicts numbers, and says between which bounds they will be."""
+
+    def intervals(self, round: Round, level: float) -> Numbers:
+        """Bounds (n, 2) that hold the answers of a share ``level`` of events."""
+
+
+@runtime_checkable
 class Merges(Protocol):
     """Can be sharded: several copies learn tasks of their own, and meet from time to time.
 

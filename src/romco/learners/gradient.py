@@ -8,11 +8,12 @@ import numpy as np
 
 from romco.kernels.baselines.gradient import GradientKernel
 from romco.learners.base import choice, positive
+from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
 from romco.learners.sharing import PerFeature, Sharing, Steps, Sum, Whole
 
 
-class Gradient(LinearLearner):
+class Gradient(LinearLearner, TakesWeights):
     r"""Online gradient descent on the hinge loss.
 
     .. math:: w \leftarrow w + \eta_t\, y\, x \quad \text{if } 1 - y\, w \cdot x > 0

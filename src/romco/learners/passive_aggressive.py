@@ -8,11 +8,12 @@ import numpy as np
 
 from romco.kernels.baselines.passive_aggressive import CollaborativeKernel, PassiveAggressiveKernel
 from romco.learners.base import choice, not_negative, positive
+from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
 from romco.learners.sharing import PerFeature, Sharing, Steps
 
 
-class PassiveAggressive(LinearLearner):
+class PassiveAggressive(LinearLearner, TakesWeights):
     r"""Passive-aggressive: the smallest step that repairs the loss, if C allows it.
 
     With hinge loss l and s = \|x\|^2,

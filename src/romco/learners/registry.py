@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from romco.learners.base import Learner
@@ -38,6 +39,14 @@ GIVEN = {
 }
 LEARNERS = Methods(GIVEN)
 
+# What learns other answers than -1 and +1: apart, since tables and checks go through the above.
+OTHER_TARGETS = {
+    name: replace(method, name=name)
+    for name, method in {
+        "classes": Method("classes:Classes", "Many classes", role="beyond"),
+    }.items()
+}
+
 
 def known(name: Any) -> Method:
     """The method of a name; ValueError that lists the names where there is none.
@@ -45,9 +54,24 @@ def known(name: Any) -> Method:
     >>> known("ogd-unique").title
     'OGD-Unique'
     """
+    if isinstance(name, str) and name in OTHER_TARGETS:
+        return OTHER_TARGETS[name]
     if not isinstance(name, str) or name not in LEARNERS:
         raise ValueError(f"unknown learner {name!r}; known are {', '.join(LEARNERS)}")
     return LEARNERS[name]
+
+
+def number_learner(name: str) -> str:
+    """The learner that does for numbers what the one of this name does for two classes.
+
+    >>> number_learner("romco-auto")
+    'romco-auto-number'
+    """
+    found = name if name.endswith("-number") else f"{name}-number"
+    if found not in OTHER_TARGETS:
+        able = ", ".join(known.removesuffix("-number") for known in OTHER_TARGETS if "-n" in known)
+        raise ValueError(f"{name} cannot predict numbers; these can: {able}")
+    return found
 
 
 def learner(name: str, n_features: int, n_tasks: int, **parameters: Any) -> Learner:

@@ -17,12 +17,14 @@ from romco.kernels.events import Events
 from romco.learners.base import (
     Arrays,
     Learner,
+    check_weights,
     choice,
     copy_arrays,
     not_negative,
     positive,
     replay_in_turn,
     whole,
+    with_labels,
 )
 from romco.learners.capabilities import Start, Started
 from romco.learners.linear import mean_row
@@ -66,7 +68,11 @@ class Retrained(Learner):
 
     def update(self, round: Round) -> None:
         """Keep the round's events; fit if enough have come."""
-        events = Events(round, self.n_features, self.n_tasks)
+        check_weights(self, round)
+        known = with_labels(self, round)
+        if known is None:
+            return
+        events = Events(known, self.n_features, self.n_tasks)
         self._kept.add(events.task, csr_array(events.x), events.y)
         self._since += events.n
         if self._since[0] >= self._every:

@@ -31,21 +31,28 @@ class Scale:
         self.log_a = log_a
         self.curvature = curvature
 
-    def add(self, margin: float, y: float) -> None:
+    def add(self, margin: float, y: float, weight: float = 1.0) -> None:
         """Learn from one margin and its label, -1 or +1."""
         z = y * exp(self.log_a) * margin
         miss = 1.0 / (1.0 + exp(min(z, 500.0)))
-        self.curvature = max(1.0, MEMORY * self.curvature + z * z * miss * (1.0 - miss))
-        step = z * miss / self.curvature
+        self.curvature = max(1.0, MEMORY * self.curvature + weight * z * z * miss * (1.0 - miss))
+        step = weight * z * miss / self.curvature
         self.log_a += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.log_a = min(max(self.log_a, -30.0), 30.0)
 
-    def follow(self, margins: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def follow(
+        self,
+        margins: NDArray[np.float64],
+        y: NDArray[np.float64],
+        weight: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float64]:
         """Learn from margins and labels one after the other; gives a before each (n,)."""
         before = np.empty(len(margins))
-        for i, (margin, sign) in enumerate(zip(margins.tolist(), y.tolist(), strict=True)):
+        counts = [1.0] * len(margins) if weight is None else weight.tolist()
+        events = zip(margins.tolist(), y.tolist(), counts, strict=True)
+        for i, (margin, sign, count) in enumerate(events):
             before[i] = self.log_a
-            self.add(margin, sign)
+            self.add(margin, sign, count)
         return np.exp(before)
 
     def probability(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.learners import Learner, grown, restore
-from romco.learners.capabilities import FindsOutliers, Newcomer, Started, StartsTasks
+from romco.learners.capabilities import (
+    FindsOutliers,
+    GivesIntervals,
+    ManyClasses,
+    Newcomer,
+    Started,
+    StartsTasks,
+)
 from romco.learners.forgetting import forget
 from romco.model.rows import Dense, Rows, Task, as_round, count, predict, replay
 from romco.parameters import whole
@@ -44,12 +51,14 @@ class GrowingLearner:
             margins[known] = predict(self.learner, rows, np.maximum(task, 0))[known]
         return margins
 
-    def learn(self, rows: Rows, task: Task, y: Dense, together: bool) -> Dense:
+    def learn(
+        self, rows: Rows, task: Task, y: Dense, together: bool, weight: Dense | None = None
+    ) -> Dense:
         """Learn rows for which there is room; gives the margins predicted before."""
         starts = (
             ONE if len(y) == 1 else np.array([0, len(y)]) if together else np.arange(len(y) + 1)
         )
-        margins = replay(self.learner, rows, task, y, starts)
+        margins = replay(self.learner, rows, task, y, starts, weight)
         if len(task) == 1:  # the same for a single event, in a fifth of the time
             self.seen[task[0]] += 1
             new = not self._started.which[task[0]]
@@ -88,6 +97,26 @@ class GrowingLearner:
         self.seen = np.concatenate([self.seen, np.zeros(more, dtype=np.int64)])
         self.since = np.concatenate([self.since, np.full(more, -1, dtype=np.int64)])
         self._count_started(self.seen > 0)
+
+    def intervals(self, rows: Rows, task: Task, next_task: int, level: float) -> Dense:
+        """Bounds (n, 2) of rows; those of task -1 are what ``next_task`` would start with."""
+        if not isinstance(self.learner, GivesIntervals):
+            raise ValueError(f"{self.learner.name} predicts no numbers, so it has no intervals")
+        if (task < 0).any():
+            self.make_room(0, next_task + 1)
+        task = np.where(task < 0, next_task, task)
+        return self.learner.intervals(as_round(self.learner, rows, task), level)
+
+    def check_classes(self, n: int) -> None:
+        """Raise ValueError where n classes are too many."""
+        if isinstance(self.learner, ManyClasses):
+            self.learner.check_classes(n)
+
+    def make_classes(self, n: int) -> None:
+        """At least so many classes."""
+        if isinstance(self.learner, ManyClasses) and n > self.learner.answers:
+            self.learner.make_classes(n)
+            self._common = None
 
     def watch(self) -> None:
         """Note which tasks have become personal, and which no longer are."""

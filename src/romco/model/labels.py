@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,13 @@ class Labels:
                 raise ValueError(f"classes say that {above!r} is positive, not {positive!r}")
         elif positive is not None:
             self.side = {identity("label", positive): 1.0}
+
+    kind: Literal["two classes", "classes", "number"] = "two classes"
+
+    @property
+    def known(self) -> dict[Id, float]:
+        """The learner's side of each label."""
+        return self.side
 
     @property
     def classes(self) -> tuple[Id, ...]:
@@ -149,7 +156,7 @@ def positive_of(one: Id, other: Id) -> Id:
     >>> positive_of("no", "yes"), positive_of(1, -1), positive_of("spam", "ham"), positive_of(9, 10)
     ('yes', 1, 'spam', 10)
     """
-    for says, answer in ((_affirms, True), (_denies, False)):
+    for says, answer in ((affirms, True), (_denies, False)):
         if says(one) != says(other):
             return one if says(one) is answer else other
     return max(one, other, key=_rank)
@@ -171,14 +178,19 @@ def _place(side: dict[Id, float], label: Any) -> float:
     if len(side) == 2:
         raise ValueError(
             f"a third label {label!r}: there are {' and '.join(map(repr, side))} already, "
-            "and two classes are all a model can tell apart"
+            "and that is all this model can tell apart; for more, say target='classes'"
         )
     taken = next(iter(side.values()), None)
-    side[label] = (1.0 if _affirms(label) else -1.0) if taken is None else -taken
+    side[label] = (1.0 if affirms(label) else -1.0) if taken is None else -taken
     return side[label]
 
 
-def _affirms(label: Id) -> bool:
+def affirms(label: Id) -> bool:
+    """Whether a label by itself is positive: a number above 0, true, yes.
+
+    >>> affirms("yes"), affirms("spam")
+    (True, False)
+    """
     number = _number(label)
     return number > 0 if number is not None else str(label).lower() in AFFIRMS
 

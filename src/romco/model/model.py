@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners import Learner, known
+from romco.learners import Learner, known, number_learner
 from romco.model.calibration import Scale, logistic
 from romco.model.fairlock import Turns
 from romco.model.features import Features, Names, features_from_json
@@ -18,7 +18,9 @@ from romco.model.growing import GrowingLearner, doubled
 from romco.model.labels import Labels
 from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, count, cut, widths
+from romco.model.targets import ManyClasses, Target, target_from_json, target_of
 from romco.model.tasks import Tasks
+from romco.model.weights import counting, weights_of
 from romco.parameters import choice
 
 PIECE = 250  # events learned before waiting readers get a turn
@@ -57,8 +59,10 @@ class Model:
         A name from ``romco.LEARNERS``; its parameters follow by name.
     features:
         :class:`Names` (grow as they come), :class:`Hashed` or :class:`Columns`.
+    target:
+        "two classes", "classes" (any number of them, new ones at any time), or "number".
     classes:
-        The two labels, the negative one first; else they are taken as they come, see
+        The labels, of two the negative one first; else they are taken as they come, see
         :class:`romco.model.labels.Labels`.
     positive:
         The label that is positive, where the other is not known yet.
@@ -72,6 +76,7 @@ class Model:
         learner: str = "romco-auto",
         features: Features | None = None,
         *,
+        target: Literal["two classes", "classes", "number"] | None = None,
         classes: Sequence[Any] | None = None,
         positive: Any = None,
         tasks: Iterable[Any] = (),
@@ -81,11 +86,12 @@ class Model:
         self.features: Features = Names() if features is None else features
         self.new_task = choice("new_task", new_task, "mean", "zero")
         self.notes: dict[str, Any] = {}  # yours: anything JSON can hold, kept in the file
-        self._labels, self._tasks, self._scale = Labels(classes, positive), Tasks(), Scale()
+        self._target: Target = target_of(target, classes, positive)
+        self._tasks, self._scale = Tasks(), Scale()
         for task in dict.fromkeys(tasks):
             self._tasks.add(identity("task", task))
         d = self._fixed_width or doubled(64, self.features.width)
-        inner = known(learner)(d, len(self._tasks) or 8, **parameters)
+        inner = self._made(learner, d, len(self._tasks) or 8, parameters)
         self._inside = GrowingLearner(inner, new_task == "mean")
         self._make_locks()
 
@@ -120,18 +126,23 @@ class Model:
 
     @property
     def classes(self) -> tuple[Id, ...]:
-        """The labels known so far, the negative one first."""
-        return self._labels.classes
+        """The labels known so far, of two the negative one first; none for numbers."""
+        return self._target.classes
+
+    @property
+    def target(self) -> str:
+        """What is predicted: "two classes", "classes" or "number"."""
+        return self._target.kind
 
     @property
     def positive(self) -> Id | None:
         """The label that a probability is of, and a margin above 0 speaks for; None if unknown."""
-        return self._labels.positive
+        return self._target.positive if isinstance(self._target, Labels) else None
 
     @property
     def turn(self) -> float:
         """-1 where the learner's +1 is the negative label, else +1; see ``romco.model.labels``."""
-        return self._labels.turn
+        return self._target.turn if isinstance(self._target, Labels) else 1.0
 
     def numbers(self, tasks: Iterable[Any]) -> NDArray[np.int64]:
         """The learner's number of each task, -1 where it is not known."""
@@ -154,93 +165,166 @@ class Model:
     # Predicting
 
     def margins(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Margins (n,) of rows ``x``; changes nothing that was learned."""
+        """What the learner says of rows ``x``; changes nothing that was learned.
+
+        Margins (n,) of two classes, log-probabilities (n, K) of many, predicted numbers (n,).
+        """
         with self._step:
             rows = self.features.read(x)
             numbers = self._tasks.numbers(_many(task))
             _check_lengths(rows, task=numbers)
-            return self._labels.turn * self._inside.margins(rows, numbers, self._tasks.next)
+            return self.turn * self._inside.margins(rows, numbers, self._tasks.next)
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
-        """Labels (n,) of rows ``x``."""
-        return self._labels.answers(self.margins(x, task))
+        """Labels, or numbers, (n,) of rows ``x``."""
+        return self._target.answers(self.margins(x, task))
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Probability (n,) of the positive label, see :class:`romco.model.Scale`."""
+        """Probability (n,) of the positive label, see :class:`romco.model.Scale`.
+
+        Of many classes: (n, K), in the order of :attr:`classes`; each row sums to one.
+        """
         return self.probability_of(self.margins(x, task))
 
     def probability_of(self, margins: Dense) -> Dense:
-        """Probability (n,) of the positive label, from margins of this model."""
+        """The same, from margins of this model."""
+        if isinstance(self._target, ManyClasses):
+            return self._target.probabilities(margins)
+        if self.target == "number":
+            raise ValueError("a number has no probability: use intervals")
         return self._scale.probability(margins)
 
+    def intervals(self, x: Any, task: Iterable[Any], level: float = 0.9) -> Dense:
+        """Bounds (n, 2) within which a share ``level`` of the numbers of such rows will be."""
+        with self._step:
+            rows = self.features.read(x)
+            numbers = self._tasks.numbers(_many(task))
+            _check_lengths(rows, task=numbers)
+            return self._inside.intervals(rows, numbers, self._tasks.next, level)
+
     def margin_one(self, x: Any, task: Any) -> float:
-        """Margin of one event."""
+        """Margin of one event of two classes, or the number predicted."""
         return float(self.margins([x], [task])[0])
 
-    def predict_one(self, x: Any, task: Any) -> Id:
-        """Label of one event; None before any label is known."""
-        return self.answer(self.margin_one(x, task))
+    def predict_one(self, x: Any, task: Any) -> Any:
+        """Label or number of one event; None before any label is known."""
+        return self.answer(self.margins([x], [task])[0])
 
     def probability_one(self, x: Any, task: Any) -> float:
         """Probability of the positive label of one event."""
         return float(self.probabilities([x], [task])[0])
 
-    def answer(self, margin: float) -> Id:
-        """The label that a margin predicts; None before any label is known."""
-        return self._labels.answer(margin)
+    def probabilities_one(self, x: Any, task: Any) -> dict[Id, float]:
+        """Probability of each label that is known."""
+        classes, found = self.classes, self.probabilities([x], [task])[0]
+        if isinstance(self._target, Labels):
+            found = np.array([1.0 - found, found]) if len(classes) == 2 else np.ones(len(classes))
+        return dict(zip(classes, found.tolist(), strict=True))
+
+    def answer(self, margin: Any) -> Any:
+        """What a margin (of many classes: a row of them) predicts; None before labels are known."""
+        return self._target.answer(margin)
 
     def side(self, label: Any) -> float:
         """-1 or +1: the side of margin 0 on which a label is."""
         return self._labels.known_side(label)
 
+    def number(self, label: Any) -> float:
+        """An answer as a number: its side, its place in :attr:`classes`, or the number itself."""
+        if isinstance(self._target, ManyClasses):
+            return self._target.number(label)
+        if isinstance(self._target, Labels):
+            return self._target.known_side(label)
+        return float(self._target.read([label])[0][0])
+
     # Learning
 
-    def learn_one(self, x: Any, y: Any, task: Any) -> float:
-        """Learn one event; gives the margin that was predicted just before."""
-        return float(self.learn([x], [y], [task])[0])
+    def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any:
+        """Learn one event; gives the margin (of many classes: all) predicted just before."""
+        found = self.learn([x], [y], [task], weight=None if weight == 1.0 else [weight])[0]
+        return found if isinstance(self._target, ManyClasses) else float(found)
 
     def learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, together: bool = False
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        together: bool = False,
+        weight: Any = None,
     ) -> Dense:
         """Learn rows one after the other, exactly as a loop of ``learn_one`` would.
 
         With ``together`` they are one round instead: all are predicted, then all are
-        learned in one step. Gives the margins (n,) predicted just before.
+        learned in one step. An event of ``weight`` h counts as h events, one of weight 0 is only
+        predicted. Gives the margins predicted just before, as :meth:`margins`.
         Nothing changes if any row is bad.
         """
-        return self.predict_and_learn(x, y, task, together=together).margins
+        return self.predict_and_learn(x, y, task, together=together, weight=weight).margins
 
     def predict_and_learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, together: bool = False
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        together: bool = False,
+        weight: Any = None,
     ) -> Answers:
         """:meth:`learn`, giving also the probabilities that were predicted just before.
 
         >>> Model("pa-unique").predict_and_learn([{"a": 1}, {"a": 1}], [1, 0], ["ann", "ann"])
         Answers(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
         """
+        if weight is not None:
+            weight = weights_of(weight, self.learner)
+            if not weight.all():
+                return Answers(*counting(self, x, list(y), list(_many(task)), weight, together))
         with self._writing:
-            signs, sides = self._labels.read(y)
+            signs, sides = self._target.read(y)
             ids = [identity("task", one) for one in _many(task)]
             new: dict[Id, int] = {}
             rows = self.features.read(x, new)
-            _check_lengths(rows, task=ids, y=signs)
-            before = self._labels.turn
-            if new or sides is not self._labels.side:
+            _check_lengths(
+                rows, task=ids, y=signs, **({} if weight is None else {"weight": weight})
+            )
+            self._inside.check_classes(len(sides))
+            before = self.turn
+            if new or sides is not self._target.known:
                 with self._step:
-                    self._labels.adopt(sides)
+                    self._target.adopt(sides)
                     self.features.add(new)
-            margins, scales = np.empty(len(ids)), np.empty(len(ids))
+            margins, scales = self._room(len(ids)), np.empty(len(ids))
             needed = widths(rows) if new else np.zeros(len(ids), dtype=np.int64)
             begin = 0
             while begin < len(ids):
                 with self._step:
                     end = self._admit(ids, needed, begin, together)
-                    margins[begin:end], scales[begin:end] = self._advance(
-                        cut(rows, begin, end), ids[begin:end], signs[begin:end], together
+                    end = self._admit_classes(signs, begin, end, together)
+                    part = None if weight is None else weight[begin:end]
+                    found, scales[begin:end] = self._advance(
+                        cut(rows, begin, end), ids[begin:end], signs[begin:end], together, part
                     )
+                    margins[(slice(begin, end), *map(slice, found.shape[1:]))] = found
                 begin = end
-            outward = self._labels.outward(margins, signs, before)
+            return self._answers(margins, signs, before, scales)
+
+    def _answers(self, margins: Dense, y: Dense, before: float, scales: Dense) -> Answers:
+        """Margins as people see them, with probabilities; of numbers there are none (NaN)."""
+        if isinstance(self._target, Labels):
+            outward = self._target.outward(margins, y, before)
             return Answers(outward, logistic(scales * outward))
+        if isinstance(self._target, ManyClasses):
+            return Answers(margins, self._target.probabilities(margins))
+        return Answers(margins, np.full(len(margins), np.nan))
+
+    def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
+        """Raise ValueError where these rows could not be learned; changes nothing."""
+        with self._writing:
+            signs, known = self._target.read(y)
+            ids = [identity("task", one) for one in _many(task)]
+            _check_lengths(self.features.read(x, {}), task=ids, y=signs)
+            self._inside.check_classes(len(known))
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are."""
@@ -260,7 +344,7 @@ class Model:
                 **self._inside.state(),
                 "features": self.features.to_json(),
                 "tasks": self._tasks.to_json(),
-                "labels": self._labels.to_json(),
+                "labels": self._target.to_json(),
                 "new_task": self.new_task,
                 "scale": [self._scale.log_a, self._scale.curvature],
                 "notes": self.notes,
@@ -274,7 +358,7 @@ class Model:
         made.new_task = choice("new_task", state["new_task"], "mean", "zero")
         made.notes = dict(state["notes"])
         made._tasks = Tasks.from_json(state["tasks"])
-        made._labels = Labels.from_json(state["labels"])
+        made._target = target_from_json(state["labels"])
         log_a, curvature = map(float, state["scale"])
         made._scale = Scale(log_a, curvature)
         made._inside = GrowingLearner.from_state(state, made.new_task == "mean")
@@ -335,10 +419,45 @@ class Model:
             self._inside.start(self._tasks.next)
             self._tasks.add(task)
 
-    def _advance(self, rows: Rows, ids: list[Id], y: Dense, together: bool) -> tuple[Dense, Dense]:
+    @property
+    def _labels(self) -> Labels:
+        """The two labels, where there are two."""
+        if not isinstance(self._target, Labels):
+            raise ValueError(f"expected a model of two classes; this one predicts {self.target}")
+        return self._target
+
+    def _made(self, name: str, d: int, m: int, parameters: dict[str, Any]) -> Learner:
+        """The learner of a name for this model's target."""
+        if self._target.kind == "classes":
+            form, n = parameters.pop("form", None), max(2, len(self.classes))
+            return known("classes")(d, m, inner=name, n_classes=n, form=form, parameters=parameters)
+        made = known(number_learner(name) if self.target == "number" else name)(d, m, **parameters)
+        if (made.answers == 0) != (self.target == "number"):
+            raise ValueError(f"{made.name} does not predict {self.target}")
+        return made
+
+    def _room(self, n: int) -> Dense:
+        """Room for the margins of n events; classes that are not known yet have no chance."""
+        if isinstance(self._target, ManyClasses):
+            return np.full((n, max(2, len(self.classes))), -np.inf)
+        return np.empty(n)
+
+    def _admit_classes(self, y: Dense, begin: int, end: int, together: bool) -> int:
+        """Make the class of the next row; gives the end of the run that needs no more of them."""
+        if not isinstance(self._target, ManyClasses):
+            return end
+        self._inside.make_classes(int(y[begin:end].max() if together else y[begin]) + 1)
+        more = np.flatnonzero(y[begin:end] >= self.learner.answers)
+        return begin + int(more[0]) if len(more) else end
+
+    def _advance(
+        self, rows: Rows, ids: list[Id], y: Dense, together: bool, weight: Dense | None
+    ) -> tuple[Dense, Dense]:
         """Learn rows for which there is room; margins, and what scaled them to probabilities."""
-        margins = self._inside.learn(rows, self._tasks.numbers(ids), y, together)
-        return margins, self._scale.follow(margins, y)
+        margins = self._inside.learn(rows, self._tasks.numbers(ids), y, together, weight)
+        if isinstance(self._target, Labels):
+            return margins, self._scale.follow(margins, y, weight)
+        return margins, np.ones(len(y))
 
 
 def _many(tasks: Iterable[Any]) -> Iterable[Any]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.events import Events
 from romco.learners import Learner
-from romco.learners.base import CompiledLearner
+from romco.learners.base import CompiledLearner, check_weights
 from romco.rounds import Round, Rounds
 
 if TYPE_CHECKING:
@@ -96,13 +96,22 @@ def as_round(learner: Learner, rows: Rows, task: Task) -> Round:
     return Round(task, x, np.empty(0))
 
 
-def replay(learner: Learner, rows: Rows, task: Task, y: Dense, starts: NDArray[np.int64]) -> Dense:
+def replay(
+    learner: Learner,
+    rows: Rows,
+    task: Task,
+    y: Dense,
+    starts: NDArray[np.int64],
+    weight: Dense | None = None,
+) -> Dense:
     """Margins (n,) predicted before each round was learned; the learner has all columns."""
     if isinstance(rows, Sparse) and type(learner).replay is CompiledLearner.replay:
         x: Any = _Light(rows, learner.n_features)
-        events = Events(Round(task, x, y), learner.n_features, learner.n_tasks)
+        round = Round(task, x, y, weight)
+        check_weights(learner, round)
+        events = Events(round, learner.n_features, learner.n_tasks, True, learner.answers)
         return learner.kernel.replay(events, starts)  # type: ignore[attr-defined]
-    return learner.replay(Rounds(task, matrix(rows, learner.n_features), y, starts))
+    return learner.replay(Rounds(task, matrix(rows, learner.n_features), y, starts, weight))
 
 
 def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> Sparse:

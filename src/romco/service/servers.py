@@ -19,6 +19,7 @@ from romco.model import Model
 from romco.service.applications import Application
 from romco.service.guards import Doors
 from romco.service.settings import Settings
+from romco.service.sources import Feeder, Source
 from romco.service.stores import Store
 from romco.service.tokens import Tokens
 
@@ -79,10 +80,11 @@ def serve(
     settings: Settings,
     address: Address,
     ready: Callable[[str, Store], None],
+    source: Source | None = None,
 ) -> bool:
     """Serve until a signal comes; False if the stop took too long to write a checkpoint.
 
-    Even then nothing is lost: the log holds it.
+    Even then nothing is lost: the log holds it. Events of a ``source`` are learned too.
     """
     doors = address.doors()
     listening = address.bind()
@@ -113,7 +115,10 @@ def serve(
     host, port = listening.getsockname()[:2]
     try:
         ready(f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/", store)
+        feeder = None if source is None else Feeder(source, store)
         server.run(sockets=[listening])
+        if feeder is not None:
+            feeder.stop(address.grace / 4)
     finally:
         finished = store.close(address.grace / 2)
     return finished

@@ -121,10 +121,10 @@ cdef class AutoKernel(Kernel):
         """One over the geometric mean of |x| so far; a single odd event cannot move it far."""
         return exp(-0.5 * self.clock[0] / self.clock[1]) if self.clock[1] > 0.0 else 1.0
 
-    cdef void count(self, double x2) noexcept nogil:
+    cdef void count(self, double x2, double h) noexcept nogil:
         if x2 > 0.0:
-            self.clock[0] += log(x2)
-            self.clock[1] += 1.0
+            self.clock[0] += h * log(x2)
+            self.clock[1] += h
 
     # --- what is said about an event ---------------------------------------------------------
 
@@ -227,7 +227,10 @@ cdef class AutoKernel(Kernel):
     ) except -1 nogil:
         cdef Py_ssize_t e
         for e in range(begin, end):
-            self.learn_one(events.row(e), events.tasks[e], events.labels[e])
+            if events.count(e) > 0.0:
+                self.learn_one(
+                    events.row(e), events.tasks[e], events.labels[e], events.count(e)
+                )
         if self.clock[1] >= self.clock[2]:
             self.subspace.draw()
             self.wait()
@@ -237,7 +240,8 @@ cdef class AutoKernel(Kernel):
         """Set when to draw next."""
         self.clock[2] = self.clock[1] * (GROWTH if self.clock[1] < MANY else SLOW_GROWTH)
 
-    cdef int learn_one(self, Row x, long long task, double y) except -1 nogil:
+    cdef int learn_one(self, Row x, long long task, double y, double h) except -1 nogil:
+        """Learn an event that counts as h of them."""
         cdef Opinions o
         cdef double unit, margin
         cdef bint first = self.clock[1] == 0.0
@@ -245,34 +249,34 @@ cdef class AutoKernel(Kernel):
         self.personal.reserve(x.n)  # before anything changes: there may be no room
         row = self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
-            self.count(row.x2)
+            self.count(row.x2, h)
         unit = self.unit()
         self.read(row, task, unit, &o)
         self.combine(task, &o)
         margin = mixed(&o)
-        self.move_learners(row, task, y, unit, &o)
-        self.move_combiners(task, y, &o)
+        self.move_learners(row, task, y, h, unit, &o)
+        self.move_combiners(task, y, h, &o)
         self.follow(y, moderate(o.p[GLOBAL + LOGISTIC], o.v[GLOBAL + LOGISTIC]))
-        self.watch(task, y, margin)
+        self.watch(task, y, h, margin)
         if not first:
-            self.count(row.x2)
+            self.count(row.x2, h)
         return 0
 
     cdef void move_learners(
-        self, Scaled x, long long task, double y, double unit, Opinions* o
+        self, Scaled x, long long task, double y, double h, double unit, Opinions* o
     ) noexcept nogil:
         cdef Step[5] step
         cdef double value, change
         cdef double* all_
         cdef double* own
         cdef double* f = &self.factor[task, 0]
-        cdef double rate = DRIFTING * self.drift()
+        cdef double rate = h * DRIFTING * self.drift()
         cdef Py_ssize_t k
         cdef int c
         for c in range(0, 4, 2):  # global, alone
-            step[c] = arow(y, o.p[c], o.v[c], SLACK)
-            step[c + LOGISTIC] = logistic(y, o.p[c + LOGISTIC], o.v[c + LOGISTIC], 1.0)
-        step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE)
+            step[c] = arow(y, o.p[c], o.v[c], SLACK / h)
+            step[c + LOGISTIC] = logistic(y, o.p[c + LOGISTIC], o.v[c + LOGISTIC], h)
+        step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE / h)
         for k in range(x.n):
             value = x.value[k] * unit
             if value == 0.0:  # at the feature's centre
@@ -293,8 +297,8 @@ cdef class AutoKernel(Kernel):
                 forget(all_ + WIDTH + MARGIN, 1.0, rate)
                 forget(all_ + WIDTH + LOGISTIC, 1.0, rate)
                 forget(own + WIDTH + LOGISTIC, 1.0, rate)
-            forget(all_ + WIDTH + TOGETHER, 1.0, forgetting)
-            forget(own + WIDTH + TOGETHER, APART, forgetting)
+            forget(all_ + WIDTH + TOGETHER, 1.0, h * forgetting)
+            forget(own + WIDTH + TOGETHER, APART, h * forgetting)
         self.move_intercepts(task, step)
         forget(&self.intercept[0, 1], 1.0, rate)
         forget(&self.intercept[1, 1], 1.0, rate)
@@ -307,20 +311,22 @@ cdef class AutoKernel(Kernel):
             step[ALONE + LOGISTIC], 1.0,
         )
 
-    cdef void move_combiners(self, long long task, double y, Opinions* o) noexcept nogil:
+    cdef void move_combiners(
+        self, long long task, double y, double h, Opinions* o
+    ) noexcept nogil:
         """The first combiner learns an event by the chance of its kind, the others whole."""
-        cdef double hurry = 1.0 + HURRY * self.drift()
-        self.related.learn(y, o.chance[0], hurry, &o.said[0])
-        self.like_all.learn(y, 1.0, hurry, &o.said[1])
-        self.on_its_own.learn(y, 1.0, hurry, &o.said[2])
-        self.weigh(task, y, o)
+        cdef double renewed = h * (1.0 + HURRY * self.drift())
+        self.related.learn(y, h * o.chance[0], renewed, &o.said[0])
+        self.like_all.learn(y, h, renewed, &o.said[1])
+        self.on_its_own.learn(y, h, renewed, &o.said[2])
+        self.weigh(task, y, h, o)
 
-    cdef void weigh(self, long long task, double y, Opinions* o) noexcept nogil:
+    cdef void weigh(self, long long task, double y, double h, Opinions* o) noexcept nogil:
         """How well each combiner did is evidence of the task's kind, and of kinds in general."""
         cdef double best = -1e300
         cdef int k
         for k in range(KINDS):
-            self.evidence[task, k] -= softplus(-y * o.said[k].margin)
+            self.evidence[task, k] -= h * softplus(-y * o.said[k].margin)
             best = max(best, self.evidence[task, k])
         for k in range(KINDS):
             self.evidence[task, k] = max(-SURE, self.evidence[task, k] - best)
@@ -357,7 +363,9 @@ cdef class AutoKernel(Kernel):
 
     # --- tasks whose answers turn -------------------------------------------------------------
 
-    cdef int watch(self, long long task, double y, double margin) except -1 nogil:
+    cdef int watch(
+        self, long long task, double y, double h, double margin
+    ) except -1 nogil:
         """Add up evidence that a task, or all of them, answers the opposite of what was said.
 
         The opposite of a margin is likelier by the factor exp(-y margin); of all tasks, the
@@ -368,13 +376,13 @@ cdef class AutoKernel(Kernel):
         cdef double* one = &self.change[task, 0]
         cdef double* all_ = &self.turn[0]
         cdef double wrong = max(-BOLDEST, min(BOLDEST, -y * margin)), told
-        one[SEEN] += 1.0
-        all_[SEEN] += 1.0
+        one[SEEN] += h
+        all_[SEEN] += h
         if one[SEEN] > YOUNG:
-            one[TURNED] = max(0.0, one[TURNED] + wrong - max(0.0, all_[WRONG]))
+            one[TURNED] = max(0.0, one[TURNED] + h * (wrong - max(0.0, all_[WRONG])))
         if all_[SEEN] > ALL_YOUNG:
             told = softplus(-y * margin) - softplus(-y * (2.0 * all_[MEAN] - margin))
-            all_[TURNED] = max(0.0, all_[TURNED] + max(-BOLDEST, min(BOLDEST, told)))
+            all_[TURNED] = max(0.0, all_[TURNED] + h * max(-BOLDEST, min(BOLDEST, told)))
         all_[WRONG] += PACE * (wrong - all_[WRONG])
         all_[MEAN] += PACE * (margin - all_[MEAN])
         if all_[TURNED] > ALL_TURNED:

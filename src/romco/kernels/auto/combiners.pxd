@@ -17,5 +17,5 @@ cdef class Combiner:
 
     cdef void combine(self, const double* z, Combination* said) noexcept nogil
     cdef void learn(
-        self, double y, double share, double hurry, const Combination* said
+        self, double y, double share, double renewed, const Combination* said
     ) noexcept nogil

@@ -28,11 +28,11 @@ cdef class Combiner:
         said.margin = moderate(said.mean, said.variance)
 
     cdef void learn(
-        self, double y, double share, double hurry, const Combination* said
+        self, double y, double share, double renewed, const Combination* said
     ) noexcept nogil:
         """Learn the answer; an event that is its business in part counts by its share.
 
-        Renewal is ``hurry`` times the usual.
+        ``renewed`` is what comes back of the variance, times ``renewal``.
         """
         cdef Step step = logistic(y, said.mean, said.variance, share)
         cdef Py_ssize_t c, k, n = self.weight.shape[0]
@@ -41,4 +41,4 @@ cdef class Combiner:
             for k in range(n):
                 self.covariance[c, k] -= step.b * said.Sz[c] * said.Sz[k]
             if self.covariance[c, c] < self.prior:
-                self.covariance[c, c] += hurry * self.renewal[c]
+                self.covariance[c, c] += renewed * self.renewal[c]

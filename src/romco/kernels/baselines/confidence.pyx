@@ -47,7 +47,7 @@ cdef inline void full_step(
 
 
 cdef class DiagonalArowKernel(LinearKernel):
-    """AROW with variances ``s`` (k, d)."""
+    """AROW with variances ``s`` (k, d); a weight divides r."""
 
     cdef double[:, ::1] s
     cdef double r
@@ -59,14 +59,18 @@ cdef class DiagonalArowKernel(LinearKernel):
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e, i
+        cdef double h
         for e in range(begin, end):
-            i = self.at(events, e)
-            diagonal_step(events.row(e), events.labels[e], self.r, &self.w[i, 0], &self.s[i, 0])
+            i, h = self.at(events, e), events.count(e)
+            if h > 0.0:
+                diagonal_step(
+                    events.row(e), events.labels[e], self.r / h, &self.w[i, 0], &self.s[i, 0]
+                )
         return 0
 
 
 cdef class FullArowKernel(LinearKernel):
-    """AROW with covariances ``S`` (k, d, d)."""
+    """AROW with covariances ``S`` (k, d, d); a weight divides r."""
 
     cdef double[:, :, ::1] S
     cdef double r
@@ -80,11 +84,14 @@ cdef class FullArowKernel(LinearKernel):
     ) except -1 nogil:
         cdef Py_ssize_t e, i, d = self.w.shape[1]
         cdef double* Sx = self.room.take(d)
+        cdef double h
         for e in range(begin, end):
-            i = self.at(events, e)
-            full_step(
-                events.row(e), events.labels[e], self.r, d, &self.w[i, 0], &self.S[i, 0, 0], Sx
-            )
+            i, h = self.at(events, e), events.count(e)
+            if h > 0.0:
+                full_step(
+                    events.row(e), events.labels[e], self.r / h, d,
+                    &self.w[i, 0], &self.S[i, 0, 0], Sx,
+                )
         return 0
 
 

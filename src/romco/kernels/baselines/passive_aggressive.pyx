@@ -8,7 +8,7 @@ from romco.kernels.baselines.linear cimport LinearKernel
 cdef class PassiveAggressiveKernel(LinearKernel):
     """w += min(cap, loss / (|x|^2 + ridge)) y x.
 
-    PA has no cap and no ridge, PA-I the cap C, PA-II the ridge 1 / (2C).
+    PA has no cap and no ridge, PA-I the cap C, PA-II the ridge 1 / (2C); a weight multiplies C.
     """
 
     cdef double cap, ridge
@@ -20,19 +20,19 @@ cdef class PassiveAggressiveKernel(LinearKernel):
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e
-        cdef double margin, loss, y, s
+        cdef double margin, loss, y, s, h
         cdef double* w
         cdef Row x
         for e in range(begin, end):
-            x, y = events.row(e), events.labels[e]
+            x, y, h = events.row(e), events.labels[e], events.count(e)
             w = &self.w[self.at(events, e), 0]
             # Only the first event of a round is sure to meet the weights it was predicted with.
             margin = margins[e] if e == begin else dot(x, w)
             loss = 1.0 - y * margin
-            if loss > 0.0:
+            if loss > 0.0 and h > 0.0:
                 s = square(x)
                 if s > 0.0:
-                    add(x, fmin(self.cap, loss / (s + self.ridge)) * y, w)
+                    add(x, fmin(h * self.cap, loss / (s + self.ridge / h)) * y, w)
         return 0
 
 

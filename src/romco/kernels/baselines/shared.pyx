@@ -39,17 +39,17 @@ cdef class SharedPassiveAggressive(Kernel):
     ) except -1 nogil:
         cdef Py_ssize_t e, k, j
         cdef Row x
-        cdef double y, p, square, tau
+        cdef double y, p, square, tau, h
         for e in range(begin, end):
-            x, y = events.row(e), events.labels[e]
+            x, y, h = events.row(e), events.labels[e], events.count(e)
             # Only the first event of a round is sure to meet the weights it was predicted with.
             p = margins[e] if e == begin else self.margin(x, events.tasks[e])
             square = 0.0
             for k in range(x.n):
                 square += x.value[k] * x.value[k]
-            if y * p >= 1.0 or square == 0.0:
+            if y * p >= 1.0 or square == 0.0 or h == 0.0:
                 continue
-            tau = y * min(self.C, (1.0 - y * p) / (2.0 * square))
+            tau = y * min(h * self.C, (1.0 - y * p) / (2.0 * square))
             self.v.reserve(x.n)
             for k in range(x.n):
                 j = column(x, k)
@@ -102,14 +102,14 @@ cdef class SharedArow(Kernel):
     ) except -1 nogil:
         cdef Py_ssize_t e, k
         cdef Row x
-        cdef double y, p, b
+        cdef double y, p, b, h
         for e in range(begin, end):
-            x, y = events.row(e), events.labels[e]
+            x, y, h = events.row(e), events.labels[e], events.count(e)
             # Only the first event of a round is sure to meet the weights it was predicted with.
             p = margins[e] if e == begin else self.margin(x, events.tasks[e])
-            if y * p >= 1.0:
+            if y * p >= 1.0 or h == 0.0:
                 continue
-            b = 1.0 / (self.variance(x, events.tasks[e]) + self.r)
+            b = 1.0 / (self.variance(x, events.tasks[e]) + self.r / h)
             self.v.reserve(x.n)
             self.move(x, events.tasks[e], b * (1.0 - y * p) * y, b)
         return 0

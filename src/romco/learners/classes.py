@@ -1,0 +1,233 @@
+"""Many classes from a learner of two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.classes import ClassesKernel, Member
+from romco.learners.base import Arrays, CompiledLearner, choice, whole
+from romco.learners.capabilities import Newcomer, Started, StartsTasks
+from romco.learners.forgetting import forget
+from romco.learners.registry import learner
+from romco.rounds import Round
+
+MOST_IN_PAIRS = 30  # classes; there are 435 pairs of them
+MOST = 1000  # classes that are told apart one against the rest
+Form = Literal["pairs", "rest"]
+
+
+class Classes(CompiledLearner):
+    r"""A learner of two classes made one of many: by pairs of classes, or each against the rest.
+
+    Answers are class numbers 0, 1, ...; scores (n, K) are log-probabilities, of which the largest
+    is the answer (of equal ones the last). ``form="pairs"`` keeps one ``inner`` learner for each
+    pair of classes, which learns the events of the two. With r_kj the probability of class k among
+    k and j,
+
+    .. math:: p_k \propto 1 \Big/ \Big(\sum_{j \ne k} 1 / r_{kj} - (K - 2)\Big)
+
+    ``form="rest"`` keeps one for each class against all others, and p_k is proportional to what it
+    says. Two classes are one inner learner, bit for bit. Margins become log-odds by a factor
+    learned along the stream. Classes are added by :meth:`make_classes`.
+
+    Cost: an event is learned by K - 1 inner learners (rest: K) and scored by all.
+
+    >>> import romco
+    >>> by_pairs = Classes(n_features=2, n_tasks=1, inner="romco-auto", n_classes=3)
+    >>> by_pairs.predict(romco.Round(np.array([0]), np.ones((1, 2)), np.empty(0))).round(3)
+    array([[-1.099, -1.099, -1.099]])
+    """
+
+    space: ClassVar = {}
+    linear: ClassVar = False
+
+    def __init__(
+        self,
+        n_features: int,
+        n_tasks: int,
+        *,
+        inner: str = "romco-auto",
+        n_classes: int = 2,
+        form: Form | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(n_features, n_tasks)
+        choice("form", form or "pairs", "pairs", "rest")
+        self.form: Form = form or natural_form(inner)
+        self._inner, self._settings = inner, dict(parameters or {})
+        self._members: list[CompiledLearner] = [self._new()]
+        self._scales = [np.array([0.0, 1.0])]
+        self.weighs = self._members[0].weighs
+        self.answers = 2
+        self.make_classes(whole("n_classes", n_classes, least=2))
+
+    # Classes
+
+    def check_classes(self, n: int) -> None:
+        """Raise ValueError where n classes are more than it can tell apart."""
+        limit = MOST_IN_PAIRS if self.form == "pairs" else MOST
+        if n > limit:
+            raise ValueError(
+                f"{n} classes: {self._inner} tells at most {limit} apart {_by(self.form)}"
+            )
+
+    def make_classes(self, n: int) -> None:
+        """At least n classes: those that are new begin with learners that know nothing."""
+        self.check_classes(n)
+        for k in range(self.answers, n):
+            if self.form == "rest" and k == 2:  # "1, not 0" is all it took with two classes
+                twin = self._new()
+                twin.load(self._members[0].arrays())
+                self._members.insert(0, twin)
+                self._scales.insert(0, self._scales[0].copy())
+            for _ in range(k if self.form == "pairs" else 1):
+                self._members.append(self._new())
+                self._scales.append(np.array([0.0, 1.0]))
+        self.answers = max(n, self.answers)
+        self._link()
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Of each inner learner the classes that are its -1 and its +1; -1 is all others."""
+        if self.answers == 2:
+            return [(0, 1)]
+        if self.form == "pairs":
+            return [(low, high) for high in range(self.answers) for low in range(high)]
+        return [(0, -1), *((-1, k) for k in range(1, self.answers))]
+
+    def members(self) -> list[CompiledLearner]:
+        """The inner learners, in the order of :meth:`pairs`."""
+        return list(self._members)
+
+    # What every learner says
+
+    def weights(self) -> NDArray[np.float64]:
+        """W (d, m, K): what speaks for a class, on average over the pairs it is in."""
+        total = np.zeros((self.n_features, self.n_tasks, self.answers))
+        times = np.zeros(self.answers)
+        for (low, high), member in zip(self.pairs(), self._members, strict=True):
+            w = member.weights()
+            for label, sign in ((low, -1.0), (high, 1.0)):
+                if label >= 0:
+                    total[:, :, label] += sign * w
+                    times[label] += 1.0
+        return total / times
+
+    def arrays(self) -> Arrays:
+        """Those of the inner learners, by the classes they tell apart."""
+        found: Arrays = {"classes": np.array([self.answers], dtype=np.int64)}
+        for n, (member, scale) in enumerate(zip(self._members, self._scales, strict=True)):
+            found |= {f"{n}.{name}": array for name, array in member.arrays().items()}
+            found[f"{n}.scale"] = scale
+        return found
+
+    def load(self, arrays: Arrays) -> None:
+        """Take over another learner's arrays, with as many classes as it had."""
+        if "classes" not in arrays:
+            raise ValueError(f"state holds arrays {sorted(arrays)}, 'classes' is missing")
+        fresh = Classes(
+            self.n_features,
+            self.n_tasks,
+            inner=self._inner,
+            n_classes=int(arrays["classes"][0]),
+            form=self.form,
+            parameters=self._settings,
+        )
+        parts: dict[str, Arrays] = {str(n): {} for n in range(len(fresh._members))}
+        for name, array in arrays.items():
+            number, dot, rest = name.partition(".")
+            if dot:
+                if number not in parts:
+                    raise ValueError(f"state array {name!r} belongs to no pair of classes")
+                parts[number][rest] = array
+        for n, (member, part) in enumerate(zip(fresh._members, parts.values(), strict=True)):
+            fresh._scales[n][:] = part.pop("scale")
+            member.load(part)
+        self._members, self._scales = fresh._members, fresh._scales
+        self.answers = fresh.answers
+        self._link()
+
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been."""
+        self.kernel.check_idle()
+        for member in self._members:
+            forget(member, task)
+
+    # New tasks: as the inner learners have it
+
+    def common(self, started: Started) -> Newcomer | None:
+        """What the started tasks have in common; None where a new task has it by itself."""
+        found = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
+        known = [one for one in found if one is not None]
+        return _Newcomer(self, known) if len(known) == len(self._members) else None
+
+    def start_task(self, task: int, started: Started) -> None:
+        """Start a task at ``common(started)``."""
+        for member in self._members:
+            if isinstance(member, StartsTasks):
+                member.start_task(task, started)
+
+    # Within
+
+    def _new(self) -> CompiledLearner:
+        made = learner(self._inner, self.n_features, self.n_tasks, **self._settings)
+        if not isinstance(made, CompiledLearner) or made.answers != 1:
+            raise ValueError(f"{self._inner} cannot be one of many: it learns no two classes")
+        return made
+
+    def _link(self) -> None:
+        """Make the chain of inner learners anew."""
+        first: Member | None = None
+        parts = list(zip(self.pairs(), self._members, self._scales, strict=True))
+        for (low, high), member, scale in reversed(parts):
+            first = Member(member.kernel, scale, low, high, first)
+        assert first is not None
+        self.kernel = ClassesKernel(first, len(parts), self.answers)
+
+
+class _Newcomer:
+    """A task that nobody has seen, to all inner learners."""
+
+    def __init__(self, owner: Classes, members: list[Newcomer]) -> None:
+        self._pairs, self._members = owner.pairs(), members
+        self._factors = [float(np.exp(scale[0])) for scale in owner._scales]
+        self._classes = owner.answers
+
+    def margins(self, round: Round) -> NDArray[np.float64]:
+        """Scores (n, K) of rows."""
+        said = [member.margins(round) for member in self._members]
+        return coupled(self._pairs, np.array(said).T * self._factors, self._classes)
+
+
+def coupled(
+    pairs: list[tuple[int, int]], odds: NDArray[np.float64], classes: int
+) -> NDArray[np.float64]:
+    """Log-probabilities (n, K) from log-odds (n, P) of the second class of each pair.
+
+    >>> coupled([(0, 1)], np.array([[np.log(3.0)]]), 2)
+    array([[-1.38629436, -0.28768207]])
+    """
+    against = np.ones((len(odds), classes))
+    for (low, high), z in zip(pairs, np.clip(odds, -500.0, 500.0).T, strict=True):
+        if high >= 0:
+            against[:, high] += np.exp(-z)
+        if low >= 0:
+            against[:, low] += np.exp(z)
+    scores = -np.log(against)
+    return (
+        scores
+        - np.log(np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1, keepdims=True))
+        - scores.max(axis=1, keepdims=True)
+    )
+
+
+def natural_form(inner: str) -> Form:
+    """Pairs for the learner that gives log-odds; for others one against the rest."""
+    return "pairs" if inner == "romco-auto" else "rest"
+
+
+def _by(form: str) -> str:
+    return "by pairs" if form == "pairs" else "one against the rest"

@@ -1,0 +1,135 @@
+"""Many classes from learners of two: the same as by hand, and what they promise."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import romco
+from romco.learners.classes import Classes
+from tests.reference import classes as reference
+
+D, M = 6, 4
+
+
+def rounds(classes, n=150, seed=0, weight=False):
+    rng = np.random.default_rng(seed)
+    x, task = rng.normal(size=(n, D)), rng.integers(M, size=n)
+    y = (x @ rng.normal(size=(D, classes)) + rng.gumbel(size=(n, classes))).argmax(axis=1)
+    h = rng.choice([0.0, 0.5, 2.0], n) if weight else None
+    return romco.Rounds(task, x, y.astype(float), np.arange(n + 1), h)
+
+
+def made(inner="romco-auto", classes=4, **more):
+    return romco.learner("classes", D, M, inner=inner, n_classes=classes, **more)
+
+
+FORMS = [("romco-auto", "pairs"), ("romco-auto", "rest"), ("arow-shared", "rest")]
+
+
+@pytest.mark.parametrize("weight", [False, True])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize(("inner", "form"), FORMS)
+def test_equals_its_transcription(inner, form, classes, weight):
+    stream = rounds(classes, weight=weight)
+    learner = made(inner, classes, form=form)
+    twin = reference.Classes(D, M, inner, learner.pairs(), classes)
+    expected = []
+    for e in range(len(stream)):
+        expected.append(twin.predict(stream.task[e], stream.x[e]))
+        h = 1.0 if stream.weight is None else stream.weight[e]
+        twin.update(stream.task[e], stream.x[e], stream.y[e], h)
+    np.testing.assert_allclose(learner.replay(stream), expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("inner", ["romco-auto", "pa-unique", "romco-nucl"])
+def test_two_classes_are_the_learner_of_two_to_the_last_bit(inner):
+    stream = rounds(2)
+    sides = romco.Rounds(stream.task, stream.x, 2.0 * stream.y - 1.0, stream.starts)
+    margins = romco.learner(inner, D, M).replay(sides)
+    scores = made(inner, 2).replay(stream)
+    np.testing.assert_array_equal(margins >= 0.0, scores[:, 1] >= scores[:, 0])
+    learner, plain = made(inner, 2), romco.learner(inner, D, M)
+    learner.replay(stream)
+    plain.replay(sides)
+    for name, array in plain.arrays().items():
+        np.testing.assert_array_equal(learner.arrays()[f"0.{name}"], array)
+
+
+@pytest.mark.parametrize(("inner", "form"), FORMS)
+def test_promises(inner, form):
+    stream = rounds(4)
+    looped, replayed, half = (made(inner, form=form) for _ in range(3))
+    scores = []
+    for round in stream:
+        before = looped.state()["arrays"]
+        scores.append(looped.predict(round))
+        for name, array in looped.arrays().items():
+            np.testing.assert_array_equal(array, before[name])
+        looped.update(round)
+    np.testing.assert_array_equal(replayed.replay(stream), np.concatenate(scores))
+    half.replay(stream[:70])
+    resumed = romco.restore(half.state())
+    np.testing.assert_array_equal(resumed.replay(stream[70:]), np.concatenate(scores)[70:])
+    sparse = romco.Rounds(stream.task, csr_array(stream.x), stream.y, stream.starts)
+    np.testing.assert_allclose(
+        made(inner, form=form).replay(sparse), np.concatenate(scores), rtol=1e-8, atol=1e-10
+    )
+    np.testing.assert_allclose(np.exp(np.concatenate(scores)).sum(axis=1), 1.0, rtol=1e-12)
+    assert replayed.weights().shape == (D, M, 4)
+
+
+@pytest.mark.parametrize("form", ["pairs", "rest"])
+def test_a_round_is_predicted_as_a_whole_and_learned_in_order(form):
+    stream = rounds(3, n=20)
+    together, apart = made(classes=3, form=form), made(classes=3, form=form)
+    together.update(stream.events)
+    for round in stream:
+        apart.update(round)
+    for one, other in zip(together.members(), apart.members(), strict=True):
+        np.testing.assert_allclose(one.weights(), other.weights(), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(stream.y, rounds(3, n=20).y)  # the caller's labels
+
+
+@pytest.mark.parametrize("form", ["pairs", "rest"])
+def test_classes_may_come_later(form):
+    stream = rounds(4, n=600)
+    early = stream.y < 2
+    first = romco.Rounds(
+        stream.task[early], stream.x[early], stream.y[early], np.arange(early.sum() + 1)
+    )
+    learner = made(classes=2, form=form)
+    learner.replay(first)
+    before = learner.predict(first.events)
+    learner.make_classes(3)
+    after = learner.predict(first.events)
+    assert after.shape[1] == 3
+    gain = (after[:, 1] - after[:, 0]) * (before[:, 1] - before[:, 0])
+    assert (gain >= 0.0).all()  # what was learned of the two stays
+    learner.make_classes(4)
+    scores = learner.replay(stream)
+    assert np.mean(scores[300:].argmax(axis=1) != stream.y[300:]) < 0.45
+
+
+def test_bad_answers_and_limits():
+    learner = made(classes=3)
+    before = learner.state()["arrays"]
+    x = np.ones((1, D))
+    for y in (-1.0, 3.0, 0.5, np.nan, np.inf):
+        with pytest.raises(ValueError, match="event 0"):
+            learner.update(romco.Round(np.array([0]), x, np.array([y])))
+    for name, array in learner.arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+    with pytest.raises(ValueError, match="10000 classes"):
+        learner.make_classes(10_000)
+    with pytest.raises(ValueError, match="mtfl cannot be one of many"):
+        made("mtfl")
+    with pytest.raises(ValueError, match="'classes' is missing"):
+        learner.load({})
+
+
+def test_forgetting_a_task():
+    learner = Classes(D, M, n_classes=3)
+    stream = rounds(3)
+    learner.replay(stream)
+    learner.forget_task(1)
+    assert not learner.members()[0].arrays()["evidence"][1].any()

@@ -1,0 +1,142 @@
+"""Models of many classes and of weighed events, by name."""
+
+import numpy as np
+import pytest
+
+import romco
+from romco.model.targets import ManyClasses, Number, target_from_json, target_of
+
+RNG = np.random.default_rng(0)
+ROWS = [{"a": a, "b": b} for a, b in RNG.normal(size=(200, 2)).tolist()]
+MODES = ["car" if r["a"] > 0.3 else "bus" if r["b"] > 0.0 else "train" for r in ROWS]
+TASKS = [f"t{i % 7}" for i in range(200)]
+
+
+def test_classes_come_as_they_come_and_batch_equals_loop(tmp_path):
+    batch, loop = romco.Model(target="classes"), romco.Model(target="classes")
+    scores = batch.learn(ROWS, MODES, TASKS)
+    for i, (x, y, task) in enumerate(zip(ROWS, MODES, TASKS, strict=True)):
+        found = loop.learn_one(x, y, task)
+        np.testing.assert_array_equal(scores[i, : len(found)], found)
+        assert (scores[i, len(found) :] == -np.inf).all()
+    assert set(batch.classes) == {"car", "bus", "train"}
+    np.testing.assert_array_equal(batch.margins(ROWS, TASKS), loop.margins(ROWS, TASKS))
+    assert np.mean(batch.predict(ROWS, TASKS) == MODES) > 0.85
+    romco.save(batch, tmp_path / "modes.romco")
+    again = romco.load(tmp_path / "modes.romco")
+    np.testing.assert_array_equal(again.margins(ROWS, TASKS), batch.margins(ROWS, TASKS))
+    np.testing.assert_array_equal(again.learn(ROWS, MODES, TASKS), batch.learn(ROWS, MODES, TASKS))
+
+
+@pytest.mark.parametrize("learner", ["romco-auto", "arow-unique", "romco-logd"])
+def test_two_of_many_are_the_two(learner):
+    labels = ["no" if y == "bus" else "yes" for y in MODES]
+    two, many = romco.Model(learner), romco.Model(learner, target="classes")
+    margins, scores = two.learn(ROWS, labels, TASKS), many.learn(ROWS, labels, TASKS)
+    assert two.classes == many.classes == ("no", "yes")
+    np.testing.assert_array_equal(margins >= 0.0, scores[:, 1] >= scores[:, 0])
+    np.testing.assert_allclose(
+        two.probabilities(ROWS, TASKS), many.probabilities(ROWS, TASKS)[:, 1], rtol=1e-9
+    )
+    np.testing.assert_array_equal(two.predict(ROWS, TASKS), many.predict(ROWS, TASKS))
+
+
+def test_before_and_after_the_first_label():
+    model = romco.Model(target="classes")
+    assert model.predict_one({"a": 1}, "t") is None
+    assert model.predict([{"a": 1}], ["t"]).tolist() == [None]
+    model.learn_one({"a": 1.0}, "yes", "t")
+    assert model.predict_one({"a": -1}, "new") == "yes"
+    assert model.probabilities_one({"a": 1}, "t") == {"yes": 1.0}
+    model.learn_one({"a": -1.0}, "perhaps", "t")
+    assert sum(model.probabilities_one({"a": 1}, "t").values()) == pytest.approx(1.0)
+
+
+def test_announced_classes_are_known_without_events():
+    model = romco.Model(target="classes", classes=["a", "b", "c"])
+    assert model.classes == ("a", "b", "c")
+    assert model.predict_one({"x": 1}, 0) == "c"  # all alike: the last
+    np.testing.assert_allclose(model.probabilities([{"x": 1}], [0]), 1 / 3)
+    for bad in (["a"], ["a", "a"], []):
+        with pytest.raises(ValueError, match="two or more"):
+            romco.Model(target="classes", classes=bad)
+
+
+def test_a_class_of_one_event_stays_rare():
+    model = romco.Model(target="classes")
+    model.learn(ROWS, MODES, TASKS)
+    model.learn_one({"a": 9.0}, "boat", "t0")
+    model.learn(ROWS, MODES, TASKS)
+    assert np.mean(model.predict(ROWS, TASKS) == "boat") < 0.05
+
+
+@pytest.mark.parametrize("bad", [None, float("nan"), ["list"]])
+def test_bad_labels_change_nothing(bad):
+    model = romco.Model(target="classes")
+    model.learn(ROWS, MODES, TASKS)
+    before = model.state()
+    with pytest.raises(ValueError, match="label"):
+        model.learn([*ROWS, {"new": 1.0}], [*MODES, bad], [*TASKS, "newer"])
+    after = model.state()
+    assert {k: v for k, v in before.items() if k != "arrays"} == {
+        k: v for k, v in after.items() if k != "arrays"
+    }
+
+
+def test_too_many_classes_are_refused_and_change_nothing():
+    model = romco.Model("arow-global", target="classes")
+    model.learn_one({"a": 1.0}, 0, "t")
+    with pytest.raises(ValueError, match="10000 classes"):
+        model.learn([{"a": 1.0}] * 10_000, range(10_000), ["t"] * 10_000)
+    assert model.events == 1
+    assert model.classes == (0,)
+
+
+def test_third_label_says_what_to_do():
+    model = romco.Model()
+    with pytest.raises(ValueError, match="target='classes'"):
+        model.learn(ROWS, MODES, TASKS)
+
+
+@pytest.mark.parametrize("target", [None, "classes"])
+def test_weight_zero_changes_nothing_and_is_predicted_in_its_turn(target):
+    labels = MODES if target else [y == "car" for y in MODES]
+    weight = RNG.choice([0.0, 1.0, 2.0], 200)
+    weight[0] = 1.0
+    model, loop = romco.Model(target=target), romco.Model(target=target)
+    rows = [
+        {**r, **({"unseen": 1.0} if h == 0.0 else {})} for r, h in zip(ROWS, weight, strict=True)
+    ]
+    tasks = [t if h else f"{t} again" for t, h in zip(TASKS, weight, strict=True)]
+    scores = model.learn(rows, labels, tasks, weight=weight)
+    for i, (x, y, task, h) in enumerate(zip(rows, labels, tasks, weight, strict=True)):
+        found = np.atleast_1d(loop.learn_one(x, y, task, h))
+        np.testing.assert_array_equal(np.atleast_1d(scores[i])[: len(found)], found)
+    assert model.events == np.count_nonzero(weight)
+    assert not any("again" in task for task in model.tasks)
+    assert model.features.width == 2
+    np.testing.assert_array_equal(model.margins(ROWS, TASKS), loop.margins(ROWS, TASKS))
+
+
+def test_bad_weights_and_learners_without():
+    model = romco.Model()
+    with pytest.raises(ValueError, match="row 1: weight -1"):
+        model.learn(ROWS[:2], [True, False], TASKS[:2], weight=[1.0, -1.0])
+    with pytest.raises(ValueError, match=r"1 entries|has 1"):
+        model.learn(ROWS[:2], [True, False], TASKS[:2], weight=[1.0])
+    with pytest.raises(ValueError, match="romco-nucl cannot"):
+        romco.Model("romco-nucl").learn(ROWS[:1], [True], TASKS[:1], weight=[2.0])
+    assert model.events == 0
+
+
+def test_targets_read_what_they_wrote():
+    target = ManyClasses()
+    target.adopt(target.read([True, ("a", 1), "x"])[1])
+    again = target_from_json(target.to_json())
+    assert again.known == target.known
+    assert isinstance(target_from_json(Number().to_json()), Number)
+    for bad in ({"kind": "classes", "labels": [["a", 0], ["b", 0]]}, {"kind": "?"}):
+        with pytest.raises(ValueError, match=r"number|unknown"):
+            target_from_json(bad)
+    with pytest.raises(ValueError, match="target must be"):
+        target_of("colour", None)

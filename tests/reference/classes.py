@@ -1,0 +1,46 @@
+"""Many classes from learners of two, one event at a time, as the description reads."""
+
+import numpy as np
+
+import romco
+
+
+class Classes:
+    def __init__(self, d, m, inner, pairs, classes):
+        self.pairs, self.classes = pairs, classes
+        self.learners = [romco.learner(inner, d, m) for _ in pairs]
+        self.log_a, self.curvature = np.zeros(len(pairs)), np.ones(len(pairs))
+
+    def margins(self, i, x):
+        round = romco.Round(np.array([i]), x[None], np.empty(0))
+        return np.array([learner.predict(round)[0] for learner in self.learners])
+
+    def predict(self, i, x):
+        """p_k proportional to 1 / (sum of 1 / r_kj, less K - 2)."""
+        z = np.exp(self.log_a) * self.margins(i, x)
+        likely = 1 / (1 + np.exp(-z))
+        inverse = np.zeros(self.classes)
+        times = np.zeros(self.classes)
+        for (low, high), r in zip(self.pairs, likely, strict=True):
+            for k, share in ((low, 1 - r), (high, r)):
+                if k >= 0:
+                    inverse[k] += 1 / share
+                    times[k] += 1
+        p = 1 / (inverse - (times - 1))
+        return np.log(p / p.sum())
+
+    def update(self, i, x, y, h=1.0):
+        for n, ((low, high), margin) in enumerate(zip(self.pairs, self.margins(i, x), strict=True)):
+            side = 1 if y == high else -1 if y == low else -1 if low < 0 else 1 if high < 0 else 0
+            if side and h:
+                self.rescale(n, margin, side, h)
+                weight = None if h == 1.0 else np.array([h])
+                self.learners[n].update(
+                    romco.Round(np.array([i]), x[None], np.array([float(side)]), weight)
+                )
+
+    def rescale(self, n, margin, side, h):
+        z = side * np.exp(self.log_a[n]) * margin
+        miss = 1 / (1 + np.exp(z))
+        self.curvature[n] = max(1, 0.999 * self.curvature[n] + h * z * z * miss * (1 - miss))
+        self.log_a[n] += np.clip(h * z * miss / self.curvature[n], -0.5, 0.5)
