@@ -11,15 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from romco.model import Model
 from romco.modelfile import save
-from romco.sessions.answers import told
+from romco.sessions.answers import sides, told
 from romco.sessions.log import Log
 from romco.sessions.score import Score
-from romco.sessions.source import CHUNK, Source, load_model, take
-from romco.streams.files import BadFile, BadRow, Event, Events
+from romco.sessions.source import CHUNK, Source, load_model
+from romco.streams.blocks import Block, Blocks
+from romco.streams.files import BadFile, BadRow
 
 STDIN = "-"
 
@@ -63,7 +62,7 @@ class _Run:
             self.refused = seen.get("refused", 0)
             self.score = Score.from_json(seen.get("score", seen.get("counts")))
 
-    def note(self, events: Events, finished: bool, written: int) -> None:
+    def note(self, events: Blocks, finished: bool, written: int) -> None:
         """Write down how far it got, in the model itself."""
         self.model.notes.setdefault("sources", {})[self.source.path] = {
             "events": self.events,
@@ -74,7 +73,7 @@ class _Run:
             "written": written,
         }
 
-    def progress(self, events: Events) -> Progress:
+    def progress(self, events: Blocks) -> Progress:
         """Where it stands."""
         skipped = events.skipped + self.refused
         return Progress(self.events, skipped, self.score, self.model, self.start, self.refused)
@@ -98,11 +97,11 @@ def learn(
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to put the model in")
     run = _Run(load_model(path) if path.exists() else new, path, source)
-    with source.events(run.start) as events, Log(predictions, run.written()) as log:
+    with source.blocks(run.start) as events, Log(predictions, run.written()) as log:
         trouble: BadRow | BadFile | None = None
         while trouble is None:
-            chunk, trouble = take(events, min(CHUNK, every - run.events % every))
-            if not chunk and trouble is None:
+            chunk, trouble = events.take(min(CHUNK, every - run.events % every))
+            if not len(chunk) and trouble is None:
                 break
             try:
                 _learn(run, chunk, log)
@@ -120,34 +119,32 @@ def learn(
         yield run.progress(events)
 
 
-def _learn(run: _Run, chunk: list[Event], log: Log) -> None:
+def _learn(run: _Run, chunk: Block, log: Log) -> None:
     """Learn a chunk; if it holds a label that cannot be learned, event by event up to it."""
     try:
         _learn_all(run, chunk, log)
     except ValueError:
-        for event in chunk:
+        for i in range(len(chunk)):
             try:
-                _learn_all(run, [event], log)
+                _learn_all(run, chunk.rows(i, i + 1), log)
             except ValueError as error:
                 if not run.source.skip_bad:
                     label = run.source.label
-                    raise BadRow(run.source.path, event.line, label, str(error)) from None
+                    raise BadRow(run.source.path, chunk.lines[i], label, str(error)) from None
                 run.events += 1
                 run.refused += 1
 
 
-def _learn_all(run: _Run, chunk: list[Event], log: Log) -> None:
-    labels = [event.label for event in chunk]
-    answers = run.model.predict_and_learn(
-        [event.features for event in chunk], labels, [event.task for event in chunk]
-    )
+def _learn_all(run: _Run, chunk: Block, log: Log) -> None:
+    answers = run.model.predict_and_learn(chunk.features, chunk.labels, chunk.tasks)
     run.events += len(chunk)
-    run.score.add(np.array([run.model.side(label) for label in labels]), *answers)
-    for row in told(run.model, chunk, answers):
-        log.write(row)
+    run.score.add(sides(run.model, chunk.labels), *answers)
+    if log.wanted:
+        for row in told(run.model, chunk, answers):
+            log.write(row)
 
 
-def _checkpoint(run: _Run, events: Events, log: Log, finished: bool) -> None:
+def _checkpoint(run: _Run, events: Blocks, log: Log, finished: bool) -> None:
     """First the predictions, then the model that says how many of them count."""
     run.note(events, finished, log.sync())
     save(run.model, run.path)
