@@ -16,7 +16,17 @@ from romco.learners.capabilities import TakesWeights
 from romco.learners.contributions import Contributions, contributions
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
-from romco.learners.sharing import Belief, Fixed, Full, PerFeature, PerPair, Sharing, Sum, Whole
+from romco.learners.sharing import (
+    Belief,
+    Fixed,
+    Found,
+    Full,
+    PerFeature,
+    PerPair,
+    Sharing,
+    Sum,
+    Whole,
+)
 from romco.rounds import Round
 
 if TYPE_CHECKING:
@@ -38,7 +48,7 @@ PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alo
 DOUBT = 3.0  # prior variance of a weight of the combiners
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
-SCALED = ("scale", "typical")
+SCALED = ("units", "typical")
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
@@ -53,9 +63,9 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Full("weight", "covariance", "renewal", ceiling=DOUBT),
     Full("pair_weight", "pair_covariance", "pair_renewal", ceiling=DOUBT),
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
-    PerFeature("scale", Sum((0, 1, 2))),  # the rest is found from these
-    Whole("typical", Sum((0,))),
-    Whole("turn"),  # each shard watches its own tasks
+    PerFeature("units", Sum((0, 1, 2)), Found((3, 4, 5, 6, 7))),
+    Whole("typical", Sum((0, 2)), Found((1, 3))),
+    Whole("turn", Sum((0, 2)), Found((1, 3, 4, 5, 6, 7, 8))),
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed("renewal", "pair_renewal"),
     PerPair("personal", "personal_keys"),
@@ -82,8 +92,10 @@ class Auto(CompiledLearner, TakesWeights):
     among the tasks (Bayes' rule). A margin is the log-odds of the mixture: comparable
     over time and tasks, and ``1 / (1 + exp(-margin))`` is a probability.
 
-    Features are measured in units of the geometric mean of \|x\|, so their common
-    scale does not matter. Cost: O(nnz) per event, whatever the number of tasks.
+    Each feature is measured in a unit of its own, found as events come in, and centred if it
+    is nearly always there. Where errors come in runs, it forgets; a task whose answers
+    become the opposite begins anew. The model is derived in ``docs/romco-auto.md``.
+    Cost: O(nnz) per event, whatever the number of tasks.
 
     >>> import numpy as np, romco
     >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=3)
@@ -97,7 +109,7 @@ class Auto(CompiledLearner, TakesWeights):
     space: ClassVar = {}
     linear: ClassVar = False
     version: ClassVar = 2  # features have units of their own, and tasks that turn begin anew
-    shapes: ClassVar = {"shared": "d*", "scale": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
+    shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
@@ -119,7 +131,7 @@ class Auto(CompiledLearner, TakesWeights):
             "belief": np.zeros((n_tasks, 3)),  # chance of each kind; 0 before the first event
             "kinds": COMMON.copy(),  # one task a priori, and the beliefs about all there ever were
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
-            "scale": np.zeros((n_features, 8)),  # count, sum, squares; centre, size, factor; due
+            "units": np.zeros((n_features, 8)),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(4),  # events, common log size; times sizes were found, due
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
             "turn": np.zeros(9),  # the same of all tasks; how it drifts
@@ -132,7 +144,7 @@ class Auto(CompiledLearner, TakesWeights):
         like_all, on_its_own = (Combiner(*pair, DOUBT) for pair in pairs)
         return AutoKernel(
             personal=self._personal,
-            scales=Scales(a["scale"], a["typical"]),
+            scales=Scales(a["units"], a["typical"]),
             related=Combiner(a["weight"], a["covariance"], a["renewal"], DOUBT),
             like_all=like_all,
             on_its_own=on_its_own,
@@ -334,4 +346,4 @@ class Auto(CompiledLearner, TakesWeights):
         """What one unit of each feature (d,) is to the learners."""
         total, count = self._arrays["clock"][:2]
         common = np.exp(-0.5 * total / count) if count else 1.0
-        return np.asarray(common * self._arrays["scale"][:, 5])
+        return np.asarray(common * self._arrays["units"][:, 5])

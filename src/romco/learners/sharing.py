@@ -58,7 +58,15 @@ class Steps:
     columns: tuple[int, ...] = (0,)
 
 
-Part = Sum | Belief | Steps
+@final
+@dataclass(frozen=True)
+class Found:
+    """Columns that each shard finds from what it saw: their mean over those that saw anything."""
+
+    columns: tuple[int, ...] = (0,)
+
+
+Part = Sum | Belief | Steps | Found
 
 
 @final
