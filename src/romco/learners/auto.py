@@ -19,8 +19,8 @@ from romco.learners.shared import PAIRS, load_with_store, personal_store, stored
 from romco.learners.sharing import (
     Belief,
     Fixed,
-    Found,
     Full,
+    Latest,
     PerFeature,
     PerPair,
     Sharing,
@@ -63,9 +63,9 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Full("weight", "covariance", "renewal", ceiling=DOUBT),
     Full("pair_weight", "pair_covariance", "pair_renewal", ceiling=DOUBT),
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
-    PerFeature("units", Sum((0, 1, 2)), Found((3, 4, 5, 6, 7))),
-    Whole("typical", Sum((0, 2)), Found((1, 3))),
-    Whole("turn", Sum((0, 2)), Found((1, 3, 4, 5, 6, 7, 8))),
+    PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
+    Whole("typical", Sum((0, 2)), Latest((1, 3))),
+    Whole("turn", Sum((0, 2)), Latest((1, 3, 4, 5, 6, 7, 8))),
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed("renewal", "pair_renewal"),
     PerPair("personal", "personal_keys"),

@@ -60,13 +60,16 @@ class Steps:
 
 @final
 @dataclass(frozen=True)
-class Found:
-    """Columns that each shard finds from what it saw: their mean over those that saw anything."""
+class Latest:
+    """Columns that cannot be added, as they are found from others: taken from one shard.
+
+    From the one that touched the row most, of a small array the one that learned most events.
+    """
 
     columns: tuple[int, ...] = (0,)
 
 
-Part = Sum | Belief | Steps | Found
+Part = Sum | Belief | Steps | Latest
 
 
 @final
@@ -89,7 +92,10 @@ class PerFeature:
 
 @final
 class Whole:
-    """A small array that is handed over and merged as a whole; its rows as if all were touched."""
+    """A small array that is handed over and merged as a whole; its rows as if all were touched.
+
+    Every column of it must be named by a part, or shards could not be taken up where they stopped.
+    """
 
     def __init__(self, array: str, *parts: Part) -> None:
         self.name, self.arrays, self.parts = array, (array,), parts
