@@ -9,8 +9,8 @@ export OPENBLAS_NUM_THREADS := 1
 ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
-.PHONY: help demo test test-slow test-checked test-sanitized kernels check check-all docs lint types contracts \
-        dist dist-smoke bench bench-docs paper beyond reproduction clean
+.PHONY: help demo test test-slow test-checked test-sanitized fuzz fuzz-sanitized kernels check check-all docs lint types contracts \
+        dist dist-smoke bench bench-docs paper beyond reproduction cluster-demo clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make bench      speed, as ratios within one run (make bench BENCH=--quick for a minute's worth)"
 	@echo "make beyond     romco-auto against everything tuned in hindsight, into docs/beyond-the-paper.md"
 	@echo "make paper      every table and figure of the paper, measured, into docs/paper"
+	@echo "make cluster-demo   four shards on a local Ray lose a worker, and not a bit"
 	@echo "make reproduction   what the paper leaves open, measured, into docs/reproduction.md"
 
 # Rebuilt whenever a kernel or the metadata changes. Versions are those that were tried together.
@@ -69,6 +70,13 @@ test-sanitized: .venv-sanitized/ready
 	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/test_checks.py tests/test_modelfile.py
 
 check: lint types contracts docs test dist-smoke
+
+# Files, rows and sources that mean harm, made with knowledge of the format: FUZZ="--files 1000 --seed 7".
+fuzz: $(VENV)/ready
+	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+fuzz-sanitized: .venv-sanitized/ready
+	$(SANITIZED) -m tests.fuzz --unlimited --files 4000 --arrays 4000 --sources 20 $(FUZZ)
 
 check-all: check test-slow test-checked test-sanitized dist
 
@@ -122,6 +130,10 @@ beyond: $(VENV)/ready
 reproduction: $(VENV)/ready
 	$(BIN)/romco paper all --choices --shuffles 5 --trials 8 --out results/choices
 	cp results/choices/reproduction.md docs/reproduction.md
+
+# Learns a stream of 100,000 tasks on a local Ray, kills a worker half-way, compares the model files.
+cluster-demo: $(VENV)/ready
+	$(BIN)/python -m romco.cluster.demo
 
 clean:
 	rm -rf $(VENV) .venv-checked .venv-sanitized build dist site results .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -121,7 +121,8 @@ class CompiledLearner(Learner):
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Margins of a whole stream, end to end: predict, then update, round by round."""
         packed = Rounds.pack(rounds)
-        every, starts = packed.events, packed.starts - packed.starts[0]
+        every = packed.events
+        starts = _within(packed.starts, len(every.task))
         check_weights(self, every)
         known = with_labels(self, every)
         if known is every:
@@ -149,6 +150,16 @@ def with_labels(learner: Learner, round: Round) -> Round | None:
     if len(y) != len(round.task):
         raise ValueError(f"y has {len(y)} labels but task has {len(round.task)} entries")
     return None if missing.all() else chosen(round, ~missing)
+
+
+def _within(starts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Where rounds begin, counted from the first, if they lie within n events and in order."""
+    starts = np.ascontiguousarray(starts, dtype=np.int64)
+    if starts.ndim != 1 or not len(starts) or (np.diff(starts) < 0).any():
+        raise ValueError("starts must be where rounds begin and end, rising")
+    if starts[-1] - starts[0] > n:
+        raise ValueError(f"rounds end at {starts[-1] - starts[0]}, but there are {n} events")
+    return starts - starts[0]
 
 
 def check_weights(learner: Learner, round: Round) -> None:

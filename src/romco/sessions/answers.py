@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.model import Model
 from romco.model.model import Answers
+from romco.model.names import Id
 from romco.sessions.score import Numbers, Score
 from romco.sessions.source import CHUNK, Source, remembered
 from romco.streams.blocks import Block, Blocks
 from romco.streams.files import BadRow
+
+
+class Names(Protocol):
+    """Who knows what the labels are called."""
+
+    @property
+    def positive(self) -> Id | None:
+        """The label that a margin above 0 speaks for."""
+
+    def answer(self, margin: float) -> Id:
+        """The label that a margin predicts."""
+
+    def side(self, label: Any) -> float:
+        """-1 or +1."""
 
 
 def predict(model: Model, source: Source) -> Generator[dict[str, Any], None, int]:
@@ -43,7 +58,7 @@ def _chunks(events: Blocks) -> Iterator[Block]:
             return
 
 
-def told(model: Model, events: Block, answers: Answers) -> Iterator[dict[str, Any]]:
+def told(model: Names, events: Block, answers: Answers) -> Iterator[dict[str, Any]]:
     r"""Answers in the one form that files, JSON and Python share.
 
     ``line`` and ``task`` say which event; ``predicted`` is the label that was answered,
@@ -75,7 +90,7 @@ def told(model: Model, events: Block, answers: Answers) -> Iterator[dict[str, An
         yield row if label is None else {**row, "label": label}
 
 
-def sides(model: Model, labels: Sequence[str | None]) -> Numbers:
+def sides(model: Names, labels: Sequence[str | None]) -> Numbers:
     """-1 or +1 of each label (n,); NaN where the model does not know it."""
     known: dict[str | None, float] = {}
     for label in set(labels):

@@ -7,13 +7,14 @@ source has grown; what it finally gives does not depend on how often that happen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
-from romco.model import Model
+from romco.model.model import Answers
 from romco.modelfile import save
-from romco.sessions.answers import sides, told
+from romco.sessions.answers import Names, sides, told
 from romco.sessions.log import Log
 from romco.sessions.score import Score
 from romco.sessions.source import CHUNK, Source, load_model
@@ -23,6 +24,17 @@ from romco.streams.files import BadFile, BadRow
 STDIN = "-"
 
 
+class Learns(Names, Protocol):
+    """What learns the events of a file: a model, or one in shards."""
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What is kept in the file beside what was learned."""
+
+    def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
+        """What was predicted of events before they were learned."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """Where learning stands."""
@@ -30,7 +42,7 @@ class Progress:
     events: int  # read from this source
     skipped: int  # bad rows of this source
     score: Score
-    model: Model
+    model: Learns
     resumed: int  # events that were read before this run
     refused: int = 0  # of the events read: not learned, for their label is a third one
 
@@ -39,9 +51,10 @@ class Progress:
 class _Run:
     """One source being learned into one model file."""
 
-    model: Model
+    model: Learns
     path: Path
     source: Source
+    save: Callable[[Any, Path], None] = save
     start: int = 0
     events: int = 0  # read so far, learned or refused
     refused: int = 0  # events whose label is a third one
@@ -85,18 +98,26 @@ class _Run:
 
 
 def learn(
-    source: Source, path: Path, new: Model, predictions: Path | None = None, every: int = 10_000
+    source: Source,
+    path: Path,
+    new: Learns,
+    predictions: Path | None = None,
+    every: int = 10_000,
+    *,
+    opened: Callable[[Path], Learns] = load_model,
+    saved: Callable[[Any, Path], None] = save,
 ) -> Iterator[Progress]:
     """Learn all events of a source that the model at ``path`` has not learned yet.
 
-    ``new`` is used if there is no file at ``path``. Each event is predicted, then learned;
-    predictions go to a file of JSON lines. The model is saved every ``every`` events and last.
+    ``new`` is used if there is no file at ``path``, else the model is ``opened``; it is ``saved``
+    every ``every`` events and last. Each event is predicted, then learned;
+    predictions go to a file of JSON lines.
     """
     if every < 1:
         raise ValueError(f"checkpoints must be at least 1 event apart; got {every}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to put the model in")
-    run = _Run(load_model(path) if path.exists() else new, path, source)
+    run = _Run(opened(path) if path.exists() else new, path, source, saved)
     with source.blocks(run.start) as events, Log(predictions, run.written()) as log:
         trouble: BadRow | BadFile | None = None
         while trouble is None:
@@ -147,4 +168,4 @@ def _learn_all(run: _Run, chunk: Block, log: Log) -> None:
 def _checkpoint(run: _Run, events: Blocks, log: Log, finished: bool) -> None:
     """First the predictions, then the model that says how many of them count."""
     run.note(events, finished, log.sync())
-    save(run.model, run.path)
+    run.save(run.model, run.path)

@@ -198,11 +198,35 @@ class Events(Iterator[Event]):
                     raise row
                 return _event(self._name, row, self._columns)
             except BadRow as bad:
-                if not self._skip_bad:
-                    self.close()
-                    raise
-                self.skipped += 1
-                self.first_bad = self.first_bad or bad
+                self._pass(bad)
+
+    def next_of(self, mine: Callable[[str | None], bool]) -> Event | None:
+        """The event of the next row, if its task is ``mine``; None if not, or if it is skipped.
+
+        Of others' rows only the task is read; one that has none that can be read is ``mine(None)``.
+        """
+        row = self._next_row()
+        try:
+            task = None if isinstance(row, BadRow) else _task(self._columns, row[1])
+        except BadCell:
+            task = None
+        if not mine(task):
+            return None
+        try:
+            if isinstance(row, BadRow):
+                raise row
+            return _event(self._name, row, self._columns)
+        except BadRow as bad:
+            self._pass(bad)
+            return None
+
+    def _pass(self, bad: BadRow) -> None:
+        """Count a bad row, or stop at it."""
+        if not self._skip_bad:
+            self.close()
+            raise bad
+        self.skipped += 1
+        self.first_bad = self.first_bad or bad
 
     def passed_over(self, n: int) -> Self:
         """The same iterator after its first ``n`` events; fewer is an error."""
@@ -272,7 +296,7 @@ def _event(name: str, row: Row, columns: Columns) -> Event:
     line, cells = row
     features: dict[str, float] = {}
     try:
-        task = ONLY if columns.task is None else identity(columns.task, cells)
+        task = _task(columns, cells)
         label = label_of(columns, cells)
         names = cells if columns.features is None else columns.features
         elsewhere, encoders = columns.elsewhere, columns.encoders
@@ -282,6 +306,10 @@ def _event(name: str, row: Row, columns: Columns) -> Event:
     except BadCell as bad:
         raise BadRow(name, line, bad.column, bad.reason) from None
     return Event(task, features, label, line)
+
+
+def _task(columns: Columns, cells: Mapping[str, object]) -> str:
+    return ONLY if columns.task is None else identity(columns.task, cells)
 
 
 def label_of(columns: Columns, cells: Mapping[str, object]) -> str | None:

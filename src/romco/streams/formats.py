@@ -27,6 +27,9 @@ class BadRow(ValueError):  # noqa: N818
         place = f"{file}, line {line}" + (f", column {column!r}" if column is not None else "")
         super().__init__(f"{place}: {reason}; mend the row, or skip bad rows")
 
+    def __reduce__(self) -> tuple[type[BadRow], tuple[str, int, str | None, str]]:
+        return BadRow, (self.file, self.line, self.column, self.reason)
+
 
 Row = tuple[int, Mapping[str, object]]  # line number (from 1), value of each column
 Rows = Generator[Row | BadRow, None, None]  # a bad row is yielded, not raised: the reader can go on
