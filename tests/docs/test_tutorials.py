@@ -42,7 +42,8 @@ def test_commands(tmp_path):
     assert len(commands) >= 6
     program = tmp_path / "bin" / "romco"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\nfrom romco.cli.main import main\nmain()\n")
+    start = "if __name__ == '__main__':\n    from romco.cli.main import main\n    main()\n"
+    program.write_text(f"#!{sys.executable}\n{start}")
     program.chmod(0o755)
     here = (str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"])
     path = os.pathsep.join(here)

@@ -64,7 +64,7 @@ def test_compare_answers_whether_sharing_helps(tmp_path, monkeypatch):
     assert "Sharing " in page.read_text()
     assert "positive: yes" in page.read_text()
     missing = CliRunner().invoke(app, ["compare", "nothing.csv"])
-    assert "neither a file nor a data set" in str(missing.exception)
+    assert "and no such file" in str(missing.exception)
 
 
 class Fake:

@@ -22,7 +22,7 @@ def own_stream(
         from romco.streams.datasets import DATASETS
 
         known = ", ".join(DATASETS)
-        raise ValueError(f"{path!r} is neither a file nor a data set; data sets are {known}")
+        raise ValueError(f"no data set {path!r}; there are {known}; and no such file")
     kinds = dict.fromkeys(listed(asked["text"]) or (), "text")
     kinds |= dict.fromkeys(listed(asked["ignore"]) or (), "ignored")
     source = Source(path, asked["task"], asked["label"], kinds=kinds or None, skip_bad=skip_bad)
