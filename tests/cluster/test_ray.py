@@ -118,6 +118,23 @@ def test_what_a_shard_refuses_is_raised_as_it_is(tmp_path):
     assert romco.load(tmp_path / "m.romco").events == 300
 
 
+def test_experiments_on_ray_give_the_same_records(tmp_path):
+    runs = [
+        Run("simulated", name, order="interleaved", shuffle=1, rounds=0.2, parameters=())
+        for name in ("pa-unique", "arow-shared")
+    ]
+    done = []
+    with performing("ray"):
+        perform(runs, tmp_path / "ray", done=done.append)
+    perform(runs, tmp_path / "here", jobs=1)
+    assert set(done) == set(runs)
+    for run in runs:
+        first, second = (place(run, tmp_path / where).read_text() for where in ("ray", "here"))
+        assert scores(first) == scores(second)
+    with pytest.raises(ValueError, match="engine must be 'ray'"), performing("spark"):
+        pass
+
+
 @pytest.mark.slow
 def test_fifty_kills_at_random_moments_change_no_bit(monkeypatch, expected, tmp_path):
     rng, done = np.random.default_rng(1), 0
