@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -205,9 +206,14 @@ class Romco(CompiledLearner):
         return MeanOfShared(self, started.number)
 
     def start_task(self, task: int, started: Started) -> None:
-        """Set the task's column of U, which is 0, to that mean."""
-        if self._coupling is None:
-            self.kernel.start_task(task, started.number)
+        """Set u_task, which must be 0, to that mean."""
+        self.starting(task, started)()
+
+    def starting(self, task: int, started: Started) -> Callable[[], object]:
+        """What does that by one compiled call."""
+        if self._coupling is not None:  # a new task has it by itself
+            return partial(bool)
+        return partial(self.kernel.start_task, task, started.number)
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; not for coupled tasks."""
