@@ -112,7 +112,8 @@ class Coordinator:
 
 def _sum(parts: list[Drawn]) -> Drawn:
     """Added up in the order of the shards."""
-    rows = np.unique(np.concatenate([part.rows for part in parts]))
+    every = np.sort(np.concatenate([part.rows for part in parts]))  # faster than np.unique
+    rows = every[np.diff(every, prepend=-1) > 0]
     total = np.zeros((len(rows), parts[0].values.shape[1]))
     for part in parts:
         total[np.searchsorted(rows, part.rows)] += part.values
