@@ -12,6 +12,7 @@ import romco
 from romco.cluster import Shards
 from romco.cluster.files import learn as learn_files
 from romco.cluster.ray import Ray, WorkersLostError
+from romco.cluster.shard import Shard
 from romco.experiments.elsewhere import performing
 from romco.experiments.plan import Run, complete
 from romco.experiments.run import perform, place
@@ -123,7 +124,7 @@ def test_what_a_shard_refuses_is_raised_as_it_is(tmp_path):
             shards.forget("nobody")
         path = tmp_path / "missing" / "m.romco"
         with pytest.raises(FileNotFoundError):
-            shards._engine.one(0, romco.cluster.shard.Shard.save, path)
+            shards.leader.engine.one(0, Shard.save, path)
         shards.save(tmp_path / "m.romco")
     assert romco.load(tmp_path / "m.romco").events == 300
 
