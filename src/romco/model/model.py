@@ -18,9 +18,9 @@ from romco.model.fairlock import Locks, holding
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
 from romco.model.labels import Labels
-from romco.model.names import Effect, Id, identity
+from romco.model.names import Effect, Id, identity, known_as
 from romco.model.rows import Dense, Rows, count, widths
-from romco.model.targets import ManyClasses, Target, target_from_json, target_of
+from romco.model.targets import ManyClasses, Target, target_from_json, target_of, widened
 from romco.model.tasks import Tasks
 from romco.model.weights import counting, weights_of
 from romco.parameters import choice
@@ -285,6 +285,25 @@ class Model:
             return Answers(margins, self._target.probabilities(margins))
         return Answers(margins, np.full(len(margins), np.nan))
 
+    def widen_for(self, labels: Iterable[Any]) -> None:
+        """Become a model of many classes if there are more than two, with what was learned so far.
+
+        Two classes are learned alike by both, so nothing else changes; margins are then
+        log-probabilities of the classes.
+
+        >>> model = Model()
+        >>> for label in ("bus", "car", "train"):
+        ...     model.widen_for([label])
+        ...     _ = model.learn_one({"minutes": 7}, label, "ann")
+        >>> model.target, model.classes
+        ('classes', ('bus', 'car', 'train'))
+        """
+        if not isinstance(self._target, Labels):
+            return
+        names = {known_as(identity("label", label)) for label in [*self.classes, *labels]}
+        if len(names) > 2:
+            holding(self._locks.writing, holding, self._locks.step, surely, self._widen)
+
     def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
         """Raise ValueError where these rows could not be learned; changes nothing."""
         holding(self._locks.writing, self._read, x, y, task, False, None)
@@ -374,6 +393,13 @@ class Model:
         """What takes over the names of features in the rows up to ``end``, and of labels."""
         effects = self.features.adding(new, int(needed[end - 1])) if new else []
         return [*effects, (self._target.__dict__.update, self._target.adopted(labels))]
+
+    def _widen(self) -> None:
+        """May be done twice: the target goes last."""
+        if isinstance(self._target, Labels):
+            if not self._inside.many:
+                self._inside.widen([self._scale.log_a, self._scale.curvature])
+            self._target = widened(self._target)
 
     def _forget(self, task: Any) -> None:
         """May be done twice: the name goes last."""
