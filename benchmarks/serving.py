@@ -1,7 +1,8 @@
 """Load on a service: ``python -m benchmarks.serving``; ratios within one run.
 
-The server is a process of its own on this machine, the load comes from this one. A client may
-keep several connections, as HTTP clients do. Systems are measured in turn, several times over, and the median is told, so that noise hits all alike.
+The server is a process of its own on this machine, the load comes from this one. A client
+may keep several connections, as HTTP clients do. Systems are measured in turn, several times
+over, and the median is told, so that noise hits all alike.
 
 - romco: ``romco serve``, the learner inside, a durable log.
 - Flask and River: the design of chantilly, a Flask application that holds one River model per
@@ -196,7 +197,7 @@ def vw() -> tuple[list[str], int]:
 
 
 class Lines:
-    """One client of the daemon, which works in a child of its own: its processor time is not told."""
+    """One client of the daemon, whose child does the work: its processor time is not told."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60.0)

@@ -32,7 +32,7 @@ def predict(model: Model, rows: Sequence[Row], tasks: Sequence[Task]) -> list[Pr
         return [Prediction(number, None, number) for number in margins.tolist()]
     chances = model.probability_of(margins)
     if model.target == "classes":
-        labels = [model.answer(row) for row in margins]
+        labels = [model.label_of(row) for row in margins]
         return [
             Prediction(_plain(label), float(chance.max(initial=0.0)), float(row.max(initial=0.0)))
             for label, chance, row in zip(labels, chances, margins, strict=True)
