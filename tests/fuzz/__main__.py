@@ -15,7 +15,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-CHUNK = 2500  # inputs of one child
+CHUNK = 1000  # inputs of one child
 
 
 def main() -> int:
@@ -29,7 +29,8 @@ def main() -> int:
     findings: list[str] = []
     for kind in ("files", "arrays", "sources"):
         counts, found = tried(kind, vars(given)[kind], given.seed, not given.unlimited)
-        print(f"{kind}: {sum(counts.values()):,} tried, {dict(counts)}, {len(found)} found")
+        told = f"{kind}: {sum(counts.values()):,} tried, {dict(counts)}, {len(found)} found"
+        print(told, flush=True)
         findings += found
     print("\n\n".join(findings) if findings else "nothing was found")
     return 1 if findings else 0
