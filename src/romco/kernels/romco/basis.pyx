@@ -84,7 +84,10 @@ cdef class LazyBasis(ReadableBasis):
         if rest <= HALF * square:
             rest = square - self.sharpen(c)
         if rest <= CLOSE * square and (
-            2 * x.n >= self.n_rows or (self.n_rows + x.n) * self.columns <= FEW_NUMBERS
+            2 * x.n >= self.n_rows
+            or (self.n_rows + x.n) * self.columns <= max(
+                <Py_ssize_t> FEW_NUMBERS, 16 * self.rank * self.rank  # the SVD looks at more
+            )
         ):
             self.write_panel()
             return self.append_rest(x, square, c)

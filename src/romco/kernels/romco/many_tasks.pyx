@@ -129,7 +129,7 @@ cdef class ManyTasks(Factored):
     def load(self, arrays):
         """Take over the arrays of a kernel of either kind, of the same size or smaller."""
         own = self.arrays()
-        check_names(arrays, own, {name for name in own if name[:6] == "right_"})
+        check_names(arrays, own, {name for name in own if name[:6] == "right_"} | {"last_round"})
         core = checked_core(arrays, self.right.size)
         if "right_counts" in arrays:
             right = part(arrays, "right_")
