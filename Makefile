@@ -10,7 +10,7 @@ ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
 .PHONY: help demo test test-slow test-checked test-sanitized kernels check check-all docs lint types contracts \
-        dist dist-smoke bench bench-docs paper beyond reproduction clean
+        dist dist-smoke bench bench-docs paper beyond reproduction cluster-demo clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make bench      speed, as ratios within one run (make bench BENCH=--quick for a minute's worth)"
 	@echo "make beyond     romco-auto against everything tuned in hindsight, into docs/beyond-the-paper.md"
 	@echo "make paper      every table and figure of the paper, measured, into docs/paper"
+	@echo "make cluster-demo   four shards on a local Ray lose a worker, and not a bit"
 	@echo "make reproduction   what the paper leaves open, measured, into docs/reproduction.md"
 
 # Rebuilt whenever a kernel or the metadata changes. Versions are those that were tried together.
@@ -122,6 +123,10 @@ beyond: $(VENV)/ready
 reproduction: $(VENV)/ready
 	$(BIN)/romco paper all --choices --shuffles 5 --trials 8 --out results/choices
 	cp results/choices/reproduction.md docs/reproduction.md
+
+# Learns a stream of 100,000 tasks on a local Ray, kills a worker half-way, compares the model files.
+cluster-demo: $(VENV)/ready
+	$(BIN)/python -m romco.cluster.demo
 
 clean:
 	rm -rf $(VENV) .venv-checked .venv-sanitized build dist site results .mypy_cache .pytest_cache .ruff_cache .hypothesis

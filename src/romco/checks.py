@@ -25,7 +25,7 @@ from romco.learners.base import State
 from romco.learners.capabilities import Merges
 from romco.learners.merging import Change, change, merge, take
 from romco.learners.sharing import Sum, Whole
-from romco.rounds import Round, Rounds
+from romco.rounds import Round, Rounds, chosen
 from romco.streams import simulated, synchronous
 
 Make = Callable[[int, int], Learner]
@@ -60,6 +60,25 @@ def check_predict_ignores_answers(make: Make, rounds: Rounds) -> None:
     for round in rounds:
         blind = round._replace(y=np.full_like(round.y, np.nan))
         np.testing.assert_array_equal(learner.predict(blind), learner.predict(round))
+
+
+def check_missing_labels_are_left_out(make: Make, rounds: Rounds) -> None:
+    """Events whose label is NaN are predicted; of their round the others are learned."""
+    part = rounds[:10]
+    gaps = Rounds(part.task, part.x, part.y.copy(), part.starts)
+    gaps.y[::3] = np.nan
+    told, blind, plain = make(D, M), make(D, M), make(D, M)
+    margins = told.replay(gaps)
+    expected = []
+    for round in gaps:
+        expected.append(blind.predict(round))
+        blind.update(round)
+        known = chosen(round, ~np.isnan(round.y))
+        if len(known.y):
+            plain.update(known)
+    np.testing.assert_array_equal(margins, np.concatenate(expected))
+    assert_same_state(told.state(), blind.state())
+    assert_same_state(told.state(), plain.state())
 
 
 def check_predict_is_pure(make: Make, rounds: Rounds) -> None:
@@ -258,6 +277,7 @@ def check_sums_are_exact(make: Make, rounds: Rounds) -> None:
 
 CHECKS: tuple[Check, ...] = (
     check_predict_ignores_answers,
+    check_missing_labels_are_left_out,
     check_predict_is_pure,
     check_input_is_untouched,
     check_deterministic,
@@ -301,8 +321,7 @@ def bad_rounds() -> Iterator[tuple[str, Round]]:
         wrong[1, 3] = bad
         yield f"feature {bad}", Round(task, wrong, y)
         yield f"sparse feature {bad}", Round(task, csr_array(wrong), y)
-        yield f"label {bad}", Round(task, x, np.array([1.0, bad]))
-    for label in (0.0, 2.0, 0.5):
+    for label in (0.0, 2.0, 0.5, np.inf, -np.inf):
         yield f"label {label}", Round(task, x, np.array([1.0, label]))
     yield "task out of range", Round(np.array([0, M]), x, y)
     yield "negative task", Round(np.array([-1, 0]), x, y)

@@ -9,9 +9,9 @@ Format 1, all numbers little-endian::
     32 bytes  SHA-256 of all bytes before
     ...       blocks, one after the other, in the order the header lists them
 
-The header holds ``library`` (version), ``kind`` ("model" or "learner"), ``summary`` (for
-people), ``state`` (all that is no array) and ``blocks``: name, dtype, shape, SHA-256 of
-each. The block ``json`` is text: names of tasks and features, and notes.
+The header holds ``library`` (version), ``kind`` ("model", "learner", or an estimator's),
+``summary`` (for people), ``state`` (all that is no array) and ``blocks``: name, dtype, shape,
+SHA-256 of each. The block ``json`` is text: names of tasks and features, and notes.
 """
 
 from __future__ import annotations
@@ -20,35 +20,48 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from math import prod
+from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco import durable
+from romco import durable, reading
 from romco.learners import Learner, restore
 from romco.model import Model
 from romco.model.features import features_from_json
 from romco.model.labels import Labels
+from romco.reading import DTYPES, FORMAT, LONG, MAGIC
+from romco.reading import ModelFileError as ModelFileError
 
-MAGIC = b"romco\r\n\x1a"
-FORMAT = 1
-DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
-LONG = (
-    "tasks",
-    "features",
-    "notes",
-)  # parts of a model's state that can be long: not in the header
-
-
-class ModelFileError(ValueError):
-    """A file that is damaged, of another format, or no model file at all."""
+# Kinds of estimators, and where each is: it is imported when a file of its kind is loaded.
+ESTIMATORS = {
+    "scikit-learn": "romco.adapters.sklearn:ROMCOClassifier",
+    "river": "romco.adapters.river:ROMCOClassifier",
+}
 
 
-def save(model: Model | Learner, path: str | Path) -> None:
-    """Write a model or a bare learner so that the file is at every moment the old or the new one.
+class Estimator(Protocol):
+    """Another library's estimator around a model; saved and loaded as that estimator."""
+
+    @property
+    def file_kind(self) -> str:
+        """Its key in ``ESTIMATORS``."""
+
+    def inside(self) -> Model:
+        """The model inside."""
+
+    def described(self) -> dict[str, Any]:
+        """What it was made with, for JSON."""
+
+    @classmethod
+    def revived(cls, described: dict[str, Any], model: Model) -> Self:
+        """The estimator of that description around a model."""
+
+
+def save(model: Model | Learner | Estimator, path: str | Path) -> None:
+    """Write a model, a bare learner or an estimator; the file is always the old or the new one.
 
     The file that was there before is kept as ``<path>.bak``; the new one has its permissions.
 
@@ -58,8 +71,13 @@ def save(model: Model | Learner, path: str | Path) -> None:
     >>> load(path).name, peek(path)["format"]
     ('ogd-unique', 1)
     """
-    kind = "model" if isinstance(model, Model) else "learner"
-    durable.replace(path, _encode(kind, _summary(model), model.state()), keep_last=True)
+    if isinstance(model, Model | Learner):
+        kind = "model" if isinstance(model, Model) else "learner"
+        summary, state = _summary(model), model.state()
+    else:
+        kind, inside = model.file_kind, model.inside()
+        summary, state = _summary(inside), {**inside.state(), "estimator": model.described()}
+    durable.replace(path, _encode(kind, summary, state), keep_last=True)
 
 
 def save_state(state: dict[str, Any], path: str | Path) -> None:
@@ -67,34 +85,37 @@ def save_state(state: dict[str, Any], path: str | Path) -> None:
     durable.replace(path, _encode("model", _summary_of(state), state), keep_last=True)
 
 
-def load(path: str | Path) -> Any:
-    """The model or learner of a file, to go on as if it had never stopped.
+def load(path: str | Path, limit: int | None = None) -> Any:
+    """The model, learner or estimator of a file, to go on as if it had never stopped.
 
     Everything is checked before anything is used; no code in the file is ever run.
-    Raises :class:`ModelFileError` if the file is damaged or from a later version.
+    ``limit`` is how many bytes of memory it may take, by an estimate from above; more is refused
+    before anything is asked for. The default is 8 GiB and 8 times the file's size.
+
+    Raises :class:`ModelFileError` if anything in the file is wrong, or it is from a later version.
     """
-    kind, state = _read(Path(path))
-    try:
-        if kind not in ("model", "learner"):
-            raise ValueError(f"unknown kind {kind!r}")
-        return Model.from_state(state) if kind == "model" else restore(state)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise _bad(Path(path), f"its content does not hold together: {error!r}") from error
+    kind, state = reading.read(Path(path), limit)
+    with reading.refusing(Path(path)):
+        if kind == "model":
+            return Model.from_state(state)
+        if kind == "learner":
+            return restore(state)
+        if kind in ESTIMATORS:
+            return _estimator(kind).revived(state["estimator"], Model.from_state(state))
+        raise ValueError(f"unknown kind {kind!r}")
 
 
-def load_state(path: str | Path) -> dict[str, Any]:
+def load_state(path: str | Path, limit: int | None = None) -> dict[str, Any]:
     """The state of the model of a file, with what it holds beside, as shards keep."""
-    kind, state = _read(Path(path))
+    kind, state = reading.read(Path(path), limit)
     if kind != "model":
-        raise _bad(Path(path), f"it holds no model with names, but a bare {kind}")
+        raise reading.bad(Path(path), f"it holds no model with names, but a bare {kind}")
     return state
 
 
 def peek(path: str | Path) -> dict[str, Any]:
     """The header only: format, library, kind, summary, parameters, sizes; reads no array."""
-    path = Path(path)
-    with path.open("rb") as file:
-        return _read_header(file, path)
+    return reading.peek(Path(path))
 
 
 def _encode(kind: str, summary: dict[str, Any], state: dict[str, Any]) -> Iterator[bytes]:
@@ -104,7 +125,7 @@ def _encode(kind: str, summary: dict[str, Any], state: dict[str, Any]) -> Iterat
         for name, array in state.pop("arrays").items()
     }
     header: dict[str, Any] = {"library": _version(), "kind": kind, "summary": summary}
-    if kind == "model":
+    if kind != "learner":
         text = _json({part: state.pop(part) for part in LONG})
         arrays["json"] = np.frombuffer(text, dtype=np.uint8)
     header["state"] = state
@@ -116,62 +137,10 @@ def _encode(kind: str, summary: dict[str, Any], state: dict[str, Any]) -> Iterat
         yield array.tobytes()
 
 
-def _read(path: Path) -> tuple[str, dict[str, Any]]:
-    """What kind of thing a file holds, and its state."""
-    with path.open("rb") as file:
-        header = _read_header(file, path)
-        blocks = dict(_read_blocks(file, path, header))
-        if file.read(1):
-            raise _bad(path, "there is something after its end")
-    try:
-        kind, state = header["kind"], {**header["state"], "arrays": blocks}
-        if kind == "model":
-            long = json.loads(blocks.pop("json").tobytes())
-            state |= {part: long[part] for part in LONG}
-        return kind, state
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _bad(path, f"its content does not hold together: {error!r}") from error
-
-
-def _read_header(file: BinaryIO, path: Path) -> dict[str, Any]:
-    start = file.read(len(MAGIC) + 12)
-    if start[: len(MAGIC)] != MAGIC:
-        raise _bad(path, "it is no romco model file")
-    if len(start) < len(MAGIC) + 12:
-        raise _bad(path, "it is cut short")
-    version, length = struct.unpack("<IQ", start[len(MAGIC) :])
-    if version != FORMAT:
-        raise _bad(
-            path, f"it has format {version}, this library reads format {FORMAT}: update romco"
-        )
-    if length > path.stat().st_size:
-        raise _bad(path, "it is cut short, or the length of its header is wrong")
-    text, digest = file.read(length), file.read(32)
-    if hashlib.sha256(start + text).digest() != digest:
-        raise _bad(path, "its header is damaged")
-    header: dict[str, Any] = json.loads(text)
-    return {"format": version, **header}
-
-
-def _read_blocks(
-    file: BinaryIO, path: Path, header: Mapping[str, Any]
-) -> Iterator[tuple[str, NDArray[Any]]]:
-    left = path.stat().st_size - file.tell()
-    for block in header["blocks"]:
-        name, dtype, shape = block["name"], block["dtype"], tuple(block["shape"])
-        if dtype not in DTYPES or not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise _bad(path, f"block {name!r} is a {dtype} array of shape {shape}")
-        size = prod(shape) * np.dtype(dtype).itemsize
-        if size > left:
-            raise _bad(path, f"it is cut short within block {name!r}")
-        data = file.read(size)
-        left -= size
-        if hashlib.sha256(data).hexdigest() != block["sha256"]:
-            raise _bad(path, f"block {name!r} is damaged")
-        array = np.frombuffer(data, dtype=dtype).reshape(shape)
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise _bad(path, f"block {name!r} holds numbers that are not finite")
-        yield name, array.astype(array.dtype.newbyteorder("="))
+def _estimator(kind: str) -> type[Estimator]:
+    module, _, name = ESTIMATORS[kind].partition(":")
+    found: type[Estimator] = vars(import_module(module))[name]
+    return found
 
 
 def _describe(name: str, array: NDArray[Any]) -> dict[str, Any]:
@@ -219,12 +188,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{value!r} of {type(value).__name__} cannot be written to a model file")
-
-
-def _bad(path: Path, why: str) -> ModelFileError:
-    spare = path.with_name(path.name + ".bak")
-    hint = f"; the one before it is {spare.name}" if spare.exists() else ""
-    return ModelFileError(f"{path.name} cannot be used: {why}{hint}")
 
 
 def _version() -> str:

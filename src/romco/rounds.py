@@ -104,6 +104,22 @@ class Rounds(Sequence[Round]):
         return Round(self.task[begin:end], x, self.y[begin:end], weight)
 
 
+def chosen(round: Round, which: NDArray[np.bool_]) -> Round:
+    """Some events of a round, in their order.
+
+    >>> import numpy as np
+    >>> round = Round(np.array([2, 5]), np.eye(2), np.array([1.0, np.nan]))
+    >>> chosen(round, ~np.isnan(round.y)).task
+    array([2])
+    """
+    if which.all():
+        return round
+    at = np.flatnonzero(which)
+    return round._replace(
+        **{name: part[at] for name, part in round._asdict().items() if part is not None}
+    )
+
+
 def is_sparse(x: object) -> bool:
     """Whether x is one of scipy's sparse arrays or matrices."""
     return not isinstance(x, np.ndarray) and hasattr(x, "tocsr")

@@ -110,3 +110,18 @@ def test_task_among_the_features_is_the_task_beside(kind):
         assert within.predict_proba_one(asked) == beside.predict_proba_one(x, **extra)
     with pytest.raises(ValueError, match="no 'who'"):
         within.predict_one({"a": 1.0})
+
+
+def test_save_and_load_give_the_estimator_back(tmp_path):
+    first = ROMCOClassifier("romco-nucl", {"eta1": 0.3}, hashed=64, task_column=("the", "task"))
+    events = [({("the", "task"): i % 3, "a": i % 5, "b": 1}, i % 5 > 2) for i in range(30)]
+    for x, y in events:
+        first.learn_one(x, y)
+    romco.save(first, tmp_path / "e.romco")
+    again = romco.load(tmp_path / "e.romco")
+    assert type(again) is ROMCOClassifier
+    assert again._get_params() == first._get_params()
+    for x, y in events:
+        assert again.predict_proba_one(x) == first.predict_proba_one(x)
+        first.learn_one(x, y)
+        again.learn_one(x, y)

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -325,3 +326,29 @@ def test_import_romco_does_not_load_scikit_learn():
 
     code = "import sys, romco; sys.exit('sklearn' in sys.modules or 'matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("frame", [False, True])
+def test_save_and_load_give_the_estimator_back(frame, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y, task = rng.normal(size=(40, 3)), rng.choice(["no", "yes"], 40), rng.choice(["a", "b"], 40)
+    X = pd.DataFrame(X, columns=["u", "v", "w"]) if frame else X
+    first = ROMCOClassifier("romco-nucl", eta1=0.3, epochs=2, random_state=3).fit(X, y, task=task)
+    romco.save(first, tmp_path / "e.romco")
+    again = romco.load(tmp_path / "e.romco")
+    assert type(again) is ROMCOClassifier
+    assert again.get_params() == first.get_params()
+    np.testing.assert_array_equal(
+        again.predict_proba(X, task=task), first.predict_proba(X, task=task)
+    )
+    np.testing.assert_array_equal(again.classes_, first.classes_)
+    for estimator in (first, again):
+        estimator.partial_fit(X, y, task=task)
+    np.testing.assert_array_equal(again.coef_, first.coef_)
+    assert romco.peek(tmp_path / "e.romco")["summary"]["learner"] == "romco-nucl"
+
+
+def test_an_estimator_that_is_not_fitted_is_not_saved(tmp_path):
+    with pytest.raises(NotFittedError):
+        romco.save(ROMCOClassifier(), tmp_path / "e.romco")
+    assert not list(tmp_path.iterdir())

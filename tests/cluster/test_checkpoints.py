@@ -27,7 +27,7 @@ def test_the_same_call_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path):
 def test_the_number_of_shards_may_change_at_a_checkpoint(tmp_path):
     first = Shards(n=2, checkpoint=tmp_path, checkpoint_every=9)
     learn(first, STREAM)
-    at = checkpoints.find(tmp_path).events
+    at = checkpoints.find(tmp_path).at.events
     second = Shards(n=5, checkpoint=tmp_path)
     assert second.events == at
     assert set(second.tasks) <= set(first.tasks)

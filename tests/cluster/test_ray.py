@@ -9,8 +9,10 @@ import pytest
 
 import romco
 from romco.cluster import Shards
+from romco.cluster.files import learn as learn_files
 from romco.cluster.ray import Ray, WorkersLostError
 from tests.cluster.streams import assert_same, events, learn
+from tests.cluster.test_files import files, write
 
 pytestmark = pytest.mark.usefixtures("ray")
 
@@ -81,6 +83,18 @@ def test_a_worker_lost_while_it_is_saved_changes_no_bit(monkeypatch, expected, t
         assert at > 0
         learn(shards, (x[at:], y[at:], task[at:]))
         assert_same(shards.state(), expected[1])
+
+
+def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_path):
+    given = files(write(tmp_path / "in"))
+    settings = {"n": 2, "every": 20, "checkpoint_every": 8}
+    *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
+    kills = killing(monkeypatch, [("read", 11), ("read", 20), ("save", 2)])
+    *_, last = learn_files(given, tmp_path / "ray.romco", engine="ray", **settings)
+    assert len(kills) == 3
+    assert (last.events, last.wrong) == (quiet.events, quiet.wrong)
+    assert last.lost == 3
+    assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
 
 
 def test_a_worker_that_dies_again_and_again_is_an_error(monkeypatch):

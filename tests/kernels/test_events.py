@@ -4,7 +4,7 @@ from scipy.sparse import coo_array, csr_array, csr_matrix
 
 import romco
 from romco.kernels.events import Events
-from romco.rounds import Round
+from romco.rounds import Round, Rounds
 
 TASK, Y = np.array([0, 1]), np.array([1.0, -1.0])
 X = np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]])
@@ -69,3 +69,50 @@ def test_overflow_is_an_error_not_an_answer():
     learner.update(Round(TASK, X * 1e10, Y))
     with pytest.raises(FloatingPointError, match="overflow"):
         learner.predict(Round(TASK, X * 1e10, Y))
+
+
+def hostile(indices=None, indptr=None, data=None):
+    x = csr_array(X)
+    x.indices = x.indices if indices is None else indices
+    x.indptr = x.indptr if indptr is None else indptr
+    x.data = x.data if data is None else data
+    return x
+
+
+WIDE = np.array([0, 1, -(2**40) + 2], dtype=np.int64)
+
+
+@pytest.mark.parametrize("name", romco.LEARNERS)
+@pytest.mark.parametrize(
+    "x",
+    [
+        hostile(indices=WIDE),
+        hostile(indices=WIDE % 2**32 + 2**40),
+        hostile(indices=np.array([0, 1, 2**63], dtype=np.uint64)),
+        hostile(indices=np.array([0.0, 1.0, 2.0])),
+        hostile(indices=np.array([[0, 1, 2]])),
+        hostile(indices=np.array([0, 1], dtype=np.int32)),
+        hostile(indptr=np.array([0, 2, 2**32 + 3], dtype=np.int64)),
+        hostile(indptr=np.array([0, -(2**32) + 2, 3], dtype=np.int64)),
+        hostile(indptr=np.array([0, 3], dtype=np.int32)),
+        hostile(indptr=np.array([0], dtype=np.int32)),
+        hostile(indptr=np.array([0, 2, 3, 3], dtype=np.int32)),
+        hostile(data=np.array([1.0])),
+    ],
+)
+def test_no_csr_matrix_can_lead_a_learner_astray(name, x):
+    learner = romco.learner(name, 3, 2)
+    before = learner.state()
+    for act in (learner.update, learner.predict):
+        with pytest.raises(ValueError, match=r"CSR|array|feature"):
+            act(Round(TASK, x, Y))
+    for array, values in learner.arrays().items():
+        np.testing.assert_array_equal(values, before["arrays"][array])
+
+
+@pytest.mark.parametrize("starts", [[0, 3], [0, 5, 2], [0, 2**62], [], [2, 0]])
+def test_rounds_that_end_beyond_the_events_are_refused(starts):
+    learner = romco.learner("ogd-unique", 3, 2)
+    with pytest.raises((ValueError, IndexError)):
+        learner.replay(Rounds(TASK, X, Y, np.array(starts, dtype=np.int64)))
+    assert not learner.weights().any()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import romco
 from romco.checks import CHECKS, streams, trained
@@ -29,6 +30,13 @@ LEARNERS = {
 def precise(monkeypatch):
     monkeypatch.setattr(retrained, "TOL", 1e-9)
     monkeypatch.setattr(retrained, "MAX_ITER", 5000)
+
+
+FITS_OF_ALL = (
+    ("mtfl", {}),
+    ("trml", {}),
+    ("trml", {"loss": "least-squares"}),
+)
 
 
 @pytest.mark.parametrize("window", [None, 45])
@@ -117,3 +125,51 @@ def test_state_of_another_learner_is_refused():
     learner = romco.learner("mtfl", 3, 2)
     with pytest.raises(ValueError, match="state holds"):
         learner.load(romco.learner("ogd-unique", 3, 2).arrays())
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e-160, 1e-3, 1e30, 1e59])
+@pytest.mark.parametrize(("name", "parameters"), [*FITS_OF_ALL])
+def test_features_of_any_size_are_fitted(name, parameters, size):
+    learner = romco.learner(name, 6, 4, every=10, **parameters)
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        x, y = rng.normal(size=(10, 6)) * size, rng.choice([-1.0, 1.0], 10)
+        learner.update(Round(rng.integers(0, 4, 10), x, y))
+    assert np.isfinite(learner.weights()).all()
+
+
+@pytest.mark.parametrize(("name", "parameters"), [*FITS_OF_ALL])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_features_that_no_fit_could_calculate_with_are_refused(name, parameters, sparse):
+    learner = romco.learner(name, 3, 2, every=1, **parameters)
+    x = np.eye(3)[:2] * 1e200
+    with pytest.raises(ValueError, match=r"event 0 \(task 1\): feature 0 is 1e\+200"):
+        learner.update(
+            Round(np.array([1, 0]), csr_array(x) if sparse else x, np.array([1.0, -1.0]))
+        )
+    assert not any(len(learner.arrays()[name]) for name in ("task", "index"))
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("mtfl", {"eps": 1e300}),
+        ("mtfl", {"gamma": 1e300}),
+        ("mtfl", {"gamma": 1e300, "eps": 1e300}),
+        ("mtfl", {"eps": 1e-300, "gamma": 1e-300}),
+        ("trml", {"rho1": 1e300}),
+        ("trml", {"rho1": 1e300, "loss": "least-squares"}),
+    ],
+)
+def test_a_fit_with_any_parameters_ends(name, parameters):
+    learner = romco.learner(name, 6, 4, every=10, **parameters)
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        before = learner.state()["arrays"]
+        round = Round(rng.integers(0, 4, 10), rng.normal(size=(10, 6)), rng.choice([-1.0, 1.0], 10))
+        try:
+            learner.update(round)
+        except FloatingPointError:
+            for array, values in learner.arrays().items():
+                np.testing.assert_array_equal(values, before[array])
+    assert np.isfinite(learner.weights()).all()

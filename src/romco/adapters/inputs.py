@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from romco.model.names import Id
+from romco.model.names import Id, from_json, to_json
 
 ONE = (str, bytes, int, float, np.generic)  # what names one task, not one for each row
 
@@ -65,3 +65,13 @@ def two_classes(labels: Any) -> tuple[Any, Any]:
             "with partial_fit, name both by classes="
         )
     return classes[0], classes[1]
+
+
+def column_to_json(column: Any) -> Any:
+    """The name of a column in a file; None where there is none."""
+    return None if column is None else to_json(column)
+
+
+def column_from_json(found: Any) -> Any:
+    """What :func:`column_to_json` wrote."""
+    return None if found is None else from_json(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,7 +12,7 @@ try:
 except ModuleNotFoundError as missing:
     raise ImportError("this estimator needs River: pip install 'romco[river]'") from missing
 
-from romco.adapters.inputs import split_off, tasks_of
+from romco.adapters.inputs import column_from_json, column_to_json, split_off, tasks_of
 from romco.model import Hashed, Model, Names
 
 
@@ -79,6 +79,26 @@ class ROMCOClassifier(base.MiniBatchClassifier):
             new_task=new_task,  # type: ignore[arg-type]
             **(parameters or {}),
         )
+
+    @property
+    def file_kind(self) -> str:
+        """As what :func:`romco.save` writes it."""
+        return "river"
+
+    def inside(self) -> Model:
+        """The model inside."""
+        return self.model
+
+    def described(self) -> dict[str, Any]:
+        """Parameters, for :func:`romco.save`."""
+        return {**self._get_params(), "task_column": column_to_json(self.task_column)}
+
+    @classmethod
+    def revived(cls, described: dict[str, Any], model: Model) -> Self:
+        """The estimator of that description, for :func:`romco.load`."""
+        made = cls(**{**described, "task_column": column_from_json(described["task_column"])})
+        made.model = model
+        return made
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from romco.adapters.inputs import split_off, tasks_of, two_classes
+from romco.adapters.inputs import column_from_json, column_to_json, split_off, tasks_of, two_classes
 from romco.adapters.learned import Learned
 from romco.learners import known
 from romco.model import Columns, Model
@@ -75,7 +75,7 @@ class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[
     singular_values_, personal_norms_:
         Of U, and the length of each task's row of V.
     model_:
-        The :class:`romco.Model` inside; ``romco.save(estimator.model_, path)`` writes it.
+        The :class:`romco.Model` inside; ``romco.save(estimator, path)`` writes both.
 
     """
 
@@ -174,6 +174,40 @@ class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[
 
         check_is_fitted(self)
         return explain(self.model_, top=top)
+
+    # In a file
+
+    @property
+    def file_kind(self) -> str:
+        """As what :func:`romco.save` writes it."""
+        return "scikit-learn"
+
+    def inside(self) -> Model:
+        """The model inside."""
+        check_is_fitted(self)
+        return self.model_
+
+    def described(self) -> dict[str, Any]:
+        """Parameters and columns, for :func:`romco.save`."""
+        names = self.feature_names_in_.tolist() if "feature_names_in_" in vars(self) else None
+        parameters = {
+            **self.get_params(deep=False),
+            "task_column": column_to_json(self.task_column),
+        }
+        return {"parameters": parameters, "width": self.n_features_in_, "names": names}
+
+    @classmethod
+    def revived(cls, described: dict[str, Any], model: Model) -> Self:
+        """The fitted estimator of that description, for :func:`romco.load`."""
+        parameters = described["parameters"]
+        made = cls(**{**parameters, "task_column": column_from_json(parameters["task_column"])})
+        made.n_features_in_ = whole("width", described["width"])
+        if described["names"] is not None:
+            made.feature_names_in_ = np.array(described["names"], dtype=object)
+        if made.n_features_in_ != model.features.width:
+            raise ValueError("the estimator and its model have different numbers of features")
+        made.model_ = model
+        return made
 
     # Within
 

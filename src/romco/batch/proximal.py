@@ -17,6 +17,7 @@ Numbers = NDArray[np.float64]
 
 ROUNDING = 1e-13  # relative error of a sum of losses
 GRID = 1.1  # curvatures are powers of this
+STEEPEST = 1e150  # a larger curvature is no number to calculate with, nor is one below 1 / this
 
 
 class Price(Protocol):
@@ -75,6 +76,13 @@ def minimise(
     back and the momentum dropped. Stops when ``2 g |w - z| max(|w|, |z|)``, an
     estimate of the distance to the optimal objective, is below ``tol`` times the objective.
     """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # told by _finite
+        return _minimised(fit, price, start, tol, max_iter, curvature)
+
+
+def _minimised(
+    fit: Fit, price: Price, start: Numbers, tol: float, max_iter: int, curvature: float
+) -> Solution:
     w, p = start, fit.rows.margins(start)
     best = fit.value(p) + price.value(w)
     z, q, momentum = w, p, 1.0
@@ -83,13 +91,14 @@ def minimise(
         iteration += 1
         slopes = fit.slopes(q)
         gradient = fit.rows.adjoint(slopes)
-        g = _on_grid(g / GRID if g else _curvature(fit, q, slopes, gradient))
+        g = _on_grid(g / GRID if g else _curvature(fit, q, slopes, _finite(gradient)))
         while True:
-            new, cost = price.prox(z - gradient / g, 1.0 / g)
+            new, cost = price.prox(_finite(z - gradient / g), 1.0 / g)
             step, p_new = new - z, fit.rows.margins(new)
             squared = float(np.vdot(step, step))
             bend = float(np.vdot(fit.slopes(p_new) - slopes, p_new - q))
-            if bend <= g * squared * (1.0 + 1e-9):
+            _finite(np.array([squared, bend, cost]))
+            if squared == 0.0 or g == STEEPEST or bend <= g * squared * (1.0 + 1e-9):
                 break
             g = _on_grid(max(1.5 * g, bend / squared))
         objective = fit.value(p_new) + cost
@@ -122,7 +131,8 @@ def warn_if_short(solution: Solution, tol: float) -> None:
 
 def _on_grid(g: float) -> float:
     """The next power of GRID, so that rounding errors in g do not feed on themselves."""
-    return float(GRID ** np.ceil(np.log(g) / np.log(GRID) - 1e-6))
+    g = min(max(g, 1.0 / STEEPEST), STEEPEST)
+    return min(float(GRID ** np.ceil(np.log(g) / np.log(GRID) - 1e-6)), STEEPEST)
 
 
 def _curvature(fit: Fit, p: Numbers, slopes: Numbers, gradient: Numbers) -> float:
@@ -131,6 +141,16 @@ def _curvature(fit: Fit, p: Numbers, slopes: Numbers, gradient: Numbers) -> floa
     largest = float(np.abs(along).max(initial=0.0))
     if largest == 0.0:
         return 1.0
-    move = 0.1 / largest
+    move = 0.1 / max(largest, 1.0 / STEEPEST)
     bend = float(np.vdot(fit.slopes(p + move * along) - slopes, along)) / move
-    return bend / float(np.vdot(gradient, gradient)) or 1.0
+    squared = float(np.vdot(gradient, gradient))
+    return (bend / squared if squared > 0.0 else 0.0) or 1.0
+
+
+def _finite(values: Numbers) -> Numbers:
+    """The values, if all are numbers: a fit that has overflowed would never end."""
+    if not np.isfinite(values).all():
+        raise FloatingPointError(
+            "the fit has overflowed: the features or the penalty's parameters are too large for it"
+        )
+    return values

@@ -28,6 +28,8 @@ from romco.cli.options import (
     listed,
     reads_source,
 )
+from romco.cli.shards import Wanted, learn_in_shards, on_threads
+from romco.cluster.schedules import EVERY
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
 from romco.model.growing import personal_tasks
@@ -67,27 +69,43 @@ def learn(
         Path | None, typer.Option(help="Where predictions go, as JSON lines.")
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Events between saves.")] = 10_000,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Learn in so many shards, each on a thread.")
+    ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(min=1, help="Learn a file or a folder in so many shards that read it."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Who runs the shards: serial, threads or ray.")
+    ] = "threads",
+    address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
+    growth: Annotated[float, typer.Option(help="Shards meet when the stream grew by this.")] = 0.1,
+    every: Annotated[int, typer.Option(min=1, help="And after so many events per shard.")] = EVERY,
 ) -> None:
     """Predict each event, then learn it; the same command goes on where it was stopped."""
-    check_source(source, labelled=True)
     settings, labels = chosen(set_ or []), listed(classes)
+    schedule = {"growth": growth, "every": every}
+    name = learner or "romco-auto"
+    if shards is not None:
+        if threads is not None or predictions is not None:
+            raise ValueError("--shards goes neither with --threads nor with --predictions")
+        wanted = Wanted(name, settings, labels, positive, schedule)
+        learn_in_shards(source, model, wanted, hash_, shards, engine, address, console)
+        return
+    check_source(source, labelled=True)
     source, looked = settled(source, load_model(model) if model.exists() else None)
     if model.exists() and (learner or settings or hash_ or labels or positive):
         check_same(model, load_model(model), learner, settings, hash_, labels, positive)
     elif not model.exists():
         labels = labels or classes_of(source, positive)
     features = Names() if hash_ is None else Hashed(2**hash_)
-    new = Model(
-        learner or "romco-auto",
-        features,
-        classes=labels,
-        positive=positive,
-        **settings,
-    )
+    wanted = Wanted(name, settings, labels, positive, schedule)
+    new, doors = on_threads(threads, wanted, features)
     last = None
     try:
         with _live() as show:
-            for last in sessions.learn(source, model, new, predictions, checkpoint_every):
+            for last in sessions.learn(source, model, new, predictions, checkpoint_every, **doors):
                 if looked is not None and last.events > last.resumed:
                     _report(looked)
                     looked = None
@@ -206,19 +224,26 @@ def _live() -> Iterator[Any]:
 
 def _line(progress: Progress) -> str:
     """Where learning stands, in one line."""
-    score, learner = progress.score, progress.model.learner
+    score, model = progress.score, progress.model
     parts = [f"{progress.events - progress.refused:,} events learned", _errors(score)]
-    parts.append(f"{len(progress.model.tasks):,} tasks")
-    if isinstance(learner, Decomposed):
-        parts.append(f"rank {len(learner.singular_values())}")
-    personal = personal_tasks(learner)
-    if personal is not None:
-        parts.append(f"{np.count_nonzero(personal):,} personal")
+    if isinstance(model, Model):
+        parts += _found(model)
     if progress.skipped:
         parts.append(f"{progress.skipped:,} bad rows skipped")
     if progress.resumed:
         parts.append(f"{progress.resumed:,} learned before")
     return ", ".join(parts)
+
+
+def _found(model: Model) -> list[str]:
+    """What was found of the tasks."""
+    parts, learner = [f"{len(model.tasks):,} tasks"], model.learner
+    if isinstance(learner, Decomposed):
+        parts.append(f"rank {len(learner.singular_values())}")
+    personal = personal_tasks(learner)
+    if personal is not None:
+        parts.append(f"{np.count_nonzero(personal):,} personal")
+    return parts
 
 
 def _add_score(table: Table, name: str, score: Score) -> None:

@@ -1,6 +1,6 @@
 """A folder from which shards can go on, whatever was lost.
 
-A checkpoint is a folder of its own in it, named by the number of events: a model file of each
+A checkpoint is a folder of its own in it, named by its place in the stream: a model file of each
 shard (``shard-3.romco``, its own tasks) and one of what they share (``front.romco``). When all of
 them are on disk (each written aside, synced, renamed, its folder synced), ``current.json`` is
 replaced in the same way: it names the folder that counts. What was there before is removed last.
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from romco import durable
 from romco.cluster import states
@@ -36,9 +36,7 @@ class Checkpoint:
 
     folder: Path
     schedule: Schedule
-    events: int
-    next: int
-    notes: dict[str, Any]
+    at: states.At
 
     @property
     def front(self) -> Model:
@@ -53,13 +51,14 @@ class Checkpoint:
     def begun(self, schedule: Schedule) -> states.Begun:
         """Where shards begin that go on from here, as many as before or not."""
         if schedule == self.schedule:
-            return states.Begun(self.front, self.files(), self.events, self.next)
+            return states.Begun(self.front, self.files(), self.at)
         front = self.front
         found = [load(path).state() for path in self.files()]
         whole = combine(front.state(), mergeable(front.learner), found)
         owners = owned(whole, schedule.n)
         starts = deal(whole, owners, [room_for(own) for own in owners])
-        return states.Begun(front, starts, self.events, schedule.after(self.events))
+        at = replace(self.at, next=schedule.after(self.at.place))
+        return states.Begun(front, starts, at)
 
 
 def find(folder: Path) -> Checkpoint | None:
@@ -71,7 +70,8 @@ def find(folder: Path) -> Checkpoint | None:
         told = json.loads(current.read_text(encoding="utf-8"))
         schedule = Schedule(told["shards"], told["growth"], told["every"])
         place = folder / told["folder"]
-        return Checkpoint(place, schedule, told["events"], told["next"], told["notes"])
+        at = states.At(told["events"], told["place"], told["next"], told["notes"])
+        return Checkpoint(place, schedule, at)
     except (ValueError, KeyError, TypeError) as error:
         raise ModelFileError(
             f"{current} cannot be used: {error!r}; take the folder away to begin anew"
@@ -92,20 +92,14 @@ def check_same(found: Checkpoint, asked: Model) -> None:
 
 
 def write(
-    folder: Path,
-    front: Model,
-    schedule: Schedule,
-    events: int,
-    following: int,
-    engine: Engine,
-    notes: dict[str, Any] | None = None,
-) -> Checkpoint:
+    folder: Path, front: Model, schedule: Schedule, at: states.At, engine: Engine
+) -> list[Path]:
     """Save all shards, which stand at a barrier; see the module for the order of things."""
-    place = folder / f"{events:012d}"
+    place = folder / f"{at.place:012d}"
     if place.exists():  # left by a run that was stopped before it counted
         shutil.rmtree(place)
     place.mkdir(parents=True)
-    made = Checkpoint(place, schedule, events, following, notes or {})
+    made = Checkpoint(place, schedule, at)
     engine.each(Shard.save, [(path,) for path in made.files()])
     save(front, place / "front.romco")
     told = {
@@ -113,16 +107,13 @@ def write(
         "shards": schedule.n,
         "growth": schedule.growth,
         "every": schedule.every,
-        "events": events,
-        "next": following,
-        "notes": made.notes,
+        **asdict(at),
     }
     durable.replace(folder / CURRENT, [json.dumps(told, indent=1).encode()])
-    engine.saved(made.files())
     for old in folder.iterdir():
         if old.is_dir() and old != place and old.name.isdigit():
             shutil.rmtree(old, ignore_errors=True)
-    return made
+    return made.files()
 
 
 def shard_file(folder: Path, k: int) -> Path:

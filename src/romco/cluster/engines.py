@@ -26,8 +26,12 @@ class Engine(Protocol):
     def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
         """Call a method of one shard."""
 
-    def saved(self, paths: Sequence[Path]) -> None:
-        """All that happened up to now is in these files, of one shard each."""
+    def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
+        """All that happened is in these files; whoever takes up one begins with a call."""
+
+    @property
+    def lost(self) -> int:
+        """Workers lost so far."""
 
     def close(self) -> None:
         """End; the shards are gone."""
@@ -51,6 +55,8 @@ def engine_of(
 class Serial:
     """Shards in this process, one after the other: what the other engines must equal."""
 
+    lost = 0
+
     def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
         self._shards = [Shard(recipe, start) for start in starts]
 
@@ -69,16 +75,19 @@ class Serial:
         """At once."""
         return verb(self._shards[k], *arguments)
 
-    def saved(self, paths: Sequence[Path]) -> None:
+    def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
         """Nothing can be lost but all of it."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Files that are being read are closed."""
+        self.all(Shard.close)
 
 
 @final
 class Threads:
     """Shards in this process, each on a thread: kernels learn at the same time."""
+
+    lost = 0
 
     def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
         self._shards = [Shard(recipe, start) for start in starts]
@@ -103,9 +112,10 @@ class Threads:
         """On the caller's thread."""
         return verb(self._shards[k], *arguments)
 
-    def saved(self, paths: Sequence[Path]) -> None:
+    def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
         """Nothing can be lost but all of it."""
 
     def close(self) -> None:
         """End the threads."""
+        self.all(Shard.close)
         self._pool.shutdown()

@@ -76,10 +76,14 @@ class Ray:
         given = [arguments if i == k else None for i in range(len(self._actors))]
         return self.each(verb, given)[k]
 
-    def saved(self, paths: Sequence[Path]) -> None:
-        """From now on a lost shard is taken up from its file."""
+    def saved(
+        self, paths: Sequence[Path], verb: Callable[..., Any], arguments: Sequence[Any] | None
+    ) -> None:
+        """From now on a lost shard is taken up from its file, and begins with a call."""
         self._starts = list(paths)
         self._logs = [[] for _ in paths]
+        for log, given in zip(self._logs, arguments or [], strict=False):
+            log.append((verb.__name__, given))
 
     def pids(self) -> list[int]:
         """The processes of the shards."""

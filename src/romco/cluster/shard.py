@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.cluster.partitions import Files, Partition, Position
 from romco.cluster.rows import Ready, touch
 from romco.cluster.scales import Numbers, numbers
 from romco.kernels.merging import Touched
@@ -21,6 +22,7 @@ from romco.model.names import Id
 from romco.model.rows import Dense, Rows
 from romco.modelfile import load, save
 
+PIECE = 2000  # rows read before they are learned
 SIDES = (-1.0, 1.0)  # what labels are to a shard
 Start = dict[str, Any] | Path | None  # of a shard: its state, the file that holds it, or nothing
 
@@ -59,6 +61,19 @@ class Agreement:
 
 
 @final
+@dataclass(frozen=True)
+class Report:
+    """What a shard read and learned by itself."""
+
+    rows: int  # of all tasks
+    learned: int  # events of its own
+    wrong: int  # of them: predicted wrongly before
+    skipped: int  # bad rows of its own
+    position: Position
+    ended: bool  # there is no more to read
+
+
+@final
 class Shard:
     """A model that learns tasks of its own; tasks have names, features and labels are numbers.
 
@@ -81,6 +96,7 @@ class Shard:
             self.model.features = Ready(self.model.learner.n_features)
         self._touched = Touched(self.model.learner.n_features)
         self._events = 0  # since the last barrier
+        self._partition: Partition | None = None
         if recipe.shards > 1 and isinstance(self.model.learner, Draws):
             self.model.learner.leave_drawing()
 
@@ -103,6 +119,34 @@ class Shard:
     def forget(self, task: Id) -> None:
         """Forget a task."""
         self.model.forget(task)
+
+    # Reading by itself
+
+    def open(self, files: Files, k: int, position: Position) -> None:
+        """Be the k-th of the shards that read some files, from a position on."""
+        self.close()
+        self._partition = Partition(files, self.recipe.shards, k, position)
+
+    def read(self, rows: int) -> Report:
+        """Learn the events of own tasks among so many next rows."""
+        part, done, learned, wrong = self._partition, 0, 0, 0
+        assert part is not None
+        skipped = part.skipped
+        while done < rows and not part.ended:
+            events, passed = part.read(min(rows - done, PIECE))
+            done += passed
+            if events:
+                x, y, tasks = part.numbers(events)
+                if len(tasks):
+                    margins = self.learn(x, y, tasks).margins
+                    learned += len(tasks)
+                    wrong += int(np.count_nonzero((margins >= 0.0) != (y > 0.0)))
+        return Report(done, learned, wrong, part.skipped - skipped, part.position, part.ended)
+
+    def close(self) -> None:
+        """Close the file that is being read."""
+        if self._partition is not None:
+            self._partition.close()
 
     # Barriers
 

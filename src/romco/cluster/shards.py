@@ -12,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.cluster import checkpoints, states
-from romco.cluster.engines import engine_of
+from romco.cluster.coordinators import Coordinator
 from romco.cluster.owners import Owners
-from romco.cluster.rows import Ready, pick
-from romco.cluster.scales import merge_scales, numbers
+from romco.cluster.rows import pick
 from romco.cluster.schedules import EVERY, Schedule
-from romco.cluster.shard import Agreement, News, Recipe, Shard
-from romco.learners.capabilities import Draws
-from romco.learners.merging import merge, mergeable
-from romco.model import Features, Model, Scale
+from romco.cluster.shard import Shard
+from romco.learners.merging import mergeable
+from romco.model import Features, Model
 from romco.model.fairlock import Turns
 from romco.model.model import Answers
 from romco.model.names import Id, identity
@@ -88,47 +86,38 @@ class Shards:
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )
         mergeable(front.learner)
-        self._folder = None if checkpoint is None else Path(checkpoint)
-        self._checkpoint_every = whole("checkpoint_every", checkpoint_every)
         schedule = Schedule(n, growth, every)
-        found = None if self._folder is None else checkpoints.find(self._folder)
+        folder = None if checkpoint is None else Path(checkpoint)
+        found = None if folder is None else checkpoints.find(folder)
         if found is not None:
             checkpoints.check_same(found, front)
             begun = found.begun(schedule)
         else:
-            begun = states.Begun(front, [None] * n, 0, schedule.after(0))
-        self._begin(schedule, begun, engine, address)
+            begun = states.Begun(front, [None] * n, states.At(0, 0, schedule.after(0)))
+        often = whole("checkpoint_every", checkpoint_every)
+        self._begin(Coordinator(schedule, begun, engine, address, folder, often))
 
-    def _begin(
-        self, schedule: Schedule, begun: states.Begun, engine: str, address: str | None
-    ) -> None:
-        self.schedule, self._front = schedule, begun.front
-        self._events, self._next, self._barriers = begun.events, begun.next, 0
-        self._owners = Owners(schedule.n)
-        inner = self._front.learner
-        recipe = Recipe(
-            inner.name,
-            inner.n_features,
-            schedule.n,
-            self._front.new_task,
-            dict(inner.parameters),
-        )
+    def _begin(self, leader: Coordinator) -> None:
+        self.leader, self._front = leader, leader.front  # who leads the shards; names
+        self._owners = Owners(leader.n)
         self._writing, self._step = threading.RLock(), Turns()
-        self._engine = engine_of(engine, recipe, begun.starts, address)
-        if begun.news is not None:
-            self._engine.each(Shard.resume, [(news,) for news in begun.news])
 
     # What is known
 
     @property
+    def schedule(self) -> Schedule:
+        """Where the shards meet."""
+        return self.leader.schedule
+
+    @property
     def n(self) -> int:
         """How many shards."""
-        return self.schedule.n
+        return self.leader.n
 
     @property
     def events(self) -> int:
         """How many events were learned."""
-        return self._events
+        return self.leader.events
 
     @property
     def features(self) -> Features:
@@ -154,7 +143,7 @@ class Shards:
     def tasks(self) -> list[Id]:
         """Names of the tasks, shard by shard."""
         with self._step:
-            return [task for own in self._engine.all(Shard.tasks) for task in own]
+            return [task for own in self.leader.engine.all(Shard.tasks) for task in own]
 
     def events_of(self, task: Any) -> int:
         """How many events of a task were learned."""
@@ -164,6 +153,10 @@ class Shards:
         """After about how many events of all tasks this one was found to be personal."""
         since: int | None = self._ask(task, Shard.personal_since)
         return since
+
+    def answer(self, margin: float) -> Id:
+        """The label that a margin predicts; None before any label is known."""
+        return self._front.answer(margin)
 
     def side(self, label: Any) -> float:
         """-1 or +1: the side of margin 0 on which a label is."""
@@ -220,14 +213,13 @@ class Shards:
         owners, begin = self._owners.of(ids), 0
         answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
         while begin < len(ids):
-            end = min(len(ids), begin + self._next - self._events, begin + PIECE * self.n)
+            left = self.leader.next - self.leader.place
+            end = min(len(ids), begin + left, begin + PIECE * self.n)
             part = slice(begin, end)
             with self._step:
                 given = _dealt(self.n, owners[part], cut(rows, begin, end), signs[part], ids[part])
-                _fill(answers, begin, owners[part], self._engine.each(Shard.learn, given))
-                self._events += end - begin
-                if self._events == self._next:
-                    self._meet()
+                _fill(answers, begin, owners[part], self.leader.engine.each(Shard.learn, given))
+                self.leader.passed(end - begin, end - begin)
             begin = end
         return answers
 
@@ -241,10 +233,7 @@ class Shards:
     def state(self) -> dict[str, Any]:
         """The state of one :class:`romco.Model` of all tasks, from which shards can go on, too."""
         with self._writing, self._step:
-            found, news = self._engine.all(Shard.state), self._engine.all(Shard.news)
-            return states.gathered(
-                self._front, self.schedule, self._events, self._next, found, news
-            )
+            return self.leader.state()
 
     def model(self) -> Model:
         """One model of all tasks, with what shards have learned up to now."""
@@ -269,6 +258,8 @@ class Shards:
         growth: float | None = None,
         every: int | None = None,
         address: str | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 10,
     ) -> Self:
         """A model, or its state, dealt out to shards.
 
@@ -278,13 +269,14 @@ class Shards:
         state = model.state() if isinstance(model, Model) else model
         schedule = states.schedule_of(state, n, growth, every)
         made = cls.__new__(cls)
-        made._folder, made._checkpoint_every = None, 1
-        made._begin(schedule, states.begun(state, schedule), engine, address)
+        folder = None if checkpoint is None else Path(checkpoint)
+        begun = states.begun(state, schedule)
+        made._begin(Coordinator(schedule, begun, engine, address, folder, checkpoint_every))
         return made
 
     def close(self) -> None:
         """End the threads or the workers; what was not saved is gone."""
-        self._engine.close()
+        self.leader.engine.close()
 
     def __enter__(self) -> Self:
         return self
@@ -299,49 +291,6 @@ class Shards:
 
     # Within
 
-    def _meet(self) -> None:
-        """A barrier: merge what the shards changed, and let all of them go on from there."""
-        self._next = self.schedule.after(self._events)
-        if self.n > 1:
-            self._agree(self._engine.all(Shard.news))
-            self._draw()
-        self._barriers += 1
-        if self._folder is not None and self._barriers % self._checkpoint_every == 0:
-            self.checkpoint()
-
-    def _agree(self, news: list[News]) -> None:
-        front = self._front
-        front._inside.make_room(max(front.features.width, *(n.width for n in news)), 0)
-        if isinstance(front.features, Ready):
-            front.features.add({"columns": front.learner.n_features})
-        merged = merge(mergeable(front.learner), [one.change for one in news])
-        counts = [one.change.events for one in news]
-        scale = merge_scales(numbers(front._scale), [one.scale for one in news], counts)
-        front._scale, front._inside.events = Scale(*scale), self._events
-        width = front.learner.n_features
-        self._engine.all(Shard.agree, Agreement(merged, scale, self._events, width))
-
-    def _draw(self) -> None:
-        """Draw what is drawn from all tasks, if it is time."""
-        common = self._front.learner
-        if not isinstance(common, Draws) or not common.drawing_due():
-            return
-        begun = common.begin_drawing()
-        if begun is not None:
-            self._engine.all(Shard.take_drawn, begun)
-        first, *others = self._engine.all(Shard.gathered)
-        total = first.copy()
-        for one in others:
-            total += one
-        self._engine.all(Shard.take_drawn, common.drawn(total))
-
-    def checkpoint(self) -> None:
-        """Save all shards to the folder of checkpoints; only at a barrier."""
-        assert self._folder is not None
-        checkpoints.write(
-            self._folder, self._front, self.schedule, self._events, self._next, self._engine
-        )
-
     def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
         with self._step:
             rows = self.features.read(x)
@@ -350,14 +299,14 @@ class Shards:
             owners = self._owners.of(ids)
             answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
             given = _dealt(self.n, owners, rows, ids)
-            _fill(answers, 0, owners, self._engine.each(Shard.answers, given))
+            _fill(answers, 0, owners, self.leader.engine.each(Shard.answers, given))
             return _turned(answers, np.full(len(ids), self._front.turn))
 
     def _ask(self, task: Any, verb: Any) -> Any:
         """Ask the owner of a task."""
         with self._step:
             (owner,) = self._owners.of([identity("task", task)])
-            return self._engine.one(int(owner), verb, task)
+            return self.leader.engine.one(int(owner), verb, task)
 
 
 def _dealt(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, ...] | None]:

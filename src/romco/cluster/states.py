@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, final
 
@@ -19,7 +19,19 @@ from romco.learners.merging import Change, Merged, held, merge, mergeable, take
 from romco.model import Model
 
 SECTION = "cluster"  # of a state, and what begins the names of its arrays
+AT = ("events", "place", "next", "notes")
 NOBODY = np.empty(0, dtype=np.int64)
+
+
+@final
+@dataclass(frozen=True)
+class At:
+    """Where in a stream shards are."""
+
+    events: int  # learned so far
+    place: int  # the same, and those that were skipped
+    next: int  # place of the next barrier
+    notes: dict[str, Any] = field(default_factory=dict)  # of whoever reads the stream
 
 
 @final
@@ -29,37 +41,34 @@ class Begun:
 
     front: Model  # names of features and labels, and what all shards share; it has no task
     starts: Sequence[Start]
-    events: int
-    next: int  # barrier
+    at: At
     news: Sequence[News] | None = None  # of a period that is not over
 
 
 def gathered(
     front: Model,
     schedule: Schedule,
-    events: int,
-    following: int,
+    at: At,
     states: Sequence[dict[str, Any]],
     news: Sequence[News],
 ) -> dict[str, Any]:
     """The state of one model, and beside it what shards need to go on from the same bits."""
     outside = front.state()
+    told = {"shards": schedule.n, "growth": schedule.growth, "every": schedule.every, **asdict(at)}
     if schedule.n == 1:
         (state,) = states
-        return {**state, **{part: outside[part] for part in ("features", "labels", "notes")}}
+        state |= {part: outside[part] for part in ("features", "labels", "notes")}
+        return {**state, SECTION: told} if at.notes else state  # else it is a model's, to the bit
     common = mergeable(restore(front.learner.state()))
     merge(common, [one.change for one in news])
     counts = [one.change.events for one in news]
     scale = merge_scales(numbers(front._scale), [one.scale for one in news], counts)
-    state = combine({**outside, "scale": list(scale), "events": events}, common, states)
+    state = combine({**outside, "scale": list(scale), "events": at.events}, common, states)
     start = numbers(front._scale)
     section, arrays = _open_period(front, news)
     state["arrays"] |= arrays
     state[SECTION] = {
-        "shards": schedule.n,
-        "growth": schedule.growth,
-        "every": schedule.every,
-        "next": following,
+        **told,
         "sizes": [len(one["tasks"]) for one in states],
         "rooms": [one["learner"]["n_tasks"] for one in states],
         "start": list(start),
@@ -87,14 +96,13 @@ def begun(state: dict[str, Any], schedule: Schedule) -> Begun:
     plain["arrays"] = {
         name: array for name, array in state["arrays"].items() if not name.startswith(SECTION)
     }
-    if told is None or told["shards"] != schedule.n:
+    if told is None or told["shards"] != schedule.n or schedule.n == 1:
         owners = owned(plain, schedule.n)
         front = _front(plain)
         starts = deal(plain, owners, [room_for(own) for own in owners])
         if schedule.n == 1:
             starts = [plain]
-        events = int(state["events"])
-        return Begun(front, starts, events, schedule.after(events))
+        return Begun(front, starts, _at(state, schedule))
     return _taken_up(plain, told, state["arrays"], schedule)
 
 
@@ -116,7 +124,14 @@ def _taken_up(
     starts = deal({**plain, "arrays": {**shared, **own}}, owners, told["rooms"])
     for one in starts:
         one["scale"] = told["start"]
-    return Begun(front, starts, int(plain["events"]), int(told["next"]), news)
+    return Begun(front, starts, At(*(told[part] for part in AT)), news)
+
+
+def _at(state: dict[str, Any], schedule: Schedule) -> At:
+    """Where shards are that begin after the events of a model."""
+    told, events = state.get(SECTION, {}), int(state["events"])
+    place = int(told.get("place", events))
+    return At(events, place, schedule.after(place), told.get("notes", {}))
 
 
 def _front(plain: dict[str, Any]) -> Model:

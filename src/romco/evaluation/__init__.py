@@ -1,5 +1,6 @@
 """The prequential loop and what it keeps score of."""
 
+from romco.evaluation.delays import Delay
 from romco.evaluation.metrics import (
     Confusion,
     MeanLoss,
@@ -12,6 +13,7 @@ from romco.evaluation.prequential import Record, prequential
 
 __all__ = [
     "Confusion",
+    "Delay",
     "MeanLoss",
     "Metric",
     "Record",

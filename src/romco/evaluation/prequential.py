@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
+from romco.evaluation.delays import Delay
+from romco.evaluation.labelling import labelled
 from romco.evaluation.metrics import Metric
+from romco.labels import Policy
 from romco.learners import Learner
 from romco.rounds import Round, Rounds
 
@@ -20,12 +23,23 @@ class Record(NamedTuple):
 
 
 def prequential(
-    learner: Learner, rounds: Iterable[Round], metrics: Mapping[str, Metric], every: int = 100
+    learner: Learner,
+    rounds: Iterable[Round],
+    metrics: Mapping[str, Metric],
+    every: int = 100,
+    *,
+    labels: Policy | None = None,
+    delay: int | Delay = 0,
 ) -> Iterator[Record]:
     """Yield the running metrics every ``every`` rounds, and once at the end.
 
     Each round is predicted before it is learned, ``every`` rounds in one call of
     ``learner.replay``; metrics are counted after each such call.
+
+    With ``labels``, a policy of :mod:`romco.labels`, only the labels that it asks for are
+    learned; with ``delay``, a number of events or a :class:`romco.evaluation.Delay`, they are
+    learned when they arrive. Every event is predicted and scored all the same; each record's
+    metrics then say under "labels" how many were asked for and learned, and what the audit tells.
 
     >>> import romco
     >>> from romco.evaluation import Confusion
@@ -39,6 +53,10 @@ def prequential(
     """
     if every < 1:
         raise ValueError(f"every must be at least 1; got {every}")
+    if labels is not None or delay:
+        late = delay if isinstance(delay, Delay) else Delay(delay)
+        yield from _with_labels(learner, rounds, metrics, every, labels, late)
+        return
     done = events = 0
     for part in _parts(rounds, every):
         scores = learner.replay(part)
@@ -46,6 +64,29 @@ def prequential(
             metric.add(part.events, scores)
         done, events = done + len(part), events + len(scores)
         yield Record(done, events, {name: metric.value() for name, metric in metrics.items()})
+
+
+def _with_labels(
+    learner: Learner,
+    rounds: Iterable[Round],
+    metrics: Mapping[str, Metric],
+    every: int,
+    labels: Policy | None,
+    delay: Delay,
+) -> Iterator[Record]:
+    done = events = 0
+    told: dict[str, Any] = {}
+    for n, told in labelled(learner, rounds, metrics, labels, delay):
+        done, events = done + 1, events + n
+        if done % every == 0:
+            yield _record(done, events, metrics, told)
+    if done % every:
+        yield _record(done, events, metrics, told)
+
+
+def _record(done: int, events: int, metrics: Mapping[str, Metric], told: dict[str, Any]) -> Record:
+    values = {name: metric.value() for name, metric in metrics.items()}
+    return Record(done, events, {**values, "labels": told})
 
 
 def _parts(rounds: Iterable[Round], every: int) -> Iterator[Rounds]:

@@ -90,17 +90,35 @@ cdef class Kernel:
         cdef cnp.ndarray margins = room(events.n, self.width)
         self.take_step(events, 0, events.n, <double*> cnp.PyArray_DATA(margins))
 
-    def replay(self, Events events not None, const long long[::1] starts not None):
-        """Margins of a stream: each round is predicted, then learned. Releases the GIL."""
+    def replay(
+        self, Events events not None, const long long[::1] starts not None,
+        Events known=None, const long long[::1] known_starts=None,
+    ):
+        """Margins of a stream: each round is predicted, then learned. Releases the GIL.
+
+        Where labels are missing, `known` are the events that have one, and of each round only
+        they are learned.
+        """
         cdef cnp.ndarray margins = room(events.n, self.width)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
+        # Margins of the known events, predicted once more within their step.
+        cdef cnp.ndarray again = room(0 if known is None else known.n, self.width)
+        cdef double* q = <double*> cnp.PyArray_DATA(again)
         cdef Py_ssize_t i
         self.check_idle()
         self.busy = True
         try:
             with nogil:
                 for i in range(starts.shape[0] - 1):
-                    self.take_step(events, starts[i], starts[i + 1], p)
+                    if known is None:
+                        self.take_step(events, starts[i], starts[i + 1], p)
+                        continue
+                    self.drop_notes()
+                    self.followed = False
+                    self.score(events, starts[i], starts[i + 1], p)
+                    check(p, self.width, starts[i], starts[i + 1])
+                    if known_starts[i] < known_starts[i + 1]:
+                        self.take_step(known, known_starts[i], known_starts[i + 1], q)
                 # Here, not with the GIL: to get it back may take long, and until then a replay
                 # that has done its work would turn others away.
                 fence()

@@ -78,7 +78,8 @@ cdef class Events:
             x = x.copy()
             x.sum_duplicates()
             self.hold(x)
-            self.check_sparse()
+            if not self.check_sparse():
+                raise ValueError("x is not a valid CSR matrix: it says that its rows are sorted")
         self.x = x
 
     cdef hold(self, x):
@@ -103,6 +104,8 @@ cdef class Events:
         cdef Py_ssize_t e, k, length = cnp.PyArray_DIM(<cnp.ndarray> self.values, 0)
         cdef long long before
         cdef bint sorted_ = True
+        if cnp.PyArray_DIM(<cnp.ndarray> self.indptr, 0) != self.n + 1:
+            raise ValueError("x is not a valid CSR matrix: indptr does not have a row per event")
         if self.start[0] != 0 or self.start[self.n] > length or \
                 self.start[self.n] > cnp.PyArray_DIM(<cnp.ndarray> self.indices, 0):
             raise ValueError("x is not a valid CSR matrix: indptr does not fit indices and data")
@@ -201,6 +204,15 @@ def _real(values):
 
 
 def _int32(indices):
-    if len(indices) and indices.max() > np.iinfo(np.int32).max:
-        raise ValueError("x has more than 2^31 columns or stored entries; split it")
+    """Indices that may be 64 bits wide: looked at before they are cut to 32."""
+    indices = np.asarray(indices)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        raise ValueError(
+            f"x is not a valid CSR matrix: its indices are {indices.dtype}{list(indices.shape)}"
+        )
+    if indices.size and (indices.min() < 0 or indices.max() > 2147483647):
+        raise ValueError(
+            f"x is not a valid CSR matrix: an index is {indices.min()} or {indices.max()}, which is "
+            "out of range (negative, or beyond 2^31 columns or stored entries: then split it)"
+        )
     return np.ascontiguousarray(indices, dtype=np.int32)

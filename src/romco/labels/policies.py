@@ -22,6 +22,7 @@ class Policy(ABC):
 
     After t events at most ``max(advance, share * t + 1)`` labels were asked for, and never more
     than ``total`` where there is one: *advance* labels may be asked for early, and are paid back.
+    A share of 1 asks for all.
     Derived classes say by :meth:`wants` which events they would like to know; whether there
     is a label left is decided here. All that changes is in :meth:`state`.
     """
@@ -101,7 +102,7 @@ class Policy(ABC):
         self.events += 1
         left = self.limit() - self.spent
         self.by_chance = False
-        asked = self.wants(task, doubt, left) and left >= 1.0
+        asked = (self.wants(task, doubt, left) or self.share == 1.0) and left >= 1.0
         self.spent += asked
         return asked
 

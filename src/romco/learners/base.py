@@ -17,7 +17,7 @@ from romco.parameters import not_negative as not_negative
 from romco.parameters import positive as positive
 from romco.parameters import truth as truth
 from romco.parameters import whole as whole
-from romco.rounds import Round, Rounds
+from romco.rounds import Round, Rounds, chosen
 
 Arrays = dict[str, NDArray[Any]]
 State = dict[str, Any]
@@ -70,7 +70,7 @@ class Learner(ABC):
 
     @abstractmethod
     def update(self, round: Round) -> None:
-        """Learn from the round's labels."""
+        """Learn from the round's labels; events whose label is NaN are left out."""
 
     @abstractmethod
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
@@ -112,16 +112,54 @@ class CompiledLearner(Learner):
         return self.kernel.predict(Events(round, self.n_features, self.n_tasks, False))
 
     def update(self, round: Round) -> None:
-        """Learn from the round's labels."""
+        """Learn from the round's labels, those that are known."""
         check_weights(self, round)
-        self.kernel.update(Events(round, self.n_features, self.n_tasks, True, self.answers))
+        known = with_labels(self, round)
+        if known is not None:
+            self.kernel.update(self._labelled(known))
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Margins of a whole stream, end to end: predict, then update, round by round."""
         packed = Rounds.pack(rounds)
-        check_weights(self, packed.events)
-        events = Events(packed.events, self.n_features, self.n_tasks, True, self.answers)
-        return self.kernel.replay(events, packed.starts - packed.starts[0])
+        every = packed.events
+        starts = _within(packed.starts, len(every.task))
+        check_weights(self, every)
+        known = with_labels(self, every)
+        if known is every:
+            return self.kernel.replay(self._labelled(every), starts)
+        events = Events(every, self.n_features, self.n_tasks, False)
+        if known is None:  # nothing is learned, so that all can be predicted at once
+            return self.kernel.predict(events)
+        before = np.concatenate([[0], np.cumsum(~np.isnan(every.y))])  # labels before each event
+        return self.kernel.replay(events, starts, self._labelled(known), before[starts])
+
+    def _labelled(self, round: Round) -> Events:
+        return Events(round, self.n_features, self.n_tasks, True, self.answers)
+
+
+def with_labels(learner: Learner, round: Round) -> Round | None:
+    """The events of a round whose labels are known, that is not NaN; None where there are none.
+
+    All of them are checked, so that a bad event is refused whether it has a label or not.
+    """
+    y = np.asarray(round.y)
+    missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(0, dtype=np.bool_)
+    if not missing.any() or y.ndim != 1:
+        return round
+    Events(round, learner.n_features, learner.n_tasks, False)
+    if len(y) != len(round.task):
+        raise ValueError(f"y has {len(y)} labels but task has {len(round.task)} entries")
+    return None if missing.all() else chosen(round, ~missing)
+
+
+def _within(starts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Where rounds begin, counted from the first, if they lie within n events and in order."""
+    starts = np.ascontiguousarray(starts, dtype=np.int64)
+    if starts.ndim != 1 or not len(starts) or (np.diff(starts) < 0).any():
+        raise ValueError("starts must be where rounds begin and end, rising")
+    if starts[-1] - starts[0] > n:
+        raise ValueError(f"rounds end at {starts[-1] - starts[0]}, but there are {n} events")
+    return starts - starts[0]
 
 
 def check_weights(learner: Learner, round: Round) -> None:

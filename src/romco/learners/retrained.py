@@ -24,12 +24,14 @@ from romco.learners.base import (
     positive,
     replay_in_turn,
     whole,
+    with_labels,
 )
 from romco.learners.capabilities import Start, Started
 from romco.learners.linear import mean_row
 from romco.rounds import Round
 
 TOL = 1e-2  # an estimate from above: the objective was measured 1e-5 to 2e-4 from its optimum
+LARGEST = 1e60  # of a feature: squares of sums of squares stay finite
 MAX_ITER = 200  # a fit that needs more goes on from there at the next one
 
 
@@ -68,15 +70,26 @@ class Retrained(Learner):
     def update(self, round: Round) -> None:
         """Keep the round's events; fit if enough have come."""
         check_weights(self, round)
-        events = Events(round, self.n_features, self.n_tasks)
-        self._kept.add(events.task, csr_array(events.x), events.y)
-        self._since += events.n
-        if self._since[0] >= self._every:
-            self._kept.forget(self._window)
-            round = self._kept.events(self.n_features)
+        known = with_labels(self, round)
+        if known is None:
+            return
+        events = Events(known, self.n_features, self.n_tasks)
+        x: Any = csr_array(events.x)
+        _check_sizes(x, events.task)
+        before = self._kept.used()
+        self._kept.add(events.task, x, events.y)
+        if self._since[0] + events.n < self._every:
+            self._since += events.n
+            return
+        try:
+            round = self._kept.events(self.n_features, self._window)
             solution = self._fit(round, self._theta, float(self._curvature[0]))
-            self._theta, self._curvature[0] = solution.w, solution.curvature
-            self._since[0] = 0
+        except ArithmeticError:
+            self._kept.cut(before)  # as if the round had never come
+            raise
+        self._kept.forget(self._window)
+        self._theta, self._curvature[0] = solution.w, solution.curvature
+        self._since[0] = 0
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Margins of a whole stream, end to end: predict, then update, round by round."""
@@ -123,6 +136,8 @@ class Retrained(Learner):
         kept = _Kept()
         kept.load(arrays, self.n_features, self.n_tasks)
         copy_arrays(fixed, {name: arrays[name] for name in fixed})
+        if fixed["since"][0] < 0 or fixed["curvature"][0] < 0.0:
+            raise ValueError("state array 'since' or 'curvature' is negative")
         self._theta, self._kept = theta, kept
         self._curvature, self._since = fixed["curvature"], fixed["since"]
 
@@ -197,6 +212,18 @@ class TraceNormLearning(Retrained):
         return self._solve(events, self._rho1, theta, TOL, MAX_ITER, curvature)
 
 
+def _check_sizes(x: Any, task: NDArray[np.int64]) -> None:
+    """Refuse features whose sums of squares a fit could not calculate with."""
+    too_large = np.flatnonzero(np.abs(x.data) > LARGEST)
+    if len(too_large):
+        k = too_large[0]
+        event = int(np.searchsorted(x.indptr, k, side="right")) - 1
+        raise ValueError(
+            f"event {event} (task {task[event]}): feature {x.indices[k]} is {x.data[k]}; a fit of "
+            f"all events needs features up to {LARGEST:g}, so scale or drop it"
+        )
+
+
 class _Kept:
     """Events in the order they came, in arrays that double when they are full."""
 
@@ -226,19 +253,30 @@ class _Kept:
         """Drop all but the last ``window`` events."""
         if window is None or self._used["task"] <= window:
             return
-        arrays = self.arrays()
-        nonzeros = int(arrays["length"][-window:].sum())
-        for name, array in arrays.items():
-            last = (
-                array[-window:]
-                if name in ("task", "label", "length")
-                else (array[len(array) - nonzeros :])
-            )
+        for name, last in self._last(window).items():
             self._columns[name], self._used[name] = last.copy(), len(last)
 
-    def events(self, n_features: int) -> Round:
-        """All events kept, as one round."""
-        kept = self.arrays()
+    def _last(self, window: int | None) -> Arrays:
+        arrays = self.arrays()
+        if window is None or self._used["task"] <= window:
+            return arrays
+        nonzeros = int(arrays["length"][-window:].sum())
+        kept = dict.fromkeys(("task", "label", "length"), window)
+        return {
+            name: array[len(array) - kept.get(name, nonzeros) :] for name, array in arrays.items()
+        }
+
+    def used(self) -> dict[str, int]:
+        """How much of every array is used."""
+        return dict(self._used)
+
+    def cut(self, used: dict[str, int]) -> None:
+        """Drop what was added since so much was used."""
+        self._used = used
+
+    def events(self, n_features: int, window: int | None = None) -> Round:
+        """All events kept, or the last ``window`` of them, as one round."""
+        kept = self._last(window)
         starts = np.concatenate([[0], np.cumsum(kept["length"])])
         x = csr_array((kept["value"], kept["index"], starts), shape=(len(kept["task"]), n_features))
         return Round(kept["task"], x, kept["label"])
@@ -255,7 +293,14 @@ class _Kept:
         self._columns = {name: arrays[name].copy() for name in self._columns}
         self._used = {name: len(array) for name, array in self._columns.items()}
         length = self._columns["length"]
-        if (length < 0).any() or length.sum() != self._used["index"]:
+        counted = {self._used[name] for name in ("task", "label", "length")}
+        total = sum(length.tolist())  # without wrapping
+        if (
+            len(counted) > 1
+            or (length < 0).any()
+            or {total} != {self._used["index"], self._used["value"]}
+        ):
             raise ValueError("state array 'length' does not fit the kept events")
         if self._used["task"]:
-            Events(self.events(n_features), n_features, n_tasks)
+            events = Events(self.events(n_features), n_features, n_tasks)
+            _check_sizes(events.x, events.task)

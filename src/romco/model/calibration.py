@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import exp
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,16 @@ class Scale:
     def __init__(self, log_a: float = 0.0, curvature: float = 1.0) -> None:
         self.log_a = log_a
         self.curvature = curvature
+
+    @classmethod
+    def from_json(cls, found: Sequence[Any]) -> Scale:
+        """What was written of it: log a and the curvature, as learning leaves them."""
+        log_a, curvature = found
+        if not all(type(value) in (int, float) for value in (log_a, curvature)):
+            raise ValueError(f"expected two numbers, got {found!r}")
+        if not (abs(log_a) <= 30.0 and 1.0 <= curvature < 1e300):
+            raise ValueError(f"a scale of {log_a} with curvature {curvature} is none")
+        return cls(float(log_a), float(curvature))
 
     def add(self, margin: float, y: float, weight: float = 1.0) -> None:
         """Learn from one margin and its label, -1 or +1."""

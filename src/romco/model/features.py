@@ -8,7 +8,9 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from romco.kernels.baselines.mappings import HashedMappings, NamedMappings
+from romco.kernels.reading.encoded import Encoded
 from romco.model.names import Id, from_json, identity, to_json
+from romco.model.places import HashedPlaces, Places
 from romco.model.rows import Rows, Sparse, tidy
 
 New = dict[Id, int]
@@ -114,6 +116,7 @@ class Names:
     def __init__(self, names: Iterable[Any] = ()) -> None:
         self._names = [identity("feature", name) for name in names]
         self._column = {name: column for column, name in enumerate(self._names)}
+        self._places = Places()
         if len(self._column) < len(self._names):
             raise ValueError("a feature is named twice")
 
@@ -124,6 +127,8 @@ class Names:
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Rows of mappings or of a frame; see the class for what values mean."""
+        if isinstance(rows, Encoded):
+            return self._places.read(rows, self._column, new)
         return Sparse(*NamedMappings(self._column, new).read(_mappings(rows)))
 
     def add(self, new: New) -> None:
@@ -155,9 +160,12 @@ class Hashed:
         if size < 2 or size & (size - 1) or size > 2**30:
             raise ValueError(f"size must be a power of two from 2 to 2**30; got {size}")
         self.width = int(size)
+        self._places = HashedPlaces(self.width)
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Rows of mappings or of a frame; values mean the same as in :class:`Names`."""
+        if isinstance(rows, Encoded):
+            return self._places.read(rows)
         return Sparse(*HashedMappings(self.width).read(_mappings(rows)))
 
     def add(self, new: New) -> None:

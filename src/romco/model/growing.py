@@ -20,6 +20,7 @@ from romco.learners.forgetting import forget
 from romco.model.rows import Dense, Rows, Task, as_round, count, predict, replay
 from romco.parameters import whole
 
+LONGEST = 2**60  # events: more cannot be counted further
 WATCH = 1000  # events between looks at which tasks are personal
 ONE = np.array([0, 1], dtype=np.int64)
 
@@ -139,11 +140,13 @@ class GrowingLearner:
         inner = {name[8:]: array for name, array in arrays.items() if name.startswith("learner.")}
         made = cls(restore({**state["learner"], "arrays": inner}), from_mean)
         made.events = whole("events", state["events"], least=0)
-        for name in ("seen", "since"):
-            history = np.array(arrays[f"tasks.{name}"], dtype=np.int64)
-            if history.shape != made.seen.shape:
+        for name, least in (("seen", 0), ("since", -1)):
+            history = arrays[f"tasks.{name}"]
+            if history.shape != made.seen.shape or history.dtype != np.int64:
                 raise ValueError(f"expected the history of {len(made.seen)} tasks")
-            setattr(made, name, history)
+            if made.events > LONGEST or history.min() < least or history.max() > LONGEST:
+                raise ValueError(f"no task has the history {history.min()} or {history.max()}")
+            setattr(made, name, history.copy())
         made._count_started(made.seen > 0)
         return made
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.learners import Learner
 
-if TYPE_CHECKING:
-    from romco.model.model import Model
-
+Model = Any  # a romco.Model, which imports this file
 Numbers = NDArray[np.float64]
 
 
@@ -65,7 +63,7 @@ def counting(
 
 def _asked(model: Model, x: Any, task: list[Any]) -> tuple[Numbers, Numbers]:
     """Margins and probabilities of rows that are not learned."""
-    margins = model.margins(x, task)
+    margins: Numbers = model.margins(x, task)
     numbers = model.target == "number"
     return margins, np.full(len(margins), np.nan) if numbers else model.probability_of(margins)
 

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romco.model import Model
 from romco.model.model import Answers
+from romco.model.names import Id
 from romco.sessions.score import Numbers, Score
 from romco.sessions.source import CHUNK, Source, remembered
-from romco.streams.files import BadRow, Event
+from romco.streams.blocks import Block, Blocks
+from romco.streams.files import BadRow
+
+
+class Names(Protocol):
+    """Who knows what the labels are called."""
+
+    @property
+    def positive(self) -> Id | None:
+        """The label that a margin above 0 speaks for."""
+
+    def answer(self, margin: float) -> Id:
+        """The label that a margin predicts."""
+
+    def side(self, label: Any) -> float:
+        """-1 or +1."""
 
 
 def predict(model: Model, source: Source) -> Generator[dict[str, Any], None, int]:
@@ -22,38 +39,64 @@ def predict(model: Model, source: Source) -> Generator[dict[str, Any], None, int
     Returns at the end how many bad rows were skipped.
     """
     source = remembered(model, source)
-    with source.events() as events:
-        while chunk := list(islice(events, CHUNK)):
-            margins = model.margins([e.features for e in chunk], [e.task for e in chunk])
+    with source.blocks() as events:
+        for chunk in _chunks(events):
+            margins = model.margins(chunk.features, chunk.tasks)
             yield from told(model, chunk, Answers(margins, model.probability_of(margins)))
         return events.skipped
 
 
-def told(model: Model, events: list[Event], answers: Answers) -> Iterator[dict[str, Any]]:
-    """Answers in the one form that files, JSON and Python share.
+def _chunks(events: Blocks) -> Iterator[Block]:
+    """Blocks to the end; trouble is raised after what came before it."""
+    while True:
+        chunk, trouble = events.take(CHUNK)
+        if len(chunk):
+            yield chunk
+        if trouble is not None:
+            raise trouble
+        if not len(chunk):
+            return
+
+
+def told(model: Names, events: Block, answers: Answers) -> Iterator[dict[str, Any]]:
+    r"""Answers in the one form that files, JSON and Python share.
 
     ``line`` and ``task`` say which event; ``predicted`` is the label that was answered,
     ``probability`` that of the label named ``positive``, ``margin`` above 0 where that is
     predicted; ``label`` is the true one, and there only where it is known.
 
+    >>> import io
+    >>> from romco.streams.blocks import read_blocks
+    >>> table = io.BytesIO(b"user,kind,age\nann,ham,3\n")
+    >>> block, _ = read_blocks(table, "user", "kind", format="csv").take(1)
     >>> model = Model("pa-unique", classes=("ham", "spam"))
-    >>> [row] = told(model, [Event("ann", {}, "ham", 2)], Answers(np.ones(1), np.full(1, 0.7)))
+    >>> [row] = told(model, block, Answers(np.ones(1), np.full(1, 0.7)))
     >>> row  # doctest: +NORMALIZE_WHITESPACE
     {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
      'margin': 1.0, 'label': 'ham'}
     """
-    numbers = zip(events, answers.margins.tolist(), answers.probabilities.tolist(), strict=True)
-    positive = model.positive
-    for event, margin, chance in numbers:
+    numbers = answers.margins.tolist(), answers.probabilities.tolist()
+    parts = zip(events.lines, events.tasks, events.labels, *numbers, strict=True)
+    negative, positive = model.answer(-1.0), model.answer(1.0)
+    for line, task, label, margin, chance in parts:
         row = {
-            "line": event.line,
-            "task": event.task,
-            "predicted": model.answer(margin),
+            "line": line,
+            "task": task,
+            "predicted": positive if margin >= 0.0 else negative,
             "probability": chance,
-            "positive": positive,
+            "positive": model.positive,
             "margin": margin,
         }
-        yield row if event.label is None else {**row, "label": event.label}
+        yield row if label is None else {**row, "label": label}
+
+
+def sides(model: Names, labels: Sequence[str | None]) -> Numbers:
+    """-1 or +1 of each label (n,); NaN where the model does not know it."""
+    known: dict[str | None, float] = {}
+    for label in set(labels):
+        with suppress(ValueError):
+            known[label] = model.side(label)
+    return np.array([known.get(label, np.nan) for label in labels])
 
 
 @dataclass
@@ -65,45 +108,42 @@ class Evaluation:
     skipped: int = 0  # bad rows
 
     def add(self, tasks: list[str], y: Numbers, answers: Answers) -> None:
-        """Count events (n,)."""
-        self.whole.add(y, *answers)
-        for task, places in _places(tasks).items():
+        """Count events (n,) but those whose side is NaN."""
+        known = np.flatnonzero(~np.isnan(y))
+        margins, chances = answers
+        self.whole.add(y[known], margins[known], chances[known])
+        for task, places in _places(tasks, known).items():
             score = self.tasks.setdefault(task, Score(curve=False))
-            score.add(y[places], answers.margins[places], answers.probabilities[places])
+            score.add(y[places], margins[places], chances[places])
 
 
 def evaluate(model: Model, source: Source) -> Evaluation:
     """Scores of a labelled source, of all and by task; learns nothing."""
     source = remembered(model, source, labelled=True)
     found = Evaluation()
-    with source.events() as events:
-        while chunk := list(islice(events, CHUNK)):
-            known = _known(model, source, chunk)
-            found.skipped += len(chunk) - len(known)
-            tasks = [event.task for event in known]
-            margins = model.margins([event.features for event in known], tasks)
-            y = np.array([model.side(event.label) for event in known])
-            found.add(tasks, y, Answers(margins, model.probability_of(margins)))
+    with source.blocks() as events:
+        for chunk in _chunks(events):
+            y = sides(model, chunk.labels)
+            unknown = np.flatnonzero(np.isnan(y))
+            if len(unknown) and not source.skip_bad:
+                _refuse(model, source, chunk, int(unknown[0]))
+            margins = model.margins(chunk.features, chunk.tasks)
+            found.add(chunk.tasks, y, Answers(margins, model.probability_of(margins)))
+            found.skipped += len(unknown)
         found.skipped += events.skipped
         return found
 
 
-def _known(model: Model, source: Source, chunk: list[Event]) -> list[Event]:
-    """The events whose label the model knows; another one is bad."""
-    known = []
-    for event in chunk:
-        try:
-            model.side(event.label)
-        except ValueError as error:
-            if not source.skip_bad:
-                raise BadRow(source.path, event.line, source.label, str(error)) from None
-        else:
-            known.append(event)
-    return known
+def _refuse(model: Model, source: Source, chunk: Block, place: int) -> None:
+    """Raise what is wrong with a label that the model does not know."""
+    try:
+        model.side(chunk.labels[place])
+    except ValueError as error:
+        raise BadRow(source.path, chunk.lines[place], source.label, str(error)) from None
 
 
-def _places(tasks: list[str]) -> dict[str, list[int]]:
+def _places(tasks: list[str], known: NDArray[np.intp]) -> dict[str, list[int]]:
     places: dict[str, list[int]] = {}
-    for place, task in enumerate(tasks):
-        places.setdefault(task, []).append(place)
+    for place in known.tolist():
+        places.setdefault(tasks[place], []).append(place)
     return places

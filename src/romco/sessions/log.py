@@ -18,6 +18,11 @@ class Log:
         if path is not None and keep and path.exists() and path.stat().st_size < keep:
             raise ValueError(f"{path.name} is shorter than the model says it was: do not edit it")
 
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody reads it."""
+        return self._path is not None
+
     def write(self, row: dict[str, Any]) -> None:
         """Add a line."""
         if self._path is not None:

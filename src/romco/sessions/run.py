@@ -7,21 +7,32 @@ source has grown; what it finally gives does not depend on how often that happen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
-import numpy as np
-
-from romco.model import Model
+from romco.model.model import Answers
 from romco.modelfile import save
-from romco.sessions.answers import told
+from romco.sessions.answers import Names, sides, told
 from romco.sessions.log import Log
 from romco.sessions.score import Score
-from romco.sessions.source import CHUNK, Source, load_model, take
-from romco.streams.files import BadFile, BadRow, Event, Events
+from romco.sessions.source import CHUNK, Source, load_model
+from romco.streams.blocks import Block, Blocks
+from romco.streams.files import BadFile, BadRow
 
 STDIN = "-"
+
+
+class Learns(Names, Protocol):
+    """What learns the events of a file: a model, or one in shards."""
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What is kept in the file beside what was learned."""
+
+    def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
+        """What was predicted of events before they were learned."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +42,7 @@ class Progress:
     events: int  # read from this source
     skipped: int  # bad rows of this source
     score: Score
-    model: Model
+    model: Learns
     resumed: int  # events that were read before this run
     refused: int = 0  # of the events read: not learned, for their label is a third one
 
@@ -40,9 +51,10 @@ class Progress:
 class _Run:
     """One source being learned into one model file."""
 
-    model: Model
+    model: Learns
     path: Path
     source: Source
+    save: Callable[[Any, Path], None] = save
     start: int = 0
     events: int = 0  # read so far, learned or refused
     refused: int = 0  # events whose label is a third one
@@ -63,7 +75,7 @@ class _Run:
             self.refused = seen.get("refused", 0)
             self.score = Score.from_json(seen.get("score", seen.get("counts")))
 
-    def note(self, events: Events, finished: bool, written: int) -> None:
+    def note(self, events: Blocks, finished: bool, written: int) -> None:
         """Write down how far it got, in the model itself."""
         self.model.notes.setdefault("sources", {})[self.source.path] = {
             "events": self.events,
@@ -74,7 +86,7 @@ class _Run:
             "written": written,
         }
 
-    def progress(self, events: Events) -> Progress:
+    def progress(self, events: Blocks) -> Progress:
         """Where it stands."""
         skipped = events.skipped + self.refused
         return Progress(self.events, skipped, self.score, self.model, self.start, self.refused)
@@ -86,23 +98,31 @@ class _Run:
 
 
 def learn(
-    source: Source, path: Path, new: Model, predictions: Path | None = None, every: int = 10_000
+    source: Source,
+    path: Path,
+    new: Learns,
+    predictions: Path | None = None,
+    every: int = 10_000,
+    *,
+    opened: Callable[[Path], Learns] = load_model,
+    saved: Callable[[Any, Path], None] = save,
 ) -> Iterator[Progress]:
     """Learn all events of a source that the model at ``path`` has not learned yet.
 
-    ``new`` is used if there is no file at ``path``. Each event is predicted, then learned;
-    predictions go to a file of JSON lines. The model is saved every ``every`` events and last.
+    ``new`` is used if there is no file at ``path``, else the model is ``opened``; it is ``saved``
+    every ``every`` events and last. Each event is predicted, then learned;
+    predictions go to a file of JSON lines.
     """
     if every < 1:
         raise ValueError(f"checkpoints must be at least 1 event apart; got {every}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to put the model in")
-    run = _Run(load_model(path) if path.exists() else new, path, source)
-    with source.events(run.start) as events, Log(predictions, run.written()) as log:
+    run = _Run(opened(path) if path.exists() else new, path, source, saved)
+    with source.blocks(run.start) as events, Log(predictions, run.written()) as log:
         trouble: BadRow | BadFile | None = None
         while trouble is None:
-            chunk, trouble = take(events, min(CHUNK, every - run.events % every))
-            if not chunk and trouble is None:
+            chunk, trouble = events.take(min(CHUNK, every - run.events % every))
+            if not len(chunk) and trouble is None:
                 break
             try:
                 _learn(run, chunk, log)
@@ -120,34 +140,32 @@ def learn(
         yield run.progress(events)
 
 
-def _learn(run: _Run, chunk: list[Event], log: Log) -> None:
+def _learn(run: _Run, chunk: Block, log: Log) -> None:
     """Learn a chunk; if it holds a label that cannot be learned, event by event up to it."""
     try:
         _learn_all(run, chunk, log)
     except ValueError:
-        for event in chunk:
+        for i in range(len(chunk)):
             try:
-                _learn_all(run, [event], log)
+                _learn_all(run, chunk.rows(i, i + 1), log)
             except ValueError as error:
                 if not run.source.skip_bad:
                     label = run.source.label
-                    raise BadRow(run.source.path, event.line, label, str(error)) from None
+                    raise BadRow(run.source.path, chunk.lines[i], label, str(error)) from None
                 run.events += 1
                 run.refused += 1
 
 
-def _learn_all(run: _Run, chunk: list[Event], log: Log) -> None:
-    labels = [event.label for event in chunk]
-    answers = run.model.predict_and_learn(
-        [event.features for event in chunk], labels, [event.task for event in chunk]
-    )
+def _learn_all(run: _Run, chunk: Block, log: Log) -> None:
+    answers = run.model.predict_and_learn(chunk.features, chunk.labels, chunk.tasks)
     run.events += len(chunk)
-    run.score.add(np.array([run.model.side(label) for label in labels]), *answers)
-    for row in told(run.model, chunk, answers):
-        log.write(row)
+    run.score.add(sides(run.model, chunk.labels), *answers)
+    if log.wanted:
+        for row in told(run.model, chunk, answers):
+            log.write(row)
 
 
-def _checkpoint(run: _Run, events: Events, log: Log, finished: bool) -> None:
+def _checkpoint(run: _Run, events: Blocks, log: Log, finished: bool) -> None:
     """First the predictions, then the model that says how many of them count."""
     run.note(events, finished, log.sync())
-    save(run.model, run.path)
+    run.save(run.model, run.path)

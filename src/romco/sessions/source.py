@@ -12,10 +12,11 @@ from romco.model import Model
 from romco.model.labels import positive_of
 from romco.model.names import Id, known_as
 from romco.modelfile import load
-from romco.streams.files import BadFile, BadRow, Event, Events, read_events
+from romco.streams.blocks import Blocks, read_blocks
+from romco.streams.files import Events, read_events
 from romco.streams.survey import Survey, survey
 
-CHUNK = 250  # events read, then learned or answered, at a time
+CHUNK = 1000  # events read, then learned or answered, at a time
 LOOK_AHEAD = 100_000  # events among which both labels are looked for
 
 
@@ -38,6 +39,22 @@ class Source:
     def events(self, start: int = 0) -> Events:
         """The events from number ``start`` on."""
         return read_events(
+            self.path,
+            self.task,
+            self.label,
+            self.text or (),
+            self.features,
+            kinds=self._kinds(),
+            format=self.format,
+            skip_bad=self.skip_bad,
+            start=start,
+            labelled=self.labelled,
+            one_task=self.one_task,
+        )
+
+    def blocks(self, start: int = 0) -> Blocks:
+        """The same in blocks, which is much faster."""
+        return read_blocks(
             self.path,
             self.task,
             self.label,
@@ -181,14 +198,3 @@ def load_model(path: Path) -> Model:
             "save a romco.Model"
         )
     return found
-
-
-def take(events: Events, n: int = CHUNK) -> tuple[list[Event], BadRow | BadFile | None]:
-    """Up to ``n`` events, and what stopped the reading if it was trouble."""
-    chunk: list[Event] = []
-    try:
-        for event in islice(events, n):
-            chunk.append(event)
-    except (BadRow, BadFile) as trouble:
-        return chunk, trouble
-    return chunk, None

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self, cast, final
 
 from romco.streams.cells import ENCODERS, BadCell, encode, identity, is_missing
-from romco.streams.formats import FORMATS, BadFile, BadRow, Row, Rows
+from romco.streams.formats import FORMATS, BadFile, BadRow, Format, Row, Rows
 
 __all__ = ["BadFile", "BadRow", "Event", "Events", "read_events"]
 
@@ -51,6 +51,11 @@ class Columns:
     def elsewhere(self) -> frozenset[str | None]:
         """Columns that are no features."""
         return frozenset((self.task, self.label))
+
+    @cached_property
+    def listed(self) -> frozenset[str]:
+        """The features, if they are listed."""
+        return frozenset(self.features or ())
 
     @cached_property
     def encoders(self) -> Mapping[str, Encoder]:
@@ -94,6 +99,46 @@ def read_events(
     >>> event.features
     {'age': 7.0, 'town=Rome': 1.0, 'says:hi': 1.0}
     """
+    found = plan(
+        source,
+        task,
+        label,
+        text,
+        features,
+        kinds=kinds,
+        format=format,
+        labelled=labelled,
+        one_task=one_task,
+    )
+    rows = found.kind.read(found.stream, found.name, found.wanted)
+    owned = found.stream if found.owned else None
+    return Events(rows, found.name, found.columns, owned, skip_bad).passed_over(start)
+
+
+class Plan(NamedTuple):
+    """A source that was opened, and how it is to be read."""
+
+    name: str  # for messages
+    kind: Format
+    columns: Columns
+    wanted: tuple[str, ...]  # columns that must be there
+    stream: BinaryIO
+    owned: bool  # whether the stream is ours to close
+
+
+def plan(
+    source: str | Path | BinaryIO,
+    task: str | None,
+    label: str | None,
+    text: str | Sequence[str],
+    features: Sequence[str] | None,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    format: str | None = None,
+    labelled: bool = True,
+    one_task: bool = False,
+) -> Plan:
+    """Open a source; arguments are those of :func:`read_events`."""
     name = "stdin" if source == "-" else str(getattr(source, "name", source))
     kind = FORMATS[format_of(name, format)]
     if kind.task and task not in (None, kind.task):
@@ -106,10 +151,7 @@ def read_events(
     columns = _columns(task, label, text, features, kinds, labelled)
     # What a format fixes by itself is checked row by row, not as a column.
     wanted = () if kind.task else (*columns.named, *_words(text))
-    stream, owned = opened(source, name)
-    rows = kind.read(stream, name, wanted)
-    events = Events(rows, name, columns, stream if owned else None, skip_bad)
-    return events.passed_over(start)
+    return Plan(name, kind, columns, wanted, *opened(source, name))
 
 
 def _columns(
@@ -156,11 +198,35 @@ class Events(Iterator[Event]):
                     raise row
                 return _event(self._name, row, self._columns)
             except BadRow as bad:
-                if not self._skip_bad:
-                    self.close()
-                    raise
-                self.skipped += 1
-                self.first_bad = self.first_bad or bad
+                self._pass(bad)
+
+    def next_of(self, mine: Callable[[str | None], bool]) -> Event | None:
+        """The event of the next row, if its task is ``mine``; None if not, or if it is skipped.
+
+        Of others' rows only the task is read; one that has none that can be read is ``mine(None)``.
+        """
+        row = self._next_row()
+        try:
+            task = None if isinstance(row, BadRow) else _task(self._columns, row[1])
+        except BadCell:
+            task = None
+        if not mine(task):
+            return None
+        try:
+            if isinstance(row, BadRow):
+                raise row
+            return _event(self._name, row, self._columns)
+        except BadRow as bad:
+            self._pass(bad)
+            return None
+
+    def _pass(self, bad: BadRow) -> None:
+        """Count a bad row, or stop at it."""
+        if not self._skip_bad:
+            self.close()
+            raise bad
+        self.skipped += 1
+        self.first_bad = self.first_bad or bad
 
     def passed_over(self, n: int) -> Self:
         """The same iterator after its first ``n`` events; fewer is an error."""
@@ -230,8 +296,8 @@ def _event(name: str, row: Row, columns: Columns) -> Event:
     line, cells = row
     features: dict[str, float] = {}
     try:
-        task = ONLY if columns.task is None else identity(columns.task, cells)
-        label = _label(columns, cells)
+        task = _task(columns, cells)
+        label = label_of(columns, cells)
         names = cells if columns.features is None else columns.features
         elsewhere, encoders = columns.elsewhere, columns.encoders
         for column in names:
@@ -242,7 +308,12 @@ def _event(name: str, row: Row, columns: Columns) -> Event:
     return Event(task, features, label, line)
 
 
-def _label(columns: Columns, cells: Mapping[str, object]) -> str | None:
+def _task(columns: Columns, cells: Mapping[str, object]) -> str:
+    return ONLY if columns.task is None else identity(columns.task, cells)
+
+
+def label_of(columns: Columns, cells: Mapping[str, object]) -> str | None:
+    """The label of a row; None if there is none and there need not be."""
     if columns.label is None or (not columns.labelled and is_missing(cells.get(columns.label))):
         return None
     return identity(columns.label, cells)

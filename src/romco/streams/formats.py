@@ -27,6 +27,9 @@ class BadRow(ValueError):  # noqa: N818
         place = f"{file}, line {line}" + (f", column {column!r}" if column is not None else "")
         super().__init__(f"{place}: {reason}; mend the row, or skip bad rows")
 
+    def __reduce__(self) -> tuple[type[BadRow], tuple[str, int, str | None, str]]:
+        return BadRow, (self.file, self.line, self.column, self.reason)
+
 
 Row = tuple[int, Mapping[str, object]]  # line number (from 1), value of each column
 Rows = Generator[Row | BadRow, None, None]  # a bad row is yielded, not raised: the reader can go on
@@ -44,6 +47,7 @@ class Format:
     read: Callable[[BinaryIO, str, Sequence[str]], Rows]
     task: str | None = None  # column of the task where the format itself fixes it
     label: str | None = None
+    delimiter: str | None = None  # of a table that is text
 
 
 def csv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
@@ -119,8 +123,8 @@ def parquet_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
-        "csv": Format((".csv",), csv_rows),
-        "tsv": Format((".tsv", ".tab"), tsv_rows),
+        "csv": Format((".csv",), csv_rows, delimiter=","),
+        "tsv": Format((".tsv", ".tab"), tsv_rows, delimiter="\t"),
         "jsonl": Format((".jsonl", ".ndjson"), json_rows),
         "parquet": Format((".parquet", ".pq"), parquet_rows),
         "svmlight": Format((".svmlight", ".svm", ".libsvm"), svmlight_rows, "qid", "label"),
@@ -158,11 +162,15 @@ def _delimited_rows(stream: BinaryIO, name: str, wanted: Sequence[str], delimite
 
 
 def _header(cells: Iterator[list[str]], name: str, wanted: Sequence[str]) -> list[str]:
-    """Names of the columns; one without a name (a row index, say) is left out of the rows."""
     try:
         header = [column.strip() for column in next(cells, [])]
     except csv.Error as error:
         raise BadFile(f"{name}: the header cannot be read ({error})") from error
+    return check_header(header, name, wanted)
+
+
+def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[str]:
+    """Names of the columns; one without a name (a row index, say) is left out of the rows."""
     if not "".join(header).isprintable():
         raise BadFile(f"{name}: the header is not UTF-8 text; is it another format?")
     if not any(header):

@@ -102,15 +102,18 @@ cdef class Pairs:
 
     def check(self, keys, values):
         """Raise ValueError unless the arrays are what ``arrays`` may give."""
-        fits = values.dtype == np.float64 and values.shape[values.ndim - 1] == self.width
-        if keys is None:
-            fits = fits and values.ndim == 3
-            task, feature = values.shape[:2] if fits else (0, 0)
-        else:
-            fits = fits and keys.dtype == np.int64 and keys.shape == values.shape[:1] and \
-                values.ndim == 2 and keys.min(initial=0) >= 0 and len(np.unique(keys)) == len(keys)
-            task = (keys >> 32).max(initial=-1) + 1
-            feature = (keys & 0xFFFFFFFF).max(initial=-1) + 1
+        cdef Py_ssize_t task = 0, feature = 0
+        axes = 3 if keys is None else 2
+        fits = values.dtype == np.float64 and values.ndim == axes and values.shape[axes - 1] == self.width
+        if fits and keys is None:
+            task, feature = values.shape[:2]
+        elif fits:
+            keys = np.asarray(keys)
+            fits = keys.dtype == np.int64 and keys.shape == values.shape[:1] and \
+                keys.min(initial=0) >= 0 and len(np.unique(keys)) == len(keys)
+            if fits:
+                task = (keys >> 32).max(initial=-1) + 1
+                feature = (keys & 0xFFFFFFFF).max(initial=-1) + 1
         if not fits or task > self.n_tasks or feature > self.n_features:
             raise ValueError(
                 f"state array 'personal' is {values.dtype}{list(values.shape)}, which does not fit "

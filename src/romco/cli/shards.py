@@ -1,0 +1,121 @@
+"""`romco learn` in shards: on threads, or by workers that read the files themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from romco.cluster import Shards
+from romco.cluster.files import Progress, learn
+from romco.cluster.partitions import Files, files_of
+from romco.model import Hashed, Model
+from romco.model.features import Features
+from romco.sessions import Source
+from romco.sessions.run import Learns
+from romco.sessions.source import classes_of, load_model, settled
+
+BITS = 18  # of the hash of features, where none is said
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for."""
+
+    learner: str
+    settings: dict[str, Any]
+    classes: tuple[str, ...] | None
+    positive: str | None
+    schedule: dict[str, Any]  # growth, every
+
+
+def on_threads(
+    threads: int | None, wanted: Wanted, features: Features
+) -> tuple[Learns, dict[str, Callable[..., Any]]]:
+    """A new model, or one in shards, and how such a one is opened and saved."""
+    parts: dict[str, Any] = {"classes": wanted.classes, "positive": wanted.positive}
+    parts |= wanted.settings
+    if threads is None:
+        return Model(wanted.learner, features, **parts), {}
+
+    def opened(path: Path) -> Shards:
+        return Shards.load(path, threads, engine="threads", **wanted.schedule)
+
+    made = Shards(wanted.learner, threads, features, engine="threads", **wanted.schedule, **parts)
+    return made, {"opened": opened, "saved": Shards.save}
+
+
+def learn_in_shards(
+    source: Source,
+    model: Path,
+    wanted: Wanted,
+    bits: int | None,
+    n: int,
+    engine: str,
+    address: str | None,
+    console: Console,
+) -> None:
+    """Learn files of which every shard reads its own part, with a line that shows how it goes."""
+    paths = files_of([source.path], source.format)
+    known = load_model(model) if model.exists() else None
+    source, _ = settled(replace(source, path=paths[0]), known)
+    classes = wanted.classes or _classes(source, paths, wanted.positive)
+    features = Hashed(2 ** (bits or BITS)).to_json()
+    files = Files(paths, source, (classes[0], classes[1]), features)
+    begun, last = time.perf_counter(), None
+    steps = learn(
+        files,
+        model,
+        learner=wanted.learner,
+        n=n,
+        engine=engine,
+        address=address,
+        parameters=wanted.settings,
+        **wanted.schedule,
+    )
+    try:
+        with Live(console=console, transient=True, refresh_per_second=4) as live:
+            for last in steps:
+                live.update(Text(line(last, time.perf_counter() - begun)))
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on from the last checkpoint", markup=False)
+        raise typer.Exit(130) from None
+    if last is not None:
+        told = line(last, time.perf_counter() - begun)
+        console.print(told, highlight=False, soft_wrap=True, markup=False)
+    console.print(f"model: {model}, positive label: {classes[1]}", highlight=False, markup=False)
+
+
+def line(progress: Progress, seconds: float) -> str:
+    """Where learning stands, in one line."""
+    speed = (progress.rows - progress.resumed) / max(seconds, 1e-9)
+    parts = [
+        f"{progress.events:,} events learned",
+        f"error {progress.error:.2%}",
+        f"{speed:,.0f} events/s of all shards",
+        f"{progress.merging / max(seconds, 1e-9):.1%} of the time in merges",
+        f"stale by {progress.staleness:,} events at most",
+    ]
+    if progress.skipped:
+        parts.append(f"{progress.skipped:,} bad rows skipped")
+    if progress.resumed:
+        parts.append(f"{progress.resumed:,} rows read before")
+    if progress.lost:
+        parts.append(f"{progress.lost:,} workers lost and replaced")
+    return ", ".join(parts)
+
+
+def _classes(source: Source, paths: tuple[str, ...], positive: str | None) -> tuple[str, ...]:
+    """The two labels, found by looking into the files."""
+    for path in paths:
+        found = classes_of(replace(source, path=path), positive)
+        if found is not None:
+            return found
+    raise ValueError("the first rows do not show two labels: say --classes NEGATIVE,POSITIVE")

@@ -1,0 +1,112 @@
+"""Who leads the shards from barrier to barrier."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, final
+
+from romco.cluster import checkpoints, states
+from romco.cluster.engines import Arguments, Engine, engine_of
+from romco.cluster.scales import merge_scales, numbers
+from romco.cluster.schedules import Schedule
+from romco.cluster.shard import Agreement, News, Recipe, Shard
+from romco.learners.capabilities import Draws
+from romco.learners.merging import merge, mergeable
+from romco.model import Scale
+
+
+@final
+class Coordinator:
+    """The engine that runs the shards, what they share, and where in the stream they are.
+
+    A *place* is an event of the stream, learned or skipped: barriers are places.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        begun: states.Begun,
+        engine: str,
+        address: str | None = None,
+        folder: Path | None = None,
+        checkpoint_every: int = 10,
+    ) -> None:
+        self.schedule, self.front = schedule, begun.front
+        self.events, self.place, self.next = begun.at.events, begun.at.place, begun.at.next
+        self.notes = begun.at.notes  # of whoever reads the stream, to go on after a loss
+        self.reopen: Arguments | None = None  # how shards open what they read themselves
+        self.merging = 0.0  # seconds spent at barriers
+        self._barriers, self._folder, self._checkpoint_every = 0, folder, checkpoint_every
+        inner = self.front.learner
+        recipe = Recipe(
+            inner.name, inner.n_features, schedule.n, self.front.new_task, dict(inner.parameters)
+        )
+        self.engine: Engine = engine_of(engine, recipe, begun.starts, address)
+        if begun.news is not None:
+            self.engine.each(Shard.resume, [(news,) for news in begun.news])
+
+    @property
+    def n(self) -> int:
+        """How many shards."""
+        return self.schedule.n
+
+    @property
+    def staleness(self) -> int:
+        """Events, at most, that a shard does not know of what others learned."""
+        return self.next - self.place if self.n > 1 else 0
+
+    def passed(self, places: int, learned: int) -> None:
+        """So many places were passed, all before the next barrier or up to it."""
+        self.place, self.events = self.place + places, self.events + learned
+        if self.place == self.next:
+            self._meet()
+
+    def state(self) -> dict[str, Any]:
+        """The state of one model of all tasks, from which shards can go on, too."""
+        found, news = self.engine.all(Shard.state), self.engine.all(Shard.news)
+        at = states.At(self.events, self.place, self.next, self.notes)
+        return states.gathered(self.front, self.schedule, at, found, news)
+
+    def checkpoint(self) -> None:
+        """Save all shards to the folder of checkpoints; only at a barrier."""
+        assert self._folder is not None
+        at = states.At(self.events, self.place, self.next, self.notes)
+        files = checkpoints.write(self._folder, self.front, self.schedule, at, self.engine)
+        self.engine.saved(files, Shard.open, self.reopen)
+
+    def _meet(self) -> None:
+        """A barrier: merge what the shards changed, and let all of them go on from there."""
+        self.next = self.schedule.after(self.place)
+        if self.n > 1:
+            began = time.perf_counter()
+            self._agree(self.engine.all(Shard.news))
+            self._draw()
+            self.merging += time.perf_counter() - began
+        self._barriers += 1
+        if self._folder is not None and self._barriers % self._checkpoint_every == 0:
+            self.checkpoint()
+
+    def _agree(self, news: list[News]) -> None:
+        front = self.front
+        front._inside.make_room(max(front.features.width, *(one.width for one in news)), 0)
+        merged = merge(mergeable(front.learner), [one.change for one in news])
+        counts = [one.change.events for one in news]
+        scale = merge_scales(numbers(front._scale), [one.scale for one in news], counts)
+        front._scale, front._inside.events = Scale(*scale), self.events
+        width = front.learner.n_features
+        self.engine.all(Shard.agree, Agreement(merged, scale, self.events, width))
+
+    def _draw(self) -> None:
+        """Draw what is drawn from all tasks, if it is time."""
+        common = self.front.learner
+        if not isinstance(common, Draws) or not common.drawing_due():
+            return
+        begun = common.begin_drawing()
+        if begun is not None:
+            self.engine.all(Shard.take_drawn, begun)
+        first, *others = self.engine.all(Shard.gathered)
+        total = first.copy()
+        for one in others:
+            total += one
+        self.engine.all(Shard.take_drawn, common.drawn(total))

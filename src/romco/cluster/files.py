@@ -1,0 +1,135 @@
+"""Learning from a folder of files, of which every shard reads its own part."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from romco.cluster import checkpoints
+from romco.cluster.coordinators import Coordinator
+from romco.cluster.partitions import Files, Position
+from romco.cluster.shard import Report, Shard
+from romco.cluster.shards import Shards
+from romco.model.features import features_from_json
+from romco.modelfile import load_state
+from romco.streams.files import BadFile
+
+NOTE = "files"  # where a model's notes tell how far its files were read
+
+
+@final
+@dataclass(frozen=True)
+class Progress:
+    """Where learning stands."""
+
+    rows: int  # of the files, read so far
+    events: int  # learned so far
+    wrong: int  # of them: predicted wrongly before
+    skipped: int  # bad rows
+    resumed: int  # rows that were read before this run
+    merging: float  # seconds at barriers
+    staleness: int  # events that a shard may not know of
+    lost: int  # workers
+
+    @property
+    def error(self) -> float:
+        """Share of wrong answers."""
+        return self.wrong / max(self.events, 1)
+
+
+def folder_of(model: Path) -> Path:
+    """Where the shards of a model file keep checkpoints while they learn."""
+    return model.with_name(model.name + ".shards")
+
+
+def learn(files: Files, model: Path, **settings: Any) -> Iterator[Progress]:
+    """Learn all rows that the model at ``model`` has not learned yet, and write it at the end.
+
+    The same call goes on where it was stopped: from the checkpoints beside the model file, else
+    from the model file; what it finally gives does not depend on how often that happened. The
+    settings are those of :func:`begin`.
+    """
+    with begin(files, model, **settings) as shards:
+        yield from read(shards, files)
+        finish(shards, model)
+
+
+def begin(
+    files: Files,
+    model: Path,
+    *,
+    learner: str = "romco-auto",
+    n: int = 2,
+    parameters: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Shards:
+    """New shards for a model file, or those that stopped; ``settings`` are as in ``Shards``."""
+    if not model.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {model.parent} to put the model in")
+    settings |= {"checkpoint": folder_of(model)}
+    if checkpoints.find(folder_of(model)) is None and model.exists():
+        return Shards.of(load_state(model), n, **settings)
+    features = features_from_json(files.features)
+    settings |= {"classes": files.classes, **(parameters or {})}
+    return Shards(learner, n, features, **settings)
+
+
+def finish(shards: Shards, model: Path) -> None:
+    """Write the model file; its checkpoints are not needed any more."""
+    shards.save(model)
+    shutil.rmtree(folder_of(model), ignore_errors=True)
+
+
+def read(shards: Shards, files: Files) -> Iterator[Progress]:
+    """Learn all rows that were not learned yet, period by period."""
+    leader = shards.leader
+    shards.notes.setdefault("columns", files.source.columns())
+    told = _read_before(leader, files)
+    position, wrong, skipped = Position(*told["position"]), told["wrong"], told["skipped"]
+    resumed, ended = leader.place, False
+    leader.engine.each(Shard.open, [(files, k, position) for k in range(leader.n)])
+    while not ended:
+        reports: list[Report] = leader.engine.all(Shard.read, leader.next - leader.place)
+        _check_agree(reports)
+        first = reports[0]
+        wrong += sum(one.wrong for one in reports)
+        skipped += sum(one.skipped for one in reports)
+        position, ended = first.position, first.ended
+        leader.notes[NOTE] = {
+            "position": [position.file, position.row],
+            "paths": list(files.paths[: position.file + 1]),
+            "wrong": wrong,
+            "skipped": skipped,
+        }
+        leader.reopen = [(files, k, position) for k in range(leader.n)]
+        leader.passed(first.rows, sum(one.learned for one in reports))
+        counts = leader.place, leader.events, wrong, skipped, resumed
+        yield Progress(*counts, leader.merging, leader.staleness, leader.engine.lost)
+
+
+def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:
+    told: dict[str, Any] = leader.notes.get(
+        NOTE, {"position": [0, 0], "paths": [], "wrong": 0, "skipped": 0}
+    )
+    if leader.place and NOTE not in leader.notes:
+        raise ValueError("this model was not learned from files by shards: use another model file")
+    before = told["paths"][: told["position"][0] + bool(told["position"][1])]
+    if list(files.paths[: len(before)]) != before:
+        raise ValueError(
+            f"this model has learned {', '.join(before)}, in this order: files that come later "
+            "must have names that sort behind, or be named behind"
+        )
+    return told
+
+
+def _check_agree(reports: list[Report]) -> None:
+    """All shards read the same rows, or the files are not the same to all of them."""
+    if len({(one.rows, one.position, one.ended) for one in reports}) > 1:
+        rows = ", ".join(f"{one.rows} rows to {one.position}" for one in reports)
+        raise BadFile(
+            f"shards do not see the same files ({rows}): put them where all machines see them, "
+            "and do not write to them meanwhile"
+        )

@@ -1,0 +1,87 @@
+"""Labels that come late: when each is known, in events or by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romco.parameters import whole
+from romco.rounds import Round, chosen
+
+
+@final
+class Delay:
+    """When the label of each event of a stream is known.
+
+    ``Delay(1000)``: once 1000 further events were predicted; labels of one round arrive together.
+    ``Delay.until(now, known)``: by the clock, where event e is predicted at ``now[e]`` and its
+    label arrives at ``known[e]``.
+
+    >>> Delay(2).known([0, 1]).tolist(), Delay.until([5, 6, 9], [8, 7, 9]).known([0]).tolist()
+    ([4.0, 4.0], [8.0])
+    """
+
+    def __init__(self, events: int = 0) -> None:
+        self.events = whole("delay", events, least=0)
+        self._now: NDArray[np.float64] | None = None
+        self._known: NDArray[np.float64] | None = None
+
+    @classmethod
+    def until(cls, now: ArrayLike, known: ArrayLike) -> Delay:
+        """Labels that arrive by the clock; ``now`` does not fall, none is known beforehand."""
+        made = cls()
+        times, arrivals = np.asarray(now, dtype=np.float64), np.asarray(known, dtype=np.float64)
+        if times.ndim != 1 or times.shape != arrivals.shape:
+            raise ValueError(
+                f"expected 2 times for each event; got {times.shape} and {arrivals.shape}"
+            )
+        if (np.diff(times) < 0.0).any():
+            raise ValueError("the events are not in the order of their times: sort them first")
+        if not (arrivals >= times).all():
+            at = int(np.flatnonzero(~(arrivals >= times))[0])
+            raise ValueError(f"event {at}: its label is known at {arrivals[at]}, before the event")
+        made._now, made._known = times, arrivals
+        return made
+
+    @property
+    def is_late(self) -> bool:
+        """Whether any label arrives after the next event was predicted."""
+        return self.events > 0 or self._known is not None
+
+    def now(self, event: int) -> float:
+        """The time at which an event is predicted."""
+        return float(event) if self._now is None else float(self._now[event])
+
+    def known(self, events: ArrayLike) -> NDArray[np.float64]:
+        """The times (n,) at which some events' labels are known."""
+        at = np.asarray(events)
+        if self._known is not None:
+            return self._known[at]
+        return np.full(len(at), float(at.max(initial=0) + self.events + 1))
+
+
+@final
+class Waiting:
+    """Events whose labels are under way, handed out in the order in which these arrive."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Round]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return sum(len(round.y) for _, _, round in self._heap)
+
+    def add(self, round: Round, known: NDArray[np.float64]) -> None:
+        """Keep a round until its labels are known; those that arrive together stay together."""
+        for time in np.unique(known).tolist():
+            heappush(self._heap, (time, self._count, chosen(round, known == time)))
+            self._count += 1
+
+    def arrived(self, now: float) -> Iterator[Round]:
+        """Rounds whose labels are known by now, the earliest first."""
+        while self._heap and self._heap[0][0] <= now:
+            yield heappop(self._heap)[2]

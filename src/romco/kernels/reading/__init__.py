@@ -1,0 +1,1 @@
+"""Text to numbers: cells of tables to sparse rows, names kept once."""

@@ -1,0 +1,92 @@
+"""Columns of the names in a lexicon: each name is looked up once, not once per row."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.baselines.mappings import hash_name
+from romco.kernels.reading.delimited import arrange
+from romco.kernels.reading.encoded import Encoded
+from romco.kernels.reading.lexicon import Lexicon
+from romco.model.names import Id
+from romco.model.rows import Sparse
+
+
+@final
+class Places:
+    """Where the names of the lexicon that is read at the moment stand among known ones."""
+
+    def __init__(self) -> None:
+        self._lexicon: Lexicon | None = None
+        self._column = np.empty(0, dtype=np.int32)  # by number of the name; -1: not known
+        self._known = 0  # names known when the -1 were found
+
+    def read(self, rows: Encoded, known: dict[Id, int], new: dict[Id, int] | None) -> Sparse:
+        """Rows by column; a name that is not known is added to ``new``, or dropped without it."""
+        self._look_up(rows.lexicon, known)
+        columns = self._column[rows.names]
+        unknown = np.flatnonzero(columns < 0)
+        if len(unknown) and (new is not None or len(known) > self._known):
+            columns[unknown] = self._again(rows, unknown, known, new)
+        return Sparse(*arrange(rows.values, columns, rows.starts))
+
+    def _look_up(self, lexicon: Lexicon, known: dict[Id, int]) -> None:
+        if lexicon is not self._lexicon:
+            self._lexicon, self._column = lexicon, np.empty(0, dtype=np.int32)
+        if len(self._column) < len(lexicon):
+            more = [known.get(name, -1) for name in lexicon.names[len(self._column) :]]
+            self._column = np.concatenate([self._column, np.array(more, dtype=np.int32)])
+
+    def _again(
+        self,
+        rows: Encoded,
+        unknown: NDArray[np.intp],
+        known: dict[Id, int],
+        new: dict[Id, int] | None,
+    ) -> NDArray[np.int32]:
+        """Columns of entries whose names were not known; they may have been learned since."""
+        numbers, first, place = np.unique(
+            rows.names[unknown], return_index=True, return_inverse=True
+        )
+        columns = np.full(len(numbers), -1, dtype=np.int32)
+        for k in np.argsort(first).tolist():  # new names in order of appearance
+            name = rows.lexicon.names[numbers[k]]
+            column = known.get(name)
+            if column is not None:
+                self._column[numbers[k]] = columns[k] = column
+            elif new is not None:
+                columns[k] = new.setdefault(name, len(known) + len(new))
+        if new is None:
+            self._known = len(known)
+        return columns[place]
+
+
+@final
+class HashedPlaces:
+    """Columns and signs by hash of the names of the lexicon that is read at the moment."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lexicon: Lexicon | None = None
+        self._column, self._sign = np.empty(0, dtype=np.int32), np.empty(0)
+
+    def read(self, rows: Encoded) -> Sparse:
+        """Rows by column; see :class:`romco.model.Hashed`."""
+        self._look_up(rows.lexicon)
+        values = rows.values * self._sign[rows.names]
+        return Sparse(*arrange(values, self._column[rows.names], rows.starts))
+
+    def _look_up(self, lexicon: Lexicon) -> None:
+        if lexicon is not self._lexicon:
+            self._lexicon = lexicon
+            self._column, self._sign = np.empty(0, dtype=np.int32), np.empty(0)
+        if len(self._column) < len(lexicon):
+            names = lexicon.names[len(self._column) :]
+            hashes = np.array([hash_name(name) for name in names], dtype=np.uint64)
+            columns = (hashes & np.uint64(self._size - 1)).astype(np.int32)
+            signs = np.where(hashes >> np.uint64(63), -1.0, 1.0)
+            self._column = np.concatenate([self._column, columns])
+            self._sign = np.concatenate([self._sign, signs])

@@ -1,0 +1,160 @@
+"""The reading half of model files: what is wrong in one is told, and nothing in it is trusted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAGIC = b"romco\r\n\x1a"
+FORMAT = 1
+DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
+LONG = ("tasks", "features", "notes")  # of a model's state, can be long: not in the header
+
+# Estimates from above: bytes of memory for each byte of text and of arrays, feature and task.
+TEXT, ARRAYS, FEATURE, TASK = 40, 3, 16, 128
+ROOM, SHARE = 2**33, 8  # memory that a file may ask for unless told: so much, and by its size
+
+
+class ModelFileError(ValueError):
+    """A file that is damaged, of another format, or no model file at all."""
+
+
+def read(path: Path, limit: int | None = None) -> tuple[str, dict[str, Any]]:
+    """What kind of thing a file holds, and its state."""
+    with path.open("rb") as file, refusing(path):
+        size = os.fstat(file.fileno()).st_size
+        limit = ROOM + SHARE * size if limit is None else limit
+        header = _header(file, path, size, limit)
+        _check_room(path, header, size, limit)
+        blocks = dict(_blocks(file, path, header))
+        if file.read(1):
+            raise bad(path, "there is something after its end")
+        kind, state = header["kind"], {**header["state"], "arrays": blocks}
+        if kind != "learner":
+            long = _parsed(blocks.pop("json").tobytes())
+            state |= {part: long[part] for part in LONG}
+        return kind, state
+
+
+def peek(path: Path) -> dict[str, Any]:
+    """The header only; reads no array."""
+    with path.open("rb") as file, refusing(path):
+        size = os.fstat(file.fileno()).st_size
+        return _header(file, path, size, ROOM + SHARE * size)
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Whatever goes wrong within is the file's fault, and told as such."""
+    try:
+        yield
+    except (ModelFileError, OSError):
+        raise
+    except MemoryError as error:
+        raise bad(path, "there is not enough memory for it") from error
+    except Exception as error:
+        raise bad(path, f"its content does not hold together: {error!r}") from error
+
+
+def bad(path: Path, why: str) -> ModelFileError:
+    """The error that says why a file is refused."""
+    spare = path.with_name(path.name + ".bak")
+    hint = f"; the one before it is {spare.name}" if spare.exists() else ""
+    return ModelFileError(f"{path.name} cannot be used: {why}{hint}")
+
+
+def _header(file: BinaryIO, path: Path, size: int, limit: int) -> dict[str, Any]:
+    start = file.read(len(MAGIC) + 12)
+    if start[: len(MAGIC)] != MAGIC:
+        raise bad(path, "it is no romco model file")
+    if len(start) < len(MAGIC) + 12:
+        raise bad(path, "it is cut short")
+    version, length = struct.unpack("<IQ", start[len(MAGIC) :])
+    if version != FORMAT:
+        raise bad(
+            path, f"it has format {version}, this library reads format {FORMAT}: update romco"
+        )
+    if length > size:
+        raise bad(path, "it is cut short, or the length of its header is wrong")
+    if TEXT * length > limit:
+        raise _too_large(path, TEXT * length, limit)
+    text, digest = file.read(length), file.read(32)
+    if hashlib.sha256(start + text).digest() != digest:
+        raise bad(path, "its header is damaged")
+    header = _parsed(text)
+    if not isinstance(header, dict) or not isinstance(header.get("state"), dict):
+        raise bad(path, "its header is no header")
+    return {**header, "format": version}
+
+
+def _check_room(path: Path, header: Mapping[str, Any], size: int, limit: int) -> None:
+    """Refuse a file that would take more memory than it may, before any is asked for."""
+    arrays = text = 0
+    for block in header["blocks"]:
+        name, dtype, shape = block["name"], block["dtype"], block["shape"]
+        if dtype not in DTYPES or not isinstance(name, str) or not _is_shape(shape):
+            raise bad(path, f"block {name!r} is a {dtype} array of shape {shape}")
+        room = prod(max(n, 1) for n in shape) * np.dtype(dtype).itemsize
+        arrays, text = (arrays, text + room) if name == "json" else (arrays + room, text)
+    inner = header["state"].get("learner")
+    sizes = inner if isinstance(inner, dict) else header["state"]
+    d, m = (int(sizes[name]) for name in ("n_features", "n_tasks"))
+    needed = ARRAYS * arrays + TEXT * text + FEATURE * max(d, 0) + TASK * max(m, 0)
+    if needed > limit:
+        raise _too_large(path, needed, limit)
+
+
+def _is_shape(shape: Any) -> bool:
+    return (
+        isinstance(shape, list)
+        and len(shape) <= 8
+        and all(type(n) is int and 0 <= n < 2**48 for n in shape)
+    )
+
+
+def _blocks(
+    file: BinaryIO, path: Path, header: Mapping[str, Any]
+) -> Iterator[tuple[str, NDArray[Any]]]:
+    left, seen = os.fstat(file.fileno()).st_size - file.tell(), set[str]()
+    for block in header["blocks"]:
+        name, dtype, shape = block["name"], block["dtype"], tuple(block["shape"])
+        if name in seen:
+            raise bad(path, f"it has two blocks {name!r}")
+        seen.add(name)
+        size = prod(shape) * np.dtype(dtype).itemsize
+        if size > left:
+            raise bad(path, f"it is cut short within block {name!r}")
+        data = file.read(size)
+        left -= size
+        if hashlib.sha256(data).hexdigest() != block["sha256"]:
+            raise bad(path, f"block {name!r} is damaged")
+        array = np.frombuffer(data, dtype=dtype).reshape(shape)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise bad(path, f"block {name!r} holds numbers that are not finite")
+        yield name, array.astype(array.dtype.newbyteorder("="))
+
+
+def _parsed(text: bytes) -> Any:
+    return json.loads(text, parse_constant=_no_number)
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number that JSON has")
+
+
+def _too_large(path: Path, needed: int, limit: int) -> ModelFileError:
+    return bad(
+        path,
+        f"it may take {needed / 2**20:,.0f} MiB of memory, more than the {limit / 2**20:,.0f} "
+        "that are allowed: romco.load(path, limit=...) says how many bytes",
+    )

@@ -1,0 +1,83 @@
+"""Labels that cost and labels that come late, in the loop."""
+
+import numpy as np
+import pytest
+
+import romco
+from romco import labels
+from romco.evaluation import Confusion, Delay
+from romco.evaluation.delays import Waiting
+
+STREAM = romco.streams.simulated(n_tasks=4, n_features=6, n_events=60, seed=2)
+ROUNDS = romco.streams.synchronous(STREAM, seed=0)
+
+
+def made(name="arow-shared"):
+    return romco.learner(name, n_features=6, n_tasks=4)
+
+
+def last(**options):
+    learner = made()
+    *_, record = romco.prequential(learner, ROUNDS, {"all": Confusion(4)}, every=7, **options)
+    return learner, record
+
+
+def test_a_policy_that_asks_for_all_is_the_plain_loop():
+    plain, record = last()
+    asking, same = last(labels=labels.Budget(1.0, audit=0.0, seed=0))
+    np.testing.assert_array_equal(asking.weights(), plain.weights())
+    assert same.metrics["all"] == record.metrics["all"]
+    assert same.metrics["labels"]["asked"] == same.events == 240
+
+
+def test_only_what_was_asked_for_is_learned():
+    learner, record = last(labels=labels.Budget(0.1, advance=0, seed=3))
+    assert 0 < record.metrics["labels"]["asked"] <= 25
+    assert record.metrics["labels"]["learned"] == record.metrics["labels"]["asked"]
+    policy, by_hand = labels.Budget(0.1, advance=0, seed=3), made()
+    for round in ROUNDS:
+        asked = policy.ask(round, by_hand.predict(round))
+        if asked.any():
+            by_hand.update(romco.Round(round.task[asked], round.x[asked], round.y[asked]))
+    np.testing.assert_array_equal(learner.weights(), by_hand.weights())
+
+
+@pytest.mark.parametrize("delay", [4, 10])
+def test_late_labels_are_learned_after_so_many_events(delay):
+    learner, record = last(delay=delay)
+    by_hand, waiting = made(), []
+    for t, round in enumerate(ROUNDS):
+        while waiting and waiting[0][0] <= 4 * t:
+            by_hand.update(waiting.pop(0)[1])
+        waiting.append((4 * (t + 1) + delay, round))
+    np.testing.assert_array_equal(learner.weights(), by_hand.weights())
+    assert record.metrics["labels"]["learned"] == 240 - 4 * len(waiting)
+    assert record.events == 240
+
+
+def test_labels_by_the_clock_arrive_in_their_own_order():
+    waiting = Waiting()
+    events = romco.Round(np.array([0, 1, 2]), np.eye(3), np.array([1.0, -1.0, 1.0]))
+    waiting.add(events, np.array([9.0, 5.0, 9.0]))
+    assert [late.task.tolist() for late in waiting.arrived(6.0)] == [[1]]
+    assert len(waiting) == 2
+    assert [late.task.tolist() for late in waiting.arrived(9.0)] == [[0, 2]]
+    now = np.arange(240.0)
+    learner, _ = last(delay=Delay.until(now, now))
+    plain, _ = last()
+    np.testing.assert_allclose(learner.predict(ROUNDS[0]), plain.predict(ROUNDS[0]), atol=0.5)
+
+
+def test_bad_times_are_refused():
+    with pytest.raises(ValueError, match=r"event 1: its label is known at 1\.0, before"):
+        Delay.until([0, 2], [5, 1])
+    with pytest.raises(ValueError, match="sort them"):
+        Delay.until([3, 2], [5, 5])
+    with pytest.raises(ValueError, match="delay"):
+        Delay(-1)
+
+
+@pytest.mark.parametrize("name", labels.POLICIES)
+def test_every_policy_in_the_loop(name):
+    _, record = last(labels=labels.policy(name, 0.2, advance=0, seed=1))
+    assert 0 < record.metrics["labels"]["asked"] <= 49
