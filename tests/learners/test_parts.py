@@ -88,7 +88,7 @@ def agree(rounds, shrink, parts, **plain):
     learner = romco.learner("romco", d, m, **STRENGTHS, **parts)
     twin = reference.Romco(d, m, shrink=shrink, **STRENGTHS, **plain)
     expected = []
-    for task, x, y in rounds:
+    for task, x, y, *_ in rounds:
         expected.append(twin.predict(task, dense(x)))
         twin.update(task, dense(x), y)
     np.testing.assert_allclose(learner.replay(rounds), np.concatenate(expected), atol=1e-10)
