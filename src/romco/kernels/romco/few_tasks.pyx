@@ -1,4 +1,4 @@
-"""ROMCO with a column for every task."""
+"""ROMCO for few tasks: the right basis is the identity, and K has a column for every task."""
 
 import numpy as np
 cimport cython

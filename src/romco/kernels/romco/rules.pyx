@@ -1,4 +1,4 @@
-"""The numbers of a ROMCO learner, and the vectors that stand for its tasks.
+"""The parts and numbers of a ROMCO learner, and the vectors that stand for its tasks.
 
 A task's vector is e_i, the paper's method. With a *coupling* A = F F' between tasks it
 is row i of F: the paper's method in the variable U~ with U = U~ F', which is gradient descent
