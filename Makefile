@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS := 1
 ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
-.PHONY: help demo test test-slow test-checked test-sanitized kernels check check-all docs lint types contracts \
+.PHONY: help demo test test-slow test-checked test-sanitized fuzz fuzz-sanitized kernels check check-all docs lint types contracts \
         dist dist-smoke bench bench-docs paper beyond reproduction cluster-demo clean
 .DEFAULT_GOAL := help
 
@@ -70,6 +70,13 @@ test-sanitized: .venv-sanitized/ready
 	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/test_checks.py tests/test_modelfile.py
 
 check: lint types contracts docs test dist-smoke
+
+# Files, rows and sources that mean harm, made with knowledge of the format: FUZZ="--files 1000 --seed 7".
+fuzz: $(VENV)/ready
+	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+fuzz-sanitized: .venv-sanitized/ready
+	$(SANITIZED) -m tests.fuzz --unlimited --files 4000 --arrays 4000 --sources 20 $(FUZZ)
 
 check-all: check test-slow test-checked test-sanitized dist
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.kernels.merging import Touched, merge_beliefs, merge_steps, merge_sums
+from romco.kernels.merging import Touched, merge_beliefs, merge_latest, merge_steps, merge_sums
 from romco.learners.capabilities import Merges
 from romco.learners.merging import change, merge, merge_gaussians, mergeable, take
 from tests.reference import merging as plain
@@ -56,6 +56,16 @@ def test_sums_and_steps_are_merged_as_the_formula_says():
         assert added[r, 0] == pytest.approx(plain.merge_sum(old[r, 0], values[chosen, 0]))
         whole[: len(chosen), r] = values[chosen, 0]  # which shard it was does not matter
     np.testing.assert_allclose(stepped[:, 0], plain.merge_steps(old[:, 0], whole), rtol=1e-12)
+
+
+def test_what_cannot_be_added_is_that_of_the_shard_that_saw_most():
+    rng = np.random.default_rng(7)
+    values, order, starts, by_row = entries(rng, width=1)
+    seen = rng.integers(1, 3, len(values)).astype(np.int32)
+    merged = np.zeros((len(starts) - 1, 1))
+    merge_latest(merged, values, order, starts, seen, 0)
+    for r, chosen in enumerate(by_row):
+        assert merged[r, 0] == plain.latest([(values[e, 0], seen[e]) for e in chosen])
 
 
 def test_steps_that_agree_count_once_and_those_at_right_angles_add_up():

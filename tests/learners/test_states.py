@@ -63,3 +63,23 @@ def test_sizes_other_than_those_of_the_arrays_are_refused(name, size) -> None:
     for n in (state[size] + 1, 10**8, 10**15):
         with pytest.raises(ValueError, match="state"):
             romco.restore({**state, size: n})
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [("omtlvon", "L"), ("omtlvon", "G"), ("omtllog", "B"), ("romco-logd", "left_gram")],
+)
+@pytest.mark.parametrize("factor", [1e150, 1e300, -1e300])
+def test_learning_ends_whatever_numbers_a_state_holds(name, array, factor) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 6)), rng.choice([-1.0, 1.0], 40)
+    learner = romco.learner(name, 6, 4)
+    learner.update(romco.Round(np.arange(4), x[:4], y[:4]))
+    state = learner.state()
+    state["arrays"][array] = np.where(state["arrays"][array] == 0.0, 0.3, 1.0) * factor
+    try:
+        made = romco.restore(state)
+        for i in range(4, 40, 4):
+            made.update(romco.Round(np.arange(4), x[i : i + 4], y[i : i + 4]))
+    except (FloatingPointError, ValueError):
+        pass  # told, and over

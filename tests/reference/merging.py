@@ -23,6 +23,11 @@ def merge_sum(start, parts):
     return start + sum(part - start for part in parts)
 
 
+def latest(parts):
+    """The value of the first part (value, touches) that has the most touches."""
+    return max(parts, key=lambda part: part[1])[0]
+
+
 def merge_steps(start, parts):
     """Vectors: start (d,), parts (n, d)."""
     changes = np.array(parts) - start

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.merging import Touched
-from romco.model.names import Id
+from romco.model.names import Effect, Id
 from romco.model.rows import Rows, Sparse
 
 
@@ -31,6 +32,10 @@ class Ready:
     def add(self, new: dict[Id, int]) -> None:
         """More columns."""
         self.width = max(self.width, new.get("columns", 0))
+
+    def adding(self, new: dict[Id, int], top: int) -> list[Effect]:
+        """What makes room for the columns below ``top``."""
+        return [(partial(setattr, self, "width"), max(self.width, top))]
 
     def name(self, column: int) -> Id:
         """Names are known to whoever read the rows."""

@@ -120,7 +120,8 @@ class _Found:
         """Where a task differs most."""
         name = (lambda j: j) if self._model is None else self._model.features.name
         turn = 1.0 if self._model is None else self._model.turn
-        return tuple((name(j), turn * value) for j, value in self.parts.largest(i, n))
+        largest = self.parts.largest(i, n)
+        return tuple((name(j), turn * value) for j, value in largest if j < self.n_features)
 
     def positive_note(self) -> str | None:
         """For which label a weight above 0 speaks."""

@@ -20,6 +20,7 @@ from romco.kernels.events cimport Events
 
 cdef class Kernel:
     cdef bint busy    # a replay is under way
+    cdef readonly Py_ssize_t done  # rounds that the last replay has learned
     cdef Py_ssize_t width  # numbers that `score` gives for each event: 1, or one for each class
     cdef bint torn    # set while a step is made that an error would leave half-made
     cdef bint followed                           # `learn` follows the `score` that is running

@@ -90,16 +90,23 @@ cdef class Kernel:
         cdef cnp.ndarray margins = room(events.n, self.width)
         self.take_step(events, 0, events.n, <double*> cnp.PyArray_DATA(margins))
 
+    def room(self, Events events not None):
+        """An array for the margins of events."""
+        return room(events.n, self.width)
+
     def replay(
         self, Events events not None, const long long[::1] starts not None,
-        Events known=None, const long long[::1] known_starts=None,
+        Events known=None, const long long[::1] known_starts=None, cnp.ndarray margins=None,
     ):
         """Margins of a stream: each round is predicted, then learned. Releases the GIL.
 
         Where labels are missing, `known` are the events that have one, and of each round only
-        they are learned.
+        they are learned. ``margins``, if given, is the array that :meth:`room` gave for them. Where
+        a round fails, ``done`` tells how many were learned before it.
         """
-        cdef cnp.ndarray margins = room(events.n, self.width)
+        self.done = 0
+        if margins is None:
+            margins = room(events.n, self.width)
         cdef double* p = <double*> cnp.PyArray_DATA(margins)
         # Margins of the known events, predicted once more within their step.
         cdef cnp.ndarray again = room(0 if known is None else known.n, self.width)
@@ -112,6 +119,7 @@ cdef class Kernel:
                 for i in range(starts.shape[0] - 1):
                     if known is None:
                         self.take_step(events, starts[i], starts[i + 1], p)
+                        self.done = i + 1
                         continue
                     self.drop_notes()
                     self.followed = False
@@ -119,6 +127,7 @@ cdef class Kernel:
                     check(p, self.width, starts[i], starts[i + 1])
                     if known_starts[i] < known_starts[i + 1]:
                         self.take_step(known, known_starts[i], known_starts[i + 1], q)
+                    self.done = i + 1
                 # Here, not with the GIL: to get it back may take long, and until then a replay
                 # that has done its work would turn others away.
                 fence()

@@ -39,3 +39,11 @@ def merge_steps(
     starts: NDArray[np.int64],
     column: int,
 ) -> None: ...
+def merge_latest(
+    merged: Floats,
+    values: Floats,
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    seen: NDArray[np.int32],
+    column: int,
+) -> None: ...

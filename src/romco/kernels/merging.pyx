@@ -160,6 +160,21 @@ def merge_steps(
             merged[r, column] = start + share * total
 
 
+def merge_latest(
+    double[:, ::1] merged, const double[:, ::1] values, const long long[::1] order,
+    const long long[::1] starts, const int[::1] seen, Py_ssize_t column,
+):
+    """What cannot be added: that of the shard which touched the row most, the first of equals."""
+    cdef Py_ssize_t r, k, most
+    with nogil:
+        for r in range(starts.shape[0] - 1):
+            most = order[starts[r]]
+            for k in range(starts[r] + 1, starts[r + 1]):
+                if seen[order[k]] > seen[most]:
+                    most = order[k]
+            merged[r, column] = values[most, column]
+
+
 cdef inline double variance(double spread, double prior, bint spent) noexcept nogil:
     """Never 0, whatever rounding made of it."""
     return max(prior - spread if spent else spread, prior * DBL_EPSILON)

@@ -7,7 +7,7 @@ named among the base classes. A new ability is one more protocol here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -150,6 +150,29 @@ class StartsTasks(Protocol):
 
     def start_task(self, task: int, started: Started) -> None:
         """Start a task that is not among them at ``common(started)``."""
+
+
+@runtime_checkable
+class StartsAtOnce(Protocol):
+    """Starts a task by one compiled call, which must not be done twice.
+
+    A ``start_task`` that is broken off half-way is done again; this one cannot be broken off.
+    """
+
+    def starting(self, task: int, started: Started) -> Callable[[], object]:
+        """What does the same as ``start_task``: a compiled function."""
+
+
+@runtime_checkable
+class Proposes(Protocol):
+    """A learner without a kernel that tells what a round would make of it before it changes.
+
+    So that an interrupt finds it as before or as after. Others of that kind are copied before
+    each step of a :class:`romco.Model`, and restored if it is broken off.
+    """
+
+    def proposed(self, round: Round) -> Callable[[], object]:
+        """What makes the learner take over what it learned of the round: a compiled function."""
 
 
 @runtime_checkable

@@ -17,10 +17,26 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.merging import Touched, merge_beliefs, merge_steps, merge_sums
+from romco.kernels.merging import (
+    Touched,
+    merge_beliefs,
+    merge_latest,
+    merge_steps,
+    merge_sums,
+)
 from romco.learners.base import Learner
 from romco.learners.capabilities import Merges
-from romco.learners.sharing import Belief, Floats, Full, Line, Part, PerFeature, Sum, Whole
+from romco.learners.sharing import (
+    Belief,
+    Floats,
+    Full,
+    Latest,
+    Line,
+    Part,
+    PerFeature,
+    Sum,
+    Whole,
+)
 
 Values = dict[str, NDArray[Any]]
 
@@ -179,6 +195,9 @@ def _merge_parts(
         elif isinstance(part, Sum):
             for column in part.columns:
                 merge_sums(old, own, order, starts, place[column], part.least)
+        elif isinstance(part, Latest):
+            for column in part.columns:
+                merge_latest(old, own, order, starts, entries.seen, place[column])
         else:
             for column in part.columns:
                 merge_steps(old, own, order, starts, place[column])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -69,27 +70,26 @@ class Retrained(Learner):
 
     def update(self, round: Round) -> None:
         """Keep the round's events; fit if enough have come."""
+        self.proposed(round)()
+
+    def proposed(self, round: Round) -> Callable[[], object]:
+        """What makes the learner take over what it learned of the round."""
         check_weights(self, round)
-        known = with_labels(self, round)
-        if known is None:
-            return
-        events = Events(known, self.n_features, self.n_tasks)
+        some = with_labels(self, round)
+        if some is None:
+            return partial(bool)
+        events = Events(some, self.n_features, self.n_tasks)
         x: Any = csr_array(events.x)
         _check_sizes(x, events.task)
-        before = self._kept.used()
-        self._kept.add(events.task, x, events.y)
-        if self._since[0] + events.n < self._every:
-            self._since += events.n
-            return
-        try:
-            round = self._kept.events(self.n_features, self._window)
-            solution = self._fit(round, self._theta, float(self._curvature[0]))
-        except ArithmeticError:
-            self._kept.cut(before)  # as if the round had never come
-            raise
-        self._kept.forget(self._window)
-        self._theta, self._curvature[0] = solution.w, solution.curvature
-        self._since[0] = 0
+        kept = self._kept.added(events.task, x, events.y)
+        changed: dict[str, Any] = {"_kept": kept, "_since": self._since + events.n}
+        if changed["_since"][0] >= self._every:
+            changed["_kept"] = kept = kept.last(self._window)
+            known = kept.events(self.n_features)
+            solution = self._fit(known, self._theta, float(self._curvature[0]))
+            changed |= {"_theta": solution.w, "_curvature": np.array([solution.curvature])}
+            changed["_since"] = np.zeros(1, dtype=np.int64)
+        return partial(self.__dict__.update, changed)  # one step, to whoever interrupts
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Margins of a whole stream, end to end: predict, then update, round by round."""
@@ -227,56 +227,52 @@ def _check_sizes(x: Any, task: NDArray[np.int64]) -> None:
 class _Kept:
     """Events in the order they came, in arrays that double when they are full."""
 
-    def __init__(self) -> None:
-        self._columns = {
+    def __init__(self, columns: Arrays | None = None, used: dict[str, int] | None = None) -> None:
+        self._columns: Arrays = columns or {
             "task": np.empty(0, dtype=np.int64),
             "label": np.empty(0),
             "length": np.empty(0, dtype=np.int64),  # non-zeros of each event
             "index": np.empty(0, dtype=np.int64),
             "value": np.empty(0),
         }
-        self._used = dict.fromkeys(self._columns, 0)
+        self._used = used or dict.fromkeys(self._columns, 0)
 
-    def add(self, task: NDArray[np.int64], x: Any, y: NDArray[np.float64]) -> None:
-        """Append events, x (n, d) in CSR form."""
+    def added(self, task: NDArray[np.int64], x: Any, y: NDArray[np.float64]) -> _Kept:
+        """These events and more, x (n, d) in CSR form.
+
+        The room beyond what is used is shared by both, so only one of them can be gone on with.
+        """
         new = {"task": task, "label": y, "length": np.diff(x.indptr)}
+        columns, ends = dict(self._columns), dict(self._used)
         for name, values in {**new, "index": x.indices, "value": x.data}.items():
-            used = self._used[name]
-            if used + len(values) > len(self._columns[name]):
-                room = np.empty(2 * (used + len(values)), dtype=self._columns[name].dtype)
-                room[:used] = self._columns[name][:used]
-                self._columns[name] = room
-            self._columns[name][used : used + len(values)] = values
-            self._used[name] = used + len(values)
+            used = ends[name]
+            if used + len(values) > len(columns[name]):
+                room = np.empty(2 * (used + len(values)), dtype=columns[name].dtype)
+                room[:used] = columns[name][:used]
+                columns[name] = room
+            columns[name][used : used + len(values)] = values
+            ends[name] = used + len(values)
+        return _Kept(columns, ends)
 
-    def forget(self, window: int | None) -> None:
-        """Drop all but the last ``window`` events."""
+    def last(self, window: int | None) -> _Kept:
+        """Only the last ``window`` events."""
         if window is None or self._used["task"] <= window:
-            return
-        for name, last in self._last(window).items():
-            self._columns[name], self._used[name] = last.copy(), len(last)
-
-    def _last(self, window: int | None) -> Arrays:
+            return self
         arrays = self.arrays()
-        if window is None or self._used["task"] <= window:
-            return arrays
         nonzeros = int(arrays["length"][-window:].sum())
-        kept = dict.fromkeys(("task", "label", "length"), window)
-        return {
-            name: array[len(array) - kept.get(name, nonzeros) :] for name, array in arrays.items()
+        columns = {
+            name: (
+                array[-window:]
+                if name in ("task", "label", "length")
+                else array[len(array) - nonzeros :]
+            ).copy()
+            for name, array in arrays.items()
         }
+        return _Kept(columns, {name: len(array) for name, array in columns.items()})
 
-    def used(self) -> dict[str, int]:
-        """How much of every array is used."""
-        return dict(self._used)
-
-    def cut(self, used: dict[str, int]) -> None:
-        """Drop what was added since so much was used."""
-        self._used = used
-
-    def events(self, n_features: int, window: int | None = None) -> Round:
-        """All events kept, or the last ``window`` of them, as one round."""
-        kept = self._last(window)
+    def events(self, n_features: int) -> Round:
+        """All events kept, as one round."""
+        kept = self.arrays()
         starts = np.concatenate([[0], np.cumsum(kept["length"])])
         x = csr_array((kept["value"], kept["index"], starts), shape=(len(kept["task"]), n_features))
         return Round(kept["task"], x, kept["label"])

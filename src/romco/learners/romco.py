@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -236,9 +237,14 @@ class Romco(CompiledLearner):
         return MeanOfShared(self, started.number)
 
     def start_task(self, task: int, started: Started) -> None:
-        """Set the task's column of U, which is 0, to that mean."""
-        if isinstance(self._coupling, Independent):
-            self.kernel.start_task(task, started.number)
+        """Set u_task, which must be 0, to that mean."""
+        self.starting(task, started)()
+
+    def starting(self, task: int, started: Started) -> Callable[[], object]:
+        """What does that by one compiled call."""
+        if not isinstance(self._coupling, Independent):  # a new task has it by itself
+            return partial(bool)
+        return partial(self.kernel.start_task, task, started.number)
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; not for coupled tasks."""

@@ -58,7 +58,18 @@ class Steps:
     columns: tuple[int, ...] = (0,)
 
 
-Part = Sum | Belief | Steps
+@final
+@dataclass(frozen=True)
+class Latest:
+    """Columns that cannot be added, as they are found from others: taken from one shard.
+
+    From the one that touched the row most, of a small array the one that learned most events.
+    """
+
+    columns: tuple[int, ...] = (0,)
+
+
+Part = Sum | Belief | Steps | Latest
 
 
 @final
@@ -81,7 +92,10 @@ class PerFeature:
 
 @final
 class Whole:
-    """A small array that is handed over and merged as a whole; its rows as if all were touched."""
+    """A small array that is handed over and merged as a whole; its rows as if all were touched.
+
+    Every column of it must be named by a part, or shards could not be taken up where they stopped.
+    """
 
     def __init__(self, array: str, *parts: Part) -> None:
         self.name, self.arrays, self.parts = array, (array,), parts

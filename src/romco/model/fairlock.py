@@ -1,30 +1,86 @@
-"""A lock that is handed on."""
+"""The locks of a model, which neither an interrupt nor a fork can leave held."""
 
 from __future__ import annotations
 
+import os
 import threading
+import time
+import weakref
 from typing import final
+
+from romco.kernels.turns import Turns, holding
+
+__all__ = ["Locks", "Turns", "holding"]
 
 
 @final
-class Turns:
-    """A lock that goes to the one who waits, not back to the one who just let go.
+class Locks:
+    """``writing`` is held by who learns, from first to last row, ``step`` for one look or step.
 
-    With a plain lock a thread that learns piece after piece takes it again before a
-    reader has woken up, and readers wait for seconds. Not to be entered twice by one thread.
+    A fork waits until no other thread is within a step. In the child, where only the thread
+    that forked lives on, nobody else holds anything.
 
-    >>> turns = Turns()
-    >>> with turns:
-    ...     pass
+    >>> locks = Locks()
+    >>> holding(locks.step, max, 1, 2)
+    2
     """
 
     def __init__(self) -> None:
-        self._next = threading.Lock()  # held while waiting: by the first in line
-        self._turn = threading.Lock()
+        self.writing = threading.RLock()
+        self.step = Turns()
+        _ALL[id(self)] = weakref.ref(self)
 
-    def __enter__(self) -> None:
-        with self._next:
-            self._turn.acquire()
+    def forget_others(self) -> None:
+        """In the child of a fork: what other threads held or waited for is free."""
+        self.step.forget_others()
+        if not self.writing._is_owned():  # type: ignore[attr-defined]
+            self.writing = threading.RLock()
 
-    def __exit__(self, *_: object) -> None:
-        self._turn.release()
+
+# By address, so that a new one takes the place of one that is gone: a WeakSet would run Python
+# whenever one goes, and an interrupt that falls there is lost.
+_ALL: dict[int, weakref.ref[Locks]] = {}
+_forking = threading.Lock()  # one fork at a time
+_held: list[Turns] = []  # by the thread that forks
+
+
+def _before() -> None:
+    _forking.acquire()
+    while not _take_all():  # somebody within a step may wait for another: let all go meanwhile
+        _let_go()
+        time.sleep(0.0005)
+
+
+def _living() -> list[Locks]:
+    found = (reference() for reference in list(_ALL.values()))
+    return [locks for locks in found if locks is not None]
+
+
+def _take_all() -> bool:
+    for locks in _living():
+        if not locks.step.is_mine():
+            if not locks.step.acquire_at_once():
+                return False
+            _held.append(locks.step)
+    return True
+
+
+def _let_go() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _in_parent() -> None:
+    _let_go()
+    _forking.release()
+
+
+def _in_child() -> None:
+    _let_go()
+    for locks in _living():
+        locks.forget_others()
+    _forking.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

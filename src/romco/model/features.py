@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol, final
 
 import numpy as np
 
 from romco.kernels.baselines.mappings import HashedMappings, NamedMappings
 from romco.kernels.reading.encoded import Encoded
-from romco.model.names import Id, from_json, identity, to_json
+from romco.model.names import Effect, Id, from_json, identity, to_json
 from romco.model.places import HashedPlaces, Places
 from romco.model.rows import Rows, Sparse, tidy
 
@@ -28,6 +29,9 @@ class Features(Protocol):
 
     def add(self, new: New) -> None:
         """Take over the new names that ``read`` found."""
+
+    def adding(self, new: New, top: int) -> list[Effect]:
+        """What takes over those of them whose columns are below ``top``."""
 
     def name(self, column: int) -> Id:
         """What a column is called."""
@@ -65,6 +69,10 @@ class Columns:
 
     def add(self, new: New) -> None:
         """Columns are fixed: there is nothing to add."""
+
+    def adding(self, new: New, top: int) -> list[Effect]:
+        """Columns are fixed: there is nothing to add."""
+        return []
 
     def name(self, column: int) -> Id:
         """The column's name, or its number."""
@@ -114,7 +122,7 @@ class Names:
     """
 
     def __init__(self, names: Iterable[Any] = ()) -> None:
-        self._names = [identity("feature", name) for name in names]
+        self._names = [identity("feature", name) for name in names]  # in the order of columns
         self._column = {name: column for column, name in enumerate(self._names)}
         self._places = Places()
         if len(self._column) < len(self._names):
@@ -123,7 +131,7 @@ class Names:
     @property
     def width(self) -> int:
         """Names known."""
-        return len(self._names)
+        return len(self._column)
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Rows of mappings or of a frame; see the class for what values mean."""
@@ -133,16 +141,28 @@ class Names:
 
     def add(self, new: New) -> None:
         """Take over new names."""
-        self._names.extend(identity("feature", name) for name in new)
         self._column.update(new)
+
+    def adding(self, new: New, top: int) -> list[Effect]:
+        """What takes over the new names whose columns are below ``top``."""
+        known, first = self.width, next(iter(new.values()), 0)
+        met = dict(islice(new.items(), known - first, max(top, known) - first))
+        return [(self._column.update, met)] if met else []
 
     def name(self, column: int) -> Id:
         """What a column is called."""
-        return self._names[column]
+        return self._listed()[column]
 
     def to_json(self) -> dict[str, Any]:
         """Everything needed to make the same again."""
-        return {"kind": "names", "names": [to_json(name) for name in self._names]}
+        return {"kind": "names", "names": [to_json(name) for name in self._listed()]}
+
+    def _listed(self) -> list[Id]:
+        """Names by column; listed anew after names were added."""
+        names = self._names
+        if len(names) < len(self._column):
+            self._names = names = list(self._column)
+        return names
 
 
 @final
@@ -170,6 +190,10 @@ class Hashed:
 
     def add(self, new: New) -> None:
         """Nothing is stored."""
+
+    def adding(self, new: New, top: int) -> list[Effect]:
+        """Nothing is stored."""
+        return []
 
     def name(self, column: int) -> Id:
         """The column's number: names are not stored."""

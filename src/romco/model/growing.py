@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.history import History
 from romco.learners import Learner, grown, restore
 from romco.learners.capabilities import (
     FindsOutliers,
@@ -17,12 +18,29 @@ from romco.learners.capabilities import (
     StartsTasks,
 )
 from romco.learners.forgetting import forget
-from romco.model.rows import Dense, Rows, Task, as_round, count, predict, replay
+from romco.model.rows import Dense, Rows, Task, as_round, count, predict
 from romco.parameters import whole
 
 LONGEST = 2**60  # events: more cannot be counted further
 WATCH = 1000  # events between looks at which tasks are personal
-ONE = np.array([0, 1], dtype=np.int64)
+
+
+class Body(NamedTuple):
+    """A learner and the history of its tasks, which grow together and are exchanged together."""
+
+    learner: Learner
+    history: History
+
+    def grown(self, n_features: int, n_tasks: int, n_classes: int = 0) -> Body:
+        """The same if it has the room, else a larger copy; doubled, so that it costs little."""
+        old = self.learner
+        if n_features <= old.n_features and n_tasks <= old.n_tasks and n_classes <= old.answers:
+            return self
+        d, m = doubled(old.n_features, n_features), doubled(old.n_tasks, n_tasks)
+        new = grown(old, d, m)
+        if isinstance(new, ManyClasses):
+            new.make_classes(max(n_classes, old.answers))
+        return Body(new, self.history.grown(m))
 
 
 @final
@@ -34,13 +52,35 @@ class GrowingLearner:
     """
 
     def __init__(self, inner: Learner, from_mean: bool) -> None:
-        self.learner = inner
-        self.events = 0
-        self.seen = np.zeros(inner.n_tasks, dtype=np.int64)  # events of each task
-        self.since = np.full(inner.n_tasks, -1, dtype=np.int64)  # found personal then, or -1
+        m = inner.n_tasks
+        empty = History(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
+        self.body = Body(inner, empty)
         self.starts = from_mean and isinstance(inner, StartsTasks)  # whether a start changes it
-        self._started = Started(self.seen > 0, 0)
-        self._common: tuple[int, Newcomer | None] | None = None
+        self.many = isinstance(inner, ManyClasses)  # whether classes may be added
+        self._common: tuple[int, Learner, Newcomer | None] | None = None
+
+    @property
+    def learner(self) -> Learner:
+        """The learner; it is exchanged for a larger one when it grows."""
+        return self.body.learner
+
+    @property
+    def history(self) -> History:
+        """Of its tasks; exchanged with it."""
+        return self.body.history
+
+    @property
+    def events(self) -> int:
+        """How many were learned."""
+        return self.body.history.events
+
+    @events.setter
+    def events(self, n: int) -> None:
+        self.body.history.events = n
+
+    def make_room(self, n_features: int, n_tasks: int) -> None:
+        """At least this much room."""
+        self.body = self.body.grown(n_features, n_tasks)
 
     def margins(self, rows: Rows, task: Task, next_task: int) -> Dense:
         """Margins (n,) of rows; those of task -1 are what ``next_task`` would start with."""
@@ -52,52 +92,11 @@ class GrowingLearner:
             margins[known] = predict(self.learner, rows, np.maximum(task, 0))[known]
         return margins
 
-    def learn(
-        self, rows: Rows, task: Task, y: Dense, together: bool, weight: Dense | None = None
-    ) -> Dense:
-        """Learn rows for which there is room; gives the margins predicted before."""
-        starts = (
-            ONE if len(y) == 1 else np.array([0, len(y)]) if together else np.arange(len(y) + 1)
-        )
-        margins = replay(self.learner, rows, task, y, starts, weight)
-        if len(task) == 1:  # the same for a single event, in a fifth of the time
-            self.seen[task[0]] += 1
-            new = not self._started.which[task[0]]
-        else:
-            np.add.at(self.seen, task, 1)
-            new = not self._started.which[task].all()
-        if new:
-            self._started.which[task] = True
-            self._count_started(self._started.which)
-        before, self.events = self.events, self.events + len(y)
-        if self.events // WATCH > before // WATCH:
-            self.watch()
-        return margins
-
-    def start(self, task: int) -> None:
-        """Start a new task."""
-        self.make_room(0, task + 1)
-        if self.starts and isinstance(self.learner, StartsTasks) and self._started.number:
-            self.learner.start_task(task, self._started)
-
     def forget(self, task: int) -> None:
-        """Make a task as if it had never been."""
+        """Make a task as if it had never been; may be done twice."""
         forget(self.learner, task)
-        self.seen[task], self.since[task] = 0, -1
-        self._count_started(self.seen > 0)
+        self.history.forget(task)
         self._common = None
-
-    def make_room(self, n_features: int, n_tasks: int) -> None:
-        """At least this much room; doubled, so that growing costs little per event."""
-        old = self.learner
-        if n_features <= old.n_features and n_tasks <= old.n_tasks:
-            return
-        d, m = doubled(old.n_features, n_features), doubled(old.n_tasks, n_tasks)
-        self.learner, self._common = grown(old, d, m), None
-        more = m - len(self.seen)
-        self.seen = np.concatenate([self.seen, np.zeros(more, dtype=np.int64)])
-        self.since = np.concatenate([self.since, np.full(more, -1, dtype=np.int64)])
-        self._count_started(self.seen > 0)
 
     def intervals(self, rows: Rows, task: Task, next_task: int, level: float) -> Dense:
         """Bounds (n, 2) of rows; those of task -1 are what ``next_task`` would start with."""
@@ -106,31 +105,28 @@ class GrowingLearner:
         if (task < 0).any():
             self.make_room(0, next_task + 1)
         task = np.where(task < 0, next_task, task)
-        return self.learner.intervals(as_round(self.learner, rows, task), level)
+        round, able = as_round(self.learner, rows, task), self.learner
+        assert isinstance(able, GivesIntervals)
+        return able.intervals(round, level)
 
     def check_classes(self, n: int) -> None:
         """Raise ValueError where n classes are too many."""
         if isinstance(self.learner, ManyClasses):
             self.learner.check_classes(n)
 
-    def make_classes(self, n: int) -> None:
-        """At least so many classes."""
-        if isinstance(self.learner, ManyClasses) and n > self.learner.answers:
-            self.learner.make_classes(n)
-            self._common = None
-
     def watch(self) -> None:
-        """Note which tasks have become personal, and which no longer are."""
+        """Note which tasks have become personal, and which no longer are; may be done twice."""
         personal = personal_tasks(self.learner)
         if personal is not None:
-            self.since[~personal] = -1
-            self.since[personal & (self.since < 0)] = self.events
+            since = self.history.since
+            since[~personal] = -1
+            since[personal & (since < 0)] = self.events
 
     def state(self) -> dict[str, Any]:
         """A copy of everything, arrays apart."""
-        inner = self.learner.state()
+        inner, history = self.learner.state(), self.history
         arrays = {f"learner.{name}": array for name, array in inner.pop("arrays").items()}
-        arrays |= {"tasks.seen": self.seen.copy(), "tasks.since": self.since.copy()}
+        arrays |= {"tasks.seen": history.seen.copy(), "tasks.since": history.since.copy()}
         return {"learner": inner, "events": self.events, "arrays": arrays}
 
     @classmethod
@@ -139,19 +135,15 @@ class GrowingLearner:
         arrays = state["arrays"]
         inner = {name[8:]: array for name, array in arrays.items() if name.startswith("learner.")}
         made = cls(restore({**state["learner"], "arrays": inner}), from_mean)
-        made.events = whole("events", state["events"], least=0)
-        for name, least in (("seen", 0), ("since", -1)):
-            history = arrays[f"tasks.{name}"]
-            if history.shape != made.seen.shape or history.dtype != np.int64:
-                raise ValueError(f"expected the history of {len(made.seen)} tasks")
-            if made.events > LONGEST or history.min() < least or history.max() > LONGEST:
+        events = whole("events", state["events"], least=0)
+        seen, since = (arrays[f"tasks.{name}"] for name in ("seen", "since"))
+        for history, least in ((seen, 0), (since, -1)):
+            if history.shape != (made.learner.n_tasks,) or history.dtype != np.int64:
+                raise ValueError(f"expected the history of {made.learner.n_tasks} tasks")
+            if events > LONGEST or history.min() < least or history.max() > LONGEST:
                 raise ValueError(f"no task has the history {history.min()} or {history.max()}")
-            setattr(made, name, history.copy())
-        made._count_started(made.seen > 0)
+        made.body = Body(made.learner, History(seen.copy(), since.copy(), events))
         return made
-
-    def _count_started(self, which: NDArray[np.bool_]) -> None:
-        self._started = Started(which, int(np.count_nonzero(which)))
 
     def _margins_of_new(self, rows: Rows, next_task: int) -> Dense:
         common = self._newcomer()
@@ -161,14 +153,19 @@ class GrowingLearner:
         self.make_room(0, next_task + 1)
         return predict(self.learner, rows, np.full(count(rows), next_task))
 
+    def started(self) -> Started:
+        """Which tasks have learned."""
+        return Started(self.history.started, self.history.n_started)
+
     def _newcomer(self) -> Newcomer | None:
         """Kept until something is learned: it may cost a pass over all weights."""
-        if self._common is None or self._common[0] != self.events:
+        kept, learner = self._common, self.learner
+        if kept is None or kept[0] != self.events or kept[1] is not learner:
             found = None
-            if self.starts and isinstance(self.learner, StartsTasks) and self._started.number:
-                found = self.learner.common(self._started)
-            self._common = (self.events, found)
-        return self._common[1]
+            if self.starts and isinstance(learner, StartsTasks) and self.history.n_started:
+                found = learner.common(self.started())
+            self._common = kept = (self.events, learner, found)
+        return kept[2]
 
 
 def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:

@@ -84,9 +84,13 @@ class Labels:
 
     def adopt(self, side: dict[Id, float]) -> None:
         """Remember the sides that :meth:`read` gave."""
+        self.__dict__.update(self.adopted(side))
+
+    def adopted(self, side: dict[Id, float]) -> dict[str, Any]:
+        """What changes by that, as attributes."""
         if len(side) == 2 > len(self.side) and not self._named:
-            self.turn = side[positive_of(*side)]
-        self.side = side
+            return {"turn": side[positive_of(*side)], "side": side}
+        return {"side": side}
 
     def take(self, labels: Iterable[Any]) -> NDArray[np.float64]:
         """-1 or +1 for each label, as people see it; new ones are remembered."""

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.history import surely
 from romco.learners import Learner, known, number_learner
+from romco.model import pieces
 from romco.model.calibration import Scale, logistic
-from romco.model.fairlock import Turns
+from romco.model.fairlock import Locks, holding
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
 from romco.model.labels import Labels
-from romco.model.names import Id, identity
-from romco.model.rows import Dense, Rows, count, cut, widths
+from romco.model.names import Effect, Id, identity
+from romco.model.rows import Dense, Rows, count, widths
 from romco.model.targets import ManyClasses, Target, target_from_json, target_of
 from romco.model.tasks import Tasks
 from romco.model.weights import counting, weights_of
 from romco.parameters import choice
-
-PIECE = 250  # events learned before waiting readers get a turn
 
 
 class Answers(NamedTuple):
@@ -93,7 +93,7 @@ class Model:
         d = self._fixed_width or doubled(64, self.features.width)
         inner = self._made(learner, d, len(self._tasks) or 8, parameters)
         self._inside = GrowingLearner(inner, new_task == "mean")
-        self._make_locks()
+        self._locks = Locks()
 
     # What is known
 
@@ -111,7 +111,7 @@ class Model:
 
         Whoever learns or predicts waits meanwhile, so only read the learner within.
         """
-        with self._step:
+        with self._locks.step:
             yield self._inside.learner
 
     @property
@@ -151,7 +151,7 @@ class Model:
     def events_of(self, task: Any) -> int:
         """How many events of a task were learned."""
         number = self._tasks.find(task)
-        return int(self._inside.seen[number]) if number >= 0 else 0
+        return int(self._inside.history.seen[number]) if number >= 0 else 0
 
     def personal_since(self, task: Any) -> int | None:
         """After how many events of all tasks this one was found to be personal, and stayed so.
@@ -159,7 +159,7 @@ class Model:
         Looked at every 1000 events; None if the task is not personal.
         """
         number = self._tasks.find(task)
-        since = int(self._inside.since[number]) if number >= 0 else -1
+        since = int(self._inside.history.since[number]) if number >= 0 else -1
         return since if since >= 0 else None
 
     # Predicting
@@ -169,11 +169,7 @@ class Model:
 
         Margins (n,) of two classes, log-probabilities (n, K) of many, predicted numbers (n,).
         """
-        with self._step:
-            rows = self.features.read(x)
-            numbers = self._tasks.numbers(_many(task))
-            _check_lengths(rows, task=numbers)
-            return self.turn * self._inside.margins(rows, numbers, self._tasks.next)
+        return holding(self._locks.step, self._margins, x, task)
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
         """Labels, or numbers, (n,) of rows ``x``."""
@@ -196,11 +192,7 @@ class Model:
 
     def intervals(self, x: Any, task: Iterable[Any], level: float = 0.9) -> Dense:
         """Bounds (n, 2) within which a share ``level`` of the numbers of such rows will be."""
-        with self._step:
-            rows = self.features.read(x)
-            numbers = self._tasks.numbers(_many(task))
-            _check_lengths(rows, task=numbers)
-            return self._inside.intervals(rows, numbers, self._tasks.next, level)
+        return holding(self._locks.step, self._intervals, x, task, level)
 
     def margin_one(self, x: Any, task: Any) -> float:
         """Margin of one event of two classes, or the number predicted."""
@@ -258,7 +250,9 @@ class Model:
         With ``together`` they are one round instead: all are predicted, then all are
         learned in one step. An event of ``weight`` h counts as h events, one of weight 0 is only
         predicted. Gives the margins predicted just before, as :meth:`margins`.
-        Nothing changes if any row is bad.
+        Nothing changes if any row is bad. Where learning is broken off, by Ctrl-C or by numbers
+        that grew too large, a part of the rows is learned, each of them wholly: ``events``
+        counts them, and a note of the exception tells.
         """
         return self.predict_and_learn(x, y, task, together=together, weight=weight).margins
 
@@ -280,34 +274,7 @@ class Model:
             weight = weights_of(weight, self.learner)
             if not weight.all():
                 return Answers(*counting(self, x, list(y), list(_many(task)), weight, together))
-        with self._writing:
-            signs, sides = self._target.read(y)
-            ids = [identity("task", one) for one in _many(task)]
-            new: dict[Id, int] = {}
-            rows = self.features.read(x, new)
-            _check_lengths(
-                rows, task=ids, y=signs, **({} if weight is None else {"weight": weight})
-            )
-            self._inside.check_classes(len(sides))
-            before = self.turn
-            if new or sides is not self._target.known:
-                with self._step:
-                    self._target.adopt(sides)
-                    self.features.add(new)
-            margins, scales = self._room(len(ids)), np.empty(len(ids))
-            needed = widths(rows) if new else np.zeros(len(ids), dtype=np.int64)
-            begin = 0
-            while begin < len(ids):
-                with self._step:
-                    end = self._admit(ids, needed, begin, together)
-                    end = self._admit_classes(signs, begin, end, together)
-                    part = None if weight is None else weight[begin:end]
-                    found, scales[begin:end] = self._advance(
-                        cut(rows, begin, end), ids[begin:end], signs[begin:end], together, part
-                    )
-                    margins[(slice(begin, end), *map(slice, found.shape[1:]))] = found
-                begin = end
-            return self._answers(margins, signs, before, scales)
+        return holding(self._locks.writing, self._learn, x, y, task, together, weight)
 
     def _answers(self, margins: Dense, y: Dense, before: float, scales: Dense) -> Answers:
         """Margins as people see them, with probabilities; of numbers there are none (NaN)."""
@@ -320,35 +287,19 @@ class Model:
 
     def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
         """Raise ValueError where these rows could not be learned; changes nothing."""
-        with self._writing:
-            signs, known = self._target.read(y)
-            ids = [identity("task", one) for one in _many(task)]
-            _check_lengths(self.features.read(x, {}), task=ids, y=signs)
-            self._inside.check_classes(len(known))
+        holding(self._locks.writing, self._read, x, y, task, False, None)
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are."""
-        with self._writing, self._step:
-            number = self._tasks.find(task)
-            if number < 0:
-                raise KeyError(f"no task {task!r} is known")
-            self._inside.forget(number)
-            self._tasks.remove(task)
+        if self._tasks.find(task) < 0:
+            raise KeyError(f"no task {task!r} is known")
+        holding(self._locks.writing, holding, self._locks.step, surely, self._forget, task)
 
     # State
 
     def state(self) -> dict[str, Any]:
         """A copy of everything: JSON-able values, and NumPy arrays under ``"arrays"``."""
-        with self._step:
-            return {
-                **self._inside.state(),
-                "features": self.features.to_json(),
-                "tasks": self._tasks.to_json(),
-                "labels": self._target.to_json(),
-                "new_task": self.new_task,
-                "scale": [self._scale.log_a, self._scale.curvature],
-                "notes": self.notes,
-            }
+        return holding(self._locks.step, self._state)
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -361,7 +312,7 @@ class Model:
         made._target = target_from_json(state["labels"])
         made._scale = Scale.from_json(state["scale"])
         made._inside = GrowingLearner.from_state(state, made.new_task == "mean")
-        made._make_locks()
+        made._locks = Locks()
         made._check()
         return made
 
@@ -370,9 +321,77 @@ class Model:
 
     # Within
 
-    def _make_locks(self) -> None:
-        self._writing = threading.RLock()  # held by the one who learns, from first to last row
-        self._step = Turns()  # held for one look or one step
+    def _margins(self, x: Any, task: Iterable[Any]) -> Dense:
+        rows = self.features.read(x)
+        numbers = self._tasks.numbers(_many(task))
+        _check_lengths(rows, task=numbers)
+        return self.turn * self._inside.margins(rows, numbers, self._tasks.next)
+
+    def _intervals(self, x: Any, task: Iterable[Any], level: float) -> Dense:
+        rows = self.features.read(x)
+        numbers = self._tasks.numbers(_many(task))
+        _check_lengths(rows, task=numbers)
+        return self._inside.intervals(rows, numbers, self._tasks.next, level)
+
+    def _learn(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool, weight: Dense | None
+    ) -> Answers:
+        batch, before, turn = self._read(x, y, task, together, weight), self.events, self.turn
+        n, scale = len(batch.ids), self._scale if isinstance(self._target, Labels) else None
+        margins, scales, end = self._room(n, batch.n_classes), np.zeros(n), 0
+        try:
+            while end < n:
+                given = (self._inside, self._tasks, scale, scales, batch, end)
+                begin, (end, found) = end, holding(self._locks.step, pieces.learn, *given)
+                margins[(slice(begin, end), *map(slice, found.shape[1:]))] = found
+        except BaseException as error:
+            if self.events > before:
+                error.add_note(f"{self.events - before} of {n} rows were learned")
+            raise
+        return self._answers(margins, batch.y, turn, np.exp(scales))
+
+    def _read(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool, weight: Dense | None
+    ) -> pieces.Batch:
+        """Rows, checked; changes nothing."""
+        answers, labels = self._target.read(y)
+        ids = [identity("task", one) for one in _many(task)]
+        new: dict[Id, int] = {}
+        rows = self.features.read(x, new)
+        weighed = {} if weight is None else {"weight": weight}
+        _check_lengths(rows, task=ids, y=answers, **weighed)
+        self._inside.check_classes(len(labels))
+        effects, needed = None, np.zeros(len(ids), dtype=np.int64)
+        if new or labels is not self._target.known:
+            new = {identity("feature", name): column for name, column in new.items()}
+            needed = widths(rows) if new else needed
+            effects = partial(self._naming, new, labels, needed)
+        return pieces.Batch(rows, ids, answers, weight, needed, len(labels), together, effects)
+
+    def _naming(
+        self, new: dict[Id, int], labels: dict[Id, float], needed: NDArray[np.int64], end: int
+    ) -> list[Effect]:
+        """What takes over the names of features in the rows up to ``end``, and of labels."""
+        effects = self.features.adding(new, int(needed[end - 1])) if new else []
+        return [*effects, (self._target.__dict__.update, self._target.adopted(labels))]
+
+    def _forget(self, task: Any) -> None:
+        """May be done twice: the name goes last."""
+        number = self._tasks.find(task)
+        if number >= 0:
+            self._inside.forget(number)
+            self._tasks.remove(task)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            **self._inside.state(),
+            "features": self.features.to_json(),
+            "tasks": self._tasks.to_json(),
+            "labels": self._target.to_json(),
+            "new_task": self.new_task,
+            "scale": [self._scale.log_a, self._scale.curvature],
+            "notes": self.notes,
+        }
 
     def _check(self) -> None:
         n, d = self.learner.n_tasks, self.learner.n_features
@@ -387,36 +406,6 @@ class Model:
     @property
     def _fixed_width(self) -> int | None:
         return None if isinstance(self.features, Names) else self.features.width
-
-    def _admit(self, ids: list[Id], needed: NDArray[np.int64], begin: int, together: bool) -> int:
-        """Make room for the next row; gives the end of the run of rows that need no more room."""
-        if together:
-            for task in ids:
-                self._meet(task)
-            self._inside.make_room(int(needed[-1]), 0)
-            return len(ids)
-        self._meet(ids[begin])
-        self._inside.make_room(int(needed[begin]), 0)
-        known, d = self._tasks.number, self.learner.n_features
-        end = min(len(ids), begin + PIECE - self.events % PIECE)
-        for i in range(begin + 1, end):
-            met = ids[i] in known or self._tasks.find(ids[i]) >= 0
-            if needed[i] > d or not (met or self._meets_freely(ids[i])):
-                return i
-        return end
-
-    def _meets_freely(self, task: Id) -> bool:
-        """Give a new task its number if neither its start nor room for it changes the learner."""
-        if self._inside.starts or self._tasks.next >= self.learner.n_tasks:
-            return False
-        self._tasks.add(task)
-        return True
-
-    def _meet(self, task: Id) -> None:
-        """Give a task that is new a number and a start."""
-        if self._tasks.find(task) < 0:
-            self._inside.start(self._tasks.next)
-            self._tasks.add(task)
 
     @property
     def _labels(self) -> Labels:
@@ -435,28 +424,11 @@ class Model:
             raise ValueError(f"{made.name} does not predict {self.target}")
         return made
 
-    def _room(self, n: int) -> Dense:
+    def _room(self, n: int, n_classes: int) -> Dense:
         """Room for the margins of n events; classes that are not known yet have no chance."""
         if isinstance(self._target, ManyClasses):
-            return np.full((n, max(2, len(self.classes))), -np.inf)
+            return np.full((n, max(2, n_classes)), -np.inf)
         return np.empty(n)
-
-    def _admit_classes(self, y: Dense, begin: int, end: int, together: bool) -> int:
-        """Make the class of the next row; gives the end of the run that needs no more of them."""
-        if not isinstance(self._target, ManyClasses):
-            return end
-        self._inside.make_classes(int(y[begin:end].max() if together else y[begin]) + 1)
-        more = np.flatnonzero(y[begin:end] >= self.learner.answers)
-        return begin + int(more[0]) if len(more) else end
-
-    def _advance(
-        self, rows: Rows, ids: list[Id], y: Dense, together: bool, weight: Dense | None
-    ) -> tuple[Dense, Dense]:
-        """Learn rows for which there is room; margins, and what scaled them to probabilities."""
-        margins = self._inside.learn(rows, self._tasks.numbers(ids), y, together, weight)
-        if isinstance(self._target, Labels):
-            return margins, self._scale.follow(margins, y, weight)
-        return margins, np.ones(len(y))
 
 
 def _many(tasks: Iterable[Any]) -> Iterable[Any]:

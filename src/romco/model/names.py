@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
 Id = Hashable
+Effect = tuple[Callable[[Any], object], Any]  # a compiled function, and what it is called with
 _WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.0*)?")
 _TRUTH = {"true": "1", "false": "0"}
 

@@ -35,7 +35,8 @@ class Places:
 
     def _look_up(self, lexicon: Lexicon, known: dict[Id, int]) -> None:
         if lexicon is not self._lexicon:
-            self._lexicon, self._column = lexicon, np.empty(0, dtype=np.int32)
+            self._column = np.empty(0, dtype=np.int32)  # first: an interrupt may come between
+            self._lexicon = lexicon
         if len(self._column) < len(lexicon):
             more = [known.get(name, -1) for name in lexicon.names[len(self._column) :]]
             self._column = np.concatenate([self._column, np.array(more, dtype=np.int32)])
@@ -81,12 +82,12 @@ class HashedPlaces:
 
     def _look_up(self, lexicon: Lexicon) -> None:
         if lexicon is not self._lexicon:
-            self._lexicon = lexicon
             self._column, self._sign = np.empty(0, dtype=np.int32), np.empty(0)
+            self._lexicon = lexicon
         if len(self._column) < len(lexicon):
             names = lexicon.names[len(self._column) :]
             hashes = np.array([hash_name(name) for name in names], dtype=np.uint64)
             columns = (hashes & np.uint64(self._size - 1)).astype(np.int32)
             signs = np.where(hashes >> np.uint64(63), -1.0, 1.0)
-            self._column = np.concatenate([self._column, columns])
-            self._sign = np.concatenate([self._sign, signs])
+            self._sign = np.concatenate([self._sign[: len(self._column)], signs])
+            self._column = np.concatenate([self._column, columns])  # last: then both are there

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.events import Events
 from romco.learners import Learner
-from romco.learners.base import CompiledLearner, check_weights
-from romco.rounds import Round, Rounds
+from romco.learners.base import CompiledLearner
+from romco.rounds import Round
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -94,24 +93,6 @@ def as_round(learner: Learner, rows: Rows, task: Task) -> Round:
         light = fits and type(learner).predict is CompiledLearner.predict
         x = _Light(rows, learner.n_features) if light else matrix(rows, learner.n_features)
     return Round(task, x, np.empty(0))
-
-
-def replay(
-    learner: Learner,
-    rows: Rows,
-    task: Task,
-    y: Dense,
-    starts: NDArray[np.int64],
-    weight: Dense | None = None,
-) -> Dense:
-    """Margins (n,) predicted before each round was learned; the learner has all columns."""
-    if isinstance(rows, Sparse) and type(learner).replay is CompiledLearner.replay:
-        x: Any = _Light(rows, learner.n_features)
-        round = Round(task, x, y, weight)
-        check_weights(learner, round)
-        events = Events(round, learner.n_features, learner.n_tasks, True, learner.answers)
-        return learner.kernel.replay(events, starts)  # type: ignore[attr-defined]
-    return learner.replay(Rounds(task, matrix(rows, learner.n_features), y, starts, weight))
 
 
 def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> Sparse:

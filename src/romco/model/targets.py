@@ -41,6 +41,9 @@ class Target(Protocol):
     def adopt(self, known: Known) -> None:
         """Remember the labels that :meth:`read` gave."""
 
+    def adopted(self, known: Known) -> dict[str, Any]:
+        """What changes by that, as attributes."""
+
     def answers(self, scores: NDArray[np.float64]) -> NDArray[Any]:
         """What scores of n events predict."""
 
@@ -89,6 +92,10 @@ class ManyClasses:
     def adopt(self, known: Known) -> None:
         """Remember the labels that :meth:`read` gave."""
         self.known = known
+
+    def adopted(self, known: Known) -> dict[str, Any]:
+        """What changes by that, as attributes."""
+        return {"known": known}
 
     def read(self, labels: Iterable[Any]) -> tuple[NDArray[np.float64], Known]:
         """The number of each label, and all numbers as they then are; changes nothing."""
@@ -169,6 +176,10 @@ class Number:
 
     def adopt(self, known: Known) -> None:
         """There are no labels to remember."""
+
+    def adopted(self, known: Known) -> dict[str, Any]:
+        """There are no labels to remember."""
+        return {}
 
     def answer(self, score: float) -> float:
         """The number itself."""

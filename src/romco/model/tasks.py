@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.model.names import Id, from_json, identity, known_as, to_json
+from romco.model.names import Effect, Id, from_json, identity, known_as, to_json
 
 
 @final
@@ -56,10 +57,41 @@ class Tasks:
             number = -1 if form is None else self.number.get(form, -1)
         return number
 
+    def offered(self, tasks: Iterable[Id]) -> dict[Id, int]:
+        """Numbers that those who are new would get, by every form they have; changes nothing.
+
+        >>> Tasks().offered(["ann", "7", "ann", 7])
+        {'ann': 0, '7': 1, 7: 1}
+        """
+        new = {task: known_as(task) for task in dict.fromkeys(tasks) if self.find(task) < 0}
+        forms, count = list(dict.fromkeys(new.values())), len(self.number) + len(self._free)
+        free = heapq.nsmallest(len(forms), self._free)
+        numbers = dict(zip(forms, [*free, *range(count, count + len(forms))], strict=False))
+        return {task: numbers[form] for task, form in new.items()}
+
+    def adding(self, offered: dict[Id, int]) -> list[Effect]:
+        """What gives new tasks the numbers that they were offered."""
+        if not offered:
+            return []
+        named: dict[int, Id] = {}
+        for task, number in offered.items():
+            named.setdefault(number, task)  # the form in which it came first
+        effects: list[Effect] = [
+            (self.number.update, {task: number for number, task in named.items()}),
+            (self._form.update, {known_as(task): task for task in named.values()}),
+        ]
+        if self._free:
+            left = sorted(number for number in self._free if number not in named)
+            effects.append((partial(setattr, self, "_free"), left))
+        return effects
+
     def remove(self, task: Id) -> int:
-        """Forget the name; its number is free again."""
-        number = self.number.pop(self._form.pop(known_as(task)))
-        heapq.heappush(self._free, number)
+        """Forget the name; its number is free again. May be done again if it is broken off."""
+        form = self._form[known_as(task)]
+        number = self.number[form]
+        self._free = sorted({*self._free, number})
+        del self.number[form]
+        self._form.pop(known_as(task))
         return number
 
     def items(self) -> list[tuple[Id, int]]:

@@ -163,7 +163,7 @@ cdef class LogDetKernel(LearnedKernel):
         cdef double trace = 0.0, scale = 1.0
         for j in range(m):
             trace += A[j * m + j]
-        if not trace < (exp(LARGEST) if self.literal else INFINITY):
+        if not 0.0 < trace < (exp(LARGEST) if self.literal else INFINITY):
             return False
         if not self.literal:
             scale = m / trace
@@ -180,7 +180,7 @@ cdef class VonNeumannKernel(LearnedKernel):
         cdef Py_ssize_t j
         cdef double trace = exponential(m, A, B, free, free + m * m)  # its logarithm
         cdef double scale = exp(trace) if self.literal else <double> m
-        if self.literal and not trace < LARGEST:
+        if not trace < (LARGEST if self.literal else INFINITY):
             return False
         for j in range(m * m):
             B[j] *= scale
@@ -208,6 +208,8 @@ cdef double exponential(
         for k in range(m):
             row += fabs(A[j * m + k] - (mean if j == k else 0.0))
         norm = fmax(norm, row)
+    if not norm < INFINITY:  # no number of halvings would do
+        return INFINITY
     while ldexp(norm, -halvings) > 0.5:
         halvings += 1
     for j in range(m):

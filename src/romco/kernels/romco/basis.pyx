@@ -18,7 +18,7 @@ rids L of rounding errors: the Gram matrix that is kept up event by event drifts
 """
 
 cimport cython
-from libc.math cimport fabs, fmax, sqrt
+from libc.math cimport INFINITY, fabs, fmax, sqrt
 from libc.string cimport memcpy, memset
 from romco.kernels.dense cimport add_gram, axpy, dot_product, multiply, prefetch
 from romco.kernels.romco.changes cimport EPOCHS, Transform
@@ -239,7 +239,7 @@ cdef class LazyBasis(ReadableBasis):
             self.refresh_row(i)
         memcpy(self.fresh, c, self.rank * sizeof(double))
         rest, before = self.remove(z, self.fresh), 0.0
-        while rest <= 0.5 * before or before == 0.0:  # once more wherever much has gone
+        while before < INFINITY and (rest <= 0.5 * before or before == 0.0):  # where much has gone
             if rest <= NOTHING * sqrt(square):
                 return 0
             self.coordinates(self.total, self.fresh)

@@ -1,0 +1,86 @@
+"""Tables of docs/scaling.md, from what ``python -m benchmarks.scaling`` stored."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+
+def write(kept, page):
+    """Replace what is between the marks of each part by its table."""
+    text = page.read_text(encoding="utf-8")
+    for part, table in TABLES.items():
+        if part in kept:
+            body = "\n".join(table(kept[part]["figures"]))
+            load = kept[part]["load"]
+            note = (
+                f"\n\n*Measured with version {kept[part]['version']}; load of the machine {load}.*"
+            )
+            marked = f"<!-- {part} -->\n{body}{note}\n<!-- end of {part} -->"
+            pattern = f"<!-- {part} -->.*?<!-- end of {part} -->"
+            text = re.sub(pattern, lambda _, m=marked: m, text, flags=re.S)
+    page.write_text(text, encoding="utf-8")
+
+
+def error(figures):
+    variants = [name for name in next(iter(figures.values())) if name != "one process"]
+    yield "| stream | one process | " + " | ".join(variants) + " |"
+    yield "|---|--:|" + "--:|" * len(variants)
+    for stream, table in figures.items():
+        cells = [f"{np.mean(table['one process']):.2f}"]
+        for variant in variants:
+            losses = [loss for loss in table[variant] if loss is not None]
+            worst = f" (worst {max(losses):+.2f})" if variant == "growth 10 %" else ""
+            failed = len(table[variant]) - len(losses)
+            mean = f"{np.mean(losses):+.2f}{worst}" if losses else "-"
+            cells.append(mean + (f", {failed} failed" if failed else ""))
+        yield f"| {stream} | " + " | ".join(cells) + " |"
+
+
+def learners(figures):
+    yield "| learner, stream | one process | merged | never merged |"
+    yield "|---|--:|--:|--:|"
+    for name, (alone, merged, apart) in figures.items():
+        yield f"| {name} | {alone:.2f} | {merged:+.2f} | {apart:+.2f} |"
+
+
+def speed(figures):
+    yield "| shape | threads | events/s | CPU, us per event | in merges | against one |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    for shape, runs in figures.items():
+        for threads, run in runs.items():
+            ratio = runs["1"]["wall"] / run["wall"]
+            share = run["merging"] / run["wall"]
+            yield (
+                f"| {shape} | {threads} | {run['events'] / run['wall']:,.0f} | "
+                f"{1e6 * run['cpu'] / run['events']:.1f} | {share:.1%} | {ratio:.2f} |"
+            )
+
+
+def merges(figures):
+    yield "| touched per shard | ms |"
+    yield "|---|--:|"
+    for name, seconds in figures.items():
+        yield f"| {name} | {1000 * seconds:.1f} |"
+
+
+def memory(figures):
+    yield "| shards | shared, MB in each | of its own tasks, MB in each | largest |"
+    yield "|--:|--:|--:|--:|"
+    for n, sizes in figures.items():
+        cells = [f"{sizes[part] / 1e6:.1f}" for part in ("shared", "own", "largest")]
+        yield f"| {n} | " + " | ".join(cells) + " |"
+
+
+def recovery(figures):
+    yield "| what | seconds |"
+    yield "|---|--:|"
+    yield f"| start of Ray and two workers | {figures['start']:.1f} |"
+    yield f"| {figures['events']:,} events that the driver passes on | {figures['wall']:.1f} |"
+    yield f"| of them at barriers | {figures['merging']:.1f} |"
+    yield f"| CPU of the driver meanwhile | {figures['driver']:.1f} |"
+    yield f"| 500 events right after a worker was killed | {figures['after']:.1f} |"
+
+
+TABLES = {f.__name__: f for f in (error, learners, speed, merges, memory, recovery)}

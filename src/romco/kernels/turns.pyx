@@ -1,0 +1,79 @@
+"""A lock that is handed on, and that no interrupt can leave held.
+
+Ctrl-C raises between two bytecodes. In compiled code there are none, so that a lock that was
+got here is let go here, whatever happens meanwhile. ``with lock`` in Python has moments in
+which it is not.
+"""
+
+from cpython.pythread cimport PyThread_get_thread_ident
+from threading import Lock
+
+
+cdef class Turns:
+    """A lock that goes to the one who waits, not back to the one who just let go.
+
+    With a plain lock a thread that learns piece after piece takes it again before a
+    reader has woken up, and readers wait for seconds. Not to be entered twice by one thread.
+
+    >>> turns = Turns()
+    >>> with turns:
+    ...     pass
+    """
+
+    cdef object line  # held while waiting: by the first in line
+    cdef object turn
+    cdef unsigned long owner
+    cdef object __weakref__
+
+    def __init__(self):
+        self.line, self.turn = Lock(), Lock()
+
+    def acquire(self):
+        """Wait for the turn; where the waiting is interrupted, nothing is held."""
+        self.line.acquire()
+        try:
+            self.turn.acquire()
+            self.owner = PyThread_get_thread_ident()
+        finally:
+            self.line.release()
+
+    def acquire_at_once(self):
+        """Whether the turn could be had without waiting."""
+        if not self.turn.acquire(False):
+            return False
+        self.owner = PyThread_get_thread_ident()
+        return True
+
+    def release(self):
+        """Let the next one in."""
+        self.owner = 0
+        self.turn.release()
+
+    def is_mine(self):
+        """Whether this thread has the turn."""
+        return self.turn.locked() and self.owner == PyThread_get_thread_ident()
+
+    def forget_others(self):
+        """After a fork, where only this thread lives on: nobody else waits or holds."""
+        self.line = Lock()
+        if not self.is_mine():
+            self.turn = Lock()
+
+    def __enter__(self):
+        self.acquire()
+
+    def __exit__(self, *_):
+        self.release()
+
+
+def holding(lock, act, *given):
+    """``act(*given)`` while the lock is held.
+
+    >>> holding(Lock(), max, 1, 2)
+    2
+    """
+    lock.acquire()
+    try:
+        return act(*given)
+    finally:
+        lock.release()

@@ -1,0 +1,55 @@
+"""One process that tries many inputs, within limits; started by ``python -m tests.fuzz``.
+
+The number of the input is in the file PROGRESS before it is tried, so that whoever started this
+process knows which one ended it.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from tests.fuzz.acts import try_arrays, try_file, try_source
+from tests.fuzz.seeds import seeds
+
+KINDS = {"files": try_file, "arrays": try_arrays, "sources": try_source}
+SECONDS = 20  # for one input; the alarm then ends this process
+ROOM = 2**32  # bytes of memory for all of it
+
+
+def main(kind: str, first: int, last: int, seed: int, progress: Path, limited: bool) -> int:
+    """Try inputs first to last; findings go to stderr, each behind a zero byte."""
+    warnings.simplefilter("ignore")
+    if limited:
+        resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
+    sound = seeds() if kind == "files" else []
+    counts: Counter[str] = Counter()
+    found = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(first, last):
+            progress.write_text(str(i))
+            signal.alarm(SECONDS)
+            try:
+                rng = np.random.default_rng([seed, i])
+                counts[KINDS[kind](rng, sound, Path(folder))] += 1
+            except Exception:
+                found += 1
+                print(
+                    f"\0{kind} {i}:\n{traceback.format_exc()[-1500:]}", file=sys.stderr, flush=True
+                )
+            signal.alarm(0)
+    print("DONE", " ".join(f"{name}={n}" for name, n in sorted(counts.items())), flush=True)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    kind, first, last, seed, progress, limited = sys.argv[1:]
+    sys.exit(main(kind, int(first), int(last), int(seed), Path(progress), limited == "True"))
