@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS := 1
 ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
-.PHONY: help demo test test-slow test-checked test-sanitized fuzz fuzz-sanitized kernels check check-all docs lint types contracts \
+.PHONY: help demo serve-demo test test-slow test-checked test-sanitized fuzz fuzz-sanitized kernels check check-all docs lint types contracts \
         dist dist-smoke bench bench-docs paper beyond reproduction cluster-demo clean
 .DEFAULT_GOAL := help
 
@@ -38,6 +38,10 @@ $(VENV)/ready: $(SOURCES) constraints.txt
 
 demo: $(VENV)/ready
 	$(BIN)/romco compare
+
+# A server is killed half-way, and its model compared with one that was never interrupted.
+serve-demo: $(VENV)/ready
+	$(BIN)/python -m romco.service.demo
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2

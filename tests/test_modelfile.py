@@ -216,7 +216,13 @@ def test_peek_reads_the_header_only(tmp_path):
     }
 
 
-@pytest.mark.parametrize("name", ["ogd-unique", "romco-nucl", "romco-auto"])
+def test_a_state_of_an_older_version_is_refused_by_name():
+    """romco-auto took features as they are before; what it had learned is in other units."""
+    with pytest.raises(ModelFileError, match=r"romco-auto has version 1.*learn it again"):
+        load(GOLDEN / "format1-romco-auto.romco")
+
+
+@pytest.mark.parametrize("name", ["ogd-unique", "romco-nucl", "romco-auto-version2"])
 def test_golden_file_of_format_1_stays_readable(name):
     path = GOLDEN / f"format1-{name}.romco"
     model = load(path)

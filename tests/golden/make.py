@@ -23,8 +23,10 @@ def main(names):
             "margins": model.margins(rows, tasks).tolist(),
             "answers": model.predict(rows, tasks).tolist(),
         }
-        romco.save(model, HERE / f"format1-{name}.romco")
-        (HERE / f"format1-{name}.json").write_text(json.dumps(expected, indent=1) + "\n")
+        version = model.learner.version
+        file = f"format1-{name}" if version == 1 else f"format1-{name}-version{version}"
+        romco.save(model, HERE / f"{file}.romco")
+        (HERE / f"{file}.json").write_text(json.dumps(expected, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -147,3 +147,173 @@ def test_one_task_is_its_own_group():
     learner = romco.learner("romco-auto", 4, 1)
     np.testing.assert_array_equal(learner.groups(), [0])
     np.testing.assert_array_equal(learner.similarity(), [[1.0]])
+
+
+# --- units ---------------------------------------------------------------------------------------
+
+
+def with_columns(rounds, change):
+    """The same rounds with other features."""
+    return type(rounds)(rounds.task, change(rows(rounds.x)), rounds.y, rounds.starts)
+
+
+MIXED = made(np.random.default_rng(3).normal(size=(8, 1)) @ np.ones((1, 4)), seed=3, n=300)
+
+
+@pytest.mark.parametrize("power", [-6, -2, 3, 6])
+def test_the_unit_of_a_column_does_not_matter(power):
+    """On the old code 10^6 on one column cost 30 points."""
+    before = error(MIXED, replayed("romco-auto", MIXED)[1])
+    for column in (0, 5):
+        unit = np.where(np.arange(8) == column, 10.0**power, 1.0)
+        changed = with_columns(MIXED, lambda x, unit=unit: x * unit)
+        assert abs(error(MIXED, replayed("romco-auto", changed)[1]) - before) < 0.01
+
+
+def test_units_far_from_the_common_one_are_exactly_the_same():
+    """What is far from the common size is brought there from wherever it is, up to a residue."""
+    margins = []
+    for power in (8, 9):
+        unit = np.where(np.arange(8) == 2, 10.0**power, 1.0)
+        margins.append(replayed("romco-auto", with_columns(MIXED, lambda x, u=unit: x * u))[1])
+    np.testing.assert_allclose(*margins, rtol=0.02, atol=0.01)
+
+
+@pytest.mark.parametrize("constant", [1e-6, 1.0, 1e6])
+def test_a_constant_column_says_nothing(constant):
+    before = error(MIXED, replayed("romco-auto", MIXED)[1])
+    wide = with_columns(MIXED, lambda x: np.column_stack([x, np.full(len(x), constant)]))
+    assert abs(error(MIXED, replayed("romco-auto", wide)[1]) - before) < 0.003
+
+
+def test_offsets_and_units_of_all_columns_cost_little():
+    rng = np.random.default_rng(0)
+    unit, offset = 10.0 ** rng.integers(-6, 7, size=8), rng.normal(size=8) * 5.0
+    before = error(MIXED, replayed("romco-auto", MIXED)[1])
+    changed = with_columns(MIXED, lambda x: (x + offset) * unit)
+    assert error(MIXED, replayed("romco-auto", changed)[1]) < before + 0.015
+
+
+def test_dense_and_sparse_rows_give_the_same_margins():
+    rounds = interleaved(SPARSE, seed=1)
+    dense = with_columns(rounds, lambda x: x)
+    np.testing.assert_allclose(
+        replayed("romco-auto", rounds)[1], replayed("romco-auto", dense)[1], rtol=1e-12, atol=1e-12
+    )
+
+
+def test_one_odd_value_does_not_spoil_a_column():
+    x = MIXED.x.copy()
+    x[100, 3] = 1e9
+    odd = with_columns(MIXED, lambda _: x)
+    before = error(MIXED, replayed("romco-auto", MIXED)[1])
+    assert error(MIXED, replayed("romco-auto", odd)[1]) < before + 0.01
+
+
+# --- newcomers, turns, drift ---------------------------------------------------------------------
+
+
+def test_a_newcomer_is_told_what_all_say_not_the_minority():
+    """Of three tasks one is the opposite: on the old code a fourth got the minority's sign."""
+    w = np.random.default_rng(0).normal(size=(10, 1)) @ np.array([[1.0, 1.0, -1.0]])
+    rounds = made(w, seed=1)
+    learner = romco.learner("romco-auto", 10, 4)
+    learner.replay(rounds)
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(300, 10))
+    fresh = romco.Round(np.full(300, 3), x, np.sign(x @ w[:, 0]))
+    assert np.mean(learner.predict(fresh) * fresh.y > 0) > 0.7
+
+
+def turned(which, seed=0, m=20, n=160):
+    """Rounds in which some tasks answer the opposite from the middle on, and where that is."""
+    rng = np.random.default_rng(seed)
+    rounds = made(np.repeat(rng.normal(size=(10, 1)), m, axis=1), seed, n)
+    half = len(rounds.y) // 2
+    flips = np.isin(rounds.task, which) & (np.arange(len(rounds.y)) >= half)
+    return type(rounds)(rounds.task, rounds.x, rounds.y * (1 - 2 * flips), rounds.starts), half
+
+
+def test_a_task_that_turns_is_found_and_no_other():
+    rounds, half = turned([7])
+    soon = half + 50 * 20  # 50 events of each task later
+    learner = romco.learner("romco-auto", 10, 20)
+    learner.replay(rounds[:soon])
+    np.testing.assert_array_equal(learner.changed_tasks(), [7])
+    assert any("turned" in line for line in learner.findings(np.arange(20)))
+    margins = learner.replay(rounds[soon:])
+    late = np.asarray(rounds.task[soon:] == 7)
+    assert np.mean((margins >= 0)[late] != (rounds.y[soon:] > 0)[late]) < 0.45
+
+
+def test_all_that_turn_at_once_begin_anew_and_none_is_named():
+    rounds, half = turned(range(20))
+    learner, margins = replayed("romco-auto", rounds)
+    assert learner.arrays()["turn"][2] == 1
+    assert len(learner.changed_tasks()) == 0
+    after = type(rounds)(
+        rounds.task[half:], rounds.x[half:], rounds.y[half:], rounds.starts[: half + 1]
+    )
+    fresh = error(after, replayed("romco-auto", after)[1])
+    assert error(after, margins[half:]) < 1.2 * fresh
+
+
+@pytest.mark.parametrize("which", [[7], range(8)], ids=["one", "all"])
+def test_turns_equal_their_transcription(which):
+    rounds, _ = turned(which, m=8, n=100)
+    plain = reference.Auto(10, 8)
+    expected = []
+    for task, x, y, _ in rounds:
+        expected.append(plain.predict(task[0], x[0]))
+        plain.update(task, x, y)
+    margins = replayed("romco-auto", rounds)[1]
+    assert plain.turns.sum() + plain.all_turns > 0
+    np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_a_level_that_comes_and_goes_is_followed():
+    rng = np.random.default_rng(0)
+    n = 12_000
+    x, task = rng.normal(size=(n, 5)), rng.integers(10, size=n)
+    level = np.repeat(rng.normal(size=n // 300) * 2.0, 300)
+    y = np.where(x[:, 0] + level + rng.logistic(size=n) > 0, 1.0, -1.0)
+    order = rng.permutation(n)
+    drifting = romco.Rounds(task, x, y, np.arange(n + 1))
+    settled = romco.Rounds(task, x[order], y[order], np.arange(n + 1))
+    learner, margins = replayed("romco-auto", drifting)
+    assert learner.drift() > 0.0
+    assert error(drifting, margins) < 0.9 * error(settled, replayed("romco-auto", settled)[1])
+    assert replayed("romco-auto", settled)[0].drift() == 0.0
+
+
+def test_drift_equals_its_transcription():
+    rng = np.random.default_rng(1)
+    n = 1500
+    x, task = rng.normal(size=(n, 3)), rng.integers(3, size=n)
+    y = np.where(
+        np.repeat(rng.normal(size=n // 50) * 3.0, 50) + rng.logistic(size=n) > 0, 1.0, -1.0
+    )
+    rounds = romco.Rounds(task, x, y, np.arange(n + 1))
+    plain = reference.Auto(3, 3)
+    expected = []
+    for i, row, answer, _ in rounds:
+        expected.append(plain.predict(i[0], row[0]))
+        plain.update(i, row, answer)
+    learner, margins = replayed("romco-auto", rounds)
+    assert plain.drift() > 0.0
+    np.testing.assert_allclose(learner.drift(), plain.drift(), rtol=1e-6)
+    np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
+
+
+# --- contributions -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [DENSE, SPARSE], ids=["dense", "sparse"])
+def test_contributions_add_up_to_the_margin(stream):
+    rounds = interleaved(stream, seed=1)
+    learner, _ = replayed("romco-auto", rounds)
+    events = rounds.events
+    parts = learner.contributions(events)
+    np.testing.assert_allclose(parts.margins(), learner.predict(events), rtol=1e-9, atol=1e-9)
+    assert abs(parts.personal).sum() > 0.0
+    assert abs(parts.shared).sum() > 0.0

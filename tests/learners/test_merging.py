@@ -143,7 +143,7 @@ def test_a_learner_that_cannot_be_sharded_says_why():
         mergeable(romco.learner("mtfl", 3, 2))
 
 
-def test_kinds_and_clock_of_shards_add_up():
+def test_kinds_and_counts_of_shards_add_up():
     """What only counts is the same as if one learner had seen it all."""
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(40, 5)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
@@ -157,9 +157,13 @@ def test_kinds_and_clock_of_shards_add_up():
         touched.add_dense(x[own])
         changes.append(change(shard, touched, int(own.sum())))
     merge(common, changes)
-    clock = common.arrays()["clock"]
-    assert clock[1] == 40
-    assert clock[0] == pytest.approx(np.log((x**2).sum(axis=1)).sum())
+    assert common.arrays()["typical"][0] == 40
+    count, total, square = common.arrays()["units"][:, :3].T
+    np.testing.assert_array_equal(count, 40)
+    np.testing.assert_allclose(total, x.sum(axis=0), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(square, (x**2).sum(axis=0))
+    found = [one.values["units"][:, 3:] for one in changes]
+    assert any((common.arrays()["units"][:, 3:] == one).all() for one in found)
     assert common.arrays()["kinds"].sum() == pytest.approx(1.0 + 4)  # one a priori, four tasks
 
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from tests.reference.scales import Scales
+
 
 def moderate(mean, variance):
     return mean / np.sqrt(1 + np.pi * variance / 8)
@@ -65,6 +67,12 @@ class Auto:
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
         self.B = np.zeros((d, 4))
         self.log_squares, self.count, self.next = 0.0, 0, 32
+        self.scales = Scales(d)
+        self.seen, self.turned, self.turns = np.zeros((3, m))
+        self.all_seen, self.all_turned, self.all_turns = 0, 0.0, 0
+        self.mean_margin, self.mean_wrong = 0.0, 0.0
+        self.run = self.alike = self.spread = 0.0
+        self.drifted = False
 
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.count) if self.count else 1.0
@@ -100,14 +108,20 @@ class Auto:
     def verdicts(self, z):
         return self.combiner.look(z), self.like_all.look(z[:2]), self.on_its_own.look(z[2:4])
 
-    def chances(self, i):
-        chance = (self.prior + self.belief.sum(axis=0)) * np.exp(self.evidence[i])
+    def chances(self, i, new=0.0):
+        kinds = self.prior + self.belief.sum(axis=0)
+        share = new / (self.seen[i] + new) if new else 0.0
+        kinds = (1 - share) * kinds / kinds.sum() + share * np.array([0, 1, 0])
+        chance = kinds * np.exp(self.evidence[i])
         return chance / chance.sum()
 
     def predict(self, i, x):
-        _, z = self.opinions(i, x * self.unit())
+        _, z = self.opinions(i, self.scales.look(x) * self.unit())
+        return self.mixed(z, self.chances(i, new=0.3))
+
+    def mixed(self, z, chances):
         said = np.array([moderate(*verdict) for verdict in self.verdicts(z)])
-        yes, no = (self.chances(i) @ sigmoid(sign * said) for sign in (1, -1))
+        yes, no = (chances @ sigmoid(sign * said) for sign in (1, -1))
         return np.log(yes / no)
 
     def update(self, task, xs, ys, weights=None):
@@ -116,6 +130,7 @@ class Auto:
             if h == 0:
                 continue
             first = self.count == 0
+            x = self.scales.count(x)
             if first:
                 self.tally(x, h)
             self.learn(i, x * self.unit(), y, h)
@@ -127,7 +142,7 @@ class Auto:
 
     def learn(self, i, x, y, h):
         p, z = self.opinions(i, x)
-        self.learn_combiners(i, y, h, z)
+        margin = self.mixed(z, self.chances(i))
         self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h))
         self.global_logistic.step(np.append(x, 1.0), *logistic(y, *p[1], h))
         self.alone_margin[i].step(x, *arow(y, *p[2], r=0.3 / h))
@@ -136,14 +151,72 @@ class Auto:
         for belief, part in self.both_parts(i, x):
             belief.step(part, *arow(y, *p[4], r=1.0 / h))
             belief.forget(part, 3e-4 * h)
+        drift = self.drift()
+        self.global_margin.forget(x, 0.015 * h * drift)
+        self.global_logistic.forget(np.append(x, 1.0), 0.015 * h * drift)
+        self.common.forget(np.ones(1), 0.015 * h * drift)
+        self.alone_logistic[i].forget(x, 0.015 * h * drift)
+        self.learn_combiners(i, y, h, z, 1 + 10 * drift)
+        self.follow(y, z[1])
+        self.watch(i, y, h, margin)
 
-    def learn_combiners(self, i, y, h, z):
+    def drift(self):
+        """How far the errors' runs are beyond chance: from three standard deviations to four."""
+        spread = np.sqrt(0.5 * 2e-4 * self.spread)
+        return np.clip(self.alike / spread - (1 if self.drifted else 3), 0, 1) if spread else 0.0
+
+    def follow(self, y, margin):
+        error = (y > 0) - sigmoid(margin)
+        if self.all_seen > 200:
+            self.alike += 2e-4 * (error * self.run - self.alike)
+            self.spread += 2e-4 * ((error * self.run) ** 2 - self.spread)
+        self.run += 0.03 * (error - self.run)
+        self.drifted = self.drifted or self.drift() == 1
+
+    def watch(self, i, y, h, margin):
+        """Page's test of whether the opposite of what is said explains the answers better."""
+        told = np.clip(-y * margin, -3, 3)
+        self.seen[i] += h
+        self.all_seen += h
+        if self.seen[i] > 20:
+            self.turned[i] = max(0, self.turned[i] + h * (told - max(0, self.mean_wrong)))
+        if self.all_seen > 200:
+            opposite = 2 * self.mean_margin - margin
+            turn = np.log(sigmoid(y * opposite)) - np.log(sigmoid(y * margin))
+            self.all_turned = max(0, self.all_turned + h * np.clip(turn, -3, 3))
+        self.mean_wrong += 0.02 * (told - self.mean_wrong)
+        self.mean_margin += 0.02 * (margin - self.mean_margin)
+        if self.all_turned > 25:
+            self.begin_all_anew()
+        elif self.turned[i] > 14:
+            self.begin_anew(i)
+            self.turns[i] += 1
+
+    def begin_anew(self, i):
+        one = np.ones(self.d)
+        self.alone_margin[i], self.alone_logistic[i] = Belief(one), Belief(one)
+        self.own[i], self.apart[i] = Belief([1.0]), Belief(0.3 * one)
+        self.evidence[i], self.seen[i], self.turned[i] = 0, 0, 0
+
+    def begin_all_anew(self):
+        one = np.ones(self.d)
+        for i in range(self.m):
+            self.begin_anew(i)
+        self.global_margin, self.global_logistic = Belief(one), Belief([*one, 1.0])
+        self.common, self.together = Belief([1.0]), Belief(one)
+        self.B, self.next = np.zeros((self.d, 4)), self.count + 32
+        self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0
+        self.run = self.alike = self.spread = 0.0
+        self.drifted = False
+        self.all_turns += 1
+
+    def learn_combiners(self, i, y, h, z, hurry):
         said = self.verdicts(z)
         combiners = (self.combiner, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
         shares = h * self.chances(i)[0], h, h
         for (combiner, heard), verdict, share in zip(combiners, said, shares, strict=True):
             combiner.step(heard, *logistic(y, *verdict, share), diagonal=False)
-            combiner.renew(3e-5 * h)
+            combiner.renew(3e-5 * h * hurry)
         self.evidence[i] += [h * np.log(sigmoid(y * moderate(*verdict))) for verdict in said]
         self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)
         self.belief[i] = self.chances(i)

@@ -17,6 +17,7 @@ GLOBAL, ALONE, MARGIN, LOGISTIC, TOGETHER = (0, 1), (2, 3), (0, 2, 4), (1, 3), (
 COPIES = (*GLOBAL, *ALONE, *TOGETHER)
 DIRECTIONS, LEVEL = tuple(range(5, 9)), (9,)
 LIKE_ALL, ON_ITS_OWN = KINDS.index("like all"), KINDS.index("on their own")
+NEVER_OLD = -1e300  # events: too few ever for anything to be told
 NONE = 1e-300  # tasks of a kind that does not exist: too few ever to matter
 
 
@@ -28,6 +29,9 @@ class Variant:
     missing: tuple[int, ...] = ()  # kinds
     trust: tuple[tuple[int, float], ...] = ()  # weights to begin with, if not the usual ones
     learns: bool = True
+    units: bool = True  # whether features have units of their own
+    follows: bool = True  # drift, and turns of all
+    watches: bool = True  # turns of single tasks, and newcomers
 
 
 def _only(voice: int) -> Variant:
@@ -47,6 +51,9 @@ ABLATIONS = {
     "auto without tasks like all": Variant(missing=(LIKE_ALL,)),
     "auto without tasks on their own": Variant(missing=(ON_ITS_OWN,)),
     "auto with combiners that do not learn": Variant(learns=False),
+    "auto with features as they are": Variant(units=False),
+    "auto without drift": Variant(follows=False),
+    "auto without turns and newcomers": Variant(watches=False),
 }
 VARIANTS = {**ABLATIONS, **SINGLE}
 
@@ -67,7 +74,18 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
             if voice in heard:
                 weight[heard.index(voice)] = start
     arrays["kinds"][list(chosen.missing)] = NONE
+    if not chosen.units:
+        as_they_are(learner)
+    if not chosen.follows:
+        arrays["turn"][0] = NEVER_OLD
+    if not chosen.watches or LIKE_ALL in chosen.missing:  # whom newcomers are taken for
+        arrays["change"][:, 0] = NEVER_OLD
     return learner
+
+
+def as_they_are(learner: Auto) -> None:
+    """Let a fresh learner take features as they are: of size beyond measure, never found anew."""
+    learner.arrays()["units"][:, 4:] = 1e300, 1.0, np.inf, np.inf
 
 
 def _combiners(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], Numbers, Numbers, Numbers]]:

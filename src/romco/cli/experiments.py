@@ -37,6 +37,16 @@ def compare(
         list[str] | None, typer.Option("--set", help="learner.parameter=value, repeatable.")
     ] = None,
     order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "synchronous",
+    labels: Annotated[
+        str | None,
+        typer.Option(help="Percents of labels, 1,5,20: compare policies that ask for them."),
+    ] = None,
+    policies: Annotated[
+        str | None, typer.Option(help="With --labels: names a,b; all if not given.")
+    ] = None,
+    delay: Annotated[
+        int, typer.Option(min=0, help="With --labels: events until a label is known.")
+    ] = 0,
     data_dir: DataDir = None,
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/compare"),
@@ -50,6 +60,10 @@ def compare(
     if dataset not in DATASETS:
         raise ValueError(f"no data set {dataset!r}; there are {', '.join(DATASETS)}")
     _known("order", order, ORDERS)
+    if labels is not None:
+        study = (dataset, labels, policies, learners or "romco-auto", shuffles, delay, data_dir)
+        _compare_labels(*study, jobs, out)
+        return
     comparison = comparing.Comparison(
         dataset=dataset,
         learners=comparing.chosen_learners(learners),
@@ -147,6 +161,38 @@ def datasets(data_dir: DataDir = None) -> None:
     from romco.streams.datasets import describe
 
     screen.show(console, datasets_table(describe(data_dir)))
+
+
+def _compare_labels(
+    dataset: str,
+    labels: str,
+    policies: str | None,
+    learner: str,
+    shuffles: int,
+    delay: int,
+    data_dir: Path | None,
+    jobs: int | None,
+    out: Path,
+) -> None:
+    """Policies that ask for labels, side by side under several budgets."""
+    from romco.experiments import labelling
+    from romco.experiments.run import perform
+    from romco.labels import POLICIES
+    from romco.presentation import screen
+
+    names = tuple(POLICIES) if policies is None else tuple(policies.split(","))
+    for name in names:
+        _known("policy", name, POLICIES)
+    shares = labelling.chosen_shares(labels)
+    study = labelling.LabelStudy(
+        dataset, shares, names, learner, shuffles, delay=delay, data_dir=data_dir
+    )
+    runs = [run for some in study.runs().values() for run in some]
+    with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
+        perform(runs, out / "runs", data_dir, jobs, done)
+    table, page = labelling.report(study, out / "runs", out / f"{dataset}-labels", _command())
+    screen.show(console, table)
+    console.print(f"page: {page}", soft_wrap=True)
 
 
 def _known(what: str, value: str, known: Iterable[str]) -> None:

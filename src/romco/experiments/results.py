@@ -96,9 +96,10 @@ def read(path: Path) -> Finished:
     with path.open() as lines:
         head, *records, end = (json.loads(line) for line in lines)
     fields = head["run"]
-    pairs = tuple((name, value) for name, value in fields.pop("parameters"))
+    for name in ("parameters", "labels"):
+        fields[name] = tuple((key, value) for key, value in fields[name])
     return Finished(
-        run=Run(parameters=pairs, **fields),
+        run=Run(**fields),
         stream=head["stream"],
         versions=head["versions"],
         records=records,

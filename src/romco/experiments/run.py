@@ -27,6 +27,7 @@ from romco.evaluation import Confusion, MeanLoss, Metric, Structure, prequential
 from romco.experiments.decomposition import decomposition
 from romco.experiments.plan import Run
 from romco.experiments.sources import about, shuffled, stream_of
+from romco.labels import policy
 from romco.learners import LEARNERS, Learner, Method
 from romco.learners.capabilities import Decomposed
 from romco.rounds import Round
@@ -72,7 +73,8 @@ def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
         watch = StopWatch()
         metrics: dict[str, Metric] = {"seconds": watch, **_metrics(learner)}
         watch.start()
-        for record in prequential(learner, rounds, metrics, every):
+        asking = policy(**dict(run.labels)) if run.labels else None
+        for record in prequential(learner, rounds, metrics, every, labels=asking, delay=run.delay):
             yield {"rounds": record.rounds, "events": record.events, **_short(record.metrics)}
             watch.start()
         yield {"end": decomposition(learner)}

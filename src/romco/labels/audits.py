@@ -55,10 +55,11 @@ class Audit:
         self, round: Round, margins: NDArray[np.float64], audited: NDArray[np.bool_]
     ) -> None:
         """Count the audited events of a round of two classes whose labels are known."""
-        wrong = np.where(margins >= 0.0, 1.0, -1.0) != round.y
-        losses = np.logaddexp(0.0, -round.y * margins)
-        for e in np.flatnonzero(audited & ~np.isnan(round.y)).tolist():
-            self.add(int(round.task[e]), float(wrong[e]), float(losses[e]))
+        at = np.flatnonzero(audited & ~np.isnan(round.y))
+        y, m = round.y[at], margins[at]
+        wrong, losses = np.where(m >= 0.0, 1.0, -1.0) != y, np.logaddexp(0.0, -y * m)
+        for task, mistake, loss in zip(round.task[at], wrong, losses, strict=True):
+            self.add(int(task), float(mistake), float(loss))
 
     def error(self, task: int | None = None) -> Estimate | None:
         """Error of all predictions, or of a task's; None where too little is known.

@@ -9,11 +9,25 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
+from romco.kernels.auto.scales import Scales
+from romco.kernels.events import Events
 from romco.learners.base import Arrays, CompiledLearner
 from romco.learners.capabilities import TakesWeights
+from romco.learners.contributions import Contributions, contributions
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
-from romco.learners.sharing import Belief, Fixed, Full, PerFeature, PerPair, Sharing, Sum, Whole
+from romco.learners.sharing import (
+    Belief,
+    Fixed,
+    Full,
+    Latest,
+    PerFeature,
+    PerPair,
+    Sharing,
+    Sum,
+    Whole,
+)
+from romco.rounds import Round
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -34,17 +48,24 @@ PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alo
 DOUBT = 3.0  # prior variance of a weight of the combiners
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
-PER_TASK = ("factor", "own_intercept", "evidence", "belief")  # arrays with a row per task
+SCALED = ("units", "typical")
+PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
 SHARING: Sharing = (  # what is not one task's, and how shards merge it
     PerFeature(
-        "shared", Belief(0, 3), Belief(1, 4), Belief(2, 5, forgetting=FORGETTING)
+        "shared",
+        Belief(0, 3),
+        Belief(1, 4),
+        Belief(2, 5, forgetting=FORGETTING),
     ),  # the columns of B are drawn
     Whole("intercept", Belief(0, 1)),
     Full("weight", "covariance", "renewal", ceiling=DOUBT),
     Full("pair_weight", "pair_covariance", "pair_renewal", ceiling=DOUBT),
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
+    PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
+    Whole("typical", Sum((0, 2)), Latest((1, 3))),
+    Whole("turn", Sum((0, 2)), Latest((1, 3, 4, 5, 6, 7, 8))),
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed("renewal", "pair_renewal"),
     PerPair("personal", "personal_keys"),
@@ -71,8 +92,10 @@ class Auto(CompiledLearner, TakesWeights):
     among the tasks (Bayes' rule). A margin is the log-odds of the mixture: comparable
     over time and tasks, and ``1 / (1 + exp(-margin))`` is a probability.
 
-    Features are measured in units of the geometric mean of \|x\|, so their common
-    scale does not matter. Cost: O(nnz) per event, whatever the number of tasks.
+    Each feature is measured in a unit of its own, found as events come in, and centred if it
+    is nearly always there. Where errors come in runs, it forgets; a task whose answers
+    become the opposite begins anew. The model is derived in ``docs/romco-auto.md``.
+    Cost: O(nnz) per event, whatever the number of tasks.
 
     >>> import numpy as np, romco
     >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=3)
@@ -85,7 +108,8 @@ class Auto(CompiledLearner, TakesWeights):
 
     space: ClassVar = {}
     linear: ClassVar = False
-    shapes: ClassVar = {"shared": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
+    version: ClassVar = 2  # features have units of their own, and tasks that turn begin anew
+    shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
@@ -107,6 +131,10 @@ class Auto(CompiledLearner, TakesWeights):
             "belief": np.zeros((n_tasks, 3)),  # chance of each kind; 0 before the first event
             "kinds": COMMON.copy(),  # one task a priori, and the beliefs about all there ever were
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
+            "units": np.zeros((n_features, 8)),  # count, sum, squares; centre, size, factor; due
+            "typical": np.zeros(4),  # events, common log size; times sizes were found, due
+            "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
+            "turn": np.zeros(9),  # the same of all tasks; how it drifts
         }
         self.kernel = self._kernel()
 
@@ -116,10 +144,11 @@ class Auto(CompiledLearner, TakesWeights):
         like_all, on_its_own = (Combiner(*pair, DOUBT) for pair in pairs)
         return AutoKernel(
             personal=self._personal,
+            scales=Scales(a["units"], a["typical"]),
             related=Combiner(a["weight"], a["covariance"], a["renewal"], DOUBT),
             like_all=like_all,
             on_its_own=on_its_own,
-            **{name: array for name, array in a.items() if not name.startswith(COMBINED)},
+            **{name: a[name] for name in a if not name.startswith((*COMBINED, *SCALED))},
         )
 
     def weights(self) -> NDArray[np.float64]:
@@ -145,7 +174,7 @@ class Auto(CompiledLearner, TakesWeights):
             related * weight[5:9] * self._arrays["factor"],
         ]
         vectors = self._arrays["shared"][:, [0, 1, 2, 6, 7, 8, 9]]
-        return self._unit() * vectors, np.hstack(parts)
+        return self._units()[:, None] * vectors, np.hstack(parts)
 
     def personal(self) -> NDArray[np.float64]:
         """V (d, m): what each task's own vectors contribute to W."""
@@ -153,7 +182,9 @@ class Auto(CompiledLearner, TakesWeights):
 
     def personal_sparse(self) -> csc_array:
         """V (d, m), only what is stored."""
-        return stored_columns(self._personal, self._unit() * self._own_trust())
+        columns = stored_columns(self._personal, self._own_trust())
+        columns.data *= self._units()[columns.indices]
+        return columns
 
     def singular_values(self) -> NDArray[np.float64]:
         """Of U, above rounding, largest first: seven at most."""
@@ -208,6 +239,31 @@ class Auto(CompiledLearner, TakesWeights):
         tree = linkage(distance, method="average")
         return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
 
+    def changed_tasks(self, within: int = 200) -> NDArray[np.int64]:
+        """Tasks whose answers turned, so that they began anew, within their last so many events."""
+        events, _, turns = self._arrays["change"].T
+        return np.flatnonzero((turns > 0) & (events < within))
+
+    def drift(self) -> float:
+        """How surely the whole stream drifts, 0 to 1: whether errors come in runs."""
+        return self.kernel.drifting()
+
+    def contributions(self, round: Round) -> Contributions:
+        """What features and intercepts add to each margin of ``predict(round)``, to rounding.
+
+        >>> import numpy as np, romco
+        >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=1)
+        >>> x = np.array([[1.0, 2.0], [3.0, 1.0]])
+        >>> round = romco.Round(np.zeros(2, int), x, np.array([1.0, -1]))
+        >>> for _ in range(9):
+        ...     learner.update(round)
+        >>> parts = learner.contributions(round)
+        >>> bool(np.allclose(parts.margins(), learner.predict(round)))
+        True
+        """
+        entries = self.kernel.entries(Events(round, self.n_features, self.n_tasks, False))
+        return contributions(self._arrays, np.asarray(round.task), *entries)
+
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
         """What was found of some tasks, in sentences: their kinds, who is heard, their groups."""
         kinds = np.bincount(self.chances()[tasks].argmax(axis=1), minlength=len(KINDS))
@@ -216,6 +272,11 @@ class Auto(CompiledLearner, TakesWeights):
         loudest = sorted(range(len(VOICES) - 1), key=lambda k: -abs(weight[k]))[:4]
         heard = ", ".join(f"{VOICES[k]} {weight[k]:.2f}" for k in loudest)
         lines = [f"Kinds of tasks: {counted}.", f"Heard most for related tasks: {heard}."]
+        changed = np.isin(tasks, self.changed_tasks()).sum()
+        if changed:
+            lines.append(f"Answers turned lately, so that they began anew: {changed:,} tasks.")
+        if self.drift() > 0.0:
+            lines.append("All tasks drift: errors come in runs, so older events count less.")
         if len(tasks) > 1 and self.n_tasks <= LEGIBLE:
             _, sizes = np.unique(self.groups()[tasks], return_counts=True)
             largest = ", ".join(f"{n:,}" for n in sorted(sizes.tolist(), reverse=True)[:8])
@@ -281,6 +342,8 @@ class Auto(CompiledLearner, TakesWeights):
         trust[:, :2] += alone * self._arrays["pair_weight"][1]
         return np.asarray(trust)
 
-    def _unit(self) -> float:
+    def _units(self) -> NDArray[np.float64]:
+        """What one unit of each feature (d,) is to the learners."""
         total, count = self._arrays["clock"][:2]
-        return float(np.exp(-0.5 * total / count)) if count else 1.0
+        common = np.exp(-0.5 * total / count) if count else 1.0
+        return np.asarray(common * self._arrays["units"][:, 5])

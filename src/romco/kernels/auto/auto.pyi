@@ -2,7 +2,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.combiners import Combiner
+from romco.kernels.auto.scales import Scales
 from romco.kernels.contract import Kernel
+from romco.kernels.events import Events
 from romco.kernels.stores.pairs import Pairs
 
 FORGETTING: float
@@ -12,6 +14,7 @@ class AutoKernel(Kernel):
         self,
         shared: NDArray[np.float64],
         personal: Pairs,
+        scales: Scales,
         factor: NDArray[np.float64],
         intercept: NDArray[np.float64],
         own_intercept: NDArray[np.float64],
@@ -22,7 +25,20 @@ class AutoKernel(Kernel):
         belief: NDArray[np.float64],
         kinds: NDArray[np.float64],
         clock: NDArray[np.float64],
+        change: NDArray[np.float64],
+        turn: NDArray[np.float64],
     ) -> None: ...
+    def begin_anew(self, task: int) -> None: ...
+    def entries(
+        self, events: Events
+    ) -> tuple[
+        NDArray[np.float64],
+        NDArray[np.int64],
+        NDArray[np.int32],
+        NDArray[np.float64],
+        NDArray[np.float64],
+    ]: ...
+    def drifting(self) -> float: ...
     def seed_directions(self) -> bool: ...
     def gather_directions(self) -> None: ...
     def orthogonalise_directions(self) -> None: ...

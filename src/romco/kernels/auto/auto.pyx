@@ -9,19 +9,32 @@ alone logistic vectors a low-rank U = B F' is drawn from time to time.
 
 The first combiner hears all of them, one more hears the two global ones, and one
 the two alone ones. Each task is believed by evidence to be of the kind that
-one of the combiners knows best. Numbers that are read together lie together:
+one of the combiners knows best. Features are measured in units of their own (scales),
+and a task, or all of them, whose answers have turned begins anew. Numbers that are read
+together lie together:
 
     shared   (d, 10)    means and spent variances of margin, logistic, together; row of B (4)
     personal (m, d, 6)  means and spent variances of margin, logistic, together
+    change   (m, 3)     events of a task since it began, evidence that it has turned, times it did
+    turn     (9,)       the same of all tasks; mean margin, and mean evidence of a turn; mean error
+                        of the last events, its mean product with the next, mean square of that;
+                        whether drift was ever sure
 """
 
-from libc.math cimport NAN, exp, isfinite, log
+import numpy as np
+cimport numpy as cnp
+
+from libc.math cimport NAN, exp, isfinite, log, sqrt
+from libc.string cimport memcpy
 from romco.kernels.auto.combiners cimport Combination, Combiner
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus
-from romco.kernels.contract cimport Kernel
+from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.auto.subspace cimport RANK, Subspace
-from romco.kernels.events cimport Events, Row, column, square
+from romco.kernels.contract cimport Kernel
+from romco.kernels.events cimport Events, Row
 from romco.kernels.stores.pairs cimport Pairs
+
+cnp.import_array()
 
 cdef enum:
     MARGIN, LOGISTIC, TOGETHER                 # places of means; spent variances lie WIDTH on
@@ -32,18 +45,43 @@ cdef enum:
     DIRECTION = 5                              # the directions of U,
     LEVEL = 9                                  # and a constant
     KINDS = 3                                  # of tasks: related, like all others, on their own
+    LIKE_ALL = 1
+    SEEN = 0                                   # places in change and turn
+    TURNED = 1
+    TIMES = 2
+    MEAN = 3
+    WRONG = 4
+    RUN = 5
+    ALIKE = 6
+    SPREAD = 7
+    DRIFTED = 8
 
 cdef double SLACK = 0.3                        # AROW's r
 cdef double PATIENCE = 1.0                     # the same where both vectors learn together
 cdef double APART = 0.3                        # prior variance of its personal vector, not 1
 FORGETTING = 3e-4                              # share of its variance that comes back
 cdef double forgetting = FORGETTING
+cdef double DRIFTING = 1.5e-2                  # the same of others, where errors come in runs,
+cdef double HURRY = 10.0                       # and what combiners then renew, times the usual
 cdef double SURE = 20.0                        # evidence is kept within this: a task may change
 cdef double NONE = 1e-300                      # least number of tasks of a kind, for rounding
 cdef double FIRST_DRAWING = 32.0               # events before U is first drawn,
 cdef double GROWTH = 1.25                      # then whenever there are so many times as many;
+cdef double NEVER = 1e299
 cdef double MANY = 10000.0                     # later, when tasks' vectors have settled,
 cdef double SLOW_GROWTH = 2.0                  # less often
+cdef double NEW = 0.3                          # events for which a task is held to be like all
+cdef double BOLDEST = 3.0                      # log-odds that one event may tell of a turn
+cdef double TASK_TURNED = 14.0                 # log-odds at which a task has turned,
+cdef double ALL_TURNED = 25.0                  # or all of them
+cdef double YOUNG = 20.0                       # events before which nothing can be told of a task,
+cdef double ALL_YOUNG = 200.0                  # or of all
+cdef double PACE = 0.02                        # of the means that go along with the stream
+cdef double RUN_PACE = 0.03                    # of the mean error of the last events,
+cdef double RUNS_PACE = 2e-4                   # and of how it goes with the next one
+cdef double CHANCE = 3.0                       # standard deviations that are chance; one more is
+                                               # drift for sure,
+cdef double PROVEN = 1.0                       # after which so many are enough
 
 
 cdef struct Opinions:
@@ -58,20 +96,23 @@ cdef struct Opinions:
 cdef class AutoKernel(Kernel):
     """Views of the learner's arrays and the two verbs; the learner tells what the arrays mean."""
 
-    cdef double[:, ::1] shared, factor, intercept, own_intercept, evidence, belief
-    cdef double[::1] kinds, clock
+    cdef double[:, ::1] shared, factor, intercept, own_intercept, evidence, belief, change
+    cdef double[::1] kinds, clock, turn
     cdef Pairs personal
     cdef Combiner related, like_all, on_its_own
     cdef Subspace subspace
+    cdef Scales scales
 
     def __init__(
-        self, shared, Pairs personal, factor, intercept, own_intercept, Combiner related,
-        Combiner like_all, Combiner on_its_own, evidence, belief, kinds, clock,
+        self, shared, Pairs personal, Scales scales, factor, intercept, own_intercept,
+        Combiner related, Combiner like_all, Combiner on_its_own, evidence, belief, kinds, clock,
+        change, turn,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor
         self.intercept, self.own_intercept = intercept, own_intercept
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
         self.evidence, self.belief, self.kinds, self.clock = evidence, belief, kinds, clock
+        self.scales, self.change, self.turn = scales, change, turn
         self.subspace = Subspace(shared[:, 2 * WIDTH:], factor, personal, LOGISTIC)
 
     # --- units -------------------------------------------------------------------------------
@@ -87,25 +128,24 @@ cdef class AutoKernel(Kernel):
 
     # --- what is said about an event ---------------------------------------------------------
 
-    cdef void read(self, Row x, long long task, double unit, Opinions* o) noexcept nogil:
+    cdef void read(self, Scaled x, long long task, double unit, Opinions* o) noexcept nogil:
         """Margins and variances of the learners, and the directions of U."""
         cdef double[WIDTH] u, v, su, sv
         cdef double[RANK] b
-        cdef double value, value2, x2 = 0.0
+        cdef double value, value2, x2 = x.x2 * unit * unit
         cdef const double* all_
         cdef const double* own
-        cdef Py_ssize_t k, j
+        cdef Py_ssize_t k
         cdef int c
         for c in range(WIDTH):
             u[c] = v[c] = su[c] = sv[c] = 0.0
         for c in range(RANK):
             b[c] = 0.0
         for k in range(x.n):
-            j = column(x, k)
             value = x.value[k] * unit
             value2 = value * value
-            x2 += value2
-            all_, own = &self.shared[j, 0], self.personal.look(task, j)
+            all_ = &self.shared[x.index[k], 0]
+            own = self.personal.look(task, x.index[k])
             for c in range(WIDTH):
                 u[c] += value * all_[c]
                 v[c] += value * own[c]
@@ -140,14 +180,28 @@ cdef class AutoKernel(Kernel):
         self.related.combine(o.z, &o.said[0])
         self.like_all.combine(o.z + GLOBAL, &o.said[1])
         self.on_its_own.combine(o.z + ALONE, &o.said[2])
-        self.chances(task, o.chance)
+        self.chances(task, 0.0, o.chance)
 
-    cdef void chances(self, long long task, double* chance) noexcept nogil:
-        """Bayes' rule: a kind is likely if many tasks are of it and if it explains this one."""
-        cdef double total = 0.0
+    cdef void chances(self, long long task, double new, double* chance) noexcept nogil:
+        """Bayes' rule: a kind is likely if many tasks are of it and if it explains this one.
+
+        A task of n events is held to be like all in ``new / (n + new)`` of the prior.
+        """
+        cdef double total = 0.0, share = 0.0
         cdef int k
+        if new > 0.0:
+            share = new / (self.change[task, SEEN] + new)
+            for k in range(KINDS):
+                total += self.kinds[k]
         for k in range(KINDS):
-            chance[k] = self.kinds[k] * exp(self.evidence[task, k])
+            chance[k] = self.kinds[k]
+        if share > 0.0:
+            for k in range(KINDS):
+                chance[k] *= (1.0 - share) / total
+            chance[LIKE_ALL] += share
+        total = 0.0
+        for k in range(KINDS):
+            chance[k] = max(NONE, chance[k]) * exp(self.evidence[task, k])
             total += chance[k]
         for k in range(KINDS):
             chance[k] /= total
@@ -159,8 +213,9 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t e
         cdef double unit = self.unit()
         for e in range(begin, end):
-            self.read(events.row(e), events.tasks[e], unit, &o)
+            self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
             self.combine(events.tasks[e], &o)
+            self.chances(events.tasks[e], NEW, o.chance)
             # Features whose squares overflow must be refused before they are learned.
             margins[e] = mixed(&o) if isfinite(o.x2) else NAN
         return 0
@@ -188,40 +243,46 @@ cdef class AutoKernel(Kernel):
     cdef int learn_one(self, Row x, long long task, double y, double h) except -1 nogil:
         """Learn an event that counts as h of them."""
         cdef Opinions o
-        cdef double unit, x2 = square(x)
+        cdef double unit, margin
         cdef bint first = self.clock[1] == 0.0
+        cdef Scaled row
+        self.personal.reserve(x.n)  # before anything changes: there may be no room
+        row = self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
-            self.count(x2, h)
+            self.count(row.x2, h)
         unit = self.unit()
-        self.read(x, task, unit, &o)
+        self.read(row, task, unit, &o)
         self.combine(task, &o)
-        self.personal.reserve(x.n)
-        self.move_learners(x, task, y, h, unit, &o)
+        margin = mixed(&o)
+        self.move_learners(row, task, y, h, unit, &o)
         self.move_combiners(task, y, h, &o)
+        self.follow(y, moderate(o.p[GLOBAL + LOGISTIC], o.v[GLOBAL + LOGISTIC]))
+        self.watch(task, y, h, margin)
         if not first:
-            self.count(x2, h)
+            self.count(row.x2, h)
         return 0
 
     cdef void move_learners(
-        self, Row x, long long task, double y, double h, double unit, Opinions* o
+        self, Scaled x, long long task, double y, double h, double unit, Opinions* o
     ) noexcept nogil:
         cdef Step[5] step
         cdef double value, change
         cdef double* all_
         cdef double* own
         cdef double* f = &self.factor[task, 0]
-        cdef Py_ssize_t k, j
+        cdef double rate = h * DRIFTING * self.drift()
+        cdef Py_ssize_t k
         cdef int c
         for c in range(0, 4, 2):  # global, alone
             step[c] = arow(y, o.p[c], o.v[c], SLACK / h)
             step[c + LOGISTIC] = logistic(y, o.p[c + LOGISTIC], o.v[c + LOGISTIC], h)
         step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE / h)
         for k in range(x.n):
-            j = column(x, k)
             value = x.value[k] * unit
-            if value == 0.0:  # stored or not, a zero says nothing
+            if value == 0.0:  # at the feature's centre
                 continue
-            all_, own = &self.shared[j, 0], self.personal.touch(task, j)
+            all_ = &self.shared[x.index[k], 0]
+            own = self.personal.touch(task, x.index[k])
             for c in range(TOGETHER):
                 move(all_ + c, all_ + WIDTH + c, 1.0, step[GLOBAL + c], value)
             move(own + MARGIN, own + WIDTH + MARGIN, 1.0, step[ALONE + MARGIN], value)
@@ -232,9 +293,15 @@ cdef class AutoKernel(Kernel):
                 f[c] += change * all_[2 * WIDTH + c]
             move(all_ + TOGETHER, all_ + WIDTH + TOGETHER, 1.0, step[BOTH], value)
             move(own + TOGETHER, own + WIDTH + TOGETHER, APART, step[BOTH], value)
+            if rate > 0.0:
+                forget(all_ + WIDTH + MARGIN, 1.0, rate)
+                forget(all_ + WIDTH + LOGISTIC, 1.0, rate)
+                forget(own + WIDTH + LOGISTIC, 1.0, rate)
             forget(all_ + WIDTH + TOGETHER, 1.0, h * forgetting)
             forget(own + WIDTH + TOGETHER, APART, h * forgetting)
         self.move_intercepts(task, step)
+        forget(&self.intercept[0, 1], 1.0, rate)
+        forget(&self.intercept[1, 1], 1.0, rate)
 
     cdef void move_intercepts(self, long long task, const Step* step) noexcept nogil:
         move(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, step[GLOBAL + LOGISTIC], 1.0)
@@ -248,9 +315,10 @@ cdef class AutoKernel(Kernel):
         self, long long task, double y, double h, Opinions* o
     ) noexcept nogil:
         """The first combiner learns an event by the chance of its kind, the others whole."""
-        self.related.learn(y, h, h * o.chance[0], &o.said[0])
-        self.like_all.learn(y, h, h, &o.said[1])
-        self.on_its_own.learn(y, h, h, &o.said[2])
+        cdef double renewed = h * (1.0 + HURRY * self.drift())
+        self.related.learn(y, h * o.chance[0], renewed, &o.said[0])
+        self.like_all.learn(y, h, renewed, &o.said[1])
+        self.on_its_own.learn(y, h, renewed, &o.said[2])
         self.weigh(task, y, h, o)
 
     cdef void weigh(self, long long task, double y, double h, Opinions* o) noexcept nogil:
@@ -262,10 +330,127 @@ cdef class AutoKernel(Kernel):
             best = max(best, self.evidence[task, k])
         for k in range(KINDS):
             self.evidence[task, k] = max(-SURE, self.evidence[task, k] - best)
-        self.chances(task, o.chance)
+        self.chances(task, 0.0, o.chance)
         for k in range(KINDS):
             self.kinds[k] = max(NONE, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
             self.belief[task, k] = o.chance[k]
+
+    # --- a stream that drifts -----------------------------------------------------------------
+
+    cdef double drift(self) noexcept nogil:
+        """How surely the errors come in runs, from 0 to 1: those of a settled stream do not."""
+        cdef double spread = 0.5 * RUNS_PACE * self.turn[SPREAD]  # variance of the mean product
+        cdef double chance
+        if spread <= 0.0:
+            return 0.0
+        chance = PROVEN if self.turn[DRIFTED] > 0.0 else CHANCE
+        return max(0.0, min(1.0, self.turn[ALIKE] / sqrt(spread) - chance))
+
+    def drifting(self):
+        """How surely the errors come in runs, from 0 to 1."""
+        return self.drift()
+
+    cdef void follow(self, double y, double margin) noexcept nogil:
+        """Note whether an event's error goes with the mean error of those before it."""
+        cdef double error = (1.0 if y > 0.0 else 0.0) - 1.0 / (1.0 + exp(-margin))
+        cdef double product = error * self.turn[RUN]
+        if self.turn[SEEN] > ALL_YOUNG:  # before, errors come in runs because nothing is known
+            self.turn[ALIKE] += RUNS_PACE * (product - self.turn[ALIKE])
+            self.turn[SPREAD] += RUNS_PACE * (product * product - self.turn[SPREAD])
+        self.turn[RUN] += RUN_PACE * (error - self.turn[RUN])
+        if self.drift() == 1.0:
+            self.turn[DRIFTED] = 1.0
+
+    # --- tasks whose answers turn -------------------------------------------------------------
+
+    cdef int watch(
+        self, long long task, double y, double h, double margin
+    ) except -1 nogil:
+        """Add up evidence that a task, or all of them, answers the opposite of what was said.
+
+        The opposite of a margin is likelier by the factor exp(-y margin); of all tasks, the
+        margin turned about its mean. Sums that fall below zero start anew (Page's
+        test), and a sum that is large enough means a turn. What goes wrong in all tasks at
+        once is no evidence about one.
+        """
+        cdef double* one = &self.change[task, 0]
+        cdef double* all_ = &self.turn[0]
+        cdef double wrong = max(-BOLDEST, min(BOLDEST, -y * margin)), told
+        one[SEEN] += h
+        all_[SEEN] += h
+        if one[SEEN] > YOUNG:
+            one[TURNED] = max(0.0, one[TURNED] + h * (wrong - max(0.0, all_[WRONG])))
+        if all_[SEEN] > ALL_YOUNG:
+            told = softplus(-y * margin) - softplus(-y * (2.0 * all_[MEAN] - margin))
+            all_[TURNED] = max(0.0, all_[TURNED] + h * max(-BOLDEST, min(BOLDEST, told)))
+        all_[WRONG] += PACE * (wrong - all_[WRONG])
+        all_[MEAN] += PACE * (margin - all_[MEAN])
+        if all_[TURNED] > ALL_TURNED:
+            self.begin_all_anew()
+        elif one[TURNED] > TASK_TURNED:
+            with gil:
+                self.begin_anew(task)
+        return 0
+
+    def begin_anew(self, long long task):
+        """Forget what a task has taught about itself; how it differs from others is learned anew."""
+        self.personal.clear(task)
+        self.factor[task, :] = 0.0
+        self.own_intercept[task, :] = 0.0
+        self.evidence[task, :] = 0.0
+        self.change[task, SEEN] = self.change[task, TURNED] = 0.0
+        self.change[task, TIMES] += 1.0
+
+    cdef void begin_all_anew(self) noexcept nogil:
+        """Forget all but the units, and which learners are worth hearing."""
+        cdef Py_ssize_t pair, task = 0, feature = 0
+        cdef double* own
+        cdef int c
+        self.shared[:, :] = 0.0
+        for pair in range(self.personal.count()):
+            own = self.personal.visit(pair, &task, &feature)
+            for c in range(2 * WIDTH):
+                own[c] = 0.0
+        self.factor[:, :] = 0.0
+        self.intercept[:, :] = 0.0
+        self.own_intercept[:, :] = 0.0
+        self.evidence[:, :] = 0.0
+        self.change[:, :TIMES] = 0.0
+        for c in range(self.turn.shape[0]):
+            self.turn[c] = self.turn[c] + 1.0 if c == TIMES else 0.0
+        if self.clock[2] < NEVER:  # a shard does not draw by itself
+            self.clock[2] = self.clock[1] + FIRST_DRAWING
+
+    # --- what lies behind a margin, for those who explain it -----------------------------------
+
+    def entries(self, Events events not None):
+        """What `predict` reads of an event, entry by entry; zeros are left out.
+
+        The chances (n, 3) of the tasks' kinds; where each event's entries start (n + 1,), their
+        features (k,), their values in the learners' units (k,), and the numbers of their
+        pairs of task and feature (k, 6).
+        """
+        self.check_idle()
+        cdef Py_ssize_t e, k
+        cdef Scaled x
+        starts, features, values, pairs = [0], [], [], []
+        cdef double[:, ::1] chances = np.empty((events.n, KINDS))
+        cdef cnp.ndarray own
+        for e in range(events.n):
+            x = self.scales.look(events.row(e))
+            own = np.empty((x.n, 2 * WIDTH))
+            for k in range(x.n):
+                memcpy(
+                    <double*> cnp.PyArray_DATA(own) + k * 2 * WIDTH,
+                    self.personal.look(events.tasks[e], x.index[k]), 2 * WIDTH * sizeof(double),
+                )
+            self.chances(events.tasks[e], NEW, &chances[e, 0])
+            starts.append(starts[e] + x.n)
+            features.append(self.scales.indices[: x.n].copy())
+            values.append(self.scales.values[: x.n] * self.unit())
+            pairs.append(own)
+        parts = (np.concatenate(part) for part in (features, values, pairs))
+        return np.asarray(chances), np.array(starts), *parts
 
     # --- drawing with the tasks of other shards: the steps of a drawing, one by one ----------
 

@@ -16,4 +16,6 @@ cdef class Combiner:
     cdef double[:, ::1] covariance
 
     cdef void combine(self, const double* z, Combination* said) noexcept nogil
-    cdef void learn(self, double y, double h, double share, const Combination* said) noexcept nogil
+    cdef void learn(
+        self, double y, double share, double renewed, const Combination* said
+    ) noexcept nogil

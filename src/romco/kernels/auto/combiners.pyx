@@ -27,8 +27,13 @@ cdef class Combiner:
             said.variance += z[c] * said.Sz[c]
         said.margin = moderate(said.mean, said.variance)
 
-    cdef void learn(self, double y, double h, double share, const Combination* said) noexcept nogil:
-        """Learn the answer of an event that counts as h; ``share``, out of h, is its business."""
+    cdef void learn(
+        self, double y, double share, double renewed, const Combination* said
+    ) noexcept nogil:
+        """Learn the answer; an event that is its business in part counts by its share.
+
+        ``renewed`` is what comes back of the variance, times ``renewal``.
+        """
         cdef Step step = logistic(y, said.mean, said.variance, share)
         cdef Py_ssize_t c, k, n = self.weight.shape[0]
         for c in range(n):
@@ -36,4 +41,4 @@ cdef class Combiner:
             for k in range(n):
                 self.covariance[c, k] -= step.b * said.Sz[c] * said.Sz[k]
             if self.covariance[c, c] < self.prior:
-                self.covariance[c, c] += h * self.renewal[c]
+                self.covariance[c, c] += renewed * self.renewal[c]

@@ -1,0 +1,383 @@
+"""Load on a service: ``python -m benchmarks.serving``; ratios within one run.
+
+The server is a process of its own on this machine, the load comes from this one. Systems are
+measured in turn, several times over, and the median is told, so that noise hits all alike.
+
+- romco: ``romco serve``, the learner inside, a durable log.
+- Flask and River: the design of chantilly, a Flask application that holds one River model per
+  user; no log.
+- Vowpal Wabbit: its daemon, by the library's own driver; one model for all, crossed with the user.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+USERS, FEATURES, EVENTS = 200, 20, 4000
+BATCH, LARGE = 32, 500
+PACE = 2000  # events per second that are learned while predictions are timed
+
+
+def events(n: int = EVENTS, seed: int = 0) -> list[dict[str, Any]]:
+    """Events of users who differ in what they like."""
+    draw = random.Random(seed)
+    made = []
+    for k in range(n):
+        user = draw.randrange(USERS)
+        x = {f"word{draw.randrange(500)}": round(draw.gauss(0, 1), 4) for _ in range(FEATURES)}
+        liked = sum(
+            value if (int(name[4:]) + user // 20) % 2 else -value for name, value in x.items()
+        )
+        made.append({"id": f"{seed}-{k}", "task": f"user{user}", "x": x, "y": int(liked > 0)})
+    return made
+
+
+# What is sent
+
+
+def request(path: str, body: Any) -> bytes:
+    """An HTTP request, ready to be sent again and again."""
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    return f"{head}content-length: {len(data)}\r\n\r\n".encode() + data
+
+
+def question(event: dict[str, Any]) -> dict[str, Any]:
+    return {"task": event["task"], "x": event["x"]}
+
+
+def vw_line(event: dict[str, Any], label: bool = False) -> bytes:
+    words = " ".join(f"{name}:{value}" for name, value in event["x"].items())
+    answer = ("1 " if event["y"] else "-1 ") if label else ""
+    return f"{answer}|t {event['task']} |f {words}\n".encode()
+
+
+LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
+
+
+class Load:
+    """Requests over some connections for some seconds; each waits for the answer to the last."""
+
+    def __init__(self, requests: list[bytes], connections: int, seconds: float) -> None:
+        self.requests, self.connections, self.seconds = requests, connections, seconds
+        self.times: list[float] = []
+
+    async def go(self, port: int) -> float:
+        """Requests per second."""
+        end = time.perf_counter() + self.seconds
+        await asyncio.gather(*[self._one(port, k, end) for k in range(self.connections)])
+        return len(self.times) / self.seconds
+
+    async def _one(self, port: int, at: int, end: float) -> None:
+        wire = None
+        while time.perf_counter() < end:
+            begin = time.perf_counter()
+            if wire is None:
+                wire = await asyncio.open_connection("127.0.0.1", port)
+            reader, writer = wire
+            writer.write(self.requests[at % len(self.requests)])
+            at += self.connections
+            head = await reader.readuntil(b"\r\n\r\n")
+            found = LENGTH.search(head)
+            if found is None or not head.startswith(b"HTTP/1.1 200"):
+                raise RuntimeError(head.decode())
+            await reader.readexactly(int(found[1]))
+            self.times.append(time.perf_counter() - begin)
+            if b"onnection: close" in head:  # Flask's server does so after each answer
+                writer.close()
+                wire = None
+        if wire is not None:
+            wire[1].close()
+
+
+def rate(port: int, requests: list[bytes], connections: int, seconds: float) -> float:
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(Load(requests, connections, seconds).go(port))
+
+
+# Servers
+
+
+@contextmanager
+def started(command: list[str], port: int) -> Iterator[int]:
+    """A server, as long as it is needed."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            if process.poll() is not None:
+                raise RuntimeError(f"{command} has ended")
+            time.sleep(0.1)
+        yield port
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def romco(folder: Path) -> tuple[list[str], int]:
+    port = free_port()
+    options = ["--data", str(folder / "data"), "--port", str(port), "--classes", "0,1"]
+    return [sys.executable, "-m", "romco", "serve", *options], port
+
+
+def flask() -> tuple[list[str], int]:
+    port = free_port()
+    return [sys.executable, "-m", "benchmarks.serving_peers", "flask", str(port)], port
+
+
+def vw() -> tuple[list[str], int]:
+    port = free_port()
+    return [sys.executable, "-m", "benchmarks.serving_peers", "vw", str(port)], port
+
+
+# Vowpal Wabbit speaks lines, not HTTP
+
+
+class Lines:
+    """One client of the daemon."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60.0)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def teach(self, some: list[dict[str, Any]]) -> None:
+        self.stream([vw_line(event, label=True) for event in some])
+
+    def one_by_one(self, lines: list[bytes], seconds: float) -> float:
+        begin, n = time.perf_counter(), 0
+        while time.perf_counter() - begin < seconds:
+            self.socket.sendall(lines[n % len(lines)])
+            self.socket.recv(200)
+            n += 1
+        return n / (time.perf_counter() - begin)
+
+    def stream(self, lines: list[bytes]) -> float:
+        sender = threading.Thread(target=self.socket.sendall, args=(b"".join(lines),))
+        begin, n = time.perf_counter(), 0
+        sender.start()
+        while n < len(lines):
+            answer = self.socket.recv(1 << 16)
+            if not answer:
+                raise RuntimeError("the daemon has gone")
+            n += answer.count(b"\n")
+        sender.join()
+        return len(lines) / (time.perf_counter() - begin)
+
+    def stream_for(self, lines: list[bytes], seconds: float) -> float:
+        rates, begin = [], time.perf_counter()
+        while time.perf_counter() - begin < seconds:
+            rates.append(self.stream(lines))
+        return median(rates)
+
+
+# Predictions while learning
+
+
+def while_learning(port: int, asked: list[bytes], seconds: float, seed: int) -> list[float]:
+    """Times of single predictions while PACE events a second are learned durably."""
+    import uvloop
+
+    fresh = events(int(PACE * (seconds + 2)), seed)
+    size = PACE // 100
+    lessons = [request("/v1/learn", fresh[k : k + size]) for k in range(0, len(fresh), size)]
+    done = threading.Event()
+    learned = [0]
+
+    def teach() -> None:
+        with socket.create_connection(("127.0.0.1", port), timeout=60.0) as line:
+            begin = time.perf_counter()
+            for k, lesson in enumerate(lessons):
+                time.sleep(max(0.0, begin + k / 100 - time.perf_counter()))
+                if done.is_set():
+                    break
+                line.sendall(lesson)
+                answer = line.recv(1 << 16)
+                while not answer.endswith(b"]"):
+                    answer += line.recv(1 << 16)
+                learned[0] += size
+            learned.append(time.perf_counter() - begin)  # type: ignore[arg-type]
+
+    teacher = threading.Thread(target=teach)
+    teacher.start()
+    time.sleep(0.5)
+    load = Load(asked, 1, seconds)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(load.go(port))
+    done.set()
+    teacher.join()
+    pace = learned[0] / learned[1]
+    if pace < 0.9 * PACE:
+        print(f"only {pace:,.0f} events/s could be learned meanwhile", file=sys.stderr)
+    return sorted(load.times)
+
+
+# The run
+
+
+def measure(seconds: float, repeats: int, console: Console) -> dict[str, float]:
+    """Medians by name, per second."""
+    some = events()
+    asked = [request("/v1/predict", question(event)) for event in some]
+    batches = _requests(some, BATCH)
+    large = _requests(some, LARGE)
+    found: dict[str, list[float]] = {}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        ours = stack.enter_context(started(*romco(folder)))
+        rate(
+            ours,
+            [request("/v1/learn", some[k : k + LARGE]) for k in range(0, EVENTS, LARGE)],
+            1,
+            1.0,
+        )
+        parts: dict[str, Callable[[], float]] = {
+            "romco, single, 8 clients": lambda: rate(ours, asked, 8, seconds),
+            "romco, batches of 32, 8 clients": lambda: BATCH * rate(ours, batches, 8, seconds),
+            "romco, single, 1 client": lambda: rate(ours, asked, 1, seconds),
+            "romco, batches of 500, 1 client": lambda: LARGE * rate(ours, large, 1, seconds),
+        }
+        _add_flask(stack, parts, some, seconds, console)
+        _add_vw(stack, parts, some, seconds, console)
+        for repeat in range(repeats):
+            for name, part in parts.items():
+                console.print(f"{repeat + 1}/{repeats} {name}", style="dim")
+                found.setdefault(name, []).append(part())
+            fresh = [request("/v1/learn", e) for e in events(20_000, seed=100 + repeat)]
+            name = "romco, learning durably, single, 32 clients"
+            found.setdefault(name, []).append(rate(ours, fresh, 32, min(seconds, 3.0)))
+            times = while_learning(ours, asked, seconds, seed=200 + repeat)
+            found.setdefault("median while learning", []).append(median(times))
+            found.setdefault("p99 while learning", []).append(times[len(times) * 99 // 100])
+    return {name: median(values) for name, values in found.items()}
+
+
+def _requests(some: list[dict[str, Any]], size: int) -> list[bytes]:
+    cut = [some[k : k + size] for k in range(0, len(some) - size + 1, size)]
+    return [request("/v1/predict", [question(event) for event in part]) for part in cut]
+
+
+def _add_flask(
+    stack: ExitStack,
+    parts: dict[str, Any],
+    some: list[dict[str, Any]],
+    seconds: float,
+    console: Console,
+) -> None:
+    try:
+        import flask as _flask  # noqa: F401
+        import river as _river  # noqa: F401
+    except ImportError as error:
+        console.print(f"left out: Flask and River ({error})")
+        return
+    port = stack.enter_context(started(*flask()))
+    rate(port, [request("/learn", event) for event in some[:1000]], 4, 2.0)
+    asked = [request("/predict", question(event)) for event in some]
+    parts["Flask and River, single, 8 clients"] = lambda: rate(port, asked, 8, seconds)
+
+
+def _add_vw(
+    stack: ExitStack,
+    parts: dict[str, Any],
+    some: list[dict[str, Any]],
+    seconds: float,
+    console: Console,
+) -> None:
+    try:
+        import vowpalwabbit as _vw  # noqa: F401
+    except ImportError as error:
+        console.print(f"left out: Vowpal Wabbit ({error})")
+        return
+    command, port = vw()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    client = _patient(port)
+    stack.callback(client.socket.close)
+    client.teach(some)
+    lines = [vw_line(event) for event in some]
+    parts["VW's daemon, one by one, 1 client"] = lambda: client.one_by_one(lines, seconds)
+    parts["VW's daemon, streamed, 1 client"] = lambda: client.stream_for(lines, seconds)
+
+
+def _patient(port: int) -> Lines:
+    """The daemon takes but one client, so it cannot be probed."""
+    for _ in range(300):
+        try:
+            return Lines(port)
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    raise RuntimeError("the daemon did not start")
+
+
+def ratios(found: dict[str, float]) -> list[tuple[str, float, str]]:
+    """What the service is held to."""
+    single = found["romco, single, 8 clients"]
+    rows = []
+    if "Flask and River, single, 8 clients" in found:
+        other = found["Flask and River, single, 8 clients"]
+        rows.append(("single predictions to Flask and River", single / other, "at least 20"))
+    if "VW's daemon, streamed, 1 client" in found:
+        streamed = (
+            found["romco, batches of 500, 1 client"] / found["VW's daemon, streamed, 1 client"]
+        )
+        rows.append(("one client's stream to VW's daemon", streamed, "at least 1"))
+        one = found["romco, single, 1 client"] / found["VW's daemon, one by one, 1 client"]
+        rows.append(("one client, one by one, to VW's daemon", one, "at least 1"))
+    batched = found["romco, batches of 32, 8 clients"] / single
+    rows.append(("batches of 32 to single, per event", batched, "at least 4"))
+    tail = found["p99 while learning"] / found["median while learning"]
+    rows.append((f"p99 to median while {PACE:,} events/s are learned", tail, "below 10"))
+    return rows
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
+    parser.add_argument("--repeats", type=int, default=3)
+    chosen = parser.parse_args()
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    found = measure(chosen.seconds, chosen.repeats, console)
+    table = Table("measured", "", box=None)
+    for name, value in found.items():
+        table.add_row(name, f"{1e3 * value:.2f} ms" if "while" in name else f"{value:,.0f}/s")
+    console.print(table)
+    table = Table("ratio", "", "aim", box=None)
+    for name, value, aim in ratios(found):
+        table.add_row(name, f"{value:.1f}", aim)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

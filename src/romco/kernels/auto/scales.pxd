@@ -1,0 +1,30 @@
+"""Each feature in units of its own, as compiled code sees it."""
+
+from romco.kernels.events cimport Row
+
+
+cdef struct Column:                # what is kept of a feature; zeros, stored or not, say nothing
+    double count, total, square    # of the values that were not zero
+    double centre, size, factor    # a value becomes factor * (value - centre), within 10 sizes
+    double due_count, due_events   # when the last three are found anew
+
+
+cdef struct Scaled:                # a row without zeros, in the units of its features
+    Py_ssize_t n
+    const int* index
+    const double* value
+    double x2                      # |x|^2, infinite where a value is too large to square
+
+
+cdef class Scales:
+    cdef double[:, ::1] columns    # (d, 8) a Column of each feature
+    cdef double[::1] typical       # events; common log size; times sizes were found; when to look again
+    cdef object indices, values, logs
+    cdef int* index                # room for a row,
+    cdef double* value
+    cdef double* log_size          # and for a number of each feature
+
+    cdef Scaled look(self, Row x) noexcept nogil
+    cdef Scaled count(self, Row x) noexcept nogil
+    cdef void tally(self, Row x) noexcept nogil
+    cdef double median(self) noexcept nogil

@@ -1,0 +1,189 @@
+"""Each feature in units of its own, found as events come in; O(nnz) per event.
+
+Of the values of a feature that are not zero the count c, the sum and the sum of squares are
+kept, and N is the number of events. Then
+
+    f = clip((c / N - 0.7) / 0.15, 0, 1)      only what is nearly always there is centred
+    m = f * mean;   s^2 = mean square - 2 m mean + m^2
+    r = log s - g                             g: the median of log s over the features seen
+    divisor = exp(g + r * r^4 / (r^4 + 1.4^4))
+
+so a feature near the common size keeps what its size says (as words do, whose rarity it
+tells), and one far from it is brought there. A value becomes (x - m) / divisor, kept within 10 s
+of the centre. m, s and the divisor are found anew when c has grown by a tenth, or N has where
+m is not zero; g when that has happened a tenth more often.
+"""
+
+import numpy as np
+cimport numpy as cnp
+from libc.math cimport INFINITY, exp, fabs, log, sqrt
+from romco.kernels.events cimport Row, column
+
+cnp.import_array()
+
+cdef enum:
+    EVENTS, COMMON, FOUND, DUE
+
+cdef double OFTEN = 0.7            # share of events from which on a feature is centred in part,
+cdef double ALWAYS = 0.85          # and wholly
+cdef double NEAR = 1.4             # log sizes up to which a feature is near the common one
+cdef double FAR = 10.0             # sizes from the centre beyond which a value is cut
+cdef double FEW = 3.0              # values that a size cannot be told from
+cdef double ROUNDING = 1e-9        # share of a mean square below which a variance is rounding
+cdef double GROWTH = 1.1
+cdef double SMALLEST = 1e-150      # values whose squares underflow or overflow
+cdef double LARGEST = 1e150
+cdef double EMPTY = 1e-12          # |x|^2 of a row that says nothing
+
+
+cdef inline void add(Column* c, double x) noexcept nogil:
+    """Count a value; a single odd one must not spoil the feature for good."""
+    cdef double limit
+    if c.count >= FEW and x * x * c.count > FAR * FAR * c.square:
+        limit = FAR * sqrt(c.square / c.count)
+        x = max(-limit, min(limit, x))
+    c.count += 1.0
+    c.total += x
+    c.square += x * x
+
+
+cdef inline bint due(const Column* c, double count, double events) noexcept nogil:
+    return count >= c.due_count or (c.centre != 0.0 and events >= c.due_events)
+
+
+cdef inline void measure(Column* c, double events) noexcept nogil:
+    """Centre and size."""
+    cdef double mean = c.total / c.count, square = c.square / c.count, variance
+    c.centre = mean * max(0.0, min(1.0, (c.count / events - OFTEN) / (ALWAYS - OFTEN)))
+    variance = square - 2.0 * c.centre * mean + c.centre * c.centre
+    c.size = sqrt(variance if variance > ROUNDING * square else square)
+    c.due_count, c.due_events = GROWTH * c.count, GROWTH * events
+
+
+cdef inline void weigh(Column* c, double common) noexcept nogil:
+    """The factor that brings a feature near the common size."""
+    cdef double r = log(c.size) - common
+    cdef double r4 = r * r * r * r
+    c.factor = exp(-common - r * r4 / (r4 + NEAR * NEAR * NEAR * NEAR))
+
+
+cdef inline double scaled(const Column* c, double x) noexcept nogil:
+    cdef double limit = FAR * c.size
+    return c.factor * max(-limit, min(limit, x - c.centre))
+
+
+cdef class Scales:
+    """Views of ``columns`` (d, 8), a Column of each feature, and ``typical`` (4,)."""
+
+    def __init__(self, columns, typical):
+        self.columns, self.typical = columns, typical
+        d = len(columns)
+        self.indices, self.values, self.logs = np.empty(d, np.int32), np.empty(d), np.empty(d)
+        self.index = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.indices)
+        self.value = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.values)
+        self.log_size = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.logs)
+
+    cdef Scaled look(self, Row x) noexcept nogil:
+        """A row as it would be if it were counted; changes nothing."""
+        cdef Column c
+        cdef const Column* kept
+        cdef Py_ssize_t k, j, n = 0
+        cdef double x2 = 0.0, events = self.typical[EVENTS] + 1.0
+        for k in range(x.n):
+            if fabs(x.value[k]) < SMALLEST:
+                continue
+            if fabs(x.value[k]) > LARGEST:
+                x2 = INFINITY
+                continue
+            j = column(x, k)
+            kept = <const Column*> &self.columns[j, 0]
+            if due(kept, kept.count + 1.0, events):
+                c = kept[0]
+                add(&c, x.value[k])
+                measure(&c, events)
+                weigh(&c, self.typical[COMMON])
+                kept = &c
+            self.index[n], self.value[n] = <int> j, scaled(kept, x.value[k])
+            x2 += self.value[n] * self.value[n]
+            n += 1
+        return found(n, self.index, self.value, x2)
+
+    cdef Scaled count(self, Row x) noexcept nogil:
+        """Count a row; gives it in the units that are then known."""
+        cdef Column* c
+        cdef Py_ssize_t k, j, n = 0
+        cdef double x2 = 0.0
+        self.tally(x)
+        for k in range(x.n):
+            if fabs(x.value[k]) < SMALLEST:
+                continue
+            j = column(x, k)
+            c = <Column*> &self.columns[j, 0]
+            if c.factor == 0.0:
+                weigh(c, self.typical[COMMON])
+            self.index[n], self.value[n] = <int> j, scaled(c, x.value[k])
+            x2 += self.value[n] * self.value[n]
+            n += 1
+        return found(n, self.index, self.value, x2)
+
+    cdef void tally(self, Row x) noexcept nogil:
+        """Count a row's values; features whose factor is out of date have none afterwards."""
+        cdef Column* c
+        cdef Py_ssize_t k
+        self.typical[EVENTS] += 1.0
+        for k in range(x.n):
+            if fabs(x.value[k]) < SMALLEST:
+                continue
+            c = <Column*> &self.columns[column(x, k), 0]
+            add(c, x.value[k])
+            if due(c, c.count, self.typical[EVENTS]):
+                measure(c, self.typical[EVENTS])
+                c.factor = 0.0
+                self.typical[FOUND] += 1.0
+        if self.typical[FOUND] >= self.typical[DUE] and self.typical[FOUND] > 0.0:
+            self.typical[COMMON] = self.median()
+            self.typical[DUE] = GROWTH * self.typical[FOUND]
+
+    cdef double median(self) noexcept nogil:
+        """Of log s over the features seen (the upper one of two): one odd unit does not move it."""
+        cdef Py_ssize_t j, n = 0
+        for j in range(self.columns.shape[0]):
+            if self.columns[j, 4] > 0.0:
+                self.log_size[n] = log(self.columns[j, 4])
+                n += 1
+        return select(self.log_size, n, n // 2)
+
+
+cdef Scaled found(Py_ssize_t n, const int* index, const double* value, double x2) noexcept nogil:
+    cdef Scaled row
+    row.n = n if x2 >= EMPTY else 0
+    row.x2 = x2 if x2 >= EMPTY else 0.0
+    row.index, row.value = index, value
+    return row
+
+
+cdef double select(double* a, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
+    """The k-th smallest of n numbers, which are put into another order (Hoare's quickselect)."""
+    cdef Py_ssize_t low = 0, high = n - 1, i, j
+    cdef double pivot, swap
+    while low < high:
+        pivot = a[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while a[i] < pivot:
+                i += 1
+            while a[j] > pivot:
+                j -= 1
+            if i <= j:
+                swap = a[i]
+                a[i] = a[j]
+                a[j] = swap
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    return a[k]
