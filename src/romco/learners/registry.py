@@ -45,6 +45,18 @@ OTHER_TARGETS = {
     name: replace(method, name=name)
     for name, method in {
         "classes": Method("classes:Classes", "Many classes", role="beyond"),
+        "romco-auto-number": Method("auto_number:AutoNumber", "ROMCO-Auto", role="beyond"),
+        **{
+            f"{short}-{models}-number": Method(
+                f"numbers:{kind}", f"{short.upper()}-{models.title()}", fixed={"models": models}
+            )
+            for short, kind in (
+                ("pa", "PassiveAggressiveNumbers"),
+                ("ogd", "GradientNumbers"),
+                ("arow", "GaussianNumbers"),
+            )
+            for models in ("unique", "global")
+        },
     }.items()
 }
 
