@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from romco.model import Model
 from romco.model.model import Answers
 from romco.modelfile import save
 from romco.sessions.answers import Names, sides, told
 from romco.sessions.log import Log
 from romco.sessions.score import Score
 from romco.sessions.source import CHUNK, Source, load_model
+from romco.sessions.targets import OtherScore, other_score
 from romco.streams.blocks import Block, Blocks
 from romco.streams.files import BadFile, BadRow
 
@@ -45,6 +47,7 @@ class Progress:
     model: Learns
     resumed: int  # events that were read before this run
     refused: int = 0  # of the events read: not learned, for their label is a third one
+    others: OtherScore | None = None  # in place of the score, where there are no two classes
 
 
 @dataclass
@@ -59,6 +62,7 @@ class _Run:
     events: int = 0  # read so far, learned or refused
     refused: int = 0  # events whose label is a third one
     score: Score = field(default_factory=Score)
+    others: OtherScore | None = None  # in its place, where there are no two classes
 
     def __post_init__(self) -> None:
         seen = self.model.notes.get("sources", {}).get(self.source.path, {})
@@ -73,7 +77,11 @@ class _Run:
         if self.source.path != STDIN or seen.get("open"):  # a new pipe starts anew
             self.start = self.events = seen.get("events", 0)
             self.refused = seen.get("refused", 0)
-            self.score = Score.from_json(seen.get("score", seen.get("counts")))
+            self.others = other_score(self.model, seen.get("score"))
+            if self.others is None:
+                self.score = Score.from_json(seen.get("score", seen.get("counts")))
+        else:
+            self.others = other_score(self.model)
 
     def note(self, events: Blocks, finished: bool, written: int) -> None:
         """Write down how far it got, in the model itself."""
@@ -81,7 +89,7 @@ class _Run:
             "events": self.events,
             "skipped": events.skipped,
             "refused": self.refused,
-            "score": self.score.to_json(),
+            "score": (self.others or self.score).to_json(),
             "open": not finished,
             "written": written,
         }
@@ -89,7 +97,8 @@ class _Run:
     def progress(self, events: Blocks) -> Progress:
         """Where it stands."""
         skipped = events.skipped + self.refused
-        return Progress(self.events, skipped, self.score, self.model, self.start, self.refused)
+        given = self.score, self.model, self.start, self.refused, self.others
+        return Progress(self.events, skipped, *given)
 
     def written(self) -> int:
         """Bytes of predictions that belong to the events learned before."""
@@ -159,7 +168,10 @@ def _learn(run: _Run, chunk: Block, log: Log) -> None:
 def _learn_all(run: _Run, chunk: Block, log: Log) -> None:
     answers = run.model.predict_and_learn(chunk.features, chunk.labels, chunk.tasks)
     run.events += len(chunk)
-    run.score.add(sides(run.model, chunk.labels), *answers)
+    if run.others is not None and isinstance(run.model, Model):
+        run.others.count(run.model, chunk.labels, answers)
+    else:
+        run.score.add(sides(run.model, chunk.labels), *answers)
     if log.wanted:
         for row in told(run.model, chunk, answers):
             log.write(row)
