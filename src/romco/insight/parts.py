@@ -65,6 +65,8 @@ def parts(learner: Learner, tasks: NDArray[np.int64]) -> Parts:
         own = learner.personal_sparse()
         return Parts(left, right[tasks], own[:, tasks], learner.singular_values())
     W = learner.weights()[:, tasks]
+    if W.ndim == 3:  # of many classes: what speaks for each, a row for each feature and class
+        W = np.swapaxes(W, 1, 2).reshape(-1, len(tasks))
     mean = W.mean(axis=1, keepdims=True) if W.size else np.zeros((len(W), 1))
     right = np.ones((len(tasks), 1))
     note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
