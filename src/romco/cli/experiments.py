@@ -28,7 +28,17 @@ Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one per core i
 
 @app.command()
 def compare(
-    dataset: Annotated[str, typer.Argument(help="One of `romco datasets`.")] = "simulated",
+    dataset: Annotated[
+        str, typer.Argument(help="One of `romco datasets`, or a file of yours.")
+    ] = "simulated",
+    task: Annotated[str | None, typer.Option(help="Your file: column of the task.")] = None,
+    label: Annotated[str | None, typer.Option(help="Your file: column of the label.")] = None,
+    positive: Annotated[str | None, typer.Option(help="Your file: the positive label.")] = None,
+    text: Annotated[str | None, typer.Option(help="Your file: columns taken as words.")] = None,
+    ignore: Annotated[str | None, typer.Option(help="Your file: columns not used.")] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Your file: count bad rows instead of stopping.")
+    ] = False,
     learners: Annotated[
         str | None, typer.Option(help="Names from `romco learners`, a,b; or all; or paper.")
     ] = None,
@@ -36,7 +46,10 @@ def compare(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="learner.parameter=value, repeatable.")
     ] = None,
-    order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "synchronous",
+    order: Annotated[
+        str | None,
+        typer.Option(help=f"One of: {', '.join(ORDERS)}; your file: interleaved if not given."),
+    ] = None,
     labels: Annotated[
         str | None,
         typer.Option(help="Percents of labels, 1,5,20: compare policies that ask for them."),
@@ -51,14 +64,21 @@ def compare(
     jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/compare"),
 ) -> None:
-    """Learners side by side on one data set: a table, figures and a page."""
+    """Learners side by side on one data set or your own file.
+
+    A table, a sentence that says whether sharing helps and by how much, figures and a page.
+    """
+    from romco.cli.own import own_stream
     from romco.experiments import compare as comparing
     from romco.experiments.run import perform
     from romco.presentation import screen
     from romco.streams.datasets import DATASETS
 
-    if dataset not in DATASETS:
-        raise ValueError(f"no data set {dataset!r}; there are {', '.join(DATASETS)}")
+    if task is not None or label is not None or dataset not in DATASETS:
+        asked = {"task": task, "label": label, "text": text, "ignore": ignore}
+        data_dir = own_stream(dataset, asked, positive, skip_bad, out / "streams")
+        dataset, order = Path(dataset).name, order or "interleaved"
+    order = order or "synchronous"
     _known("order", order, ORDERS)
     if labels is not None:
         study = (dataset, labels, policies, learners or "romco-auto", shuffles, delay, data_dir)
@@ -77,6 +97,9 @@ def compare(
         perform(runs, out / "runs", data_dir, jobs, done)
     table, page = comparing.report(comparison, out / "runs", out / dataset, _command())
     screen.show(console, table)
+    told = comparing.verdict(comparison, out / "runs")
+    if told is not None:
+        console.print(told, soft_wrap=True, highlight=False, markup=False)
     console.print(f"page: {page}", soft_wrap=True)
 
 

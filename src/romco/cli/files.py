@@ -73,7 +73,7 @@ def learn(
         str | None, typer.Option(help="The label that is positive; else 1, true, yes, the larger.")
     ] = None,
     predictions: Annotated[
-        Path | None, typer.Option(help="Where predictions go, as JSON lines.")
+        Path | None, typer.Option(help="Where predictions go, as JSON lines; - is stdout.")
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Events between saves.")] = 10_000,
     threads: Annotated[
@@ -152,7 +152,10 @@ def predict(
     rows = _hinted(found, _told(sessions.predict(found, source)), mismatch(found, known))
     lines = (json.dumps(row) + "\n" for row in rows)
     if out is None:
-        sys.stdout.writelines(lines)
+        for line in lines:
+            sys.stdout.write(line)
+            if source.path == "-":  # whoever feeds us line by line waits for the answer
+                sys.stdout.flush()
         return
     if not out.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {out.parent} to put the answers in")

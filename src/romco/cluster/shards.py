@@ -154,9 +154,9 @@ class Shards:
         since: int | None = self._ask(task, Shard.personal_since)
         return since
 
-    def answer(self, margin: float) -> Id:
+    def label_of(self, margin: float) -> Id:
         """The label that a margin predicts; None before any label is known."""
-        return self._front.answer(margin)
+        return self._front.label_of(margin)
 
     def side(self, label: Any) -> float:
         """-1 or +1: the side of margin 0 on which a label is."""
@@ -178,7 +178,7 @@ class Shards:
 
     def predict_one(self, x: Any, task: Any) -> Id:
         """Label of one event; None before any label is known."""
-        return self._front.answer(float(self.margins([x], [task])[0]))
+        return self._front.label_of(float(self.margins([x], [task])[0]))
 
     # Learning
 

@@ -26,7 +26,7 @@ def predict(model: Model, rows: Sequence[Row], tasks: Sequence[Task]) -> list[Pr
         raise refused(model, rows, error) from None
     chances = model.probability_of(margins).tolist()
     return [
-        Prediction(_plain(model.answer(margin)), chance, margin)
+        Prediction(_plain(model.label_of(margin)), chance, margin)
         for margin, chance in zip(margins.tolist(), chances, strict=True)
     ]
 
