@@ -79,8 +79,11 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path):
         one, other = load(whole).state(), load(parts).state()
         for name, array in one["arrays"].items():
             np.testing.assert_array_equal(other["arrays"][name], array)
-        score = [state["notes"]["sources"][str(source)]["score"] for state in (one, other)]
-        assert score[0] == score[1]
+        scores = [
+            [seen["score"] for seen in state["session"]["sources"].values()]
+            for state in (one, other)
+        ]
+        assert scores[0] == scores[1]
 
 
 def test_bad_answers_are_told_by_line(tmp_path):

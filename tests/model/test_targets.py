@@ -207,13 +207,13 @@ def test_weighed_numbers():
         assert loop.learn_one(x, y, task, h) == margins[i]
 
 
-def test_explanations_name_classes_and_features():
+def test_explanations_of_classes_and_numbers():
     model = romco.Model(target="classes")
     model.learn(ROWS, MODES, TASKS)
     found = romco.explain(model)
     told = [name for task in found.tasks for name, _ in task.features]
     assert told
-    assert all(name.split(" for ")[1] in model.classes for name in told)
+    assert set(told) <= {"a", "b"}
     number = romco.Model(target="number")
     number.learn(
         ROWS,

@@ -140,6 +140,11 @@ class Shards:
         return self._front.notes
 
     @property
+    def session(self) -> dict[str, Any]:
+        """What the program must know to go on, kept in the file."""
+        return self._front.session
+
+    @property
     def tasks(self) -> list[Id]:
         """Names of the tasks, shard by shard."""
         with self._step:

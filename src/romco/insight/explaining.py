@@ -10,7 +10,7 @@ from romco.insight.explanation import Explanation
 from romco.insight.facts import TaskInsight
 from romco.insight.parts import Numbers, parts
 from romco.learners import Learner
-from romco.learners.capabilities import ManyClasses, TellsFindings, TellsKinds
+from romco.learners.capabilities import TellsFindings, TellsKinds
 from romco.model import Model
 from romco.model.growing import WATCH, personal_tasks
 from romco.model.names import known_as
@@ -93,10 +93,7 @@ class _Found:
         self._different = self._personal > 0.0 if judged is None else judged[numbers]
         alone = ["on their own" if different else "related" for different in self._different]
         self._kinds = learner.kinds_of(numbers) if isinstance(learner, TellsKinds) else alone
-        self._model, self._classes = (
-            model,
-            learner.answers if isinstance(learner, ManyClasses) else 1,
-        )
+        self._model = model
         self.events = None if model is None else model.events
         self.n_features = learner.n_features if model is None else model.features.width
 
@@ -119,23 +116,12 @@ class _Found:
         most = np.argsort(-cosines, kind="stable")[: n + 1]
         return tuple((self.names[j], float(cosines[j])) for j in most if j != i)[:n]
 
-    def _feature(self, row: int) -> Any:
-        """What a row of the weights is called; of many classes also for which one it speaks."""
-        column, k = divmod(row, self._classes)
-        feature = column if self._model is None else self._model.features.name(column)
-        if self._classes == 1:
-            return feature
-        labels = () if self._model is None else self._model.classes
-        return f"{feature} for {labels[k] if k < len(labels) else k}"
-
     def features(self, i: int, n: int = 5) -> tuple[tuple[Any, float], ...]:
         """Where a task differs most."""
-        name = self._feature
+        name = (lambda j: j) if self._model is None else self._model.features.name
         turn = 1.0 if self._model is None else self._model.turn
         largest = self.parts.largest(i, n)
-        return tuple(
-            (name(j), turn * value) for j, value in largest if j // self._classes < self.n_features
-        )
+        return tuple((name(j), turn * value) for j, value in largest if j < self.n_features)
 
     def positive_note(self) -> str | None:
         """For which label a weight above 0 speaks."""

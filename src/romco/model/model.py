@@ -98,6 +98,7 @@ class Model:
         self.features: Features = Names() if features is None else features
         self.new_task = choice("new_task", new_task, "mean", "zero")
         self.notes: dict[str, Any] = {}  # yours: anything JSON can hold, kept in the file
+        self.session: dict[str, Any] = {}  # the program's: what it must know to go on
         self.labels, self.waiting = labels, Waiting(waiting)
         self._target: Target = target_of(target, classes, positive)
         self._tasks, self._scale = Tasks(), Scale()
@@ -398,7 +399,7 @@ class Model:
         made = cls.__new__(cls)
         made.features = features_from_json(state["features"])
         made.new_task = choice("new_task", state["new_task"], "mean", "zero")
-        made.notes = dict(state["notes"])
+        made.notes, made.session = _remembered(state)
         asking = state.get("asking")
         made.labels = None if asking is None else restore_policy(asking)
         made.waiting = Waiting(10_000)
@@ -498,6 +499,7 @@ class Model:
             "new_task": self.new_task,
             "scale": [self._scale.log_a, self._scale.curvature],
             "notes": self.notes,
+            "session": self.session,
             **({} if self.labels is None else {"asking": self.labels.state()}),
         }
 
@@ -537,6 +539,14 @@ class Model:
         if isinstance(self._target, ManyClasses):
             return np.full((n, max(2, n_classes)), -np.inf)
         return np.empty(n)
+
+
+def _remembered(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Notes and the program's own memory, which files of before have among the notes."""
+    notes = dict(state["notes"])
+    if "session" in state:
+        return notes, dict(state["session"])
+    return notes, {part: notes.pop(part) for part in ("columns", "sources") if part in notes}
 
 
 def _many(tasks: Iterable[Any]) -> Iterable[Any]:
