@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.measure import Row, Say
 from benchmarks.systems import Unavailable
@@ -28,16 +27,22 @@ def write(folder: Path, rows: int, seed: int = 5) -> None:
     rng = np.random.default_rng(seed)
     words = np.array([f"w{i:x}" for i in range(VOCABULARY)])
     leaning = rng.standard_normal(VOCABULARY)
+    leaning -= leaning[_drawn(rng, 100_000)].mean()  # so that both labels are about as frequent
     personal = rng.standard_normal(TASKS)
     with (folder / "mail.csv").open("w") as table, (folder / "mail.vw").open("w") as lines:
         table.write("user,label,size,town,text\n")
         for _ in range(rows):
-            at = (VOCABULARY ** rng.random(WORDS)).astype(int) - 1  # popularity falls like 1/rank
+            at = _drawn(rng, WORDS)
             user, town, size = rng.integers(TASKS), rng.integers(TOWNS), rng.integers(100) / 100
             spam = leaning[at].sum() / WORDS**0.5 + personal[user] + 0.5 * rng.standard_normal() > 0
             text = " ".join(words[at])
             table.write(f"u{user},{'spam' if spam else 'ham'},{size},t{town},{text}\n")
             lines.write(f"{1 if spam else -1} |t u{user} |f size:{size} town=t{town} {text}\n")
+
+
+def _drawn(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
+    """Words by number; popularity falls like 1/rank."""
+    return (VOCABULARY ** rng.random(n)).astype(np.int64) - 1
 
 
 def romco_file(folder: Path, learner: str, hashed: bool) -> float:
@@ -131,19 +136,3 @@ def _time(row: Row, road: Callable[[Path], float], folder: Path) -> None:
         return
     row.microseconds.append(1e6 * (time.perf_counter() - wall) / row.events)
     row.cpu.append(1e6 * (time.process_time() - cpu) / row.events)
-
-
-def peak(rows: int) -> float:
-    """Resident megabytes at most while ``rows`` rows are learned, hashed, in a fresh process."""
-    code = (
-        "import resource, sys, tempfile; from pathlib import Path\n"
-        "from benchmarks import files\n"
-        "with tempfile.TemporaryDirectory() as place:\n"
-        "    files.write(Path(place), int(sys.argv[1]))\n"
-        "    files.romco_file(Path(place), 'pa-global', True)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(rows)], check=True, capture_output=True, text=True
-    )
-    return float(done.stdout)

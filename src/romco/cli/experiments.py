@@ -24,6 +24,8 @@ DataDir = Annotated[
     Path | None, typer.Option(help="Where real data are; else ROMCO_DATA, else the user's cache.")
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one per core if not given.")]
+Engine = Annotated[str | None, typer.Option(help="ray: runs on a Ray cluster instead.")]
+Address = Annotated[str | None, typer.Option(help="Of a running Ray cluster.")]
 
 
 @app.command()
@@ -62,6 +64,8 @@ def compare(
     ] = 0,
     data_dir: DataDir = None,
     jobs: Jobs = None,
+    engine: Engine = None,
+    address: Address = None,
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/compare"),
 ) -> None:
     """Learners side by side on one data set or your own file.
@@ -70,6 +74,7 @@ def compare(
     """
     from romco.cli.own import own_stream
     from romco.experiments import compare as comparing
+    from romco.experiments.elsewhere import performing
     from romco.experiments.run import perform
     from romco.presentation import screen
     from romco.streams.datasets import DATASETS
@@ -93,7 +98,8 @@ def compare(
         data_dir=data_dir,
     )
     runs = comparison.runs()
-    with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
+    title = f"{dataset}: runs"
+    with performing(engine, address), screen.progress(console, title, len(runs)) as done:
         perform(runs, out / "runs", data_dir, jobs, done)
     table, page = comparing.report(comparison, out / "runs", out / dataset, _command())
     screen.show(console, table)
@@ -119,10 +125,13 @@ def paper(
     ] = False,
     data_dir: DataDir = None,
     jobs: Jobs = None,
+    engine: Engine = None,
+    address: Address = None,
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/paper"),
 ) -> None:
     """Every table and figure of the paper, measured, beside the printed numbers."""
     from romco.experiments.compare import chosen_learners
+    from romco.experiments.elsewhere import performing
     from romco.paper.experiment import Experiment, sources_for
     from romco.paper.measure import measure
     from romco.paper.readings import Study, study
@@ -141,11 +150,12 @@ def paper(
         run_on=0.4 if quick else 1.0,
         data_dir=data_dir,
     )
-    if choices:
-        written = study(Study(experiment), out, jobs, _command(), partial(screen.progress, console))
-        console.print(f"page: {written}", soft_wrap=True)
-        return
-    page = measure(experiment, out, jobs, _command(), partial(screen.progress, console))
+    with performing(engine, address):
+        if choices:
+            plan, progress = Study(experiment), partial(screen.progress, console)
+            page = study(plan, out, jobs, _command(), progress)
+        else:
+            page = measure(experiment, out, jobs, _command(), partial(screen.progress, console))
     console.print(f"page: {page}", soft_wrap=True)
 
 
