@@ -137,6 +137,12 @@ class Ratio:
         return f"{self.middle:.3g} ({self.low:.3g}-{self.high:.3g})"
 
 
+def cpu_ratio(row: Row, reference: Row) -> float:
+    """How many times less processor time, the median over repeats."""
+    pairs = zip(row.cpu, reference.cpu, strict=False)
+    return median(theirs / ours for ours, theirs in pairs)
+
+
 def times_faster(row: Row, reference: Row) -> Ratio | None:
     """Repeat by repeat, so that what slowed both cancels."""
     pairs = list(zip(row.microseconds, reference.microseconds, strict=False))

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from multiprocessing import get_context
 from typing import Any
 
-from benchmarks import instructions, latency, memory, workloads
+from benchmarks import files, instructions, latency, memory, workloads
 from benchmarks.measure import Entry, Say, interleave
 from benchmarks.peers import RiverPerTask, SklearnGlobal, VowpalCalls, VowpalFile
 from benchmarks.systems import Calls, Plain, Stream, System
@@ -38,6 +38,8 @@ def spam(quick: bool, say: Say) -> list[dict[str, Any]]:
     """(a) few tasks, sparse single events: whole stream and one call per event."""
     workload = workloads.spam(0.2 if quick else 1.0)
     systems: list[System] = [
+        Stream("romco-auto"),
+        Calls("romco-auto"),
         Stream("romco-nucl"),
         Calls("romco-nucl"),
         Stream("romco-logd"),
@@ -75,6 +77,7 @@ def large(quick: bool, say: Say) -> list[dict[str, Any]]:
         for rank, strength in workloads.STRENGTH.items()
     ]
     others: list[System] = [
+        Stream("romco-auto"),
         Stream("romco-nucl", "romco-nucl, rank 8, no personal part", lambda2=NO_PERSONAL),
         Calls("romco-nucl", "romco-nucl, rank 8, call per event"),
         RiverPerTask(),
@@ -135,6 +138,11 @@ def instruction_counts(quick: bool, say: Say) -> dict[str, Any]:
     return instructions.counts(say)
 
 
+def from_files(quick: bool, say: Say) -> list[dict[str, Any]]:
+    """(i) from a text file to a model, each system by its usual road."""
+    return files.compare(quick, say)
+
+
 PARTS: dict[str, Callable[[bool, Say], Any]] = {
     "a": spam,
     "b": mhc,
@@ -144,11 +152,13 @@ PARTS: dict[str, Callable[[bool, Say], Any]] = {
     "f": peak_memory,
     "g": single_events,
     "h": instruction_counts,
+    "i": from_files,
 }
 
 
 def _dense(quick: bool, river: int) -> list[System]:
     return [
+        Stream("romco-auto"),
         Stream("romco-nucl"),
         Calls("romco-nucl", "romco-nucl, call per round"),
         Stream("romco-logd"),

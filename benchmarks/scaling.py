@@ -21,8 +21,12 @@ from scipy.sparse import csr_array
 
 import romco
 from romco.cluster import Shards, coordinators
+from romco.cluster.demo import write_stream
+from romco.cluster.files import begin, read
+from romco.cluster.partitions import Files, files_of
 from romco.kernels.merging import Touched
 from romco.learners.merging import Merged, change, held, merge, take
+from romco.sessions import Source
 from romco.streams import datasets, interleaved
 from romco.streams.stream import Stream
 
@@ -223,23 +227,25 @@ def memory(n=20_000, d=2**16):
     return found
 
 
-def recovery(n=8000, d=2**14):
-    """On a local Ray: start, periods, barriers; and how long a lost worker holds up the rest."""
-    x, y, tasks = events(n, d, 30, 500)
-    half, began = n // 2, time.perf_counter()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        sharded(2, d, engine="ray", checkpoint=folder) as s,
-    ):
-        found = {"start": time.perf_counter() - began, "events": half}
-        cpu, began = time.process_time(), time.perf_counter()
-        s.learn(x[:half], y[:half], tasks[:half])
-        found |= {"wall": time.perf_counter() - began, "driver": time.process_time() - cpu}
-        found |= {"merging": s.leader.merging, "place": s.leader.place}
-        os.kill(s.leader.engine.pids()[1], signal.SIGKILL)
-        began = time.perf_counter()
-        s.learn(x[half : half + 500], y[half : half + 500], tasks[half : half + 500])
-        found["after"] = time.perf_counter() - began
+def recovery(n_tasks=6000):
+    """On a local Ray, two workers that read files: start, periods, barriers, a lost worker."""
+    with tempfile.TemporaryDirectory() as name:
+        room, began = Path(name), time.perf_counter()
+        total = write_stream(room / "events", n_tasks)
+        source = Source(str(room / "events"), "user", "answer")
+        files = Files(files_of([source.path]), source, ("no", "yes"), romco.Hashed(2**10).to_json())
+        with begin(files, room / "m.romco", n=2, engine="ray", checkpoint_every=20) as shards:
+            found = {"start": time.perf_counter() - began, "events": total}
+            cpu, began, steps, killed = time.process_time(), time.perf_counter(), [], None
+            for progress in read(shards, files):
+                steps.append(time.perf_counter() - began - sum(steps))
+                if killed is None and progress.rows > 0.7 * total:
+                    found |= {"wall": sum(steps), "driver": time.process_time() - cpu}
+                    found |= {"merging": progress.merging, "barriers": len(steps)}
+                    found |= {"rows": progress.rows}
+                    os.kill(shards.leader.engine.pids()[1], signal.SIGKILL)
+                    killed = len(steps)
+            found["after"], found["usual"] = steps[killed], steps[killed - 1]
     print(found)
     return found
 

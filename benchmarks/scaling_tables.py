@@ -77,10 +77,13 @@ def recovery(figures):
     yield "| what | seconds |"
     yield "|---|--:|"
     yield f"| start of Ray and two workers | {figures['start']:.1f} |"
-    yield f"| {figures['events']:,} events that the driver passes on | {figures['wall']:.1f} |"
+    rows, barriers = figures["rows"], figures["barriers"]
+    seconds = f"{figures['wall']:.1f}"
+    yield f"| {rows:,} rows in {barriers} periods, read by both workers | {seconds} |"
     yield f"| of them at barriers | {figures['merging']:.1f} |"
-    yield f"| CPU of the driver meanwhile | {figures['driver']:.1f} |"
-    yield f"| 500 events right after a worker was killed | {figures['after']:.1f} |"
+    yield f"| CPU of the driver meanwhile, all included | {figures['driver']:.2f} |"
+    yield f"| the period before a worker was killed | {figures['usual']:.1f} |"
+    yield f"| the period in which it was killed and replaced | {figures['after']:.1f} |"
 
 
 TABLES = {f.__name__: f for f in (error, learners, speed, merges, memory, recovery)}

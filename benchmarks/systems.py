@@ -118,7 +118,7 @@ class Plain(System):
 def _learner(name: str, workload: Workload, parameters: dict[str, float]) -> romco.Learner:
     if name not in romco.LEARNERS:
         raise Unavailable("no such learner in this version")
-    if name.startswith("romco"):
+    if name in ("romco-nucl", "romco-logd"):  # romco-auto has nothing to set
         parameters = {**workload.parameters, **parameters}
     return romco.learner(name, workload.n_features, workload.n_tasks, **parameters)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isnan
 from statistics import median
 from typing import Any
 
-from benchmarks.measure import Row, times_faster
+from benchmarks.files import PANDAS, VW
+from benchmarks.measure import Row, cpu_ratio, times_faster
 from benchmarks.targets import RIVER, Target
 
 Cells = list[str]
@@ -33,6 +35,7 @@ TITLES = {
     "f": "(f) memory: resident growth of the process, megabytes",
     "g": "(g) single events on the large shape, in a process of its own, microseconds",
     "h": "(h) instructions per event (callgrind)",
+    "i": "(i) from a text file to a model: 200 users, a number, a category, 60 words per row",
 }
 
 
@@ -176,6 +179,30 @@ def _instructions(title: str, found: dict[str, Any]) -> Table:
     return Table(title, columns, rows)
 
 
+def _files(title: str, found: list[dict[str, Any]]) -> Table:
+    rows = [Row(**row) for row in found]
+    ran = sorted((row for row in rows if row.cpu), key=lambda row: median(row.cpu))
+    peers = [next((row for row in ran if row.system == name), None) for name in (VW, PANDAS)]
+    columns = ["road", "rows/s", "rows/CPU s", "times VW", "times pandas", "rows", "error"]
+    cells = [
+        [
+            row.system,
+            f"{1e6 / median(row.microseconds):,.0f}",
+            f"{1e6 / median(row.cpu):,.0f}",
+            *(_or_dash(None if peer is None else cpu_ratio(row, peer), ".2f") for peer in peers),
+            f"{row.events}",
+            _or_dash(None if row.error is None or isnan(row.error) else row.error, ".3f"),
+        ]
+        for row in ran
+    ]
+    notes = [
+        "the same events as CSV and in VW's format; ratios are of processor time, repeat by repeat",
+        *_absent(rows),
+        *_busy(ran),
+    ]
+    return Table(title, columns, cells, tuple(notes))
+
+
 def _or_dash(value: Any, form: str = "") -> str:
     return "-" if value is None else format(value, form) if form else str(value)
 
@@ -186,4 +213,5 @@ _MAKERS: dict[str, Callable[[str, Any], Table]] = {
     "f": _memory,
     "g": _latency,
     "h": _instructions,
+    "i": _files,
 }

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from benchmarks.measure import Row, times_faster
+from benchmarks.files import DEFAULT, PANDAS, VW
+from benchmarks.measure import Row, cpu_ratio, times_faster
 
 RIVER = "River PA, one per task"
-VW_FILE, VW_CALLS = "VW engine on a file, -q tf", "VW from Python, -q tf"
+VW_CALLS = "VW from Python, -q tf"
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,19 @@ class Target:
 
 def targets(parts: dict[str, Any]) -> list[Target]:
     """All targets, in the order of the parts."""
-    return [*_speed(parts), *_size(parts), *_growth(parts), *_steadiness(parts)]
+    return [
+        *_speed(parts),
+        *_size(parts),
+        *_growth(parts),
+        *_steadiness(parts),
+        *_files(parts),
+    ]
 
 
 def _speed(parts: dict[str, Any]) -> Iterator[Target]:
     spam, large = _rows(parts, "a"), _rows(parts, "d")
     stream, calls = "romco-nucl", "romco-nucl, call per event"
     yield Target("(a) whole stream: times River PA per task", 6, _faster(spam, stream, RIVER))
-    on_file = _faster(spam, stream, VW_FILE)
-    yield Target("(a) whole stream: times VW's engine on its file", 1, on_file)
-    yield Target("(a) whole stream: times VW's engine on its file", 2, on_file, aim=True)
     yield Target("(a) single calls: times River PA per task", 3, _faster(spam, calls, RIVER))
     gram = _faster(spam, stream, "NumPy ROMCO, Gram")
     yield Target("(a) whole stream: times plain NumPy, Gram", 10, gram)
@@ -83,6 +87,15 @@ def _steadiness(parts: dict[str, Any]) -> Iterator[Target]:
     ]
     worst = max(ratios, default=None)
     yield Target("(h) instructions / stored count, worst case", 1.05, worst, at_most=True)
+
+
+def _files(parts: dict[str, Any]) -> Iterator[Target]:
+    rows = {name: row for name, row in _rows(parts, "i").items() if row.cpu}
+    for name in (f"{DEFAULT}, hashed", "pa-global, hashed", "romco, reading alone"):
+        for peer, asked in ((VW, 1.0), (PANDAS, 3.0)):
+            ready = name in rows and peer in rows
+            reached = cpu_ratio(rows[name], rows[peer]) if ready else None
+            yield Target(f"(i) from a file: {name}: times {peer}", asked, reached, aim=True)
 
 
 def _rows(parts: dict[str, Any], part: str) -> dict[str, Row]:

@@ -18,6 +18,7 @@ from romco.version import __version__
 
 if TYPE_CHECKING:
     from romco import batch, cluster, labels
+    from romco.adapters.regression import ROMCORegressor
     from romco.adapters.sklearn import ROMCOClassifier
     from romco.insight import explain
 
@@ -30,6 +31,7 @@ __all__ = [
     "Model",
     "Names",
     "ROMCOClassifier",
+    "ROMCORegressor",
     "Round",
     "Rounds",
     "__version__",
@@ -54,6 +56,7 @@ __all__ = [
 # Loaded on first use: each would make ``import romco`` slow. Where it is, and its name there.
 _LATER = {
     "ROMCOClassifier": ("romco.adapters.sklearn", "ROMCOClassifier"),
+    "ROMCORegressor": ("romco.adapters.regression", "ROMCORegressor"),
     "batch": ("romco.batch", None),
     "cluster": ("romco.cluster", None),
     "explain": ("romco.insight", "explain"),

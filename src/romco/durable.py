@@ -14,7 +14,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -60,6 +60,30 @@ def replace(path: str | Path, parts: Iterable[bytes], *, keep_last: bool = False
         raise theirs.error from None
     except OSError as error:  # say which file could not be written, not its temporary name
         raise type(error)(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
+def exclusive(path: str | Path) -> Iterator[None]:
+    """While this lasts no other process or thread gets past it for the same path.
+
+    Who comes second is refused: BlockingIOError names ``path``. A process that is killed
+    holds nothing. Where there are no locks, nobody is refused.
+    """
+    path = Path(path)
+    marker = path.with_name(f".{path.name}.lock")
+    while True:
+        with FileIO(marker, "a") as file:
+            try:
+                _lock(file)
+            except BlockingIOError:
+                why = "another process is learning into it: wait until it is done"
+                raise BlockingIOError(errno.EAGAIN, why, str(path)) from None
+            if os.fstat(file.fileno()).st_nlink:  # else who had it before has just removed it
+                try:
+                    yield
+                finally:
+                    _discard(marker)
+                return
 
 
 class _Theirs(Exception):  # noqa: N818 - not an error of ours

@@ -4,7 +4,7 @@ import pytest
 from river import checks, compose, evaluate, metrics, preprocessing
 
 import romco
-from romco.adapters.river import ROMCOClassifier
+from romco.adapters.river import ROMCOClassifier, ROMCORegressor
 
 STREAM = romco.streams.simulated(n_tasks=4, n_features=6, n_events=50, outliers=1)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)
@@ -15,11 +15,14 @@ EVENTS = [
 
 
 def all_checks():
-    for parameters in ROMCOClassifier._unit_test_params():
-        model = ROMCOClassifier(**parameters)
-        for check in checks.yield_checks(model):
-            name = getattr(check, "__name__", None) or check.func.__qualname__
-            yield pytest.param(model, check, id=f"{parameters['learner']}-{name}")
+    for kind in (ROMCOClassifier, ROMCORegressor):
+        for parameters in kind._unit_test_params():
+            model = kind(**parameters)
+            for check in checks.yield_checks(model):
+                name = getattr(check, "__name__", None) or check.func.__qualname__
+                yield pytest.param(
+                    model, check, id=f"{kind.__name__}-{parameters['learner']}-{name}"
+                )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -125,3 +128,74 @@ def test_save_and_load_give_the_estimator_back(tmp_path):
         assert again.predict_proba_one(x) == first.predict_proba_one(x)
         first.learn_one(x, y)
         again.learn_one(x, y)
+
+
+MODES = [
+    (x, "car" if x["a"] > 0.5 else "bus" if x["b"] > 0 else "train", extra)
+    for x, _, extra in EVENTS
+]
+
+
+@pytest.mark.parametrize("learner", ["romco-auto", "arow-shared"])
+def test_a_third_label_makes_it_a_classifier_of_many(learner):
+    model, frame = ROMCOClassifier(learner), ROMCOClassifier(learner)
+    right = 0
+    for x, y, extra in MODES:
+        right += model.predict_one(x, **extra) == y
+        model.learn_one(x, y, **extra)
+        assert sum(model.predict_proba_one(x, **extra).values()) == pytest.approx(1.0)
+    assert right > 0.6 * len(MODES)
+    assert set(model.model.classes) == {"bus", "car", "train"}
+    rows = pd.DataFrame([x for x, _, _ in MODES])
+    tasks = [extra["task"] for _, _, extra in MODES]
+    frame.learn_many(rows, [y for _, y, _ in MODES], task=tasks)
+    chances = frame.predict_proba_many(rows, task=tasks)
+    assert list(chances.columns) == list(model.model.classes)
+    one = pd.DataFrame([model.predict_proba_one(x, **extra) for x, _, extra in MODES])
+    pd.testing.assert_frame_equal(chances, one)
+    assert list(frame.predict_many(rows, task=tasks)) == [
+        model.predict_one(x, **extra) for x, _, extra in MODES
+    ]
+
+
+def test_widening_forgets_nothing():
+    two, many = ROMCOClassifier(), ROMCOClassifier()
+    for x, y, extra in EVENTS:
+        two.learn_one(x, y, **extra)
+        many.learn_one(x, y, **extra)
+    many.model.widen_for(["a third label"])
+    for x, _, extra in EVENTS:
+        assert many.predict_one(x, **extra) == two.predict_one(x, **extra)
+        expected = two.predict_proba_one(x, **extra)
+        assert many.predict_proba_one(x, **extra) == pytest.approx(expected)
+
+
+def test_weights_count():
+    heavy, plain = ROMCOClassifier(), ROMCOClassifier()
+    for x, y, extra in EVENTS:
+        heavy.learn_one(x, y, **extra, w=5.0 if y else 1.0)
+        plain.learn_one(x, y, **extra)
+    said = [
+        sum(model.predict_one(x, **extra) for x, _, extra in EVENTS) for model in (heavy, plain)
+    ]
+    assert said[0] > said[1]
+    before = heavy.model.events
+    heavy.learn_one(EVENTS[0][0], True, "new", w=0.0)
+    assert heavy.model.events == before
+
+
+def test_numbers(tmp_path):
+    events = [(x, 50.0 + 3.0 * x["a"] - x["b"], extra) for x, _, extra in EVENTS]
+    model = ROMCORegressor()
+    score = evaluate.progressive_val_score(events, model, metrics.MAE())
+    assert score.get() < 1.0
+    low, high = model.predict_interval_one(events[0][0], level=0.9, **events[0][2])
+    assert low < model.predict_one(events[0][0], **events[0][2]) < high
+    many = ROMCORegressor(task_column="who")
+    rows = pd.DataFrame([{**x, "who": extra["task"]} for x, _, extra in events])
+    many.learn_many(rows, pd.Series([y for _, y, _ in events]))
+    assert list(many.predict_many(rows)) == [model.predict_one(x, **e) for x, _, e in events]
+    romco.save(model, tmp_path / "numbers.romco")
+    again = romco.load(tmp_path / "numbers.romco")
+    assert type(again) is ROMCORegressor
+    assert again.predict_one(events[0][0]) == model.predict_one(events[0][0])

@@ -19,15 +19,22 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import romco
-from romco import ROMCOClassifier
+from romco import ROMCOClassifier, ROMCORegressor
 
 STREAM = romco.streams.simulated(n_tasks=4, n_features=8, n_events=60, outliers=1)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)
 X, Y = ROUNDS.x, np.where(ROUNDS.y > 0, "spam", "ham")
 TASK = np.array([f"user {i}" for i in ROUNDS.task])
 
-# No check of scikit-learn's is expected to fail; a failure would be listed here with its reason.
-EXPECTED_FAILURES: dict[str, str] = {}
+# No check of scikit-learn's is expected to fail with the default learner, nor for numbers.
+NO_INTERCEPT = {
+    "check_class_weight_classifiers": "asks for one class everywhere, which takes an intercept"
+}
+
+
+def expected_failures(estimator):
+    plain = isinstance(estimator, ROMCOClassifier) and estimator.learner != "romco-auto"
+    return NO_INTERCEPT if plain else {}
 
 
 @parametrize_with_checks(
@@ -36,8 +43,10 @@ EXPECTED_FAILURES: dict[str, str] = {}
         ROMCOClassifier("romco-nucl"),
         ROMCOClassifier("romco-nucl", loss="logistic"),
         ROMCOClassifier("ogd-unique"),
+        ROMCORegressor(),
+        ROMCORegressor("arow-unique"),
     ],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+    expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
@@ -148,8 +157,6 @@ def test_a_loss_among_further_parameters_is_left_alone():
 
 
 def test_errors_say_what_to_do():
-    with pytest.raises(ValueError, match="Only binary classification"):
-        ROMCOClassifier("romco-nucl").fit(X, np.arange(240) % 3)
     with pytest.raises(ValueError, match="classes="):
         ROMCOClassifier("romco-nucl").partial_fit(X[:1], Y[:1])
     with pytest.raises(ValueError, match="unknown learner 'guess'; known are"):
@@ -328,6 +335,92 @@ def test_import_romco_does_not_load_scikit_learn():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+RNG = np.random.default_rng(0)
+MANY_X = RNG.normal(size=(400, 3))
+MODES = np.array(["bus", "car", "train"])[
+    (MANY_X @ RNG.normal(size=(3, 3)) + 0.3 * RNG.gumbel(size=(400, 3))).argmax(axis=1)
+]
+SHOPS = np.tile(["north", "south"], 200)
+
+
+@pytest.mark.parametrize("learner", ["romco-auto", "arow-shared", "romco-nucl"])
+def test_many_classes(learner):
+    estimator = ROMCOClassifier(learner, random_state=0).fit(MANY_X, MODES, task=SHOPS)
+    assert estimator.classes_.tolist() == ["bus", "car", "train"]
+    assert estimator.score(MANY_X, MODES, task=SHOPS) > 0.7
+    chances = estimator.predict_proba(MANY_X, task=SHOPS)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    likeliest = estimator.classes_[chances.argmax(axis=1)]
+    np.testing.assert_array_equal(likeliest, estimator.predict(MANY_X, task=SHOPS))
+    assert estimator.coef_.shape == (3, 2, 3)
+    again = clone(estimator).fit(MANY_X[::-1], MODES[::-1], task=SHOPS[::-1])
+    np.testing.assert_allclose(again.predict_proba(MANY_X, task=SHOPS), chances, atol=1e-6)
+
+
+def test_classes_are_named_before_they_come():
+    estimator = ROMCOClassifier()
+    estimator.partial_fit(MANY_X[:1], MODES[:1], classes=["train", "car", "bus"], task="north")
+    assert estimator.classes_.tolist() == ["bus", "car", "train"]
+    with pytest.raises(ValueError, match="'boat' is not one of the classes"):
+        estimator.partial_fit(MANY_X[:1], ["boat"], task="north")
+    with pytest.raises(ValueError, match="but the first call had"):
+        estimator.partial_fit(MANY_X[:1], MODES[:1], classes=["bus", "car"], task="north")
+    assert estimator.model_.events == 1
+
+
+def test_weights_of_rows_and_classes():
+    plain = ROMCOClassifier(random_state=0).fit(MANY_X, MODES)
+    heavy = ROMCOClassifier(random_state=0, class_weight={"bus": 5.0}).fit(MANY_X, MODES)
+    both = ROMCOClassifier(random_state=0).fit(
+        MANY_X, MODES, sample_weight=np.where(MODES == "bus", 5.0, 1.0)
+    )
+    np.testing.assert_array_equal(heavy.predict(MANY_X), both.predict(MANY_X))
+    assert (heavy.predict(MANY_X) == "bus").sum() > (plain.predict(MANY_X) == "bus").sum()
+    ROMCOClassifier(class_weight="balanced").fit(MANY_X, MODES)
+    part = ROMCOClassifier().partial_fit(MANY_X, MODES, sample_weight=RNG.random(400))
+    assert part.model_.events == 400
+    for bad in ("equal", 3, {"bus": -1.0}):
+        with pytest.raises(ValueError, match=r"class_weight|positive"):
+            ROMCOClassifier(class_weight=bad).fit(MANY_X, MODES)
+    with pytest.raises(ValueError, match="needs all rows"):
+        ROMCOClassifier(class_weight="balanced").partial_fit(MANY_X, MODES)
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        ROMCOClassifier().fit(MANY_X, MODES, sample_weight=np.zeros(400))
+    with pytest.raises(ValueError, match="romco-nucl cannot"):
+        ROMCOClassifier("romco-nucl").partial_fit(
+            MANY_X[:9], MODES[:9] == "bus", [True, False], sample_weight=np.full(9, 0.5)
+        )
+
+
+LEVEL = MANY_X @ np.array([3.0, -1.0, 0.5]) + np.where(SHOPS == "north", 40.0, 60.0)
+
+
+@pytest.mark.parametrize("learner", ["romco-auto", "arow-unique", "ogd-unique", "pa-unique"])
+def test_numbers(learner):
+    estimator = ROMCORegressor(learner, random_state=0).fit(MANY_X, LEVEL, task=SHOPS)
+    assert estimator.score(MANY_X, LEVEL, task=SHOPS) > 0.9
+    assert estimator.coef_.shape == (2, 3)
+    scaled = clone(estimator).fit(MANY_X, 1000.0 * LEVEL - 7.0, task=SHOPS)
+    np.testing.assert_allclose(
+        scaled.predict(MANY_X, task=SHOPS),
+        1000.0 * estimator.predict(MANY_X, task=SHOPS) - 7.0,
+        rtol=1e-6,
+    )
+
+
+def test_intervals_of_numbers():
+    estimator = ROMCORegressor(random_state=0).fit(MANY_X, LEVEL, task=SHOPS)
+    low, high = estimator.predict_interval(MANY_X, task=SHOPS, level=0.8).T
+    predicted = estimator.predict(MANY_X, task=SHOPS)
+    assert ((low < predicted) & (predicted < high)).all()
+    assert np.isfinite(estimator.predict_interval(MANY_X[:2], task="new")).all()
+    part = ROMCORegressor(epochs=1, shuffle=False).fit(MANY_X, LEVEL, task=SHOPS)
+    again = ROMCORegressor().partial_fit(MANY_X, LEVEL, task=SHOPS)
+    np.testing.assert_array_equal(
+        part.predict(MANY_X, task=SHOPS), again.predict(MANY_X, task=SHOPS)
+    )
+
+
 @pytest.mark.parametrize("frame", [False, True])
 def test_save_and_load_give_the_estimator_back(frame, tmp_path):
     rng = np.random.default_rng(0)
@@ -346,6 +439,18 @@ def test_save_and_load_give_the_estimator_back(frame, tmp_path):
         estimator.partial_fit(X, y, task=task)
     np.testing.assert_array_equal(again.coef_, first.coef_)
     assert romco.peek(tmp_path / "e.romco")["summary"]["learner"] == "romco-nucl"
+
+
+def test_estimators_of_other_targets_come_back(tmp_path):
+    for first, y in (
+        (ROMCOClassifier(random_state=0), MODES),
+        (ROMCORegressor(task_column=0, random_state=0), LEVEL),
+    ):
+        rows = np.column_stack([SHOPS == "north", MANY_X])
+        romco.save(first.fit(rows, y), tmp_path / "e.romco")
+        again = romco.load(tmp_path / "e.romco")
+        assert type(again) is type(first)
+        np.testing.assert_array_equal(again.predict(rows), first.predict(rows))
 
 
 def test_an_estimator_that_is_not_fitted_is_not_saved(tmp_path):

@@ -155,7 +155,7 @@ def test_columns_are_told_kept_and_applied_alike(shops, tmp_path):
     assert "town  category" in told
     assert "warning: column 'id' looks like an id" in told
     kinds = {"id": "ignored", "at": "date", "note": "text", "town": "category"}
-    assert load(model).notes["columns"]["kinds"] == kinds
+    assert load(model).session["columns"]["kinds"] == kinds
     assert "note:good" in load(model).features.to_json()["names"]
     again = call("learn", shops, *columns).output
     assert "200 learned before" in again

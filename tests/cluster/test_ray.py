@@ -1,5 +1,6 @@
 """Shards on Ray equal shards in one process, whoever is killed and when."""
 
+import json
 import os
 import signal
 import time
@@ -11,6 +12,10 @@ import romco
 from romco.cluster import Shards
 from romco.cluster.files import learn as learn_files
 from romco.cluster.ray import Ray, WorkersLostError
+from romco.cluster.shard import Shard
+from romco.experiments.elsewhere import performing
+from romco.experiments.plan import Run, complete
+from romco.experiments.run import perform, place
 from tests.cluster.streams import assert_same, events, learn
 from tests.cluster.test_files import files, write
 
@@ -46,6 +51,12 @@ def killing(monkeypatch, moments, shard=1, pause=0.0, again=False):
 
     monkeypatch.setattr(Ray, "_issue", struck)
     return kills
+
+
+def scores(path):
+    """The records of a run without what depends on the moment."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "seconds"} for line in lines[1:]]
 
 
 def test_ray_equals_one_process(expected):
@@ -113,9 +124,26 @@ def test_what_a_shard_refuses_is_raised_as_it_is(tmp_path):
             shards.forget("nobody")
         path = tmp_path / "missing" / "m.romco"
         with pytest.raises(FileNotFoundError):
-            shards._engine.one(0, romco.cluster.shard.Shard.save, path)
+            shards.leader.engine.one(0, Shard.save, path)
         shards.save(tmp_path / "m.romco")
     assert romco.load(tmp_path / "m.romco").events == 300
+
+
+def test_experiments_on_ray_give_the_same_records(tmp_path):
+    runs = [
+        Run("simulated", "x", name, complete(name, {}), "interleaved", 1, rounds=200, records=4)
+        for name in ("pa-unique", "arow-shared")
+    ]
+    done = []
+    with performing("ray"):
+        perform(runs, tmp_path / "ray", done=done.append)
+    perform(runs, tmp_path / "here", jobs=1)
+    assert set(done) == set(runs)
+    for run in runs:
+        first, second = (scores(place(run, tmp_path / where)) for where in ("ray", "here"))
+        assert first == second
+    with pytest.raises(ValueError, match="engine must be 'ray'"), performing("spark"):
+        pass
 
 
 @pytest.mark.slow

@@ -40,10 +40,10 @@ def test_commands(tmp_path):
     blocks = re.findall(r"```console\n\$ (.*?)```", text, flags=re.DOTALL)
     commands = [command for block in blocks for command in block.split("\n$ ")]
     assert len(commands) >= 6
-    # The commands alone: the whole program also loads what reports need, seconds at each start.
     program = tmp_path / "bin" / "romco"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\nfrom romco.cli.files import app\napp()\n")
+    start = "if __name__ == '__main__':\n    from romco.cli.main import main\n    main()\n"
+    program.write_text(f"#!{sys.executable}\n{start}")
     program.chmod(0o755)
     here = (str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"])
     path = os.pathsep.join(here)
@@ -62,6 +62,7 @@ def test_commands(tmp_path):
         outputs[command.split()[1] if command.startswith("romco") else command] = done
     assert "2,000 learned before" in outputs["learn"].stderr
     assert "all 20 tasks" in outputs["evaluate"].stdout
+    assert "Sharing helps: " in outputs["compare"].stdout
     explained = outputs["explain"].stdout
     assert "Kinds of tasks: " in explained
     assert explained.split("differs in\n")[1].startswith("user 7")

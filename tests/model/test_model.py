@@ -223,3 +223,57 @@ def test_many_tasks_and_hashed_features_in_bounded_memory():
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     assert len(model.tasks) > 80_000
     assert grown < 1000, f"{grown:.0f} MB"
+
+
+@pytest.mark.parametrize("name", ["romco-auto", "pa-unique", "romco-nucl"])
+def test_rows_that_need_no_room_are_learned_in_few_pieces(name, monkeypatch):
+    from romco.model import pieces
+
+    counted, plan = [], pieces.plan
+
+    def counting(*given):
+        counted.append(plan(*given))
+        return counted[-1]
+
+    monkeypatch.setattr(pieces, "plan", counting)
+    rng = np.random.default_rng(0)
+    rows = [{"a": value, "b": 1.0} for value in rng.standard_normal(1000).tolist()]
+    labels, tasks = rng.integers(0, 2, 1000).tolist(), [f"u{i % 4}" for i in range(1000)]
+    model = Model(name)
+    model.learn(rows, labels, tasks)
+    model.learn(rows, labels, tasks)
+    assert len(counted) <= 20  # 4 or 5 each, and one for each new task that must be started
+
+
+@pytest.mark.parametrize("name", list(romco.LEARNERS))
+@pytest.mark.parametrize("features", [Columns(2), Names(), Hashed(16)])
+def test_a_value_that_cannot_be_learned_is_refused_with_its_row_and_column(
+    name, features, tmp_path
+):
+    """One huge number once made a model that could never be saved again."""
+    model = Model(name, features, classes=("no", "yes"))
+    named = not isinstance(features, Columns)
+    rows = [{"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 1e200}] if named else [[1.0, 2.0], [1.0, 1e200]]
+    with pytest.raises(ValueError, match=r"row 1: feature ('b'|1|'#\d+') is .*"):
+        model.learn(rows, ["no", "yes"], ["ann", "bob"])
+    assert (model.events, model.tasks) == (0, [])
+    large = [[1e60, 1e-3], [-1e60, 1e60]]
+    if named:
+        large = [dict(zip("ab", row, strict=True)) for row in large]
+    try:
+        model.learn(large * 3, ["no", "yes"] * 3, ["ann", "bob"] * 3)
+        model.margins(large, ["ann", "bob"])
+    except (ValueError, FloatingPointError):
+        pass  # a learner may say that it cannot
+    romco.save(model, tmp_path / "m.romco")
+    again = romco.load(tmp_path / "m.romco")
+    assert again.events == model.events
+
+
+@pytest.mark.parametrize("bad", ["\ud800", "ab\udfff"])
+def test_half_a_surrogate_pair_is_no_name(bad):
+    model = Model("ogd-unique")
+    for row, label, task in (({bad: 1.0}, 1, "t"), ({"a": 1.0}, bad, "t"), ({"a": 1.0}, 1, bad)):
+        with pytest.raises(ValueError, match="half a surrogate pair"):
+            model.learn_one(row, label, task)
+    assert (model.events, model.tasks, model.features.width) == (0, [], 0)

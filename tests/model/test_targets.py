@@ -140,3 +140,68 @@ def test_targets_read_what_they_wrote():
             target_from_json(bad)
     with pytest.raises(ValueError, match="target must be"):
         target_of("colour", None)
+
+
+NUMBERS = [3.0 * r["a"] - r["b"] + 50.0 for r in ROWS]
+
+
+@pytest.mark.parametrize("learner", ["romco-auto", "pa-global", "arow-unique", "ogd-global"])
+def test_numbers_by_name(learner, tmp_path):
+    batch, loop = (romco.Model(learner, target="number") for _ in range(2))
+    margins = batch.learn(ROWS, NUMBERS, TASKS)
+    for i, (x, y, task) in enumerate(zip(ROWS, NUMBERS, TASKS, strict=True)):
+        assert loop.learn_one(x, y, task) == margins[i]
+    romco.save(batch, tmp_path / "numbers.romco")
+    again = romco.load(tmp_path / "numbers.romco")
+    np.testing.assert_array_equal(again.predict(ROWS, TASKS), batch.predict(ROWS, TASKS))
+    assert again.target == "number"
+    assert batch.classes == ()
+    assert isinstance(batch.predict_one(ROWS[0], "somebody new"), float)
+    assert np.isnan(batch.predict_and_learn(ROWS[:1], [1.0], ["t0"]).probabilities).all()
+
+
+def test_intervals_of_numbers():
+    model = romco.Model(target="number")
+    model.learn(ROWS, NUMBERS, TASKS)
+    bounds = model.intervals(ROWS, TASKS, level=0.9)
+    predicted = model.predict(ROWS, TASKS)
+    assert ((bounds[:, 0] < predicted) & (predicted < bounds[:, 1])).all()
+    assert np.mean((bounds[:, 0] <= NUMBERS) & (bounds[:, 1] >= NUMBERS)) > 0.8
+    assert model.intervals(ROWS[:2], ["new", "newer"]).shape == (2, 2)
+    with pytest.raises(ValueError, match="no intervals"):
+        romco.Model().intervals(ROWS[:1], ["t"])
+    with pytest.raises(ValueError, match="no probability"):
+        model.probabilities(ROWS[:1], ["t"])
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), "seven", None, 1j, [1.0]])
+def test_bad_numbers_change_nothing(bad):
+    model = romco.Model(target="number")
+    model.learn(ROWS, NUMBERS, TASKS)
+    before = model.state()
+    with pytest.raises(ValueError, match="answer 200 is"):
+        model.learn([*ROWS, {"new": 1.0}], [*NUMBERS, bad], [*TASKS, "newer"])
+    after = model.state()
+    for part, array in before["arrays"].items():
+        np.testing.assert_array_equal(after["arrays"][part], array)
+    assert after["features"] == before["features"]
+    assert after["tasks"] == before["tasks"]
+
+
+def test_learners_that_predict_no_numbers_say_so():
+    with pytest.raises(
+        ValueError, match="romco-nucl cannot predict numbers; these can: romco-auto"
+    ):
+        romco.Model("romco-nucl", target="number")
+    with pytest.raises(ValueError, match="does not predict two classes"):
+        romco.Model("romco-auto-number")
+    with pytest.raises(ValueError, match="no classes"):
+        romco.Model(target="number", classes=["a", "b"])
+
+
+def test_weighed_numbers():
+    weight = RNG.choice([0.0, 1.0, 2.0], 200)
+    model, loop = romco.Model(target="number"), romco.Model(target="number")
+    margins = model.learn(ROWS, NUMBERS, TASKS, weight=weight)
+    for i, (x, y, task, h) in enumerate(zip(ROWS, NUMBERS, TASKS, weight, strict=True)):
+        assert loop.learn_one(x, y, task, h) == margins[i]

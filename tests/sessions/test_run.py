@@ -14,7 +14,7 @@ import pytest
 import romco
 from romco.model import Hashed, Model
 from romco.modelfile import load
-from romco.sessions import Source, evaluate, learn, predict
+from romco.sessions import Source, Stop, evaluate, learn, predict
 from romco.streams.files import BadRow
 
 STREAM = romco.streams.simulated(n_tasks=6, n_features=5, n_events=100, outliers=1)
@@ -107,7 +107,7 @@ def test_other_columns_are_refused(tmp_path):
         run(Source(source.path, task="user", label="a"), tmp_path / "m.romco")
 
 
-def test_stdin_starts_anew_unless_it_was_cut(tmp_path, monkeypatch):
+def test_each_pipe_is_a_new_source(tmp_path, monkeypatch):
     text = write(tmp_path / "e.csv")
     source = Source("-", "user", "spam", format="csv")
 
@@ -123,7 +123,11 @@ def test_stdin_starts_anew_unless_it_was_cut(tmp_path, monkeypatch):
         next(steps)
     del steps  # cut after 300
     pipe()
-    assert run(source, tmp_path / "m.romco", every=100).resumed == 300
+    assert run(source, tmp_path / "m.romco", every=100).resumed == 0
+    assert load(tmp_path / "m.romco").events == 900
+    (tmp_path / "m.romco").unlink()
+    pipe()
+    run(source, tmp_path / "m.romco", every=100)
     run(text, tmp_path / "file.romco", every=100)
     ours, theirs = contents(tmp_path / "m.romco"), contents(tmp_path / "file.romco")
     assert ours[1] == theirs[1]
@@ -214,3 +218,72 @@ def test_predict_and_evaluate_use_the_models_columns(tmp_path):
     wrong = np.mean(np.where(expected >= 0, 1, -1) != ROUNDS.y)
     total = sum(score.counts[0, 1] + score.counts[1, 0] for score in scores.values())
     assert total / 600 == pytest.approx(wrong)
+
+
+def test_a_users_notes_are_the_users(tmp_path):
+    """Setting them once made the same command learn everything twice."""
+    source, path = write(tmp_path / "e.csv"), tmp_path / "m.romco"
+    run(source, path)
+    model = load(path)
+    model.notes = {"mine": 1}
+    romco.save(model, path)
+    assert run(source, path).resumed == 600
+    assert (load(path).events, load(path).notes) == (600, {"mine": 1})
+
+
+def test_a_file_is_known_by_its_content_and_not_by_its_path(tmp_path, monkeypatch):
+    source, path = write(tmp_path / "e.csv", range(300)), tmp_path / "m.romco"
+    run(source, path)
+    monkeypatch.chdir(tmp_path)
+    same = Source("./e.csv", task="user", label="spam")
+    assert run(same, path).resumed == 300
+    (tmp_path / "e.csv").rename(tmp_path / "moved.csv")
+    assert run(Source("moved.csv", task="user", label="spam"), path).resumed == 300
+    write(tmp_path / "e.csv", range(300, 600))  # replaced
+    with pytest.raises(ValueError, match="not the file that was learned before"):
+        run(source, path)
+    assert load(path).events == 300
+
+
+def test_two_learn_into_one_file_the_second_is_refused(tmp_path):
+    source, path = write(tmp_path / "e.csv"), tmp_path / "m.romco"
+    first = learn(source, path, Model("romco-nucl"), every=100)
+    next(first)
+    with pytest.raises(BlockingIOError, match="another process is learning"):
+        run(source, path)
+    for _ in first:
+        pass
+    assert run(source, path).resumed == 600
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["e.csv", "m.romco", "m.romco.bak"]
+
+
+def test_asked_to_stop_it_saves_and_goes_on_later(tmp_path):
+    source, path, stop = write(tmp_path / "e.csv"), tmp_path / "m.romco", Stop()
+    steps = learn(source, path, Model("romco-nucl"), every=250, stop=stop)
+    next(steps)
+    stop.ask()
+    assert list(steps)[-1].events == 250
+    assert load(path).events == 250
+    run(source, path)
+    run(source, tmp_path / "whole.romco")
+    assert contents(path)[1] == contents(tmp_path / "whole.romco")[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs SIGTERM")
+def test_sigterm_saves_what_was_learned_and_says_so(tmp_path):
+    write(tmp_path / "e.csv")
+    path, rows = tmp_path / "m.romco", (tmp_path / "e.csv").read_bytes()
+    command = [sys.executable, "-m", "romco", "learn", "-", "--format", "csv", "--task", "user"]
+    command += ["--label", "spam", "--model", path, "--learner", "ogd-unique"]
+    process = subprocess.Popen(
+        [*command, "--checkpoint-every", "100"], stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdin.write(rows)
+    process.stdin.flush()  # and kept open: it waits for more
+    while not path.exists() and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 143, told
+    assert b"the same command goes on" in told
+    assert load(path).events % 100 == 0

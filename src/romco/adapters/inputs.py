@@ -51,20 +51,19 @@ def split_off(X: Any, column: str | int) -> tuple[Any, Any]:
     return X[:, rest], task
 
 
-def two_classes(labels: Any) -> tuple[Any, Any]:
-    """The two labels, sorted; errors are worded as scikit-learn's own."""
+def classes_of(labels: Any) -> tuple[Any, ...]:
+    """The labels, sorted; errors are worded as scikit-learn's own.
+
+    >>> classes_of(["b", "a", "b"])
+    ('a', 'b')
+    """
     classes = np.unique(np.asarray(labels))
-    if len(classes) > 2:
-        raise ValueError(
-            "Only binary classification is supported. The type of the target is multiclass: "
-            f"there are {len(classes)} labels. Wrap the estimator in OneVsRestClassifier."
-        )
     if len(classes) < 2:
         raise ValueError(
             f"two classes are needed but there is only one class, {classes.tolist()[0]!r}; "
-            "with partial_fit, name both by classes="
+            "with partial_fit, name all by classes="
         )
-    return classes[0], classes[1]
+    return tuple(classes.tolist())
 
 
 def column_to_json(column: Any) -> Any:

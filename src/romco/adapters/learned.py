@@ -25,11 +25,6 @@ class Learned:
     model_: Model
 
     @property
-    def classes_(self) -> NDArray[Any]:
-        """The two labels, sorted."""
-        return np.array(self._model().classes)
-
-    @property
     def tasks_(self) -> NDArray[Any]:
         """Names of the tasks (m,)."""
         return _listed(self._model().tasks)
@@ -60,10 +55,10 @@ class Learned:
         return self._parts().personal()
 
     def _rows(self, read: Callable[[Learner], Numbers]) -> Numbers:
-        """What is read of the learner, (d, m), as one row per task (m, d)."""
+        """What is read of the learner, (d, m), as one row per task (m, d); so for each class."""
         model = self._model()
         with model.at_rest() as learner:
-            return read(learner).T[model.numbers(model.tasks)]
+            return read(learner).T[..., model.numbers(model.tasks), :]
 
     def _parts(self) -> Parts:
         model = self._model()

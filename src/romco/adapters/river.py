@@ -16,11 +16,51 @@ from romco.adapters.inputs import column_from_json, column_to_json, split_off, t
 from romco.model import Hashed, Model, Names
 
 
-class ROMCOClassifier(base.MiniBatchClassifier):
+class TaskStream:
+    """What the classifier and the regressor share (abstract): a model, and tasks in any place."""
+
+    model: Model
+    task_column: Any
+
+    def inside(self) -> Model:
+        """The model inside."""
+        return self.model
+
+    def described(self) -> dict[str, Any]:
+        """Parameters, for :func:`romco.save`."""
+        parameters: dict[str, Any] = self._get_params()  # type: ignore[attr-defined]
+        return {**parameters, "task_column": column_to_json(self.task_column)}
+
+    @classmethod
+    def revived(cls, described: dict[str, Any], model: Model) -> Self:
+        """The estimator of that description, for :func:`romco.load`."""
+        made = cls(**{**described, "task_column": column_from_json(described["task_column"])})
+        made.model = model
+        return made
+
+    def _apart_one(self, x: Mapping[Any, Any], task: Any) -> tuple[Mapping[Any, Any], Any]:
+        """The features without the task, and the task."""
+        if self.task_column is None:
+            return x, task
+        if self.task_column not in x:
+            raise ValueError(f"x has no {self.task_column!r} to take the task from")
+        rest = dict(x)
+        return rest, rest.pop(self.task_column)
+
+    def _apart_many(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
+        """The same of a frame."""
+        if self.task_column is not None:
+            X, task = split_off(X, self.task_column)
+        return X, tasks_of(task, len(X))
+
+
+class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
     """One linear classifier per task: shared where tasks agree, personal where they differ.
 
     Pass ``task=`` to every method, in pipelines and in ``evaluate.progressive_val_score`` too;
-    without it all events are one task. Tasks, features and the two labels may appear at any time.
+    without it all events are one task. Tasks, features and labels may appear at any time; a third
+    label makes it a classifier of many, by pairs of classes or (other learners than romco-auto)
+    each against the rest.
     Text values become the feature ``name=value``. ``learn_many`` gives exactly what a
     loop of ``learn_one`` gives, unless ``rounds`` is set: then the rows of a mini-batch are
     one round, learned in one step.
@@ -85,20 +125,9 @@ class ROMCOClassifier(base.MiniBatchClassifier):
         """As what :func:`romco.save` writes it."""
         return "river"
 
-    def inside(self) -> Model:
-        """The model inside."""
-        return self.model
-
-    def described(self) -> dict[str, Any]:
-        """Parameters, for :func:`romco.save`."""
-        return {**self._get_params(), "task_column": column_to_json(self.task_column)}
-
-    @classmethod
-    def revived(cls, described: dict[str, Any], model: Model) -> Self:
-        """The estimator of that description, for :func:`romco.load`."""
-        made = cls(**{**described, "task_column": column_from_json(described["task_column"])})
-        made.model = model
-        return made
+    @property
+    def _multiclass(self) -> bool:
+        return True
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -106,10 +135,12 @@ class ROMCOClassifier(base.MiniBatchClassifier):
         yield {"learner": "romco-nucl"}
         yield {"learner": "ogd-unique", "hashed": 2**10}
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all") -> None:
-        """Learn one event."""
+    def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
+        """Learn one event, which counts as ``w`` events."""
         x, task = self._apart_one(x, task)
-        self.model.learn_one(x, y, task)
+        if y not in self.model.classes:
+            self.model.widen_for([y])
+        self.model.learn_one(x, y, task, w)
 
     def predict_one(  # type: ignore[override]
         self, x: Mapping[Any, Any], task: Any = "all"
@@ -122,15 +153,19 @@ class ROMCOClassifier(base.MiniBatchClassifier):
     ) -> dict[Any, float]:
         """Probability of each label; before labels are known, of False and True."""
         classes = self._classes()
-        if len(classes) < 2:
-            return dict.fromkeys(classes, 1.0)
-        positive = self.model.probability_one(*self._apart_one(x, task))
-        return {classes[0]: 1.0 - positive, classes[1]: positive}
+        if len(self.model.classes) < 2:
+            if len(classes) < 2:
+                return dict.fromkeys(classes, 1.0)
+            positive = self.model.probability_one(*self._apart_one(x, task))
+            return {classes[0]: 1.0 - positive, classes[1]: positive}
+        return self.model.probabilities_one(*self._apart_one(x, task))
 
-    def learn_many(self, X: Any, y: Any, task: Any = "all") -> None:
-        """Learn the rows of a frame; ``task`` is a name for all or one per row."""
+    def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
+        """Learn the rows of a frame; ``task`` is a name for all or one per row, as ``w``."""
         X, task = self._apart_many(X, task)
-        self.model.learn(X, list(y), task, together=self.rounds)
+        labels = list(y)
+        self.model.widen_for(labels)
+        self.model.learn(X, labels, task, together=self.rounds, weight=_weights(w, len(labels)))
 
     def predict_many(self, X: Any, task: Any = "all") -> Any:
         """The label of each row of a frame, as a series of the same kind."""
@@ -143,28 +178,113 @@ class ROMCOClassifier(base.MiniBatchClassifier):
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
-        positive = self.model.probabilities(*self._apart_many(X, task))
-        return _frame(X, {classes[0]: 1.0 - positive, classes[1]: positive})
-
-    def _apart_one(self, x: Mapping[Any, Any], task: Any) -> tuple[Mapping[Any, Any], Any]:
-        """The features without the task, and the task."""
-        if self.task_column is None:
-            return x, task
-        if self.task_column not in x:
-            raise ValueError(f"x has no {self.task_column!r} to take the task from")
-        rest = dict(x)
-        return rest, rest.pop(self.task_column)
-
-    def _apart_many(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
-        """The same of a frame."""
-        if self.task_column is not None:
-            X, task = split_off(X, self.task_column)
-        return X, tasks_of(task, len(X))
+        found = self.model.probabilities(*self._apart_many(X, task))
+        if found.ndim == 1:
+            found = np.column_stack([1.0 - found, found])
+        return _frame(X, dict(zip(classes, found.T, strict=True)))
 
     def _classes(self) -> tuple[Any, ...]:
         """The labels known; River's False and True unless there are others."""
         known = self.model.classes
         return (False, True) if all(isinstance(label, bool) for label in known) else known
+
+
+class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
+    """One linear model of a number per task: shared where tasks agree, personal where they differ.
+
+    As :class:`ROMCOClassifier`, for numbers. Place and unit of the answers do not matter.
+
+    Parameters
+    ----------
+    learner
+        "romco-auto", or a control: "pa", "ogd" or "arow" with "-unique" or "-global".
+    parameters
+        The learner's parameters, by name.
+    hashed
+        Hash features to this many columns, a power of two, instead of growing by name.
+    new_task
+        Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
+    task_column
+        Feature that names the task, in place of ``task=``; it is taken out of x.
+
+    Examples
+    --------
+    >>> from river import evaluate, metrics
+    >>> from romco.adapters.river import ROMCORegressor
+
+    >>> events = [
+    ...     ({"price": price}, 100 - 7 * price + (9 if shop == "north" else 0), {"task": shop})
+    ...     for price in [1, 5, 2, 4, 3] * 20
+    ...     for shop in ("north", "south")
+    ... ]
+    >>> metric = evaluate.progressive_val_score(events, ROMCORegressor(), metrics.MAE())
+    >>> metric.get() < 3.0
+    True
+
+    """
+
+    def __init__(
+        self,
+        learner: str = "romco-auto",
+        parameters: dict[str, Any] | None = None,
+        hashed: int | None = None,
+        new_task: str = "mean",
+        task_column: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.parameters = parameters
+        self.hashed = hashed
+        self.new_task = new_task
+        self.task_column = task_column
+        self.model = Model(
+            learner,
+            Names() if hashed is None else Hashed(hashed),
+            target="number",
+            new_task=new_task,  # type: ignore[arg-type]
+            **(parameters or {}),
+        )
+
+    @property
+    def file_kind(self) -> str:
+        """As what :func:`romco.save` writes it."""
+        return "river number"
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"learner": "romco-auto"}
+        yield {"learner": "ogd-unique", "hashed": 2**10}
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
+        """Learn one event, which counts as ``w`` events."""
+        x, task = self._apart_one(x, task)
+        self.model.learn_one(x, y, task, w)
+
+    def predict_one(self, x: Mapping[Any, Any], task: Any = "all") -> float:
+        """The number of one event; 0 before any is known."""
+        return self.model.margin_one(*self._apart_one(x, task))
+
+    def predict_interval_one(
+        self, x: Mapping[Any, Any], task: Any = "all", level: float = 0.9
+    ) -> tuple[float, float]:
+        """Bounds within which a share ``level`` of the numbers of such events will be."""
+        x, task = self._apart_one(x, task)
+        low, high = self.model.intervals([x], [task], level)[0].tolist()
+        return low, high
+
+    def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
+        """Learn the rows of a frame; ``task`` is a name for all or one per row, as ``w``."""
+        X, task = self._apart_many(X, task)
+        numbers = list(y)
+        self.model.learn(X, numbers, task, weight=_weights(w, len(numbers)))
+
+    def predict_many(self, X: Any, task: Any = "all") -> Any:
+        """The number of each row of a frame, as a series of the same kind."""
+        return _series(X, self.model.predict(*self._apart_many(X, task)))
+
+
+def _weights(w: Any, n: int) -> Any:
+    """One weight per row, from one for all or one each; None where all are one."""
+    return None if w is None else np.full(n, float(w)) if np.ndim(w) == 0 else np.asarray(w)
 
 
 def _series(like: Any, values: Any) -> Any:

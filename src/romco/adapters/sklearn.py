@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from romco.adapters.inputs import column_from_json, column_to_json, split_off, tasks_of, two_classes
-from romco.adapters.learned import Learned
+from romco.adapters.estimators import TaskEstimator
+from romco.adapters.inputs import classes_of
+from romco.adapters.passes import passes, weights_of_rows
 from romco.learners import known
-from romco.model import Columns, Model
+from romco.model import Model
 from romco.parameters import whole
 
-if TYPE_CHECKING:
-    from romco.insight import Explanation
-
 Numbers = NDArray[np.float64]
-ONLY = "all"  # the one task of a model that was fitted without tasks
 
 
-class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     """One linear classifier per task: shared where tasks agree, personal where they differ.
 
     ``task`` names the task of each row (or one for all), by text or number, in every method;
@@ -52,6 +49,8 @@ class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[
         Further parameters of the learner, by name.
     loss:
         "hinge", "squared-hinge" or "logistic", where the learner offers a choice; None is its own.
+    class_weight:
+        How much rows of each label count, by label; "balanced": all labels alike in ``fit``.
     epochs:
         How often ``fit`` goes through the rows; ``partial_fit`` goes through them once.
     shuffle:
@@ -67,11 +66,12 @@ class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[
     Attributes
     ----------
     classes_:
-        The two labels, sorted; the second is the positive one.
+        The labels, sorted; of two the second is the positive one.
     tasks_:
         Names of the tasks, (m,).
     coef_, shared_, personal_:
-        W, U and V, one row per task (m, d); the last two where the learner keeps them.
+        W, U and V, one row per task (m, d); the last two where the learner keeps them. With more
+        than two classes W is (K, m, d): what speaks for each of them.
     singular_values_, personal_norms_:
         Of U, and the length of each task's row of V.
     model_:
@@ -90,6 +90,7 @@ class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[
         C: float | None = None,
         parameters: Mapping[str, Any] | None = None,
         loss: Literal["hinge", "squared-hinge", "logistic"] | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         epochs: int = 5,
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
@@ -104,118 +105,101 @@ class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[
         self.C = C
         self.parameters = parameters
         self.loss = loss
+        self.class_weight = class_weight
         self.epochs = epochs
         self.shuffle = shuffle
         self.new_task = new_task
         self.task_column = task_column
         self.random_state = random_state
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, sorted."""
+        return np.array(self._model().classes)
+
     # Learning
 
-    def fit(self, X: Any, y: Any, task: Any = None) -> Self:
-        """Learn rows X (n, d), labels y (n,) of tasks (n,) from scratch, ``epochs`` times over."""
+    def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+        """Learn rows X (n, d), labels y (n,) of tasks (n,) from scratch, ``epochs`` times over.
+
+        A row of ``sample_weight`` h counts as h rows.
+        """
         epochs = whole("epochs", self.epochs)
         X, y, task = self._taught(X, y, task, first=True)
-        model = self._new(two_classes(y), list(dict.fromkeys(task)))
-        random = check_random_state(self.random_state)
-        for _ in range(epochs):
-            order = random.permutation(len(y)) if self.shuffle else np.arange(len(y))
-            model.learn(X[order], y[order], [task[i] for i in order])
+        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
+        model = self._new(classes_of(y), list(dict.fromkeys(task)))
+        random = check_random_state(self.random_state) if self.shuffle else None
+        passes(model, X, y, task, weight, epochs, random)
         self.model_ = model
         return self
 
     def partial_fit(
-        self, X: Any, y: Any, classes: Sequence[Any] | None = None, task: Any = None
+        self,
+        X: Any,
+        y: Any,
+        classes: Sequence[Any] | None = None,
+        task: Any = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Learn rows one after the other in the order given; tasks may be new.
 
-        ``classes`` names both labels and is needed if the first call does not show both.
+        ``classes`` names all labels and is needed if the first call does not show them.
         """
         first = not hasattr(self, "model_")
         X, y, task = self._taught(X, y, task, first)
-        if not first and classes is not None and list(two_classes(classes)) != list(self.classes_):
+        if not first and classes is not None and classes_of(classes) != tuple(self.classes_):
             raise ValueError(
                 f"classes={list(classes)} but the first call had {list(self.classes_)}"
             )
-        model = self._new(two_classes(y if classes is None else classes)) if first else self.model_
-        model.learn(X, y, task)
+        if isinstance(self.class_weight, str):
+            raise ValueError("class_weight='balanced' needs all rows: use fit, or give weights")
+        weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
+        model = self._new(classes_of(y if classes is None else classes)) if first else self.model_
+        _check_known(y, model.classes)
+        passes(model, X, y, task, weight, 1, None)
         self.model_ = model
         return self
 
     # Predicting
 
     def decision_function(self, X: Any, task: Any = None) -> Numbers:
-        """Margins (n,); positive for ``classes_[1]``."""
+        """Margins (n,), positive for ``classes_[1]``; of many classes log-probabilities (n, K)."""
         check_is_fitted(self)
         return self.model_.margins(*self._asked(X, task))
 
     def predict(self, X: Any, task: Any = None) -> NDArray[Any]:
         """Labels (n,)."""
         margins = self.decision_function(X, task)
+        if margins.ndim == 2:  # of equal ones the last, as the model has it
+            return self.classes_[margins.shape[1] - 1 - np.argmax(margins[:, ::-1], axis=1)]
         return self.classes_[(margins >= 0.0).astype(np.intp)]
 
     def predict_proba(self, X: Any, task: Any = None) -> Numbers:
-        """Probabilities (n, 2) of ``classes_``: 1 / (1 + exp(-a margin)) for the second.
+        """Probabilities (n, K) of ``classes_``; of two, 1 / (1 + exp(-a margin)) for the second.
 
         The scale a is learned along the stream, see :class:`romco.model.Scale`, so that every
         loss has probabilities; with the logistic loss it stays near 1.
         """
         check_is_fitted(self)
-        positive = self.model_.probabilities(*self._asked(X, task))
-        return np.column_stack([1.0 - positive, positive])
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
-        """Share of right answers."""
-        return float(accuracy_score(y, self.predict(X, task), sample_weight=sample_weight))
-
-    def explain(self, top: int = 10) -> Explanation:
-        """What was learned: rank, shared and personal part of each task, similar tasks."""
-        from romco.insight import explain
-
-        check_is_fitted(self)
-        return explain(self.model_, top=top)
-
-    # In a file
+        found = self.model_.probabilities(*self._asked(X, task))
+        return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
 
     @property
     def file_kind(self) -> str:
         """As what :func:`romco.save` writes it."""
         return "scikit-learn"
 
-    def inside(self) -> Model:
-        """The model inside."""
-        check_is_fitted(self)
-        return self.model_
-
-    def described(self) -> dict[str, Any]:
-        """Parameters and columns, for :func:`romco.save`."""
-        names = self.feature_names_in_.tolist() if "feature_names_in_" in vars(self) else None
-        parameters = {
-            **self.get_params(deep=False),
-            "task_column": column_to_json(self.task_column),
-        }
-        return {"parameters": parameters, "width": self.n_features_in_, "names": names}
-
-    @classmethod
-    def revived(cls, described: dict[str, Any], model: Model) -> Self:
-        """The fitted estimator of that description, for :func:`romco.load`."""
-        parameters = described["parameters"]
-        made = cls(**{**parameters, "task_column": column_from_json(parameters["task_column"])})
-        made.n_features_in_ = whole("width", described["width"])
-        if described["names"] is not None:
-            made.feature_names_in_ = np.array(described["names"], dtype=object)
-        if made.n_features_in_ != model.features.width:
-            raise ValueError("the estimator and its model have different numbers of features")
-        made.model_ = model
-        return made
+    def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
+        """Share of right answers."""
+        return float(accuracy_score(y, self.predict(X, task), sample_weight=sample_weight))
 
     # Within
 
-    def _new(self, classes: tuple[Any, Any], tasks: Sequence[Any] = ()) -> Model:
-        names = getattr(self, "feature_names_in_", None)
+    def _new(self, classes: tuple[Any, ...], tasks: Sequence[Any] = ()) -> Model:
         return Model(
             self.learner,
-            Columns(self.n_features_in_, None if names is None else names.tolist()),
+            self._columns(),
+            target="two classes" if len(classes) == 2 else "classes",
             classes=classes,
             tasks=tasks,
             new_task=self.new_task,
@@ -245,33 +229,17 @@ class ROMCOClassifier(Learned, ClassifierMixin, BaseEstimator):  # type: ignore[
         check_classification_targets(y)
         return X, y, self._tasks(task, X.shape[0], [] if first else self.model_.tasks)
 
-    def _asked(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
-        """Rows and tasks to answer, checked."""
-        X, task = self._apart(X, task)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return X, self._tasks(task, X.shape[0], self.model_.tasks)
-
-    def _apart(self, X: Any, task: Any) -> tuple[Any, Any]:
-        """Rows without the column of the task, and the task."""
-        if self.task_column is None:
-            return X, task
-        if task is not None:
-            raise ValueError("the task is told by task_column already: leave out task=")
-        return split_off(X, self.task_column)
-
-    def _tasks(self, task: Any, n: int, known: list[Any]) -> list[Any]:
-        """The name of each row's task."""
-        if task is not None:
-            return tasks_of(task, n)
-        if any(name != ONLY for name in known):
-            raise ValueError(
-                "this model was fitted with tasks: say task= for each row. Where scikit-learn does "
-                "not hand it on, as in scorers, keep it in a column of X and name that task_column"
-            )
-        return [ONLY] * n
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = True
         return tags
+
+
+def _check_known(y: NDArray[Any], classes: Sequence[Any]) -> None:
+    """Raise ValueError where a label was not announced: columns of probabilities would move."""
+    unknown = sorted(set(np.unique(y).tolist()) - set(classes), key=str)
+    if unknown:
+        raise ValueError(
+            f"label {unknown[0]!r} is not one of the classes {list(classes)}: "
+            "name all of them by classes= in the first call of partial_fit"
+        )

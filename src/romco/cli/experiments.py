@@ -24,11 +24,23 @@ DataDir = Annotated[
     Path | None, typer.Option(help="Where real data are; else ROMCO_DATA, else the user's cache.")
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one per core if not given.")]
+Engine = Annotated[str | None, typer.Option(help="ray: runs on a Ray cluster instead.")]
+Address = Annotated[str | None, typer.Option(help="Of a running Ray cluster.")]
 
 
 @app.command()
 def compare(
-    dataset: Annotated[str, typer.Argument(help="One of `romco datasets`.")] = "simulated",
+    dataset: Annotated[
+        str, typer.Argument(help="One of `romco datasets`, or a file of yours.")
+    ] = "simulated",
+    task: Annotated[str | None, typer.Option(help="Your file: column of the task.")] = None,
+    label: Annotated[str | None, typer.Option(help="Your file: column of the label.")] = None,
+    positive: Annotated[str | None, typer.Option(help="Your file: the positive label.")] = None,
+    text: Annotated[str | None, typer.Option(help="Your file: columns taken as words.")] = None,
+    ignore: Annotated[str | None, typer.Option(help="Your file: columns not used.")] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Your file: count bad rows instead of stopping.")
+    ] = False,
     learners: Annotated[
         str | None, typer.Option(help="Names from `romco learners`, a,b; or all; or paper.")
     ] = None,
@@ -36,7 +48,10 @@ def compare(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="learner.parameter=value, repeatable.")
     ] = None,
-    order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "synchronous",
+    order: Annotated[
+        str | None,
+        typer.Option(help=f"One of: {', '.join(ORDERS)}; your file: interleaved if not given."),
+    ] = None,
     labels: Annotated[
         str | None,
         typer.Option(help="Percents of labels, 1,5,20: compare policies that ask for them."),
@@ -49,16 +64,26 @@ def compare(
     ] = 0,
     data_dir: DataDir = None,
     jobs: Jobs = None,
+    engine: Engine = None,
+    address: Address = None,
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/compare"),
 ) -> None:
-    """Learners side by side on one data set: a table, figures and a page."""
+    """Learners side by side on one data set or your own file.
+
+    A table, a sentence that says whether sharing helps and by how much, figures and a page.
+    """
+    from romco.cli.own import own_stream
     from romco.experiments import compare as comparing
+    from romco.experiments.elsewhere import performing
     from romco.experiments.run import perform
     from romco.presentation import screen
     from romco.streams.datasets import DATASETS
 
-    if dataset not in DATASETS:
-        raise ValueError(f"no data set {dataset!r}; there are {', '.join(DATASETS)}")
+    if task is not None or label is not None or dataset not in DATASETS:
+        asked = {"task": task, "label": label, "text": text, "ignore": ignore}
+        data_dir = own_stream(dataset, asked, positive, skip_bad, out / "streams")
+        dataset, order = Path(dataset).name, order or "interleaved"
+    order = order or "synchronous"
     _known("order", order, ORDERS)
     if labels is not None:
         study = (dataset, labels, policies, learners or "romco-auto", shuffles, delay, data_dir)
@@ -73,10 +98,14 @@ def compare(
         data_dir=data_dir,
     )
     runs = comparison.runs()
-    with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
+    title = f"{dataset}: runs"
+    with performing(engine, address), screen.progress(console, title, len(runs)) as done:
         perform(runs, out / "runs", data_dir, jobs, done)
     table, page = comparing.report(comparison, out / "runs", out / dataset, _command())
     screen.show(console, table)
+    told = comparing.verdict(comparison, out / "runs")
+    if told is not None:
+        console.print(told, soft_wrap=True, highlight=False, markup=False)
     console.print(f"page: {page}", soft_wrap=True)
 
 
@@ -96,10 +125,13 @@ def paper(
     ] = False,
     data_dir: DataDir = None,
     jobs: Jobs = None,
+    engine: Engine = None,
+    address: Address = None,
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/paper"),
 ) -> None:
     """Every table and figure of the paper, measured, beside the printed numbers."""
     from romco.experiments.compare import chosen_learners
+    from romco.experiments.elsewhere import performing
     from romco.paper.experiment import Experiment, sources_for
     from romco.paper.measure import measure
     from romco.paper.readings import Study, study
@@ -118,11 +150,12 @@ def paper(
         run_on=0.4 if quick else 1.0,
         data_dir=data_dir,
     )
-    if choices:
-        written = study(Study(experiment), out, jobs, _command(), partial(screen.progress, console))
-        console.print(f"page: {written}", soft_wrap=True)
-        return
-    page = measure(experiment, out, jobs, _command(), partial(screen.progress, console))
+    with performing(engine, address):
+        if choices:
+            plan, progress = Study(experiment), partial(screen.progress, console)
+            page = study(plan, out, jobs, _command(), progress)
+        else:
+            page = measure(experiment, out, jobs, _command(), partial(screen.progress, console))
     console.print(f"page: {page}", soft_wrap=True)
 
 

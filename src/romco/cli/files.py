@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -66,7 +68,7 @@ def learn(
         str | None, typer.Option(help="The label that is positive; else 1, true, yes, the larger.")
     ] = None,
     predictions: Annotated[
-        Path | None, typer.Option(help="Where predictions go, as JSON lines.")
+        Path | None, typer.Option(help="Where predictions go, as JSON lines; - is stdout.")
     ] = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Events between saves.")] = 10_000,
     threads: Annotated[
@@ -102,10 +104,11 @@ def learn(
     features = Names() if hash_ is None else Hashed(2**hash_)
     wanted = Wanted(name, settings, labels, positive, schedule)
     new, doors = on_threads(threads, wanted, features)
-    last = None
+    last, stop = None, sessions.Stop()
     try:
-        with _live() as show:
-            for last in sessions.learn(source, model, new, predictions, checkpoint_every, **doors):
+        with _live() as show, _terminated(stop):
+            more: dict[str, Any] = {**doors, "stop": stop}
+            for last in sessions.learn(source, model, new, predictions, checkpoint_every, **more):
                 if looked is not None and last.events > last.resumed:
                     _report(looked)
                     looked = None
@@ -116,6 +119,9 @@ def learn(
         raise typer.Exit(130) from None
     assert last is not None
     _say(_line(last))
+    if stop.wanted:
+        _say(f"stopped: {model} is saved; the same command goes on from there")
+        raise typer.Exit(143)
     _say(f"model: {model}, positive label: {last.model.positive}")
 
 
@@ -137,7 +143,10 @@ def predict(
     rows = _hinted(found, _told(sessions.predict(found, source)), mismatch(found, known))
     lines = (json.dumps(row) + "\n" for row in rows)
     if out is None:
-        sys.stdout.writelines(lines)
+        for line in lines:
+            sys.stdout.write(line)
+            if source.path == "-":  # whoever feeds us line by line waits for the answer
+                sys.stdout.flush()
         return
     if not out.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {out.parent} to put the answers in")
@@ -198,6 +207,19 @@ def explain(
         for name, figure in found.figures().items():
             figure.savefig(figures / f"{name}.svg")
         _say(f"figures: {figures}")
+
+
+@contextmanager
+def _terminated(stop: sessions.Stop) -> Iterator[None]:
+    """What SIGTERM asks for is done in good order."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop.ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

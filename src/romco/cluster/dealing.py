@@ -112,10 +112,20 @@ def _pairs(target: Merges) -> tuple[str, ...]:
     return next((line.arrays for line in target.sharing() if isinstance(line, PerPair)), ())
 
 
+def features_of_pairs(learner: Merges) -> NDArray[np.bool_]:
+    """Which features (d,) any task has something of."""
+    found, names = np.zeros(learner.n_features, dtype=bool), _pairs(learner)
+    if names:
+        keys, _ = _table(learner.arrays(), names, np.arange(learner.n_tasks))
+        found[keys & 0xFFFFFFFF] = True
+    return found
+
+
 def _table(
-    arrays: Arrays, names: tuple[str, ...], own: Numbers, renamed: Numbers
+    arrays: Arrays, names: tuple[str, ...], own: Numbers, renamed: Numbers | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Keys and values of the pairs of some tasks, which get other numbers, in their order."""
+    renamed = own if renamed is None else renamed
     if not names:
         return np.empty(0, dtype=np.int64), np.empty((0, 0))
     values, keys = arrays[names[0]], arrays.get(names[1])

@@ -86,7 +86,7 @@ def finish(shards: Shards, model: Path) -> None:
 def read(shards: Shards, files: Files) -> Iterator[Progress]:
     """Learn all rows that were not learned yet, period by period."""
     leader = shards.leader
-    shards.notes.setdefault("columns", files.source.columns())
+    shards.session.setdefault("columns", files.source.columns())
     told = _read_before(leader, files)
     position, wrong, skipped = Position(*told["position"]), told["wrong"], told["skipped"]
     resumed, ended = leader.place, False

@@ -9,13 +9,13 @@ at the barrier meanwhile. Ray's own retries are not used: they may change the or
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, final
 
 from romco.cluster.shard import Recipe, Shard, Start
+from romco.raycluster import joined
 
 Call = tuple[str, Any]  # a method of Shard, and what it is given or where that lies
 TRIES = 3  # new workers for a shard before it is given up
@@ -45,10 +45,7 @@ class Ray:
     """Shards that are actors of a Ray cluster; a local one is started where none is named."""
 
     def __init__(self, recipe: Recipe, starts: Sequence[Start], address: str | None) -> None:
-        self._ray = _imported()
-        self._owned = not self._ray.is_initialized()
-        if self._owned:
-            _start(self._ray, address)
+        self._ray, self._owned = joined(address)
         room = 1 if address is not None else 0  # on this machine there may be more than cores
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0, num_cpus=room)(_Worker)
         self._recipe = recipe
@@ -152,26 +149,6 @@ class Ray:
 
     def _begin(self, k: int) -> Any:
         return self._actors[k].begin.remote(self._recipe, self._starts[k])
-
-
-def _imported() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise ImportError("engine='ray' needs Ray: pip install 'romco[ray]'") from error
-    return ray
-
-
-def _start(ray: Any, address: str | None) -> None:
-    """Join the cluster at an address, or start one on this machine."""
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    quiet = {"log_to_driver": False, "configure_logging": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if address is not None:
-            ray.init(address=address, **quiet)
-        else:
-            ray.init(include_dashboard=False, **quiet)
 
 
 def _first_line(error: Any) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from romco.cluster.dealing import features_of_pairs
 from romco.cluster.partitions import Files, Partition, Position
 from romco.cluster.rows import Ready, touch
 from romco.cluster.scales import Numbers, numbers
 from romco.kernels.merging import Touched
-from romco.learners.capabilities import Draws
+from romco.learners.capabilities import Drawn, Draws
 from romco.learners.merging import Change, Merged, change, mergeable, take
 from romco.model import Model, Scale
 from romco.model.labels import Labels
@@ -95,6 +95,7 @@ class Shard:
             self.model = load(start) if isinstance(start, Path) else _model(start)
             self.model.features = Ready(self.model.learner.n_features)
         self._touched = Touched(self.model.learner.n_features)
+        self._ever = features_of_pairs(mergeable(self.model.learner))
         self._events = 0  # since the last barrier
         self._partition: Partition | None = None
         if recipe.shards > 1 and isinstance(self.model.learner, Draws):
@@ -163,8 +164,13 @@ class Shard:
             take(mergeable(learner), agreed.merged)
         self.model._scale = Scale(*agreed.scale)
         self.model._inside.events = agreed.events
+        self._note_features()
         self._touched.clear()
         self._events = 0
+
+    def _note_features(self) -> None:
+        """Features of own tasks, which a drawing gathers from."""
+        self._ever[self._touched.rows()[0]] = True
 
     def widen(self, width: int) -> None:
         """Room for at least so many features."""
@@ -176,12 +182,15 @@ class Shard:
         width = self.model.learner.n_features
         self.model.features.add({"columns": width})
         self._touched.grow(width)
+        if width > len(self._ever):
+            more = np.zeros(width - len(self._ever), dtype=bool)
+            self._ever = np.concatenate([self._ever, more])
 
-    def gathered(self) -> NDArray[np.float64]:
+    def gathered(self) -> Drawn:
         """What a drawing needs to know of the own tasks."""
-        return self._drawing().gathered()
+        return self._drawing().gathered(np.flatnonzero(self._ever).astype(np.int32))
 
-    def take_drawn(self, drawn: NDArray[np.float64]) -> None:
+    def take_drawn(self, drawn: Drawn) -> None:
         """Take over what was drawn."""
         self._drawing().take_drawn(drawn)
 

@@ -140,6 +140,11 @@ class Shards:
         return self._front.notes
 
     @property
+    def session(self) -> dict[str, Any]:
+        """What the program must know to go on, kept in the file."""
+        return self._front.session
+
+    @property
     def tasks(self) -> list[Id]:
         """Names of the tasks, shard by shard."""
         with self._step:
@@ -154,9 +159,9 @@ class Shards:
         since: int | None = self._ask(task, Shard.personal_since)
         return since
 
-    def answer(self, margin: float) -> Id:
+    def label_of(self, margin: float) -> Id:
         """The label that a margin predicts; None before any label is known."""
-        return self._front.answer(margin)
+        return self._front.label_of(margin)
 
     def side(self, label: Any) -> float:
         """-1 or +1: the side of margin 0 on which a label is."""
@@ -178,7 +183,7 @@ class Shards:
 
     def predict_one(self, x: Any, task: Any) -> Id:
         """Label of one event; None before any label is known."""
-        return self._front.answer(float(self.margins([x], [task])[0]))
+        return self._front.label_of(float(self.margins([x], [task])[0]))
 
     # Learning
 

@@ -57,7 +57,7 @@ def gathered(
     told = {"shards": schedule.n, "growth": schedule.growth, "every": schedule.every, **asdict(at)}
     if schedule.n == 1:
         (state,) = states
-        state |= {part: outside[part] for part in ("features", "labels", "notes")}
+        state |= {part: outside[part] for part in ("features", "labels", "notes", "session")}
         return {**state, SECTION: told} if at.notes else state  # else it is a model's, to the bit
     common = mergeable(restore(front.learner.state()))
     merge(common, [one.change for one in news])

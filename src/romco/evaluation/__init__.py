@@ -1,5 +1,7 @@
 """The prequential loop and what it keeps score of."""
 
+from romco.evaluation import baselines
+from romco.evaluation.classes import Brier, Calibration, ClassTable, LogLoss
 from romco.evaluation.delays import Delay
 from romco.evaluation.metrics import (
     Confusion,
@@ -9,16 +11,24 @@ from romco.evaluation.metrics import (
     Structure,
     answers,
 )
+from romco.evaluation.numbers import Coverage, NumberErrors
 from romco.evaluation.prequential import Record, prequential
 
 __all__ = [
+    "Brier",
+    "Calibration",
+    "ClassTable",
     "Confusion",
+    "Coverage",
     "Delay",
+    "LogLoss",
     "MeanLoss",
     "Metric",
+    "NumberErrors",
     "Record",
     "Seconds",
     "Structure",
     "answers",
+    "baselines",
     "prequential",
 ]

@@ -11,6 +11,7 @@ import numpy as np
 
 from romco.experiments.plan import Parameters, Run, complete
 from romco.experiments.results import Outcome, outcomes
+from romco.experiments.sharing import sentence
 from romco.experiments.sources import digest_of
 from romco.learners import LEARNERS, known
 from romco.parameters import setting
@@ -114,11 +115,16 @@ def report(comparison: Comparison, results: Path, out: Path, command: str) -> tu
     path = page.write_page(
         out / "index.html",
         f"Learners side by side on {comparison.dataset}",
-        _lead(comparison, found),
+        " ".join(filter(None, (sentence(found), _lead(comparison, found)))),
         [as_html(table), *pictures, page.heading("Settings"), as_html(settings_table(found))],
         page.origin(command, found[0].runs[0].versions),
     )
     return table, path
+
+
+def verdict(comparison: Comparison, results: Path) -> str | None:
+    """Whether sharing helps, in a sentence."""
+    return sentence(outcomes(comparison.runs(), results))
 
 
 def scores(comparison: Comparison, found: Sequence[Outcome]) -> Table:
@@ -131,6 +137,7 @@ def scores(comparison: Comparison, found: Sequence[Outcome]) -> Table:
         f"{comparison.order} order; error and F1 are averages over tasks of what was predicted "
         "before it was learned",
         HOW_TUNED if comparison.dataset in TUNED else HOW_SET,
+        f"positive: {found[0].runs[0].stream['labels'][1]}",
         *found[0].runs[0].stream["notes"],
         *(f"{outcome.title} broke down: {outcome.failed}" for outcome in found if outcome.failed),
     ]

@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from romco.evaluation import Confusion, MeanLoss, Metric, Structure, prequential
 from romco.experiments.decomposition import decomposition
+from romco.experiments.elsewhere import where
 from romco.experiments.plan import Run
 from romco.experiments.sources import about, shuffled, stream_of
 from romco.labels import policy
@@ -116,6 +117,12 @@ def perform(
         else:
             waiting.append(run)
     waiting.sort(key=lambda run: not _slow(run))  # no core waits for a long run at the end
+    cluster = where()
+    if cluster is not None:
+        given = [(run, results.absolute(), data_dir, lines) for run in waiting]
+        for at in cluster.perform(execute, given):
+            done(waiting[at])
+        return
     jobs = min(jobs or os.cpu_count() or 1, len(waiting))
     if jobs <= 1 or not _travels(LEARNERS.added):
         _in_turn(waiting, results, data_dir, done, lines)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from romco.experiments import own
 from romco.rounds import Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.datasets import load
@@ -17,7 +18,8 @@ from romco.streams.datasets import load
 @lru_cache(maxsize=8)
 def stream_of(dataset: str, data_dir: Path | None = None) -> Stream:
     """The stream of a data set; a second call gives the same object."""
-    return load(dataset, data_dir)
+    kept = own.found(dataset, data_dir)
+    return load(dataset, data_dir) if kept is None else kept
 
 
 @lru_cache(maxsize=2)  # a dense shuffle may take 100 MB

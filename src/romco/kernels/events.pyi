@@ -3,6 +3,8 @@ from numpy.typing import NDArray
 
 from romco.rounds import Features, Round
 
+LARGEST_FEATURE: float
+
 class Events:
     n: int
     n_features: int

@@ -2,9 +2,12 @@
 
 import numpy as np
 cimport numpy as cnp
-from libc.math cimport isfinite
+from libc.math cimport fabs, isfinite
 
 cnp.import_array()
+
+LARGEST_FEATURE = 1e60  # so that squares of squares, and sums of them, are numbers
+cdef double LARGEST = LARGEST_FEATURE
 
 
 cdef bint ready(object array, int kind, int ndim):
@@ -66,7 +69,7 @@ cdef class Events:
         self.index = NULL
         cdef Py_ssize_t k
         for k in range(self.n * self.n_features):
-            if not isfinite(self.value[k]):
+            if not fabs(self.value[k]) <= LARGEST:  # nor NaN
                 self.refuse(k // self.n_features, k % self.n_features, self.value[k])
 
     cdef take_sparse(self, x):
@@ -119,7 +122,7 @@ cdef class Events:
                         f"event {e}: feature {self.index[k]} is out of range; "
                         f"this learner has features 0 to {self.n_features - 1}"
                     )
-                if not isfinite(self.value[k]):
+                if not fabs(self.value[k]) <= LARGEST:  # nor NaN
                     self.refuse(e, self.index[k], self.value[k])
                 if self.index[k] <= before:
                     sorted_ = False
@@ -129,7 +132,7 @@ cdef class Events:
     cdef refuse(self, Py_ssize_t e, Py_ssize_t j, double value):
         raise ValueError(
             f"event {e} (task {self.tasks[e]}): feature {j} is {value}; "
-            "features must be finite, so impute or drop the event"
+            f"features must be finite and at most {LARGEST:g} in size, so scale, impute or drop it"
         )
 
     cdef take_labels(self, y):

@@ -78,6 +78,24 @@ cdef class Touched:
         self.used = 0
 
 
+def take_rows(const double[:, :] array, const int[::1] rows, const long long[::1] columns, double[:, :] out):
+    """out[i, c] = array[rows[i], columns[c]]; releases the GIL."""
+    cdef Py_ssize_t i, c
+    with nogil:
+        for i in range(rows.shape[0]):
+            for c in range(columns.shape[0]):
+                out[i, c] = array[rows[i], columns[c]]
+
+
+def put_rows(double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] given):
+    """array[rows[i], columns[c]] = given[i, c]; releases the GIL."""
+    cdef Py_ssize_t i, c
+    with nogil:
+        for i in range(rows.shape[0]):
+            for c in range(columns.shape[0]):
+                array[rows[i], columns[c]] = given[i, c]
+
+
 def merge_beliefs(
     double[:, ::1] merged, const double[:, ::1] values, const long long[::1] order,
     const long long[::1] starts, const int[::1] seen, Py_ssize_t mean, Py_ssize_t spread,

@@ -7,10 +7,9 @@ from math import ceil
 from typing import Any, ClassVar, Self, final
 
 from romco.labels.draws import uniform
-from romco.labels.policies import Policy
+from romco.labels.policies import LATELY, Policy
 from romco.parameters import not_negative, whole
 
-LATELY = 0.998  # what is kept of the mean weight at each event: a memory of 500 events
 LEAST = 1e-12  # least weight of an event, so that nobody can be sure for ever
 
 

@@ -15,6 +15,8 @@ from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
 DRAWS = 4  # numbers of chance that one event may use
+LATE = 0.002  # share of the last event in a mean of late: a memory of 500 events
+LATELY = 1.0 - LATE
 
 
 class Policy(ABC):
@@ -41,6 +43,7 @@ class Policy(ABC):
         self.seed = seeded(seed)
         self.events = 0  # seen
         self.spent = 0  # labels asked for
+        self._width = 0.0  # of intervals of late, where numbers are predicted
         self.by_chance = False  # whether the last event was asked for by chance alone
         self.audited: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # the same of the last round
 
@@ -79,6 +82,19 @@ class Policy(ABC):
         self.audited = audited
         return asked
 
+    def ask_by_width(self, round: Round, widths: Numbers) -> NDArray[np.bool_]:
+        """The same for predicted numbers, from the widths (n,) of their intervals.
+
+        A number is doubtful as far as its interval is wide beside those of late.
+        """
+        chances = np.empty(len(widths))
+        for e, width in enumerate(np.asarray(widths, dtype=np.float64).tolist()):
+            if not width >= 0.0:
+                raise ValueError(f"the width of interval {e} is {width}; expected 0 or more")
+            self._width = width if self._width == 0.0 else LATELY * self._width + LATE * width
+            chances[e] = 0.5 * width / (width + self._width) if width > 0.0 else 0.0
+        return self.ask(round, np.log1p(-chances) - np.log(np.maximum(chances, 1e-300)))
+
     def limit(self) -> float:
         """How many labels may have been asked for by now."""
         allowed = max(float(self.advance), self.share * self.events + 1.0)
@@ -91,6 +107,7 @@ class Policy(ABC):
             "settings": self.settings(),
             "events": self.events,
             "spent": self.spent,
+            "width": self._width,
             "memory": self.memory(),
         }
 

@@ -12,7 +12,7 @@ from romco.labels.policies import Policy
 from romco.labels.randoms import Random
 from romco.labels.selective import SelectiveSampling
 from romco.labels.thresholds import VariableUncertainty
-from romco.parameters import whole
+from romco.parameters import not_negative, whole
 
 POLICIES: dict[str, type[Policy]] = {
     kind.name: kind
@@ -41,6 +41,7 @@ def restore(state: Mapping[str, Any]) -> Policy:
         made = policy(state["policy"], **state["settings"])
         made.events = whole("events", state["events"], least=0)
         made.spent = whole("spent", state["spent"], least=0)
+        made._width = not_negative("width", state["width"])
         made.remember(state["memory"])
     except (KeyError, TypeError, AttributeError) as wrong:
         raise ValueError(f"this is not the state of a policy: {wrong!r}") from None

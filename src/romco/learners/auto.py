@@ -12,7 +12,7 @@ from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales
 from romco.kernels.events import Events
 from romco.learners.base import Arrays, CompiledLearner
-from romco.learners.capabilities import TakesWeights
+from romco.learners.capabilities import Drawn, TakesWeights
 from romco.learners.contributions import Contributions, contributions
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
@@ -65,7 +65,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3))),
-    Whole("turn", Sum((0, 2)), Latest((1, 3, 4, 5, 6, 7, 8))),
+    Whole("turn", Sum((0, 2), least=0.0), Latest((1, 3, 4, 5, 6, 7, 8))),
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed("renewal", "pair_renewal"),
     PerPair("personal", "personal_keys"),
@@ -316,25 +316,31 @@ class Auto(CompiledLearner, TakesWeights):
         """Whether it is time to draw U."""
         return bool(self._arrays["clock"][1] >= self._arrays["clock"][2])
 
-    def begin_drawing(self) -> NDArray[np.float64] | None:
+    def begin_drawing(self) -> Drawn | None:
         """The directions B (d, 4) where some of them start anew, which shards cannot know."""
-        return self._directions().copy() if self.kernel.seed_directions() else None
+        if not self.kernel.seed_directions():
+            return None
+        return Drawn(np.arange(self.n_features, dtype=np.int32), self._directions().copy())
 
-    def gathered(self) -> NDArray[np.float64]:
-        """W W'B (d, 4), of the own tasks; B is to be taken over next."""
+    def gathered(self, rows: NDArray[np.int32]) -> Drawn:
+        """W W'B (d, 4), of the own tasks, whose features are all among the rows; B comes next."""
         self.kernel.gather_directions()
-        return self._directions().copy()
+        return Drawn(rows, self._directions()[rows])
 
-    def drawn(self, gathered: NDArray[np.float64]) -> NDArray[np.float64]:
+    def drawn(self, gathered: Drawn) -> Drawn:
         """B (d, 4) from what was gathered of all tasks."""
-        self._directions()[...] = gathered
+        self._put_directions(gathered)
         self.kernel.orthogonalise_directions()
-        return self._directions().copy()
+        return Drawn(gathered.rows, self._directions()[gathered.rows])
 
-    def take_drawn(self, drawn: NDArray[np.float64]) -> None:
+    def take_drawn(self, drawn: Drawn) -> None:
         """Take over B, and F = W'B of the own tasks."""
-        self._directions()[...] = drawn
+        self._put_directions(drawn)
         self.kernel.project_directions()
+
+    def _put_directions(self, given: Drawn) -> None:
+        self._directions()[...] = 0.0
+        self._directions()[given.rows] = given.values
 
     def _directions(self) -> NDArray[np.float64]:
         return self._arrays["shared"][:, 6:]

@@ -215,6 +215,13 @@ class Merges(Protocol):
         """All that changes, by name; the live arrays, not copies."""
 
 
+class Drawn(NamedTuple):
+    """Rows of an array (d, k) by feature; all others are zero."""
+
+    rows: NDArray[np.int32]  # (t,)
+    values: Numbers  # (t, k)
+
+
 @runtime_checkable
 class Draws(Protocol):
     """Draws, at certain times, something from all tasks: shards do so together.
@@ -230,14 +237,17 @@ class Draws(Protocol):
     def drawing_due(self) -> bool:
         """Whether it is time to draw."""
 
-    def begin_drawing(self) -> Numbers | None:
+    def begin_drawing(self) -> Drawn | None:
         """What shards must take over before they gather; None where nothing."""
 
-    def gathered(self) -> Numbers:
-        """What a drawing needs to know of these tasks, to be added up over shards."""
+    def gathered(self, rows: NDArray[np.int32]) -> Drawn:
+        """What a drawing needs to know of these tasks, to be added up over shards.
 
-    def drawn(self, gathered: Numbers) -> Numbers:
+        ``rows`` are features outside of which the own tasks have nothing.
+        """
+
+    def drawn(self, gathered: Drawn) -> Drawn:
         """Draw from what was gathered of all tasks, and set the time for the next."""
 
-    def take_drawn(self, drawn: Numbers) -> None:
+    def take_drawn(self, drawn: Drawn) -> None:
         """Take over what was drawn."""

@@ -32,7 +32,8 @@ class Classes(CompiledLearner):
 
     ``form="rest"`` keeps one for each class against all others, and p_k is proportional to what it
     says. Two classes are one inner learner, bit for bit. Margins become log-odds by a factor
-    learned along the stream. Classes are added by :meth:`make_classes`.
+    learned along the stream. Classes are added by :meth:`make_classes`. Unless a form is asked for,
+    the 31st class ends the pairs: all begin anew, each against the rest.
 
     Cost: an event is learned by K - 1 inner learners (rest: K) and scored by all.
 
@@ -57,6 +58,7 @@ class Classes(CompiledLearner):
     ) -> None:
         super().__init__(n_features, n_tasks)
         choice("form", form or "pairs", "pairs", "rest")
+        self._asked = form
         self.form: Form = form or natural_form(inner)
         self._inner, self._settings = inner, dict(parameters or {})
         self._members: list[CompiledLearner] = [self._new()]
@@ -69,15 +71,16 @@ class Classes(CompiledLearner):
 
     def check_classes(self, n: int) -> None:
         """Raise ValueError where n classes are more than it can tell apart."""
-        limit = MOST_IN_PAIRS if self.form == "pairs" else MOST
+        limit = MOST_IN_PAIRS if self._asked == "pairs" else MOST
         if n > limit:
-            raise ValueError(
-                f"{n} classes: {self._inner} tells at most {limit} apart {_by(self.form)}"
-            )
+            by = "by pairs" if self._asked == "pairs" else "one against the rest"
+            raise ValueError(f"{n} classes: {self._inner} tells at most {limit} apart {by}")
 
     def make_classes(self, n: int) -> None:
         """At least n classes: those that are new begin with learners that know nothing."""
         self.check_classes(n)
+        if self.form == "pairs" and n > MOST_IN_PAIRS:
+            self._begin_anew(n)
         for k in range(self.answers, n):
             if self.form == "rest" and k == 2:  # "1, not 0" is all it took with two classes
                 twin = self._new()
@@ -133,7 +136,7 @@ class Classes(CompiledLearner):
             self.n_tasks,
             inner=self._inner,
             n_classes=int(arrays["classes"][0]),
-            form=self.form,
+            form=self._asked,
             parameters=self._settings,
         )
         parts: dict[str, Arrays] = {str(n): {} for n in range(len(fresh._members))}
@@ -147,7 +150,7 @@ class Classes(CompiledLearner):
             fresh._scales[n][:] = part.pop("scale")
             member.load(part)
         self._members, self._scales = fresh._members, fresh._scales
-        self.answers = fresh.answers
+        self.answers, self.form = fresh.answers, fresh.form
         self._link()
 
     def forget_task(self, task: int) -> None:
@@ -177,6 +180,12 @@ class Classes(CompiledLearner):
         if not isinstance(made, CompiledLearner) or made.answers != 1:
             raise ValueError(f"{self._inner} cannot be one of many: it learns no two classes")
         return made
+
+    def _begin_anew(self, n: int) -> None:
+        """Too many for pairs: each against the rest, from nothing."""
+        self.form, self.answers = "rest", n
+        self._members = [self._new() for _ in range(n)]
+        self._scales = [np.array([0.0, 1.0]) for _ in range(n)]
 
     def _link(self) -> None:
         """Make the chain of inner learners anew."""
@@ -227,7 +236,3 @@ def coupled(
 def natural_form(inner: str) -> Form:
     """Pairs for the learner that gives log-odds; for others one against the rest."""
     return "pairs" if inner == "romco-auto" else "rest"
-
-
-def _by(form: str) -> str:
-    return "by pairs" if form == "pairs" else "one against the rest"

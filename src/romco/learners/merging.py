@@ -23,6 +23,8 @@ from romco.kernels.merging import (
     merge_latest,
     merge_steps,
     merge_sums,
+    put_rows,
+    take_rows,
 )
 from romco.learners.base import Learner
 from romco.learners.capabilities import Merges
@@ -126,7 +128,7 @@ def take(learner: Merges, merged: Merged) -> None:
         if isinstance(line, PerFeature):
             views = line.view(arrays, learner.n_features)
             for view, own, part in _split(line, views, merged.values[line.name]):
-                view[merged.rows[:, None], own] = part
+                put_rows(view, merged.rows, own, part)
         elif isinstance(line, Whole):
             columns = sorted(c for part in line.parts for c in part.columns)
             line.view(arrays)[:, columns] = merged.values[line.name][:, columns]
@@ -145,7 +147,7 @@ def _held(
     if isinstance(line, PerFeature):
         block = np.empty((len(rows), len(line.columns)))
         for view, own, part in _split(line, line.view(arrays, n_features), block):
-            part[...] = view[rows[:, None], own]
+            take_rows(view, rows, own, part)
         return {line.name: block}
     if isinstance(line, Whole):
         return {line.name: line.view(arrays).astype(np.float64)}
@@ -156,13 +158,13 @@ def _held(
 
 def _split(
     line: PerFeature, views: list[Floats], block: Floats
-) -> list[tuple[Floats, NDArray[np.intp], Floats]]:
+) -> list[tuple[Floats, NDArray[np.int64], Floats]]:
     """Each array with its columns that are merged, and the part of ``block`` that is theirs."""
     found, before, done = [], 0, 0
     for view in views:
         width = view.shape[1]
         own = [c - before for c in line.columns if before <= c < before + width]
-        found.append((view, np.array(own, dtype=np.intp), block[:, done : done + len(own)]))
+        found.append((view, np.array(own, dtype=np.int64), block[:, done : done + len(own)]))
         before, done = before + width, done + len(own)
     return found
 

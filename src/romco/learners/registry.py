@@ -13,6 +13,7 @@ GIVEN = {
         "romco:Romco", "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
     ),
     "romco-logd": Method("romco:Romco", "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
+    "romco": Method("romco:Romco", "ROMCO", role="beyond", defaults={"shrinkage": "share"}),
     "ogd-unique": Method("gradient:Gradient", "OGD-Unique", fixed={"models": "unique"}),
     "ogd-global": Method("gradient:Gradient", "OGD-Global", fixed={"models": "global"}),
     "romco-auto": Method("auto:Auto", "ROMCO-Auto", role="beyond"),
@@ -44,6 +45,18 @@ OTHER_TARGETS = {
     name: replace(method, name=name)
     for name, method in {
         "classes": Method("classes:Classes", "Many classes", role="beyond"),
+        "romco-auto-number": Method("auto_number:AutoNumber", "ROMCO-Auto", role="beyond"),
+        **{
+            f"{short}-{models}-number": Method(
+                f"numbers:{kind}", f"{short.upper()}-{models.title()}", fixed={"models": models}
+            )
+            for short, kind in (
+                ("pa", "PassiveAggressiveNumbers"),
+                ("ogd", "GradientNumbers"),
+                ("arow", "GaussianNumbers"),
+            )
+            for models in ("unique", "global")
+        },
     }.items()
 }
 

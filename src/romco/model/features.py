@@ -9,6 +9,7 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from romco.kernels.baselines.mappings import HashedMappings, NamedMappings
+from romco.kernels.events import LARGEST_FEATURE
 from romco.kernels.reading.encoded import Encoded
 from romco.model.names import Effect, Id, from_json, identity, to_json
 from romco.model.places import HashedPlaces, Places
@@ -136,7 +137,7 @@ class Names:
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Rows of mappings or of a frame; see the class for what values mean."""
         if isinstance(rows, Encoded):
-            return self._places.read(rows, self._column, new)
+            return _checked(self._places.read(rows, self._column, new), rows)
         return Sparse(*NamedMappings(self._column, new).read(_mappings(rows)))
 
     def add(self, new: New) -> None:
@@ -185,7 +186,7 @@ class Hashed:
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Rows of mappings or of a frame; values mean the same as in :class:`Names`."""
         if isinstance(rows, Encoded):
-            return self._places.read(rows)
+            return _checked(self._places.read(rows), rows)
         return Sparse(*HashedMappings(self.width).read(_mappings(rows)))
 
     def add(self, new: New) -> None:
@@ -250,13 +251,30 @@ def _check_many(rows: Any) -> None:
         raise ValueError("expected rows, got a single mapping: put it in a list")
 
 
+def _checked(found: Sparse, rows: Encoded) -> Sparse:
+    """Rows of a file, if their numbers can be learned."""
+    if len(rows.values) and np.abs(rows.values).max() > LARGEST_FEATURE:
+        at = int(np.argmax(np.abs(rows.values)))
+        place = int(np.searchsorted(rows.starts, at, side="right")) - 1
+        raise ValueError(
+            f"row {place}: feature {rows.lexicon.names[rows.names[at]]!r} is {rows.values[at]}: "
+            f"features are numbers up to {LARGEST_FEATURE:g} in size; scale or drop it"
+        )
+    return found
+
+
 def _check_finite(rows: Rows, name: Any) -> None:
     values = rows.values if isinstance(rows, Sparse) else rows
-    if np.isfinite(values).all():
+    bad = ~(np.abs(values) <= LARGEST_FEATURE)  # NaN is bad, too
+    if not bad.any():
         return
     if isinstance(rows, Sparse):
-        at = int(np.flatnonzero(~np.isfinite(values))[0])
+        at = int(np.flatnonzero(bad)[0])
         place, column = int(np.searchsorted(rows.starts, at, side="right")) - 1, rows.columns[at]
     else:
-        place, column = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
-    raise ValueError(f"row {place}: feature {name(int(column))!r} is not finite; impute or drop it")
+        place, column = (int(i) for i in np.argwhere(bad)[0])
+    what = "is not finite" if not np.isfinite(values[bad]).all() else "is too large"
+    raise ValueError(
+        f"row {place}: feature {name(int(column))!r} {what}: features are numbers up to "
+        f"{LARGEST_FEATURE:g} in size; scale, impute or drop it"
+    )

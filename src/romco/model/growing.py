@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.history import History
-from romco.learners import Learner, grown, restore
+from romco.learners import Learner, grown, known, restore
 from romco.learners.capabilities import (
     FindsOutliers,
     GivesIntervals,
@@ -113,6 +113,16 @@ class GrowingLearner:
         """Raise ValueError where n classes are too many."""
         if isinstance(self.learner, ManyClasses):
             self.learner.check_classes(n)
+
+    def widen(self, scale: list[float]) -> None:
+        """Go on as a learner of many classes, the first two of which are those of this one."""
+        old = self.learner
+        made = known("classes")(
+            old.n_features, old.n_tasks, inner=old.name, parameters=dict(old.parameters)
+        )
+        arrays = {f"0.{name}": array for name, array in old.arrays().items()}
+        made.load({"classes": np.array([2]), **arrays, "0.scale": np.array(scale)})
+        self.body, self.many, self._common = Body(made, self.history), True, None
 
     def watch(self) -> None:
         """Note which tasks have become personal, and which no longer are; may be done twice."""

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.history import surely
+from romco.labels import Policy
+from romco.labels import restore as restore_policy
 from romco.learners import Learner, known, number_learner
 from romco.model import pieces
 from romco.model.calibration import Scale, logistic
@@ -18,12 +20,14 @@ from romco.model.fairlock import Locks, holding
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
 from romco.model.labels import Labels
-from romco.model.names import Effect, Id, identity
+from romco.model.names import Effect, Id, identity, known_as
 from romco.model.rows import Dense, Rows, count, widths
-from romco.model.targets import ManyClasses, Target, target_from_json, target_of
+from romco.model.targets import ManyClasses, Target, target_from_json, target_of, widened
 from romco.model.tasks import Tasks
+from romco.model.waiting import Asked, Waiting
 from romco.model.weights import counting, weights_of
 from romco.parameters import choice
+from romco.rounds import Round
 
 
 class Answers(NamedTuple):
@@ -68,6 +72,12 @@ class Model:
         The label that is positive, where the other is not known yet.
     tasks:
         Tasks known from the beginning; they start at zero.
+    labels:
+        Who decides which labels to :meth:`ask` for, for example ``romco.labels.Budget(0.05)``;
+        kept in the file.
+    waiting:
+        How many events that were predicted with an id may wait for their :meth:`answer`; not
+        kept in the file.
 
     """
 
@@ -81,11 +91,15 @@ class Model:
         positive: Any = None,
         tasks: Iterable[Any] = (),
         new_task: Literal["mean", "zero"] = "mean",
+        labels: Policy | None = None,
+        waiting: int = 10_000,
         **parameters: Any,
     ) -> None:
         self.features: Features = Names() if features is None else features
         self.new_task = choice("new_task", new_task, "mean", "zero")
         self.notes: dict[str, Any] = {}  # yours: anything JSON can hold, kept in the file
+        self.session: dict[str, Any] = {}  # the program's: what it must know to go on
+        self.labels, self.waiting = labels, Waiting(waiting)
         self._target: Target = target_of(target, classes, positive)
         self._tasks, self._scale = Tasks(), Scale()
         for task in dict.fromkeys(tasks):
@@ -171,9 +185,38 @@ class Model:
         """
         return holding(self._locks.step, self._margins, x, task)
 
-    def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
-        """Labels, or numbers, (n,) of rows ``x``."""
-        return self._target.answers(self.margins(x, task))
+    def predict(
+        self, x: Any, task: Iterable[Any], *, id: Iterable[Any] | None = None
+    ) -> NDArray[Any]:
+        """Labels, or numbers, (n,) of rows ``x``.
+
+        With ``id``, one for each row, the events wait until :meth:`answer` tells their labels.
+        """
+        margins = self.margins(x, task)
+        if id is not None:
+            self._keep(x, list(task), list(id), margins)
+        return self._target.answers(margins)
+
+    def ask(self, x: Any, task: Iterable[Any]) -> NDArray[np.bool_]:
+        """Whose labels to ask for, (n,), as the policy ``labels`` decides.
+
+        >>> import romco
+        >>> model = Model(labels=romco.labels.Budget(1.0, seed=0))
+        >>> model.ask([{"a": 1}], ["ann"])
+        array([ True])
+        """
+        if self.labels is None:
+            raise ValueError(
+                "this model has no policy that asks for labels: give it one, "
+                "Model(labels=romco.labels.Budget(0.05)), or set model.labels"
+            )
+        numbers = self.numbers(_many(task))
+        nothing = np.full(len(numbers), np.nan)
+        round = Round(numbers, np.zeros((len(numbers), 1)), nothing)
+        if self.target == "number":
+            widths = np.diff(self.intervals(x, task, 0.5), axis=1)[:, 0]
+            return self.labels.ask_by_width(round, widths)
+        return self.labels.ask(round, self.margins(x, task))
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
         """Probability (n,) of the positive label, see :class:`romco.model.Scale`.
@@ -198,9 +241,15 @@ class Model:
         """Margin of one event of two classes, or the number predicted."""
         return float(self.margins([x], [task])[0])
 
-    def predict_one(self, x: Any, task: Any) -> Any:
-        """Label or number of one event; None before any label is known."""
-        return self.answer(self.margins([x], [task])[0])
+    def predict_one(self, x: Any, task: Any, *, id: Any = None) -> Any:
+        """Label or number of one event; None before any label is known.
+
+        With ``id`` the event waits until :meth:`answer` tells its label.
+        """
+        margins = self.margins([x], [task])
+        if id is not None:
+            self._keep([x], [task], [id], margins)
+        return self.label_of(margins[0])
 
     def probability_one(self, x: Any, task: Any) -> float:
         """Probability of the positive label of one event."""
@@ -213,7 +262,7 @@ class Model:
             found = np.array([1.0 - found, found]) if len(classes) == 2 else np.ones(len(classes))
         return dict(zip(classes, found.tolist(), strict=True))
 
-    def answer(self, margin: Any) -> Any:
+    def label_of(self, margin: Any) -> Any:
         """What a margin (of many classes: a row of them) predicts; None before labels are known."""
         return self._target.answer(margin)
 
@@ -230,6 +279,26 @@ class Model:
         return float(self._target.read([label])[0][0])
 
     # Learning
+
+    def answer(self, id: Any, y: Any, weight: float = 1.0) -> Any:
+        """Learn an event that was predicted with this id; gives the margin predicted then.
+
+        >>> model = Model()
+        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
+        >>> model.predict_one({"a": 1}, "ann", id="mail 7")
+        'yes'
+        >>> bool(model.answer("mail 7", "yes") > 0), model.events
+        (True, 3)
+        """
+        event = self.waiting.take(id)
+        if event is None:
+            raise KeyError(f"no event {id!r} waits: it was answered, dropped, or never predicted")
+        try:
+            self.learn(event.x, [y], [event.task], weight=None if weight == 1.0 else [weight])
+        except BaseException:
+            self.waiting.put(id, event)  # nothing was learned, so it still waits
+            raise
+        return event.margin
 
     def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any:
         """Learn one event; gives the margin (of many classes: all) predicted just before."""
@@ -285,6 +354,25 @@ class Model:
             return Answers(margins, self._target.probabilities(margins))
         return Answers(margins, np.full(len(margins), np.nan))
 
+    def widen_for(self, labels: Iterable[Any]) -> None:
+        """Become a model of many classes if there are more than two, with what was learned so far.
+
+        Two classes are learned alike by both, so nothing else changes; margins are then
+        log-probabilities of the classes.
+
+        >>> model = Model()
+        >>> for label in ("bus", "car", "train"):
+        ...     model.widen_for([label])
+        ...     _ = model.learn_one({"minutes": 7}, label, "ann")
+        >>> model.target, model.classes
+        ('classes', ('bus', 'car', 'train'))
+        """
+        if not isinstance(self._target, Labels):
+            return
+        names = {known_as(identity("label", label)) for label in [*self.classes, *labels]}
+        if len(names) > 2:
+            holding(self._locks.writing, holding, self._locks.step, surely, self._widen)
+
     def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
         """Raise ValueError where these rows could not be learned; changes nothing."""
         holding(self._locks.writing, self._read, x, y, task, False, None)
@@ -307,7 +395,10 @@ class Model:
         made = cls.__new__(cls)
         made.features = features_from_json(state["features"])
         made.new_task = choice("new_task", state["new_task"], "mean", "zero")
-        made.notes = dict(state["notes"])
+        made.notes, made.session = _remembered(state)
+        asking = state.get("asking")
+        made.labels = None if asking is None else restore_policy(asking)
+        made.waiting = Waiting(10_000)
         made._tasks = Tasks.from_json(state["tasks"])
         made._target = target_from_json(state["labels"])
         made._scale = Scale.from_json(state["scale"])
@@ -326,6 +417,12 @@ class Model:
         numbers = self._tasks.numbers(_many(task))
         _check_lengths(rows, task=numbers)
         return self.turn * self._inside.margins(rows, numbers, self._tasks.next)
+
+    def _keep(self, x: Any, tasks: list[Any], ids: list[Any], margins: Dense) -> None:
+        if not len(ids) == len(tasks) == len(margins):
+            raise ValueError(f"x has {len(margins)} rows but id has {len(ids)} entries")
+        for i, (id, task, margin) in enumerate(zip(ids, tasks, margins, strict=True)):
+            self.waiting.put(id, Asked(x[i : i + 1], task, margin))
 
     def _intervals(self, x: Any, task: Iterable[Any], level: float) -> Dense:
         rows = self.features.read(x)
@@ -375,6 +472,13 @@ class Model:
         effects = self.features.adding(new, int(needed[end - 1])) if new else []
         return [*effects, (self._target.__dict__.update, self._target.adopted(labels))]
 
+    def _widen(self) -> None:
+        """May be done twice: the target goes last."""
+        if isinstance(self._target, Labels):
+            if not self._inside.many:
+                self._inside.widen([self._scale.log_a, self._scale.curvature])
+            self._target = widened(self._target)
+
     def _forget(self, task: Any) -> None:
         """May be done twice: the name goes last."""
         number = self._tasks.find(task)
@@ -391,6 +495,8 @@ class Model:
             "new_task": self.new_task,
             "scale": [self._scale.log_a, self._scale.curvature],
             "notes": self.notes,
+            "session": self.session,
+            **({} if self.labels is None else {"asking": self.labels.state()}),
         }
 
     def _check(self) -> None:
@@ -429,6 +535,14 @@ class Model:
         if isinstance(self._target, ManyClasses):
             return np.full((n, max(2, n_classes)), -np.inf)
         return np.empty(n)
+
+
+def _remembered(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Notes and the program's own memory, which files of before have among the notes."""
+    notes = dict(state["notes"])
+    if "session" in state:
+        return notes, dict(state["session"])
+    return notes, {part: notes.pop(part) for part in ("columns", "sources") if part in notes}
 
 
 def _many(tasks: Iterable[Any]) -> Iterable[Any]:

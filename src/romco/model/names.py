@@ -20,7 +20,9 @@ def identity(what: str, value: Any) -> Id:
     >>> identity("task", np.int64(3))
     3
     """
-    if type(value) is str or type(value) is int:
+    if type(value) is str:
+        return value if value.isascii() else _sound(what, value)
+    if type(value) is int:
         return value
     if isinstance(value, np.generic):
         value = value.item()
@@ -55,6 +57,17 @@ def known_as(value: Id) -> Id:
         return known_as(value.item())
     if isinstance(value, tuple):
         return tuple(known_as(part) for part in value)
+    return value
+
+
+def _sound(what: str, value: str) -> str:
+    """Text that can be written as UTF-8: half a surrogate pair could be in no file and no page."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{what} {value!a} is no text: it holds half a surrogate pair; decode it anew"
+        ) from None
     return value
 
 

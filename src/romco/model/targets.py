@@ -105,7 +105,9 @@ class ManyClasses:
             return np.array([known[label] for label in labels], dtype=np.float64), known
         except (KeyError, TypeError):
             known = dict(known)
-        return np.array([_number(known, label) for label in labels], dtype=np.float64), known
+        forms = {known_as(label): label for label in known}
+        numbers = [_number(known, forms, label) for label in labels]
+        return np.array(numbers, dtype=np.float64), known
 
     def answer(self, score: NDArray[np.float64]) -> Id:
         """The label of the largest score; None before any label is known."""
@@ -209,6 +211,13 @@ def target_of(kind: str | None, classes: Sequence[Any] | None, positive: Any = N
     raise ValueError(f"target must be 'two classes', 'classes' or 'number'; got {kind!r}")
 
 
+def widened(two: Labels) -> ManyClasses:
+    """The same labels as the first of many."""
+    many = ManyClasses()
+    many.adopt({label: 0.5 + 0.5 * side for label, side in two.side.items()})
+    return many
+
+
 def target_from_json(found: Any) -> Target:
     """The target that ``to_json`` described; two classes are a plain list."""
     if isinstance(found, list):
@@ -233,11 +242,11 @@ def _finite(at: int, answer: Any) -> float:
     return number
 
 
-def _number(known: Known, label: Any) -> float:
+def _number(known: Known, forms: dict[Id, Id], label: Any) -> float:
     """The number of a label; a new one gets the next."""
     label = identity("label", label)
-    form = _form(known, label)
-    if form is not None:
+    form = forms.setdefault(known_as(label), label)
+    if form in known:
         return known[form]
     if not known:
         known[label] = 1.0 if affirms(label) else 0.0

@@ -26,7 +26,7 @@ class Names(Protocol):
     def positive(self) -> Id | None:
         """The label that a margin above 0 speaks for."""
 
-    def answer(self, margin: float) -> Id:
+    def label_of(self, margin: float) -> Id:
         """The label that a margin predicts."""
 
     def side(self, label: Any) -> float:
@@ -77,7 +77,7 @@ def told(model: Names, events: Block, answers: Answers) -> Iterator[dict[str, An
     """
     numbers = answers.margins.tolist(), answers.probabilities.tolist()
     parts = zip(events.lines, events.tasks, events.labels, *numbers, strict=True)
-    negative, positive = model.answer(-1.0), model.answer(1.0)
+    negative, positive = model.label_of(-1.0), model.label_of(1.0)
     for line, task, label, margin, chance in parts:
         row = {
             "line": line,

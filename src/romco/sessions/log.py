@@ -7,13 +7,17 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO, Self, final
 
+STDOUT = Path("-")
+
 
 @final
 class Log:
-    """A file of JSON lines, or nothing; what a killed run wrote too much is cut off."""
+    """A file of JSON lines, stdout (-), or nothing; what a killed run wrote too much is cut off."""
 
     def __init__(self, path: Path | None, keep: int) -> None:
-        self._path, self._keep = path, keep
+        self._aloud = path == STDOUT
+        self._path, self._keep = None if self._aloud else path, keep
+        path = self._path
         self._file: BinaryIO | None = None
         if path is not None and keep and path.exists() and path.stat().st_size < keep:
             raise ValueError(f"{path.name} is shorter than the model says it was: do not edit it")
@@ -21,10 +25,12 @@ class Log:
     @property
     def wanted(self) -> bool:
         """Whether anybody reads it."""
-        return self._path is not None
+        return self._aloud or self._path is not None
 
     def write(self, row: dict[str, Any]) -> None:
         """Add a line."""
+        if self._aloud:  # at once: whoever feeds us line by line waits for the answer
+            print(json.dumps(row, ensure_ascii=False), flush=True)
         if self._path is not None:
             self._open(self._path).write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 

@@ -12,12 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from romco import durable
 from romco.model.model import Answers
 from romco.modelfile import save
 from romco.sessions.answers import Names, sides, told
+from romco.sessions.identity import content_of, key_of, seen_before
 from romco.sessions.log import Log
 from romco.sessions.score import Score
 from romco.sessions.source import CHUNK, Source, load_model
+from romco.sessions.stopping import Stop
 from romco.streams.blocks import Block, Blocks
 from romco.streams.files import BadFile, BadRow
 
@@ -28,8 +31,8 @@ class Learns(Names, Protocol):
     """What learns the events of a file: a model, or one in shards."""
 
     @property
-    def notes(self) -> dict[str, Any]:
-        """What is kept in the file beside what was learned."""
+    def session(self) -> dict[str, Any]:
+        """What is kept in the file to go on by; its notes are the user's."""
 
     def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
         """What was predicted of events before they were learned."""
@@ -59,25 +62,30 @@ class _Run:
     events: int = 0  # read so far, learned or refused
     refused: int = 0  # events whose label is a third one
     score: Score = field(default_factory=Score)
+    content: dict[str, Any] | None = None  # of the source, when it was opened
+    before: int = 0  # bytes of predictions that belong to the events learned before
 
     def __post_init__(self) -> None:
-        seen = self.model.notes.get("sources", {}).get(self.source.path, {})
         given = self.source.columns()
-        learned = self.model.notes.setdefault("columns", given)
+        learned = self.model.session.setdefault("columns", given)
         for part, column in given.items():
             if column != learned.get(part):
                 raise ValueError(
                     f"{self.path.name} was learned with {part} {learned.get(part)!r}, "
                     f"not {column!r}: use the same columns, or another model file"
                 )
-        if self.source.path != STDIN or seen.get("open"):  # a new pipe starts anew
+        if self.source.path != STDIN:  # each pipe is a new one
+            seen = seen_before(self.model.session.get("sources", {}), self.source.path)
+            self.content = content_of(self.source.path)
+            self.before = int(seen.get("written", 0)) if seen.get("events") else 0
             self.start = self.events = seen.get("events", 0)
             self.refused = seen.get("refused", 0)
             self.score = Score.from_json(seen.get("score", seen.get("counts")))
 
     def note(self, events: Blocks, finished: bool, written: int) -> None:
         """Write down how far it got, in the model itself."""
-        self.model.notes.setdefault("sources", {})[self.source.path] = {
+        self.model.session.setdefault("sources", {})[key_of(self.source.path)] = {
+            **(self.content or {}),
             "events": self.events,
             "skipped": events.skipped,
             "refused": self.refused,
@@ -91,11 +99,6 @@ class _Run:
         skipped = events.skipped + self.refused
         return Progress(self.events, skipped, self.score, self.model, self.start, self.refused)
 
-    def written(self) -> int:
-        """Bytes of predictions that belong to the events learned before."""
-        seen = self.model.notes.get("sources", {}).get(self.source.path, {})
-        return int(seen.get("written", 0)) if self.start else 0
-
 
 def learn(
     source: Source,
@@ -106,22 +109,37 @@ def learn(
     *,
     opened: Callable[[Path], Learns] = load_model,
     saved: Callable[[Any, Path], None] = save,
+    stop: Stop | None = None,
 ) -> Iterator[Progress]:
     """Learn all events of a source that the model at ``path`` has not learned yet.
 
     ``new`` is used if there is no file at ``path``, else the model is ``opened``; it is ``saved``
     every ``every`` events and last. Each event is predicted, then learned;
-    predictions go to a file of JSON lines.
+    predictions go to a file of JSON lines. Nobody else can learn into ``path`` meanwhile. Once
+    ``stop`` is wanted, what was learned is saved, and that was all.
     """
     if every < 1:
         raise ValueError(f"checkpoints must be at least 1 event apart; got {every}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to put the model in")
-    run = _Run(opened(path) if path.exists() else new, path, source, saved)
-    with source.blocks(run.start) as events, Log(predictions, run.written()) as log:
+    with durable.exclusive(path):
+        yield from _run(
+            _Run(opened(path) if path.exists() else new, path, source, saved),
+            predictions,
+            every,
+            stop or Stop(),
+        )
+
+
+def _run(run: _Run, predictions: Path | None, every: int, stop: Stop) -> Iterator[Progress]:
+    path, source = run.path, run.source
+    with source.blocks(run.start) as events, Log(predictions, run.before) as log:
         trouble: BadRow | BadFile | None = None
         while trouble is None:
-            chunk, trouble = events.take(min(CHUNK, every - run.events % every))
+            with stop.waiting():
+                chunk, trouble = events.take(min(CHUNK, every - run.events % every))
+            if stop.wanted:
+                break
             if not len(chunk) and trouble is None:
                 break
             try:
@@ -132,7 +150,7 @@ def learn(
                 _checkpoint(run, events, log, finished=False)
             yield run.progress(events)
         if trouble is None or run.events > run.start:  # nothing learned: no file is touched
-            _checkpoint(run, events, log, finished=trouble is None)
+            _checkpoint(run, events, log, finished=trouble is None and not stop.wanted)
         if trouble is not None:
             if run.events:
                 trouble.add_note(f"what comes before it is in {path.name}")
@@ -150,8 +168,9 @@ def _learn(run: _Run, chunk: Block, log: Log) -> None:
                 _learn_all(run, chunk.rows(i, i + 1), log)
             except ValueError as error:
                 if not run.source.skip_bad:
-                    label = run.source.label
-                    raise BadRow(run.source.path, chunk.lines[i], label, str(error)) from None
+                    reason = str(error).removeprefix("row 0: ")  # of one: the line tells it
+                    column = run.source.label if reason == str(error) else None
+                    raise BadRow(run.source.path, chunk.lines[i], column, reason) from None
                 run.events += 1
                 run.refused += 1
 

@@ -69,7 +69,7 @@ class Source:
         )
 
     def columns(self) -> dict[str, Any]:
-        """Which column plays which part, for the model's notes."""
+        """Which column plays which part, for the model to keep."""
         listed = None if self.features is None else list(self.features)
         words = self.text if isinstance(self.text, str | None) else list(self.text)
         parts: dict[str, Any] = {"task": self.task, "label": self.label}
@@ -87,7 +87,7 @@ class Source:
 
 def remembered(model: Model, source: Source, labelled: bool = False) -> Source:
     """The source with the columns that the model was learned with, where none are given."""
-    columns = model.notes.get("columns", {})
+    columns = model.session.get("columns", {})
     listed = source.features if source.features is not None else columns.get("features")
     words = source.text or columns.get("text")
     task = source.task or columns.get("task")
@@ -110,7 +110,7 @@ def settled(source: Source, model: Model | None) -> tuple[Source, Survey | None]
     Gives the look at the source that the guess comes from, where there was one.
     """
     asked = {**dict.fromkeys(_listed(source.text), "text"), **(source.kinds or {})}
-    learned = {} if model is None else model.notes.get("columns", {})
+    learned = {} if model is None else model.session.get("columns", {})
     if model is not None and learned:
         known = remembered(model, replace(source, text=None, kinds=None))
         for column, kind in asked.items():
@@ -137,7 +137,7 @@ def _with(source: Source, asked: Mapping[str, str]) -> Source:
 
 def mismatch(model: Model, source: Source) -> str | None:
     """What of a source's columns is not as the model learned it; ValueError if nothing is."""
-    kinds = model.notes.get("columns", {}).get("kinds", {})
+    kinds = model.session.get("columns", {}).get("kinds", {})
     learned = [column for column, kind in kinds.items() if kind != "ignored"]
     if not learned:
         return None

@@ -2,9 +2,13 @@
 
 import numpy as np
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.math cimport isfinite
+from libc.math cimport fabs
 from libc.stdlib cimport qsort
 from romco.kernels.memory cimport release, reserve
+
+from romco.kernels.events import LARGEST_FEATURE
+
+cdef double LARGEST = LARGEST_FEATURE
 
 
 cdef struct Entry:
@@ -138,9 +142,10 @@ cdef double as_number(name, value, Py_ssize_t i) except? -1.0:
         raise ValueError(
             f"row {i}: feature {name!r} is {value!r}; give a number, text, or None if absent"
         ) from None
-    if not isfinite(number):
+    if not fabs(number) <= LARGEST:
         raise ValueError(
-            f"row {i}: feature {name!r} is {number}; impute it, or give None if absent"
+            f"row {i}: feature {name!r} is {number}; it must be finite and at most {LARGEST:g} in "
+            "size: scale it, impute it, or give None if absent"
         )
     return number
 

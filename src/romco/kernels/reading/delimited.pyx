@@ -130,7 +130,7 @@ cdef class Delimited:
             if needed:
                 raise ValueError(k, "is missing")
             return -1
-        return self.names.find(NULL, 0, begin_hash(NULL, 0), text, n)
+        return self.names.find(NULL, 0, begin_hash(text, n), text, n)
 
     cdef bytes cell_bytes(self, bytes data, Py_ssize_t k):
         cdef Cell* cell = &self.cells[k]

@@ -9,7 +9,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport isfinite, isnan, log1p, sqrt
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
-from romco.kernels.reading.lexicon cimport Lexicon, begin_hash
+from romco.kernels.reading.lexicon cimport PRIME, Lexicon, begin_hash, go_on
 
 KINDS = ("free", "number", "category", "text", "counts", "date", "ignored")
 cdef enum:
@@ -17,6 +17,9 @@ cdef enum:
 cdef enum:
     IS_NUMBER, NO_NUMBER, UNSURE
 
+cdef unsigned char[256] LETTERS  # in lower case; 0 for what is no part of a word
+for _c in range(256):
+    LETTERS[_c] = ord(chr(_c).lower()) if _c < 128 and (chr(_c).isalnum() or _c == 95) else 0
 cdef double[23] TENS
 TENS[:] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
            1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22]
@@ -144,15 +147,15 @@ cdef class Encoder:
                 return self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
             if found == UNSURE or at.kind == NUMBER:
                 return self.plainly(column, text[:n].decode("ascii"))
-        return self.push(
-            self.lexicon.find(at.equals, at.n + 1, at.equals_hash, text, n), 1.0
-        )
+        whole = go_on(at.equals_hash, text, n)
+        return self.push(self.lexicon.find(at.equals, at.n + 1, whole, text, n), 1.0)
 
     cdef int words(self, Column* at, const char* text, Py_ssize_t n) except -1:
         """Add the words of a text; each counts once, with its weight."""
         cdef Py_ssize_t i, k, begin = self.n, length = 0
         cdef int name, mark
         cdef unsigned char c
+        cdef unsigned long long h = at.colon_hash
         cdef double total = 0.0
         if n + 1 > self.room_word:
             room = realloc(self.word, n + 1)
@@ -160,17 +163,16 @@ cdef class Encoder:
                 raise MemoryError
             self.word, self.room_word = <char*> room, n + 1
         for i in range(n + 1):
-            c = <unsigned char> text[i] if i < n else 32
-            if 65 <= c <= 90:
-                c += 32
-            if 97 <= c <= 122 or 48 <= c <= 57 or c == 95:
+            c = LETTERS[<unsigned char> text[i]] if i < n else 0
+            if c:
                 self.word[length] = <char> c
+                h = (h ^ c) * PRIME
                 length += 1
                 continue
             if length == 0:
                 continue
-            name = self.lexicon.find(at.colon, at.n + 1, at.colon_hash, self.word, length)
-            length = 0
+            name = self.lexicon.find(at.colon, at.n + 1, h, self.word, length)
+            length, h = 0, at.colon_hash
             mark = self.marks[name] if name < self.n_marks else 0
             if begin <= mark < self.n and self.ids[mark] == name:
                 self.values[mark] += 1.0

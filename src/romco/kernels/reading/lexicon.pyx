@@ -1,16 +1,17 @@
 """Names by number, found by their bytes without making a Python object."""
 
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy
-
-cdef unsigned long long OFFSET = 14695981039346656037ULL
-cdef unsigned long long PRIME = 1099511628211ULL
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
 
 
 cdef unsigned long long begin_hash(const char* text, Py_ssize_t n) noexcept nogil:
-    """FNV-1a of the head that many names share, to be gone on with."""
-    cdef unsigned long long h = OFFSET
+    """FNV-1a of text, to be gone on with: many names share a head."""
+    return go_on(14695981039346656037ULL, text, n)
+
+
+cdef unsigned long long go_on(unsigned long long h, const char* text, Py_ssize_t n) noexcept nogil:
+    """The hash of what was hashed to h, and then text."""
     cdef Py_ssize_t i
     for i in range(n):
         h = (h ^ <unsigned char> text[i]) * PRIME
@@ -29,19 +30,13 @@ cdef class Lexicon:
 
     def __cinit__(self):
         self.names = []
-        self.mask, self.room = 1023, 512
-        self.slots = <int*> calloc(self.mask + 1, sizeof(int))
-        self.hashes = <unsigned long long*> malloc((self.mask + 1) * sizeof(unsigned long long))
-        self.texts = <const char**> malloc(self.room * sizeof(char*))
-        self.lengths = <Py_ssize_t*> malloc(self.room * sizeof(Py_ssize_t))
-        if not (self.slots and self.hashes and self.texts and self.lengths):
+        self.mask = 1023
+        self.slots = <Slot*> calloc(self.mask + 1, sizeof(Slot))
+        if self.slots == NULL:
             raise MemoryError
 
     def __dealloc__(self):
         free(self.slots)
-        free(self.hashes)
-        free(self.texts)
-        free(self.lengths)
 
     def __len__(self):
         return len(self.names)
@@ -50,82 +45,63 @@ cdef class Lexicon:
         """The number of a name."""
         cdef Py_ssize_t n
         cdef const char* text = PyUnicode_AsUTF8AndSize(name, &n)
-        return self.find(NULL, 0, OFFSET, text, n)
+        return self.find(NULL, 0, begin_hash(text, n), text, n)
 
     cdef int find(
         self, const char* head, Py_ssize_t n_head, unsigned long long begun,
         const char* tail, Py_ssize_t n_tail
     ) except -1:
-        """The number of the name head + tail; ``begun`` is the hash of the head."""
-        cdef unsigned long long h = begun
-        cdef Py_ssize_t i, slot
-        cdef int found
-        for i in range(n_tail):
-            h = (h ^ <unsigned char> tail[i]) * PRIME
-        h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdULL
+        """The number of the name head + tail, whose hash is ``begun``.
+
+        Names are told apart by 64 bits of hash and their length: to compare all bytes would
+        cost a look at far memory for each word, and a million names meet by chance once in
+        thirty million tables.
+        """
+        cdef unsigned long long h = (begun ^ (begun >> 33)) * 0xff51afd7ed558ccdULL
+        cdef int length = <int> (n_head + n_tail)
         h = h ^ (h >> 33)
-        slot = h & self.mask
-        while self.slots[slot]:
-            if self.hashes[slot] == h:
-                found = self.slots[slot] - 1
-                if (
-                    self.lengths[found] == n_head + n_tail
-                    and memcmp(self.texts[found], head, n_head) == 0
-                    and memcmp(self.texts[found] + n_head, tail, n_tail) == 0
-                ):
-                    return found
-            slot = (slot + 1) & self.mask
-        return self.add(h, slot, head, n_head, tail, n_tail)
+        cdef Py_ssize_t k = h & self.mask
+        while self.slots[k].number:
+            if self.slots[k].hash == h and self.slots[k].length == length:
+                return self.slots[k].number - 1
+            k = (k + 1) & self.mask
+        return self.add(h, head, n_head, tail, n_tail)
 
     cdef int add(
-        self, unsigned long long h, Py_ssize_t slot,
-        const char* head, Py_ssize_t n_head, const char* tail, Py_ssize_t n_tail
+        self, unsigned long long h, const char* head, Py_ssize_t n_head,
+        const char* tail, Py_ssize_t n_tail
     ) except -1:
-        cdef Py_ssize_t number = len(self.names), n
+        cdef Py_ssize_t number = len(self.names), k
         cdef char* whole
-        if number == self.room:
+        if 2 * number > self.mask:
             self.grow()
-            slot = h & self.mask
-            while self.slots[slot]:
-                slot = (slot + 1) & self.mask
         whole = <char*> malloc(n_head + n_tail + 1)
         if whole == NULL:
             raise MemoryError
         memcpy(whole, head, n_head)
         memcpy(whole + n_head, tail, n_tail)
         try:
-            name = PyUnicode_DecodeUTF8(whole, n_head + n_tail, NULL)
+            self.names.append(PyUnicode_DecodeUTF8(whole, n_head + n_tail, NULL))
         finally:
             free(whole)
-        self.texts[number] = PyUnicode_AsUTF8AndSize(name, &n)
-        self.lengths[number] = n
-        self.names.append(name)
-        self.slots[slot] = <int> number + 1
-        self.hashes[slot] = h
+        k = h & self.mask
+        while self.slots[k].number:
+            k = (k + 1) & self.mask
+        self.slots[k] = Slot(h, <int> number + 1, <int> (n_head + n_tail))
         return <int> number
 
     cdef int grow(self) except -1:
         """Twice the room; at most half of the slots are ever taken."""
-        cdef Py_ssize_t old = self.mask + 1, size = 2 * old, k, slot
-        cdef int* slots = <int*> calloc(size, sizeof(int))
-        cdef unsigned long long* hashes = <unsigned long long*> malloc(size * sizeof(unsigned long long))
-        cdef void* texts = realloc(<void*> self.texts, old * sizeof(char*))
-        if texts != NULL:
-            self.texts = <const char**> texts
-        cdef void* lengths = realloc(self.lengths, old * sizeof(Py_ssize_t))
-        if lengths != NULL:
-            self.lengths = <Py_ssize_t*> lengths
-        if not (slots and hashes and texts and lengths):
-            free(slots)
-            free(hashes)
+        cdef Py_ssize_t old = self.mask + 1, size = 2 * old, i, k
+        cdef Slot* slots = <Slot*> calloc(size, sizeof(Slot))
+        if slots == NULL:
             raise MemoryError
-        for k in range(old):
-            if self.slots[k]:
-                slot = self.hashes[k] & (size - 1)
-                while slots[slot]:
-                    slot = (slot + 1) & (size - 1)
-                slots[slot], hashes[slot] = self.slots[k], self.hashes[k]
+        for i in range(old):
+            if self.slots[i].number:
+                k = self.slots[i].hash & (size - 1)
+                while slots[k].number:
+                    k = (k + 1) & (size - 1)
+                slots[k] = self.slots[i]
         free(self.slots)
-        free(self.hashes)
-        self.slots, self.hashes, self.mask, self.room = slots, hashes, size - 1, old
+        self.slots, self.mask = slots, size - 1
         return 0

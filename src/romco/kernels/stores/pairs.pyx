@@ -110,7 +110,7 @@ cdef class Pairs:
         elif fits:
             keys = np.asarray(keys)
             fits = keys.dtype == np.int64 and keys.shape == values.shape[:1] and \
-                keys.min(initial=0) >= 0 and len(np.unique(keys)) == len(keys)
+                keys.min(initial=0) >= 0 and bool((np.diff(np.sort(keys)) > 0).all())
             if fits:
                 task = (keys >> 32).max(initial=-1) + 1
                 feature = (keys & 0xFFFFFFFF).max(initial=-1) + 1

@@ -1,0 +1,411 @@
+"""Many classes and numbers beside rivals: `python -m benchmarks.other_targets [SET ...]`.
+
+Each set is read once, in the order of its file (or one fixed shuffle where it has none); every
+event is predicted, then learned. Rivals are given their best of a grid in hindsight, ROMCO has
+nothing to choose. Numeric columns are standardised in hindsight, for all alike. Results go to
+docs/targets/results.json, a set at a time; `--report` writes docs/targets.md from them.
+"""
+
+import csv
+import gzip
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import romco
+from romco.evaluation import (
+    Brier,
+    Calibration,
+    ClassTable,
+    Coverage,
+    LogLoss,
+    NumberErrors,
+    baselines,
+)
+
+HERE = Path(__file__).parent.parent / "docs"
+STEPS = (0.003, 0.01, 0.03, 0.1, 0.3)
+SKIPPED = 5  # first events that are not counted for numbers: nobody knows their place yet
+
+
+# --- data -------------------------------------------------------------------------------------
+
+
+def table(name):
+    path = Path(os.environ["ROMCO_DATA"]) / name / f"{name}.csv.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def encoded(rows, left_out, numeric=()):
+    """Numbers standardised, a column for each value of the others; a missing one is all zeros."""
+    parts = []
+    for name in rows[0]:
+        if name in left_out:
+            continue
+        values = [row[name] for row in rows]
+        if name in numeric:
+            numbers = np.array([float(v) if v else np.nan for v in values])
+            scale = np.nanstd(numbers) or 1.0
+            parts.append(np.nan_to_num((numbers - np.nanmean(numbers)) / scale)[:, None])
+        else:
+            kinds = [kind for kind in sorted(set(values)) if kind]
+            if len(kinds) <= 100:
+                parts.append(np.array([[v == kind for kind in kinds] for v in values], float))
+    return np.hstack(parts)
+
+
+def numeric_columns(rows, most=12):
+    """Columns that are numbers of more than a few values."""
+
+    def is_number(value):
+        try:
+            float(value)
+        except ValueError:
+            return False
+        return True
+
+    found = []
+    for name in rows[0]:
+        values = {row[name] for row in rows if row[name]}
+        if len(values) > most and all(map(is_number, values)):
+            found.append(name)
+    return found
+
+
+def numbered(names):
+    place = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    return np.array([place[name] for name in names])
+
+
+def swissmetro():
+    rows = table("swissmetro")
+    for row in rows:
+        if row["annual_ticket"] == "1":
+            row["train_cost"] = row["swissmetro_cost"] = "0"
+    left_out = ("person", "choice", "game")
+    x = encoded(rows, left_out, set(numeric_columns(rows)) - set(left_out))
+    return numbered([r["person"] for r in rows]), x, numbered([r["choice"] for r in rows])
+
+
+def fars():
+    rows = table("fars")[:15000]
+    left_out = ("state", "injury_severity", "fatal")
+    codes = {n for n in rows[0] if n.startswith(("alcohol", "drug"))}
+    x = encoded(rows, left_out, {"age"} - codes)
+    return numbered([r["state"] for r in rows]), x, numbered([r["injury_severity"] for r in rows])
+
+
+def digits():
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    task = np.random.default_rng(1).integers(10, size=len(y))
+    return task, x[order] / 16.0, y[order]
+
+
+def movies():
+    """The ratings of the 15 busiest users; features: what 200 other busy users gave the movie."""
+    path = Path(os.environ["ROMCO_DATA"]) / "movielens100k" / "u.data"
+    ratings = np.loadtxt(path, dtype=np.int64)[:, :3]
+    users, count = np.unique(ratings[:, 0], return_counts=True)
+    busy = users[np.argsort(-count, kind="stable")]
+    given = np.zeros((ratings[:, 1].max() + 1, 200))
+    for place, user in enumerate(busy[15:215]):
+        own = ratings[ratings[:, 0] == user]
+        given[own[:, 1], place] = (own[:, 2] - 3.0) / 2.0
+    rows = ratings[np.isin(ratings[:, 0], busy[:15])]
+    rows = rows[np.random.default_rng(0).permutation(len(rows))]
+    return numbered(rows[:, 0].tolist()), given[rows[:, 1]], rows[:, 2] - 1
+
+
+def cheese():
+    rows = table("cheese")
+    x = np.array([[np.log(float(r["price"])), float(r["display"])] for r in rows])
+    y = np.array([float(r["log_volume"]) for r in rows])
+    return numbered([r["retailer"] for r in rows]), (x - x.mean(0)) / x.std(0), y
+
+
+def nlswork():
+    rows = table("nlswork")
+    numeric = set(numeric_columns(rows)) - {"industry", "occupation"}
+    x = encoded(rows, ("woman", "ln_wage"), numeric)
+    return numbered([r["woman"] for r in rows]), x, np.array([float(r["ln_wage"]) for r in rows])
+
+
+def star():
+    rows = table("star")
+    left_out = ("school", "student", "teacher", "math", "reading", "year")
+    x = encoded(rows, left_out, ("teacher_experience",))
+    return numbered([r["school"] for r in rows]), x, np.array([float(r["math"]) for r in rows])
+
+
+def simulated():
+    rng = np.random.default_rng(0)
+    task, x = rng.integers(20, size=3000), rng.normal(size=(3000, 10))
+    w = rng.normal(size=10) + 0.7 * rng.normal(size=(20, 10))
+    y = 100.0 + 7.0 * ((x * w[task]).sum(1) + 2.0 * rng.normal(size=20)[task])
+    return task, x, y + 7.0 * rng.standard_t(2, size=3000)
+
+
+CLASSES = {"swissmetro": swissmetro, "fars": fars, "digits": digits, "movies": movies}
+NUMBERS = {"cheese": cheese, "nlswork": nlswork, "star": star, "simulated, t2 noise": simulated}
+
+
+# --- rivals: rows in, what was predicted before each was learned out ----------------------------
+
+
+def expanded(task, x, how):
+    """One model for all, one per task, or one for all that knows the task's name."""
+    one = np.ones((len(x), 1))
+    if how == "task intercepts":
+        return np.hstack([x, one, np.eye(task.max() + 1)[task]])
+    return np.hstack([x, one])
+
+
+def softmax(task, x, y, k, how, step):
+    """Stochastic gradient descent on the multinomial logistic loss, with AdaGrad's steps."""
+    rows = expanded(task, x, how)
+    models = task.max() + 1 if how == "per task" else 1
+    w, squares = np.zeros((models, k, rows.shape[1])), np.full((models, k, rows.shape[1]), 1e-8)
+    scores = np.empty((len(y), k))
+    for e, row in enumerate(rows):
+        i = task[e] if models > 1 else 0
+        z = w[i] @ row
+        scores[e] = z - z.max() - np.log(np.exp(z - z.max()).sum())
+        g = np.outer(np.exp(scores[e]) - (np.arange(k) == y[e]), row)
+        squares[i] += g * g
+        w[i] -= step * g / np.sqrt(squares[i])
+    return scores
+
+
+def plain_softmax(task, x, y, k, how, step):
+    """The same with constant steps, which is River's softmax regression."""
+    rows = expanded(task, x, how)
+    models = task.max() + 1 if how == "per task" else 1
+    w, scores = np.zeros((models, k, rows.shape[1])), np.empty((len(y), k))
+    for e, row in enumerate(rows):
+        i = task[e] if models > 1 else 0
+        z = w[i] @ row
+        scores[e] = z - z.max() - np.log(np.exp(z - z.max()).sum())
+        w[i] -= step * np.outer(np.exp(scores[e]) - (np.arange(k) == y[e]), row)
+    return scores
+
+
+def scikit_sgd(task, x, y, k, how, step):
+    """scikit-learn's SGDClassifier, one against the rest, logistic loss."""
+    from sklearn.linear_model import SGDClassifier
+
+    rows = expanded(task, x, how)
+    model = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=step, alpha=1e-6)
+    scores = np.full((len(y), k), -np.log(k))
+    for e in range(len(y)):
+        if e:
+            p = np.clip(model.predict_proba(rows[e : e + 1])[0], 1e-15, 1.0)
+            scores[e] = np.log(p / p.sum())
+        model.partial_fit(rows[e : e + 1], y[e : e + 1], classes=np.arange(k))
+    return scores
+
+
+def least_squares(task, x, y, how, prior):
+    """Recursive least squares with the full covariance."""
+    rows = expanded(task, x, how)
+    models = task.max() + 1 if how == "per task" else 1
+    w, S = {}, {}
+    found = np.empty(len(y))
+    for e, row in enumerate(rows):
+        i = task[e] if models > 1 else 0
+        if i not in w:
+            w[i], S[i] = np.zeros(len(row)), prior * np.eye(len(row))
+        found[e] = w[i] @ row
+        gain = S[i] @ row
+        v = 1.0 + row @ gain
+        w[i] += gain * (y[e] - found[e]) / v
+        S[i] -= np.outer(gain, gain) / v
+    return found
+
+
+def gradient_numbers(task, x, y, how, step):
+    """Least mean squares with constant steps, errors clipped at 10."""
+    rows = expanded(task, x, how)
+    models = task.max() + 1 if how == "per task" else 1
+    w, found = np.zeros((models, rows.shape[1])), np.empty(len(y))
+    for e, row in enumerate(rows):
+        i = task[e] if models > 1 else 0
+        found[e] = w[i] @ row
+        w[i] += step * np.clip(y[e] - found[e], -10.0, 10.0) * row
+    return found
+
+
+# --- measuring --------------------------------------------------------------------------------
+
+
+def class_scores(task, y, scores, k):
+    round = romco.Round(task, np.empty((len(y), 0)), y.astype(float))
+    metrics = ClassTable(k), LogLoss(), Brier(), Calibration()
+    for metric in metrics:
+        metric.add(round, scores)
+    found = metrics[0].value()
+    return {
+        "error": found["error"],
+        "f1": found["f1_macro"],
+        "log loss": metrics[1].value(),
+        "brier": metrics[2].value(),
+        "calibration": metrics[3].value(),
+    }
+
+
+def best(runs, by):
+    """Of the runs of a grid the best, by what is measured."""
+    return min(runs, key=lambda run: run[by])
+
+
+def measure_classes(task, x, y):
+    k, m = int(y.max()) + 1, int(task.max()) + 1
+    rounds = romco.Rounds(task, x, y.astype(float), np.arange(len(y) + 1))
+    found = {}
+    for title, learner in {
+        "romco-auto, pairs": romco.learner("classes", x.shape[1], m, n_classes=k),
+        "romco-auto, each against the rest": romco.learner(
+            "classes", x.shape[1], m, n_classes=k, form="rest"
+        ),
+        "arow-shared, each against the rest": romco.learner(
+            "classes", x.shape[1], m, n_classes=k, inner="arow-shared"
+        ),
+    }.items():
+        begin = time.perf_counter()
+        scores = learner.replay(rounds)
+        took = (time.perf_counter() - begin) / len(y)
+        found[title] = {**class_scores(task, y, scores, k), "us": 1e6 * took}
+    ways = ("one for all", "task intercepts", "per task")
+    ways = tuple(w for w in ways if w != "task intercepts" or m <= 100)
+    for title, rival, some in (
+        ("softmax, constant steps (River's)", plain_softmax, ways),
+        ("softmax, AdaGrad", softmax, ways),
+        ("scikit-learn SGD", scikit_sgd, ways[:1]),
+    ):
+        steps = STEPS[::2] if rival is scikit_sgd else STEPS
+        runs = [
+            {
+                **class_scores(task, y, rival(task, x, y, k, how, step), k),
+                "chosen": f"{how}, {step}",
+            }
+            for how in some
+            for step in steps
+        ]
+        found[title] = best(runs, "error")
+        found[title]["log loss"] = best(runs, "log loss")["log loss"]
+    answers = baselines.majority(y.tolist())
+    found["majority"] = {"error": float(np.mean([a != b for a, b in zip(answers, y, strict=True)]))}
+    return found
+
+
+def measure_numbers(task, x, y):
+    m, unit = int(task.max()) + 1, y.std()
+    z = (y - y.mean()) / unit  # rivals are told place and unit in hindsight
+    found = {}
+
+    def errors(predicted, answers):
+        scored = NumberErrors()
+        round = romco.Round(task[SKIPPED:], np.empty((len(y) - SKIPPED, 0)), answers[SKIPPED:])
+        scored.add(round, predicted[SKIPPED:])
+        return {**scored.value(), "rmse": 100.0 * scored.value()["rmse"] / answers.std()}
+
+    rounds = romco.Rounds(task, x, y, np.arange(len(y) + 1))
+    for name in ("romco-auto-number", "arow-unique-number", "pa-unique-number"):
+        learner = romco.learner(name, x.shape[1], m)
+        begin = time.perf_counter()
+        predicted = learner.replay(rounds)
+        took = (time.perf_counter() - begin) / len(y)
+        found[name] = {**errors(predicted, y), "us": 1e6 * took}
+    learner, coverage = romco.learner("romco-auto-number", x.shape[1], m), Coverage()
+    for e, round in enumerate(rounds):
+        if e >= 50:
+            coverage.add_bounds(round.y, learner.intervals(round, 0.9))
+        learner.update(round)
+    found["romco-auto-number"]["coverage"] = coverage.value()["coverage"]
+    ways = ("one for all", "per task", *(("task intercepts",) if m <= 100 else ()))
+    for how in ways:
+        runs = [errors(least_squares(task, x, z, how, p), z) for p in (0.1, 1.0, 10.0)]
+        found[f"least squares, {how}"] = best(runs, "rmse")
+    runs = [
+        {**errors(gradient_numbers(task, x, z, how, step), z), "chosen": f"{how}, {step}"}
+        for how in ways
+        for step in STEPS
+    ]
+    found["gradient descent"] = best(runs, "rmse")
+    found["mean of the task"] = errors(baselines.task_mean(z, task.tolist()), z)
+    return found
+
+
+# --- the report -------------------------------------------------------------------------------
+
+
+def run(names):
+    store = HERE / "targets" / "results.json"
+    store.parent.mkdir(exist_ok=True)
+    results = json.loads(store.read_text()) if store.exists() else {}
+    for name in names or [*CLASSES, *NUMBERS]:
+        make, measure = (
+            (CLASSES[name], measure_classes)
+            if name in CLASSES
+            else (NUMBERS[name], measure_numbers)
+        )
+        task, x, y = make()
+        size = {"events": len(y), "tasks": int(task.max()) + 1, "features": x.shape[1]}
+        if name in CLASSES:
+            size["classes"] = int(y.max()) + 1
+        results[name] = {"size": size, "found": measure(task, x, y)}
+        store.write_text(json.dumps(results, indent=1) + "\n")
+        print(name, json.dumps(results[name], indent=1), flush=True)
+
+
+def tables():
+    """The two tables of docs/targets.md, from the stored results."""
+    results = json.loads((HERE / "targets" / "results.json").read_text())
+    for kind, sets, cell in (
+        ("classes", [n for n in CLASSES if n in results], class_cell),
+        ("numbers", [n for n in NUMBERS if n in results], number_cell),
+    ):
+        print(f"<!-- {kind} -->")
+        print("| | " + " | ".join(map(str, (heading(n, results[n]["size"]) for n in sets))) + " |")
+        print("|---" * (len(sets) + 1) + "|")
+        rows = dict.fromkeys(row for name in sets for row in results[name]["found"])
+        for row in rows:
+            cells = [cell(results[name]["found"].get(row)) for name in sets]
+            print(f"| {row} | " + " | ".join(cells) + " |")
+        print()
+
+
+def heading(name, size):
+    classes = f", {size['classes']} classes" if "classes" in size else ""
+    return f"{name}{classes}, {size['events']:,} events, {size['tasks']:,} tasks"
+
+
+def class_cell(found):
+    if not found:
+        return ""
+    if "log loss" not in found:
+        return f"{100 * found['error']:.1f}"
+    text = (
+        f"{100 * found['error']:.1f} / {found['log loss']:.3f} / {100 * found['calibration']:.1f}"
+    )
+    return text + (f" / {found['us']:.0f}" if "us" in found else "")
+
+
+def number_cell(found):
+    if not found:
+        return ""
+    text = f"{found['rmse']:.2f}"
+    if "coverage" in found:
+        text += f" / {100 * found['coverage']:.1f}"
+    return text + (f" / {found['us']:.0f}" if "us" in found else "")
+
+
+if __name__ == "__main__":
+    tables() if "--report" in sys.argv else run(sys.argv[1:])

@@ -1,0 +1,96 @@
+"""What the classifier and the regressor share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from romco.adapters.inputs import column_from_json, column_to_json, split_off, tasks_of
+from romco.adapters.learned import Learned
+from romco.model import Columns, Model
+from romco.parameters import whole
+
+if TYPE_CHECKING:
+    from romco.insight import Explanation
+
+ONLY = "all"  # the one task of a model that was fitted without tasks
+
+
+class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
+    """Rows of tasks, beside X or among its columns (abstract)."""
+
+    parameters: Mapping[str, Any] | None
+    task_column: str | int | None
+    n_features_in_: int
+    feature_names_in_: Any
+
+    def explain(self, top: int = 10) -> Explanation:
+        """What was learned: rank, shared and personal part of each task, similar tasks."""
+        from romco.insight import explain
+
+        check_is_fitted(self)
+        return explain(self.model_, top=top)
+
+    # In a file
+
+    def inside(self) -> Model:
+        """The model inside."""
+        check_is_fitted(self)
+        return self.model_
+
+    def described(self) -> dict[str, Any]:
+        """Parameters and columns, for :func:`romco.save`."""
+        names = self.feature_names_in_.tolist() if "feature_names_in_" in vars(self) else None
+        parameters = {
+            **self.get_params(deep=False),
+            "task_column": column_to_json(self.task_column),
+        }
+        return {"parameters": parameters, "width": self.n_features_in_, "names": names}
+
+    @classmethod
+    def revived(cls, described: dict[str, Any], model: Model) -> Self:
+        """The fitted estimator of that description, for :func:`romco.load`."""
+        parameters = described["parameters"]
+        made = cls(**{**parameters, "task_column": column_from_json(parameters["task_column"])})
+        made.n_features_in_ = whole("width", described["width"])
+        if described["names"] is not None:
+            made.feature_names_in_ = np.array(described["names"], dtype=object)
+        if made.n_features_in_ != model.features.width:
+            raise ValueError("the estimator and its model have different numbers of features")
+        made.model_ = model
+        return made
+
+    # Within
+
+    def _columns(self) -> Columns:
+        names = getattr(self, "feature_names_in_", None)
+        return Columns(self.n_features_in_, None if names is None else names.tolist())
+
+    def _asked(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
+        """Rows and tasks to answer, checked."""
+        X, task = self._apart(X, task)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return X, self._tasks(task, X.shape[0], self.model_.tasks)
+
+    def _apart(self, X: Any, task: Any) -> tuple[Any, Any]:
+        """Rows without the column of the task, and the task."""
+        if self.task_column is None:
+            return X, task
+        if task is not None:
+            raise ValueError("the task is told by task_column already: leave out task=")
+        return split_off(X, self.task_column)
+
+    def _tasks(self, task: Any, n: int, known: list[Any]) -> list[Any]:
+        """The name of each row's task."""
+        if task is not None:
+            return tasks_of(task, n)
+        if any(name != ONLY for name in known):
+            raise ValueError(
+                "this model was fitted with tasks: say task= for each row. Where scikit-learn does "
+                "not hand it on, as in scorers, keep it in a column of X and name that task_column"
+            )
+        return [ONLY] * n

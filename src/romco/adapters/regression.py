@@ -1,0 +1,149 @@
+"""A scikit-learn regressor that takes ``task=``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from romco.adapters.estimators import TaskEstimator
+from romco.adapters.passes import passes, weights_of_rows
+from romco.model import Model
+from romco.parameters import whole
+
+Numbers = NDArray[np.float64]
+
+
+class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
+    """One linear model of a number per task: shared where tasks agree, personal where they differ.
+
+    As :class:`romco.ROMCOClassifier`, for numbers: ``task`` names the task of each row in every
+    method, or ``task_column`` the column of X that does. Place and unit of y do not matter.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(300, 2)), np.tile(["ann", "bob", "cy"], 100)
+    >>> y = 20.0 + X @ [3.0, -1.0] + 5.0 * (task == "bob")
+    >>> model = ROMCORegressor(random_state=0).fit(X, y, task=task)
+    >>> bool(abs(model.predict([[1.0, 0.0]], task="bob")[0] - 28.0) < 0.1)
+    True
+    >>> low, high = model.predict_interval([[1.0, 0.0]], task="bob", level=0.9)[0]
+    >>> bool(low < 28.0 < high)
+    True
+
+    Parameters
+    ----------
+    learner:
+        "romco-auto", or a control: "pa", "ogd" or "arow" with "-unique" or "-global".
+    parameters:
+        The learner's parameters, by name.
+    epochs:
+        How often ``fit`` goes through the rows; ``partial_fit`` goes through them once.
+    shuffle:
+        Whether ``fit`` goes through the rows in random order; ``partial_fit`` never does.
+    new_task:
+        Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
+    task_column:
+        Column of X that names each row's task, by name or number, in place of ``task=``.
+    random_state:
+        Seed of the shuffling.
+
+    Attributes
+    ----------
+    tasks_:
+        Names of the tasks, (m,).
+    coef_:
+        W, one row per task (m, d).
+    model_:
+        The :class:`romco.Model` inside; ``romco.save(estimator.model_, path)`` writes it.
+
+    """
+
+    def __init__(
+        self,
+        learner: str = "romco-auto",
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        epochs: int = 5,
+        shuffle: bool = True,
+        new_task: Literal["mean", "zero"] = "mean",
+        task_column: str | int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.parameters = parameters
+        self.epochs = epochs
+        self.shuffle = shuffle
+        self.new_task = new_task
+        self.task_column = task_column
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+        """Learn rows X (n, d), numbers y (n,) of tasks (n,) from scratch, ``epochs`` times over."""
+        epochs = whole("epochs", self.epochs)
+        X, y, task = self._taught(X, y, task, first=True)
+        weight = weights_of_rows(sample_weight, len(y))
+        random = check_random_state(self.random_state) if self.shuffle else None
+        model = self._new(list(dict.fromkeys(task)))
+        passes(model, X, y, task, weight, epochs, random)
+        self.model_ = model
+        return self
+
+    def partial_fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+        """Learn rows one after the other in the order given; tasks may be new."""
+        first = not hasattr(self, "model_")
+        X, y, task = self._taught(X, y, task, first)
+        weight = weights_of_rows(sample_weight, len(y))
+        model = self._new() if first else self.model_
+        passes(model, X, y, task, weight, 1, None)
+        self.model_ = model
+        return self
+
+    def predict(self, X: Any, task: Any = None) -> Numbers:
+        """Numbers (n,)."""
+        check_is_fitted(self)
+        return self.model_.predict(*self._asked(X, task))
+
+    def predict_interval(self, X: Any, task: Any = None, level: float = 0.9) -> Numbers:
+        """Bounds (n, 2) within which a share ``level`` of the numbers of such rows will be."""
+        check_is_fitted(self)
+        return self.model_.intervals(*self._asked(X, task), level)
+
+    @property
+    def file_kind(self) -> str:
+        """As what :func:`romco.save` writes it."""
+        return "scikit-learn number"
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
+        """Share of the variance that is explained (R2)."""
+        return float(r2_score(y, self.predict(X, task), sample_weight=sample_weight))
+
+    def _new(self, tasks: Sequence[Any] = ()) -> Model:
+        return Model(
+            self.learner,
+            self._columns(),
+            target="number",
+            tasks=tasks,
+            new_task=self.new_task,
+            **(self.parameters or {}),
+        )
+
+    def _taught(self, X: Any, y: Any, task: Any, first: bool) -> tuple[Any, Numbers, list[Any]]:
+        """Rows, numbers and tasks to learn, checked."""
+        X, task = self._apart(X, task)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, reset=first, y_numeric=True
+        )
+        y = np.asarray(y, dtype=np.float64)
+        return X, y, self._tasks(task, X.shape[0], [] if first else self.model_.tasks)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

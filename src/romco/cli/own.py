@@ -1,0 +1,44 @@
+"""A file of the user's own, for the commands that compare learners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from romco.cli.options import check_source, listed
+from romco.experiments import own
+from romco.sessions import Source
+from romco.sessions.source import settled
+from romco.streams.blocks import Block, Blocks
+
+AT_ONCE = 10_000  # events read at a time
+
+
+def own_stream(
+    path: str, asked: Mapping[str, str | None], positive: str | None, skip_bad: bool, folder: Path
+) -> Path:
+    """Read the file and keep it as a stream in ``folder``, which it gives back."""
+    if not Path(path).is_file():
+        from romco.streams.datasets import DATASETS
+
+        known = ", ".join(DATASETS)
+        raise ValueError(f"no data set {path!r}; there are {known}; and no such file")
+    kinds = dict.fromkeys(listed(asked["text"]) or (), "text")
+    kinds |= dict.fromkeys(listed(asked["ignore"]) or (), "ignored")
+    source = Source(path, asked["task"], asked["label"], kinds=kinds or None, skip_bad=skip_bad)
+    check_source(source, labelled=True)
+    source, _ = settled(source, None)
+    with source.blocks() as blocks:
+        stream = own.gather(Path(path).name, _all(blocks), positive)
+    own.keep(stream, folder)
+    return folder
+
+
+def _all(blocks: Blocks) -> Iterator[Block]:
+    while True:
+        block, trouble = blocks.take(AT_ONCE)
+        if trouble is not None:
+            raise trouble
+        if not len(block):
+            return
+        yield block

@@ -1,0 +1,119 @@
+"""Scores of many classes: a confusion table, log loss, Brier score, calibration."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.rounds import Round
+
+Numbers = NDArray[np.float64]
+LEAST = 1e-15  # probability that an impossible answer is counted with
+
+
+def likeliest(scores: Numbers) -> NDArray[np.intp]:
+    """The class (n,) of the largest score; of equal ones the last, as a margin of 0 is +1.
+
+    >>> likeliest(np.array([[0.0, 0.0, -1.0]]))
+    array([1])
+    """
+    return scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1)
+
+
+@final
+class ClassTable:
+    """How often each class (row) was answered by each (column); error and F1 come from it.
+
+    Metrics of many classes take rounds whose y are class numbers, and log-probabilities (n, K).
+
+    >>> table = ClassTable(3)
+    >>> round = Round(np.array([0, 0]), np.eye(2), np.array([2.0, 0.0]))
+    >>> table.add(round, np.log([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]]))
+    >>> table.value()["error"], round.y.tolist(), table.counts[0].tolist()
+    (0.5, [2.0, 0.0], [0, 1, 0])
+    """
+
+    def __init__(self, n_classes: int) -> None:
+        self.counts = np.zeros((n_classes, n_classes), dtype=np.int64)
+
+    def add(self, round: Round, scores: Numbers) -> None:
+        """Count a round."""
+        np.add.at(self.counts, (round.y.astype(np.intp), likeliest(scores)), 1)
+
+    def f1(self) -> Numbers:
+        """F1 (K,) of each class; 0 where it was never answered rightly, NaN where it never came."""
+        hit = np.diag(self.counts).astype(float)
+        came, answered = self.counts.sum(axis=1), self.counts.sum(axis=0)
+        return np.where(came > 0, 2.0 * hit / np.maximum(came + answered, 1), np.nan)
+
+    def value(self) -> dict[str, Any]:
+        """Error, F1 averaged over the classes that came, and the table."""
+        total, f1 = self.counts.sum(), self.f1()
+        return {
+            "error": float(1.0 - np.trace(self.counts) / total) if total else float("nan"),
+            "f1_macro": float(np.nanmean(f1)) if total else float("nan"),
+            "table": self.counts.tolist(),
+        }
+
+
+@final
+class LogLoss:
+    """Mean of -log of the probability that the class which came was given."""
+
+    def __init__(self) -> None:
+        self.total, self.n = 0.0, 0
+
+    def add(self, round: Round, scores: Numbers) -> None:
+        """Add a round."""
+        given = scores[np.arange(len(round.y)), round.y.astype(np.intp)]
+        self.total -= float(np.maximum(given, np.log(LEAST)).sum())
+        self.n += len(given)
+
+    def value(self) -> float:
+        """The mean so far."""
+        return self.total / max(self.n, 1)
+
+
+@final
+class Brier:
+    """Mean squared distance of the probabilities from what came: 0 at best, 2 at worst."""
+
+    def __init__(self) -> None:
+        self.total, self.n = 0.0, 0
+
+    def add(self, round: Round, scores: Numbers) -> None:
+        """Add a round."""
+        distance = np.exp(scores)
+        distance[np.arange(len(round.y)), round.y.astype(np.intp)] -= 1.0
+        self.total += float(np.square(distance).sum())
+        self.n += len(distance)
+
+    def value(self) -> float:
+        """The mean so far."""
+        return self.total / max(self.n, 1)
+
+
+@final
+class Calibration:
+    """Expected calibration error: how far the stated chance of being right is from being right.
+
+    Answers are sorted into ``bins`` of stated probability; the gaps are averaged by their size.
+    """
+
+    def __init__(self, bins: int = 15) -> None:
+        self.sums = np.zeros((3, bins))  # answers, stated probability, right answers
+
+    def add(self, round: Round, scores: Numbers) -> None:
+        """Add a round."""
+        answer = likeliest(scores)
+        stated = np.exp(scores[np.arange(len(answer)), answer])
+        place = np.minimum((stated * self.sums.shape[1]).astype(np.intp), self.sums.shape[1] - 1)
+        for row, what in enumerate((np.ones(len(answer)), stated, answer == round.y)):
+            np.add.at(self.sums[row], place, what)
+
+    def value(self) -> float:
+        """The mean gap so far."""
+        n, stated, right = self.sums
+        return float(np.abs(stated - right).sum() / max(n.sum(), 1.0))

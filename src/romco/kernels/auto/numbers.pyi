@@ -1,0 +1,37 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.contract import Kernel
+from romco.kernels.events import Events
+from romco.kernels.stores.pairs import Pairs
+
+class NumberCombiner:
+    def __init__(
+        self,
+        weight: NDArray[np.float64],
+        covariance: NDArray[np.float64],
+        prior: float,
+        renewal: float,
+    ) -> None: ...
+
+class AutoNumberKernel(Kernel):
+    def __init__(
+        self,
+        mean: NDArray[np.float64],
+        spent: NDArray[np.float64],
+        personal: Pairs,
+        own: NDArray[np.float64],
+        common: NDArray[np.float64],
+        noise: NDArray[np.float64],
+        factor: NDArray[np.float64],
+        directions: NDArray[np.float64],
+        related: NumberCombiner,
+        like_all: NumberCombiner,
+        on_its_own: NumberCombiner,
+        evidence: NDArray[np.float64],
+        belief: NDArray[np.float64],
+        kinds: NDArray[np.float64],
+        clock: NDArray[np.float64],
+        residuals: NDArray[np.float64],
+    ) -> None: ...
+    def spreads(self, events: Events) -> NDArray[np.float64]: ...

@@ -1,0 +1,51 @@
+"""Events that were predicted and wait for their answers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any, NamedTuple, final
+
+from romco.parameters import whole
+
+
+class Asked(NamedTuple):
+    """One event as it was predicted."""
+
+    x: Any  # its row, as it was given
+    task: Any
+    margin: Any  # what the model said then
+
+
+@final
+class Waiting:
+    """Predicted events by id, at most ``limit``: the oldest are dropped first, and counted.
+
+    >>> waiting = Waiting(limit=2)
+    >>> for id in "abc":
+    ...     waiting.put(id, Asked([{"x": 1.0}], "ann", 0.5))
+    >>> waiting.dropped, len(waiting)
+    (1, 2)
+    >>> waiting.take("a") is None, waiting.take("c").task
+    (True, 'ann')
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = whole("waiting", limit)
+        self.dropped = 0
+        self._events: OrderedDict[Hashable, Asked] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def put(self, id: Hashable, event: Asked) -> None:
+        """Keep an event; an earlier one of the same id is replaced."""
+        self._events.pop(id, None)
+        self._events[id] = event
+        while len(self._events) > self.limit:
+            self._events.popitem(last=False)
+            self.dropped += 1
+
+    def take(self, id: Hashable) -> Asked | None:
+        """The event of an id, which waits no longer; None if there is none."""
+        return self._events.pop(id, None)

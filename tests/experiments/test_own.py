@@ -1,0 +1,100 @@
+"""A file of one's own: read as a stream, compared, and answered in a sentence."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import romco
+from romco.cli.main import app
+from romco.experiments import own
+from romco.experiments.sharing import sentence
+from romco.streams.blocks import read_blocks
+
+
+def write(path, stream, seed=0):
+    rounds = romco.streams.interleaved(stream, seed)
+    names = [f"f{j}" for j in range(stream.n_features)]
+    lines = [",".join(["user", "clicked", *names])]
+    for task, x, y in zip(rounds.task, rounds.x, rounds.y, strict=True):
+        cells = [f"{value:.6g}" for value in x]
+        lines.append(",".join([f"u{task}", "yes" if y > 0 else "no", *cells]))
+    path.write_text("\n".join(lines) + "\n")
+    return rounds
+
+
+def blocks_of(path, **options):
+    with read_blocks(path, "user", "clicked", **options) as blocks:
+        while len(block := blocks.take(50)[0]):
+            yield block
+
+
+def test_a_file_is_the_stream_that_was_written(tmp_path):
+    made = romco.streams.simulated(n_tasks=5, n_features=4, n_events=30, outliers=1)
+    rounds = write(tmp_path / "my.csv", made)
+    stream = own.gather("my.csv", blocks_of(tmp_path / "my.csv"))
+    own.keep(stream, tmp_path / "streams")
+    again = own.found("my.csv", tmp_path / "streams")
+    assert again.labels == ("no", "yes")
+    np.testing.assert_allclose(again.x.toarray(), rounds.x, rtol=1e-5)
+    np.testing.assert_array_equal(again.y, rounds.y)
+    assert [again.tasks[k] for k in again.task] == [f"u{k}" for k in rounds.task]
+    turned = own.gather("my.csv", blocks_of(tmp_path / "my.csv"), positive="no")
+    np.testing.assert_array_equal(turned.y, -rounds.y)
+    assert own.found("other.csv", tmp_path / "streams") is None
+    assert own.found("my.csv", None) is None
+
+
+def test_one_label_is_not_enough(tmp_path):
+    (tmp_path / "my.csv").write_text("user,clicked,a\nann,yes,1\n")
+    with pytest.raises(ValueError, match="expected events of two labels"):
+        own.gather("my.csv", blocks_of(tmp_path / "my.csv"))
+
+
+def test_compare_answers_whether_sharing_helps(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "my.csv", romco.streams.simulated(n_tasks=12, n_features=8, n_events=25))
+    columns = ["--task", "user", "--label", "clicked", "--shuffles", "2", "--jobs", "1"]
+    learners = ["--learners", "romco-auto,pa-unique,pa-global"]
+    done = CliRunner().invoke(app, ["compare", "my.csv", *columns, *learners])
+    assert done.exit_code == 0, done.output
+    assert "Sharing " in done.output
+    assert "each task alone" in done.output
+    assert "one model for all" in done.output
+    page = tmp_path / "results" / "compare" / "my.csv" / "index.html"
+    assert "Sharing " in page.read_text()
+    assert "positive: yes" in page.read_text()
+    missing = CliRunner().invoke(app, ["compare", "nothing.csv"])
+    assert "and no such file" in str(missing.exception)
+
+
+class Fake:
+    failed = None
+
+    def __init__(self, learner, errors):
+        self.learner = self.title = learner
+        self.errors = np.array(errors)
+
+    def macro(self, measure):
+        return self.errors
+
+
+@pytest.mark.parametrize(
+    ("ours", "alone", "same", "told"),
+    [
+        (
+            [0.1, 0.1],
+            [0.2, 0.2],
+            [0.125, 0.125],
+            "than each task alone, 20% fewer",
+        ),
+        ([0.1, 0.1], [0.2, 0.2], [0.08, 0.08], "50% fewer mistakes than each task alone, 25% more"),
+        ([0.1, 0.1], [0.2, 0.2], [0.05, 0.15], "no clear difference to one model for all"),
+        ([0.1, 0.3], [0.2, 0.2], [0.2, 0.2], "Sharing makes no clear difference here."),
+        ([0.3, 0.3], [0.2, 0.2], [0.2, 0.2], "Sharing does not help here: 50% more mistakes"),
+    ],
+)
+def test_the_sentence_says_what_was_measured(ours, alone, same, told):
+    outcomes = [Fake("romco-auto", ours), Fake("pa-unique", alone), Fake("pa-global", same)]
+    outcomes += [Fake("arow-unique", [0.9, 0.9]), Fake("romco-nucl", [0.0, 0.0])]  # not the best
+    assert told in sentence(outcomes)
+    assert sentence(outcomes[:1]) is None

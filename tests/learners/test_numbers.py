@@ -1,0 +1,189 @@
+"""Learners of numbers against their transcriptions, and what they promise."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import romco
+from romco.learners.registry import OTHER_TARGETS
+from tests.reference import numbers as reference
+
+D, M = 5, 4
+ALL = [name for name in OTHER_TARGETS if name.endswith("-number")]
+STEPS = {
+    "pa": reference.passive_aggressive,
+    "ogd": reference.gradient,
+    "arow": reference.gaussian,
+}
+
+
+def rounds(n=160, d=D, m=M, seed=0, noise=0.3, weight=False, wild=False):
+    rng = np.random.default_rng(seed)
+    task, x = rng.integers(m, size=n), rng.normal(size=(n, d))
+    x[rng.random((n, d)) < 0.3] = 0.0
+    w = rng.normal(size=d) + 0.5 * rng.normal(size=(m, d))
+    y = 20.0 + (x * w[task]).sum(axis=1) + rng.normal(size=m)[task] + noise * rng.normal(size=n)
+    if wild:
+        y[rng.random(n) < 0.05] += 100.0
+    h = rng.choice([0.0, 0.5, 1.0, 3.0], n) if weight else None
+    return romco.Rounds(task, x, y, np.arange(n + 1), h)
+
+
+def counts(stream):
+    return np.ones(len(stream.y)) if stream.weight is None else stream.weight
+
+
+@pytest.mark.parametrize("weight", [False, True])
+@pytest.mark.parametrize("d", [D, 70])
+def test_auto_equals_its_transcription(d, weight):
+    stream = rounds(d=d, weight=weight, wild=True)
+    twin, expected, spreads, found = reference.AutoNumber(d, M, full=d <= 64), [], [], []
+    learner = romco.learner("romco-auto-number", d, M)
+    for e, h in enumerate(counts(stream)):
+        mean, spread = twin.forecast(stream.task[e], stream.x[e])
+        expected.append(mean)
+        spreads.append(spread)
+        low, high = learner.intervals(stream[e], 0.5)[0]
+        found.append((high - low) / 2 / learner._reach(0.5))
+        twin.update(stream.task[e], stream.x[e], stream.y[e], h)
+        learner.update(stream[e])
+    replayed = romco.learner("romco-auto-number", d, M).replay(stream)
+    np.testing.assert_allclose(replayed, expected, rtol=1e-7)
+    np.testing.assert_allclose(found, spreads, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(list(learner.trust().values()), twin.combiners[0].w, rtol=1e-5)
+
+
+@pytest.mark.parametrize("weight", [False, True])
+@pytest.mark.parametrize("models", ["unique", "global"])
+@pytest.mark.parametrize("short", STEPS)
+def test_controls_equal_their_transcriptions(short, models, weight):
+    stream = rounds(weight=weight)
+    twin = reference.Plain(D, M if models == "unique" else 1, STEPS[short])
+    expected = []
+    for e, h in enumerate(counts(stream)):
+        i = stream.task[e] if models == "unique" else 0
+        expected.append(twin.predict(i, stream.x[e]))
+        twin.update(i, stream.x[e], stream.y[e], h)
+    learner = romco.learner(f"{short}-{models}-number", D, M)
+    np.testing.assert_allclose(learner.replay(stream), expected, rtol=1e-9)
+    assert learner.weights().shape == (D, M)
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1e4), (1e-6, 0.0), (-1e5, 7e5), (3.7, -1e3)])
+@pytest.mark.parametrize("name", ALL)
+def test_place_and_unit_of_the_answers_do_not_matter(name, a, b):
+    stream = rounds()
+    moved = romco.Rounds(stream.task, stream.x, a * stream.y + b, stream.starts)
+    plain = romco.learner(name, D, M).replay(stream)
+    found = romco.learner(name, D, M).replay(moved)
+    scale = abs(a) * stream.y.std()
+    np.testing.assert_allclose(found[1:] / scale, (a * plain + b)[1:] / scale, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_promises(name):
+    stream = rounds()
+    looped, half = romco.learner(name, D, M), romco.learner(name, D, M)
+    scores = []
+    for round in stream:
+        before = looped.state()["arrays"]
+        scores.append(looped.predict(round))
+        for part, array in looped.arrays().items():
+            np.testing.assert_array_equal(array, before[part])
+        looped.update(round)
+    scores = np.concatenate(scores)
+    assert scores[0] == 0.0
+    np.testing.assert_array_equal(romco.learner(name, D, M).replay(stream), scores)
+    half.replay(stream[:70])
+    np.testing.assert_array_equal(romco.restore(half.state()).replay(stream[70:]), scores[70:])
+    sparse = romco.Rounds(stream.task, csr_array(stream.x), stream.y, stream.starts)
+    np.testing.assert_allclose(romco.learner(name, D, M).replay(sparse), scores, rtol=1e-8)
+    wider = romco.grown(half, 80, 9)
+    more = np.pad(stream.x, ((0, 0), (0, 75)))
+    expected = half.predict(stream.events)
+    np.testing.assert_allclose(
+        wider.predict(romco.Round(stream.task, more, stream.y)), expected, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("bad", [np.inf, -np.inf])
+def test_bad_answers_change_nothing(name, bad):
+    learner = romco.learner(name, D, M)
+    learner.replay(rounds())
+    before = learner.state()["arrays"]
+    with pytest.raises(ValueError, match=r"event 1 .*finite"):
+        learner.update(romco.Round(np.array([0, 0]), np.ones((2, D)), np.array([1.0, bad])))
+    for part, array in learner.arrays().items():
+        np.testing.assert_array_equal(array, before[part])
+
+
+def test_weights_of_gradient_and_passive_aggressive_steps_add_up():
+    event = romco.Round(np.array([0]), np.array([[1.0, 2.0, 0.0, 0.0, 1.0]]), np.array([30.0]))
+    for name in ("ogd-global-number", "pa-global-number"):
+        start = romco.learner(name, D, M)
+        start.replay(rounds(20))
+        once, twice = romco.restore(start.state()), romco.restore(start.state())
+        steps = [learner.arrays()["clock"].copy() for learner in (once, twice)]
+        once.update(event._replace(weight=np.array([0.6])))
+        twice.update(event._replace(weight=np.array([0.3])))
+        twice.arrays()["clock"][:] = steps[1]  # the same place and unit for the second half
+        twice.update(event._replace(weight=np.array([0.3])))
+        np.testing.assert_allclose(twice.weights(), once.weights(), rtol=1e-9)
+
+
+def test_equal_answers_are_only_placed():
+    learner = romco.learner("romco-auto-number", 2, 1)
+    event = romco.Round(np.array([0]), np.ones((1, 2)), np.array([5.0]))
+    for _ in range(3):
+        learner.update(event)
+    assert learner.predict(event)[0] == 5.0
+    np.testing.assert_array_equal(learner.intervals(event, 0.9), [[5.0, 5.0]])
+    with pytest.raises(ValueError, match="level"):
+        learner.intervals(event, 1.0)
+
+
+def test_first_answers_that_are_nearly_equal_do_no_harm():
+    stream = rounds(n=600)
+    y = stream.y.copy()
+    y[1] = y[0] + 1e-9
+    odd = romco.learner("romco-auto-number", D, M).replay(
+        romco.Rounds(stream.task, stream.x, y, stream.starts)
+    )
+    plain = romco.learner("romco-auto-number", D, M).replay(stream)
+    rmse = [np.sqrt(np.mean((p - stream.y)[20:] ** 2)) for p in (odd, plain)]
+    assert rmse[0] < 1.1 * rmse[1]
+
+
+@pytest.mark.parametrize("wild", [False, True])
+def test_intervals_hold_what_they_promise(wild):
+    stream = rounds(n=2500, seed=3, wild=wild)
+    learner = romco.learner("romco-auto-number", D, M)
+    inside = []
+    for round in stream:
+        bounds = [learner.intervals(round, level)[0] for level in (0.5, 0.9)]
+        inside.append([low <= round.y[0] <= high for low, high in bounds])
+        learner.update(round)
+    half, most = np.mean(inside[100:], axis=0)
+    assert 0.46 < half < 0.54
+    assert 0.88 <= most <= 0.92
+
+
+def test_it_shares_what_is_shared_and_keeps_what_is_not():
+    stream = rounds(n=3000, d=10, m=30, seed=1)
+    error = {
+        name: np.sqrt(np.mean((romco.learner(name, 10, 30).replay(stream) - stream.y)[100:] ** 2))
+        for name in ("romco-auto-number", "arow-unique-number", "arow-global-number")
+    }
+    auto = error.pop("romco-auto-number")
+    assert auto < 0.9 * min(error.values())
+
+
+def test_forgetting_a_task():
+    learner = romco.learner("romco-auto-number", D, M)
+    learner.replay(rounds())
+    learner.forget_task(2)
+    assert not learner.arrays()["own"][2].any()
+    assert not learner.arrays()["personal"][2].any()
+    assert learner.chances().shape == (M, 3)
+    assert learner.personal_tasks().dtype == np.int64
