@@ -1,7 +1,8 @@
 """Load on a service: ``python -m benchmarks.serving``; ratios within one run.
 
-The server is a process of its own on this machine, the load comes from this one. Systems are
-measured in turn, several times over, and the median is told, so that noise hits all alike.
+The server is a process of its own on this machine, the load comes from this one. A client
+may keep several connections, as HTTP clients do. Systems are measured in turn, several times
+over, and the median is told, so that noise hits all alike.
 
 - romco: ``romco serve``, the learner inside, a durable log.
 - Flask and River: the design of chantilly, a Flask application that holds one River model per
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import re
 import socket
@@ -24,15 +26,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from math import isnan
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
 USERS, FEATURES, EVENTS = 200, 20, 4000
 BATCH, LARGE = 32, 500
+TEACHERS = 4  # clients that answer while predictions are timed
 PACE = 2000  # events per second that are learned while predictions are timed
 
 
@@ -108,18 +112,46 @@ class Load:
             wire[1].close()
 
 
-def rate(port: int, requests: list[bytes], connections: int, seconds: float) -> float:
+class Served(NamedTuple):
+    """A server's port, and the process whose processor time is counted."""
+
+    port: int
+    process: int
+
+
+class Speed(NamedTuple):
+    """Per second by the clock on the wall, and by the processor time of the server.
+
+    Where others use the machine too, only the second says what the server can do.
+    """
+
+    wall: float
+    cpu: float
+
+    def times(self, n: int) -> Speed:
+        return Speed(n * self.wall, n * self.cpu)
+
+
+def rate(at: Served, requests: list[bytes], connections: int, seconds: float) -> Speed:
     import uvloop
 
+    load, begin = Load(requests, connections, seconds), spent(at.process)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(Load(requests, connections, seconds).go(port))
+        wall = runner.run(load.go(at.port))
+    return Speed(wall, len(load.times) / max(spent(at.process) - begin, 0.01))
+
+
+def spent(process: int) -> float:
+    """Seconds of processor time of a process and its children that have ended."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 # Servers
 
 
 @contextmanager
-def started(command: list[str], port: int) -> Iterator[int]:
+def started(command: list[str], port: int) -> Iterator[Served]:
     """A server, as long as it is needed."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -130,7 +162,7 @@ def started(command: list[str], port: int) -> Iterator[int]:
             if process.poll() is not None:
                 raise RuntimeError(f"{command} has ended")
             time.sleep(0.1)
-        yield port
+        yield Served(port, process.pid)
     finally:
         process.terminate()
         try:
@@ -165,7 +197,7 @@ def vw() -> tuple[list[str], int]:
 
 
 class Lines:
-    """One client of the daemon."""
+    """One client of the daemon, whose child does the work: its processor time is not told."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60.0)
@@ -174,13 +206,14 @@ class Lines:
     def teach(self, some: list[dict[str, Any]]) -> None:
         self.stream([vw_line(event, label=True) for event in some])
 
-    def one_by_one(self, lines: list[bytes], seconds: float) -> float:
+    def one_by_one(self, lines: list[bytes], seconds: float) -> Speed:
         begin, n = time.perf_counter(), 0
         while time.perf_counter() - begin < seconds:
             self.socket.sendall(lines[n % len(lines)])
             self.socket.recv(200)
             n += 1
-        return n / (time.perf_counter() - begin)
+        wall = n / (time.perf_counter() - begin)
+        return Speed(wall, float("nan"))
 
     def stream(self, lines: list[bytes]) -> float:
         sender = threading.Thread(target=self.socket.sendall, args=(b"".join(lines),))
@@ -194,64 +227,65 @@ class Lines:
         sender.join()
         return len(lines) / (time.perf_counter() - begin)
 
-    def stream_for(self, lines: list[bytes], seconds: float) -> float:
+    def stream_for(self, lines: list[bytes], seconds: float) -> Speed:
         rates, begin = [], time.perf_counter()
         while time.perf_counter() - begin < seconds:
             rates.append(self.stream(lines))
-        return median(rates)
+        return Speed(median(rates), float("nan"))
 
 
 # Predictions while learning
 
 
-def while_learning(port: int, asked: list[bytes], seconds: float, seed: int) -> list[float]:
-    """Times of single predictions while PACE events a second are learned durably."""
+def while_learning(
+    port: int, asked: list[bytes], seconds: float, seed: int, pace: int
+) -> list[float]:
+    """Times of single predictions while ``pace`` events a second are learned durably."""
     import uvloop
 
-    fresh = events(int(PACE * (seconds + 2)), seed)
-    size = PACE // 100
+    fresh = events(int(pace * (seconds + 2)), seed)
+    size = max(1, pace // 100)
     lessons = [request("/v1/learn", fresh[k : k + size]) for k in range(0, len(fresh), size)]
-    done = threading.Event()
-    learned = [0]
+    done, learned = threading.Event(), [0] * TEACHERS
+    begin = time.perf_counter()
 
-    def teach() -> None:
+    def teach(which: int) -> None:
         with socket.create_connection(("127.0.0.1", port), timeout=60.0) as line:
-            begin = time.perf_counter()
-            for k, lesson in enumerate(lessons):
-                time.sleep(max(0.0, begin + k / 100 - time.perf_counter()))
-                if done.is_set():
-                    break
-                line.sendall(lesson)
+            for k in range(which, len(lessons), TEACHERS):
+                if done.wait(max(0.0, begin + k / 100 - time.perf_counter())):
+                    return
+                line.sendall(lessons[k])
                 answer = line.recv(1 << 16)
                 while not answer.endswith(b"]"):
                     answer += line.recv(1 << 16)
-                learned[0] += size
-            learned.append(time.perf_counter() - begin)  # type: ignore[arg-type]
+                learned[which] += size
 
-    teacher = threading.Thread(target=teach)
-    teacher.start()
+    teachers = [threading.Thread(target=teach, args=(which,)) for which in range(TEACHERS)]
+    for teacher in teachers:
+        teacher.start()
     time.sleep(0.5)
     load = Load(asked, 1, seconds)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(load.go(port))
+    reached = sum(learned) / (time.perf_counter() - begin)
     done.set()
-    teacher.join()
-    pace = learned[0] / learned[1]
-    if pace < 0.9 * PACE:
-        print(f"only {pace:,.0f} events/s could be learned meanwhile", file=sys.stderr)
+    for teacher in teachers:
+        teacher.join()
+    if reached < 0.9 * pace:
+        print(f"only {reached:,.0f} events/s could be learned meanwhile", file=sys.stderr)
     return sorted(load.times)
 
 
 # The run
 
 
-def measure(seconds: float, repeats: int, console: Console) -> dict[str, float]:
-    """Medians by name, per second."""
+def measure(seconds: float, repeats: int, console: Console) -> dict[str, Speed]:
+    """Medians by name, per second; times of predictions as seconds."""
     some = events()
     asked = [request("/v1/predict", question(event)) for event in some]
     batches = _requests(some, BATCH)
     large = _requests(some, LARGE)
-    found: dict[str, list[float]] = {}
+    found: dict[str, list[Speed]] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         ours = stack.enter_context(started(*romco(folder)))
@@ -261,11 +295,11 @@ def measure(seconds: float, repeats: int, console: Console) -> dict[str, float]:
             1,
             1.0,
         )
-        parts: dict[str, Callable[[], float]] = {
+        parts: dict[str, Callable[[], Speed]] = {
             "romco, single, 8 clients": lambda: rate(ours, asked, 8, seconds),
-            "romco, batches of 32, 8 clients": lambda: BATCH * rate(ours, batches, 8, seconds),
+            "romco, batches of 32, 8 clients": lambda: rate(ours, batches, 8, seconds).times(BATCH),
             "romco, single, 1 client": lambda: rate(ours, asked, 1, seconds),
-            "romco, batches of 500, 1 client": lambda: LARGE * rate(ours, large, 1, seconds),
+            "romco, batches of 500, 1 client": lambda: rate(ours, large, 4, seconds).times(LARGE),
         }
         _add_flask(stack, parts, some, seconds, console)
         _add_vw(stack, parts, some, seconds, console)
@@ -276,10 +310,15 @@ def measure(seconds: float, repeats: int, console: Console) -> dict[str, float]:
             fresh = [request("/v1/learn", e) for e in events(20_000, seed=100 + repeat)]
             name = "romco, learning durably, single, 32 clients"
             found.setdefault(name, []).append(rate(ours, fresh, 32, min(seconds, 3.0)))
-            times = while_learning(ours, asked, seconds, seed=200 + repeat)
-            found.setdefault("median while learning", []).append(median(times))
-            found.setdefault("p99 while learning", []).append(times[len(times) * 99 // 100])
-    return {name: median(values) for name, values in found.items()}
+            for when, pace in (("at rest", 0), ("while learning", PACE)):
+                times = while_learning(ours.port, asked, seconds, 200 + repeat, pace)
+                middle, late = median(times), times[len(times) * 99 // 100]
+                found.setdefault(f"median {when}", []).append(Speed(middle, middle))
+                found.setdefault(f"p99 {when}", []).append(Speed(late, late))
+    return {
+        name: Speed(median(v.wall for v in values), median(v.cpu for v in values))
+        for name, values in found.items()
+    }
 
 
 def _requests(some: list[dict[str, Any]], size: int) -> list[bytes]:
@@ -300,10 +339,10 @@ def _add_flask(
     except ImportError as error:
         console.print(f"left out: Flask and River ({error})")
         return
-    port = stack.enter_context(started(*flask()))
-    rate(port, [request("/learn", event) for event in some[:1000]], 4, 2.0)
+    at = stack.enter_context(started(*flask()))
+    rate(at, [request("/learn", event) for event in some[:1000]], 4, 2.0)
     asked = [request("/predict", question(event)) for event in some]
-    parts["Flask and River, single, 8 clients"] = lambda: rate(port, asked, 8, seconds)
+    parts["Flask and River, single, 8 clients"] = lambda: rate(at, asked, 8, seconds)
 
 
 def _add_vw(
@@ -340,25 +379,23 @@ def _patient(port: int) -> Lines:
     raise RuntimeError("the daemon did not start")
 
 
-def ratios(found: dict[str, float]) -> list[tuple[str, float, str]]:
-    """What the service is held to."""
-    single = found["romco, single, 8 clients"]
-    rows = []
-    if "Flask and River, single, 8 clients" in found:
-        other = found["Flask and River, single, 8 clients"]
-        rows.append(("single predictions to Flask and River", single / other, "at least 20"))
-    if "VW's daemon, streamed, 1 client" in found:
-        streamed = (
-            found["romco, batches of 500, 1 client"] / found["VW's daemon, streamed, 1 client"]
-        )
-        rows.append(("one client's stream to VW's daemon", streamed, "at least 1"))
-        one = found["romco, single, 1 client"] / found["VW's daemon, one by one, 1 client"]
-        rows.append(("one client, one by one, to VW's daemon", one, "at least 1"))
-    batched = found["romco, batches of 32, 8 clients"] / single
-    rows.append(("batches of 32 to single, per event", batched, "at least 4"))
-    tail = found["p99 while learning"] / found["median while learning"]
-    rows.append((f"p99 to median while {PACE:,} events/s are learned", tail, "below 10"))
-    return rows
+AIMS = (
+    ("romco, single, 8 clients", "Flask and River, single, 8 clients", "at least 20"),
+    ("romco, batches of 32, 8 clients", "Flask and River, single, 8 clients", "at least 20"),
+    ("romco, batches of 500, 1 client", "VW's daemon, streamed, 1 client", "at least 1"),
+    ("romco, single, 1 client", "VW's daemon, one by one, 1 client", "at least 1"),
+    ("romco, batches of 32, 8 clients", "romco, single, 8 clients", "at least 4"),
+    ("p99 while learning", "median while learning", "below 10"),
+    ("p99 at rest", "median at rest", "the same without learning"),
+)
+
+
+def ratios(found: dict[str, Speed]) -> Iterator[tuple[str, float, float, str]]:
+    """What the service is held to: by the wall, by the processor."""
+    for one, other, aim in AIMS:
+        if one in found and other in found:
+            wall = found[one].wall / found[other].wall
+            yield f"{one} / {other}", wall, found[one].cpu / found[other].cpu, aim
 
 
 def main() -> None:
@@ -369,13 +406,17 @@ def main() -> None:
     chosen = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 120)
     found = measure(chosen.seconds, chosen.repeats, console)
-    table = Table("measured", "", box=None)
-    for name, value in found.items():
-        table.add_row(name, f"{1e3 * value:.2f} ms" if "while" in name else f"{value:,.0f}/s")
+    table = Table("measured", "by the wall", "per second of the server's processor", box=None)
+    for name, speed in found.items():
+        timed = name.startswith(("median", "p99"))
+        wall = f"{1e3 * speed.wall:.2f} ms" if timed else f"{speed.wall:,.0f}/s"
+        table.add_row(name, wall, "" if timed or isnan(speed.cpu) else f"{speed.cpu:,.0f}")
     console.print(table)
-    table = Table("ratio", "", "aim", box=None)
-    for name, value, aim in ratios(found):
-        table.add_row(name, f"{value:.1f}", aim)
+    table = Table("ratio", "by the wall", "by the processor", "aim", box=None)
+    for name, wall_ratio, cpu_ratio, aim in ratios(found):
+        table.add_row(
+            name, f"{wall_ratio:.1f}", "" if isnan(cpu_ratio) else f"{cpu_ratio:.1f}", aim
+        )
     console.print(table)
 
 

@@ -149,3 +149,15 @@ def test_romco_auto_says_what_it_found():
     assert "(the largest of 10" in groups
     assert kinds in explain(learner).page()
     assert kinds in str(explain(learner))
+
+
+def test_many_classes_are_explained_too():
+    from romco.insight import explain_task
+
+    model = romco.Model(target="classes")
+    rows = [{name: 1.0} for name in "abc"] * 6
+    model.learn(rows, ["a", "b", "c"] * 6, ["ann", "bob"] * 9)
+    found = explain_task(model, "ann")
+    assert [name for name, _ in found.nearest] == ["bob"]
+    assert {name for name, _ in found.features} <= {"a", "b", "c"}
+    assert len(romco.explain(model).tasks) == 2

@@ -27,8 +27,8 @@ def test_running_metrics_against_numpy():
     running = Running()
     for k in range(500):
         label = "yes" if p[k] >= 0.5 else "no"
-        answer = "yes" if y[k] else "no"
-        running.add(k % 7, Prediction(label, float(p[k]), 0.0), answer, bool(y[k]))
+        wrong = float((label == "yes") != y[k])
+        running.add(k % 7, Prediction(label, float(p[k]), 0.0), wrong, bool(y[k]))
     assert running.whole.error == pytest.approx(((p >= 0.5) != y).mean())
     assert running.log_loss == pytest.approx(-np.log(np.where(y, p, 1 - p)).mean())
     for k, found in enumerate(running.calibration()):

@@ -34,8 +34,14 @@ def serve(
     features: Annotated[
         str | None, typer.Option(help="names, hashed:2^18, or columns:N; else names.")
     ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="two classes, classes or number; else two classes.")
+    ] = None,
     classes: Annotated[
-        str | None, typer.Option(help="The two labels, NEGATIVE,POSITIVE; else as they come.")
+        str | None, typer.Option(help="The labels, of two NEGATIVE,POSITIVE; else as they come.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Share of the events whose answers may be asked for.")
     ] = None,
     from_: Annotated[
         str | None,
@@ -84,12 +90,13 @@ def serve(
         ids=ids,
         pending_seconds=pending_seconds,
         pending_events=pending_events,
+        budget=budget,
     )
 
     def new() -> Model:
         if model is not None:
             return load_model(model)
-        return Model(learner or "romco-auto", kind, classes=labels, **parameters)
+        return Model(learner or "romco-auto", kind, target=target, classes=labels, **parameters)  # type: ignore[arg-type]
 
     def ready(url: str, store: Store) -> None:
         bits = kind.width.bit_length() - 1 if isinstance(kind, Hashed) else None

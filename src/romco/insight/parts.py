@@ -28,6 +28,7 @@ class Parts:
     own: csc_array  # (d, m)
     spectrum: Numbers  # singular values of U, largest first
     note: str | None = None
+    per_feature: int = 1  # rows of each feature: one for each of many classes
 
     def shared(self) -> Numbers:
         """Length (m,) of each column of U."""
@@ -52,7 +53,8 @@ class Parts:
         begin, end = self.own.indptr[task : task + 2]
         values, features = self.own.data[begin:end], self.own.indices[begin:end]
         order = np.lexsort((features, -np.abs(values)))[:n]
-        return [(int(features[k]), float(values[k])) for k in order if values[k] != 0.0]
+        per = self.per_feature
+        return [(int(features[k]) // per, float(values[k])) for k in order if values[k] != 0.0]
 
     def _gram(self) -> Numbers:
         return self.left.T @ self.left
@@ -65,7 +67,11 @@ def parts(learner: Learner, tasks: NDArray[np.int64]) -> Parts:
         own = learner.personal_sparse()
         return Parts(left, right[tasks], own[:, tasks], learner.singular_values())
     W = learner.weights()[:, tasks]
+    per_feature = W.shape[2] if W.ndim == 3 else 1
+    if per_feature > 1:  # a task's weights of all classes, as one column
+        W = W.transpose(0, 2, 1).reshape(-1, len(tasks))
+    W = W.reshape(len(W), len(tasks))
     mean = W.mean(axis=1, keepdims=True) if W.size else np.zeros((len(W), 1))
     right = np.ones((len(tasks), 1))
     note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
-    return Parts(mean, right, csc_array(W - mean), spectrum(mean, right), note)
+    return Parts(mean, right, csc_array(W - mean), spectrum(mean, right), note, per_feature)

@@ -19,16 +19,43 @@ class Refused(ValueError):  # noqa: N818
 
 
 def predict(model: Model, rows: Sequence[Row], tasks: Sequence[Task]) -> list[Prediction]:
-    """Predictions of rows; raises :class:`Refused` for the first that is bad."""
+    """Predictions of rows; raises :class:`Refused` for the first that is bad.
+
+    The probability is that of the positive label of two, and of the label told of many; a number
+    has none.
+    """
     try:
         margins = model.margins(rows, tasks)
     except ValueError as error:
         raise refused(model, rows, error) from None
-    chances = model.probability_of(margins).tolist()
+    if model.target == "number":
+        return [Prediction(number, None, number) for number in margins.tolist()]
+    chances = model.probability_of(margins)
+    if model.target == "classes":
+        labels = [model.label_of(row) for row in margins]
+        return [
+            Prediction(_plain(label), float(chance.max(initial=0.0)), float(row.max(initial=0.0)))
+            for label, chance, row in zip(labels, chances, margins, strict=True)
+        ]
+    classes = [_plain(label) for label in model.classes] or [None]
+    below, above = classes[0], classes[-1]
     return [
-        Prediction(_plain(model.label_of(margin)), chance, margin)
-        for margin, chance in zip(margins.tolist(), chances, strict=True)
+        Prediction(above if margin >= 0.0 else below, chance, margin)
+        for margin, chance in zip(margins.tolist(), chances.tolist(), strict=True)
     ]
+
+
+def judge(model: Model, made: Prediction, answer: Answer) -> tuple[float, bool | None]:
+    """How wrong a prediction was, and whether what its probability is of came true.
+
+    Of numbers the first is the distance, else 0 or 1.
+    """
+    if model.target == "number" and made.label is not None:
+        return abs(float(made.label) - float(answer)), None
+    wrong = made.label is None or known_as(made.label) != known_as(answer)
+    if model.target == "classes":
+        return float(wrong), not wrong
+    return float(wrong), model.side(answer) > 0
 
 
 def refused(model: Model, rows: Sequence[Row], error: ValueError) -> Refused:
@@ -52,19 +79,26 @@ def new_features(model: Model, rows: Sequence[Row]) -> int:
 
 
 def check_labels(
-    model: Model, also: Iterable[Answer], labels: Sequence[Answer], places: Sequence[int]
+    model: Model, also: Iterable[Answer], events: Sequence[Event], places: Sequence[int]
 ) -> set[Any]:
-    """The labels that would be known then; raises :class:`Refused` where there is a third.
+    """The labels that would be known then; raises :class:`Refused` where one cannot be learned.
 
-    ``also`` are labels that are accepted but not learned yet, ``places`` where each label
+    ``also`` are labels that are accepted but not learned yet, ``places`` where each event
     stands in its request.
     """
+    if model.target != "two classes":
+        for place, event in zip(places, events, strict=True):
+            try:
+                model.check([event.x], [event.y], [event.task])
+            except ValueError as error:
+                raise Refused(str(error), place) from None
+        return set()
     known: set[Any] = {known_as(label) for label in (*model.classes, *also)}
-    for place, label in zip(places, labels, strict=True):
-        known.add(known_as(label))
+    for place, event in zip(places, events, strict=True):
+        known.add(known_as(event.y))
         if len(known) > 2:
-            others = " and ".join(sorted(str(other) for other in known - {known_as(label)}))
-            raise Refused(f"y is {label!r}, a third label: there are {others} already", place)
+            others = " and ".join(sorted(str(other) for other in known - {known_as(event.y)}))
+            raise Refused(f"y is {event.y!r}, a third label: there are {others} already", place)
     return known
 
 
@@ -74,14 +108,6 @@ def learn(model: Model, events: Sequence[Event]) -> None:
         model.learn([e.x for e in events], [e.y for e in events], [e.task for e in events])
     except (ArithmeticError, TypeError) as error:
         raise ValueError(str(error)) from error
-
-
-def positive(model: Model, answer: Answer) -> bool | None:
-    """Whether an answer is the positive label; None if it is not known to be any."""
-    try:
-        return model.side(answer) > 0
-    except ValueError:
-        return None
 
 
 def _plain(label: Any) -> Answer | None:

@@ -35,6 +35,7 @@ class Manifest(msgspec.Struct, forbid_unknown_fields=True):
     pending: int  # number of the first file of pending events that is not in it
     positions: dict[str, str]  # how far each stream was read
     files: dict[str, str]
+    budget: dict[str, Any] | None = None  # of labels: its policy's state
 
 
 class Snapshot(NamedTuple):
@@ -47,6 +48,7 @@ class Snapshot(NamedTuple):
     positions: dict[str, str]
     pending: int
     waiting: list[bytes]
+    budget: dict[str, Any] | None
 
 
 def snapshot(live: Live) -> Snapshot:
@@ -60,7 +62,15 @@ def snapshot(live: Live) -> Snapshot:
         positions=dict(live.positions),
         pending=number,
         waiting=waiting,
+        budget=_budget(live),
     )
+
+
+def _budget(live: Live) -> dict[str, Any] | None:
+    if live.budget is None:
+        return None
+    with live.budget_lock:
+        return live.budget.state()
 
 
 def write(folder: Path, taken: Snapshot) -> Path:
@@ -144,7 +154,9 @@ def _fill(partial: Path, taken: Snapshot) -> None:
         name: hashlib.sha256((partial / name).read_bytes()).hexdigest()
         for name in (*parts, "model.romco")
     }
-    manifest = Manifest(FORMAT, taken.sequence, taken.pending, taken.positions, digests)
+    manifest = Manifest(
+        FORMAT, taken.sequence, taken.pending, taken.positions, digests, taken.budget
+    )
     text = msgspec.json.encode(manifest)
     (partial / "manifest").write_bytes(frames.encode(taken.sequence, 1, text))
     for path in partial.iterdir():

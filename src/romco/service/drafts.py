@@ -109,12 +109,11 @@ class Draft:
         if not events:
             return
         model, limits = self._live.model, self._limits
-        labels = [event.y for event in events]
-        known = answers.check_labels(model, self._labels, labels, places)
         try:
             features = answers.new_features(model, [event.x for event in events])
         except Refused as error:
             raise Refused(error.reason, places[error.index]) from None
+        known = answers.check_labels(model, self._labels, events, places)
         numbers = model.numbers([event.task for event in events]).tolist()
         new = {known_as(event.task) for event, n in zip(events, numbers, strict=True) if n < 0}
         tasks = self._tasks | new

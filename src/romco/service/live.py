@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import final
 
+from romco.labels import Budget
 from romco.model import Model
 from romco.service import answers
 from romco.service.changes import Change, Event, Forget, Learn, Prediction
@@ -29,6 +31,8 @@ class Live:
     positions: dict[str, str] = field(default_factory=dict)
     sequence: int = 0  # of the last change that was applied
     refused: int = 0  # changes that turned out to be impossible when their turn came
+    budget: Budget | None = None  # of labels that may be asked for
+    budget_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def apply(self, change: Change) -> str | None:
         """Apply the next change; gives what is wrong if it cannot be, and then it changed nothing.
@@ -70,8 +74,7 @@ class Live:
             self.seen.add(event.id, number)
             self.pending.remove(event.id)
         if made.label is not None:
-            side = answers.positive(self.model, event.y)
-            self.running.add(event.task, made, event.y, side)
+            self.running.add(event.task, made, *answers.judge(self.model, made, event.y))
 
     def _forget(self, change: Forget) -> str | None:
         self.pending.forget(change.task, change.time)

@@ -69,6 +69,7 @@ class Meters:
             "time": time.time(),
             "up": time.time() - self._began,
             "learner": model.learner.name,
+            "target": model.target,
             "classes": [str(label) for label in model.classes],
             "sequence": live.sequence,
             "events": model.events,

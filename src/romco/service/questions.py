@@ -6,7 +6,10 @@ import time
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
+from romco.labels import Budget
+from romco.rounds import Round
 from romco.service import answers
 from romco.service.changes import Answer, Waiting
 from romco.service.live import Live
@@ -16,8 +19,8 @@ from romco.service.requests import Question
 class Told(msgspec.Struct, omit_defaults=True):
     """A prediction as a client gets it."""
 
-    label: Answer | None
-    probability: float | None  # of the positive label
+    label: Answer | None  # or number
+    probability: float | None  # of the positive label of two, of the label told of many
     margin: float
     version: int  # sequence number of the last change the model had learned
     ask: bool | None = None  # whether its answer is worth asking for, where that is judged
@@ -35,4 +38,21 @@ def ask(live: Live, questions: Sequence[Question]) -> list[Told]:
     ]
     if waiting:
         live.pending.put(waiting)
-    return [Told(p.label, p.probability, p.margin, version) for p in made]
+    told = [Told(p.label, p.probability, p.margin, version) for p in made]
+    if live.budget is not None:
+        _ask_for(live, live.budget, questions, told)
+    return told
+
+
+def _ask_for(live: Live, budget: Budget, questions: Sequence[Question], told: list[Told]) -> None:
+    """Say of events with an id whether their answers are worth asking for."""
+    some = [k for k, question in enumerate(questions) if question.id is not None]
+    if not some:
+        return
+    tasks = live.model.numbers([questions[k].task for k in some])
+    margins = np.array([told[k].margin for k in some])
+    round = Round(tasks, np.zeros((len(some), 1)), np.full(len(some), np.nan))
+    with live.budget_lock:
+        wanted = budget.ask(round, margins)
+    for k, one in zip(some, wanted.tolist(), strict=True):
+        told[k].ask = one

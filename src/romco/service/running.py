@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from romco.model.names import known_as
-from romco.service.changes import Answer, Prediction, Task
+from romco.service.changes import Prediction, Task
 
 BINS = 10
 POINTS = 48  # of a learning curve; beyond, two are merged into one
@@ -16,13 +16,16 @@ FADE = 0.999  # weight of an event in the recent error, one event later
 
 
 class Curve(msgspec.Struct, array_like=True):
-    """Wrong answers among each ``width`` events; at most POINTS of them, whatever the length."""
+    """Wrong answers among each ``width`` events; at most POINTS of them, whatever the length.
+
+    Of numbers: the sum of distances.
+    """
 
     width: int = 1
     filled: int = 0  # events of the last point
-    wrong: list[int] = msgspec.field(default_factory=list)
+    wrong: list[float] = msgspec.field(default_factory=list)
 
-    def add(self, wrong: bool) -> None:
+    def add(self, wrong: float) -> None:
         """Count an event."""
         if not self.wrong or self.filled == self.width:
             self._next()
@@ -41,7 +44,7 @@ class Curve(msgspec.Struct, array_like=True):
         if len(self.wrong) == POINTS:
             self.wrong = [a + b for a, b in zip(self.wrong[::2], self.wrong[1::2], strict=True)]
             self.width *= 2
-        self.wrong.append(0)
+        self.wrong.append(0.0)
         self.filled = 0
 
 
@@ -49,10 +52,10 @@ class Score(msgspec.Struct, array_like=True):
     """Events whose prediction could be compared with the answer."""
 
     events: int = 0
-    wrong: int = 0
+    wrong: float = 0.0
     curve: Curve = msgspec.field(default_factory=Curve)
 
-    def add(self, wrong: bool) -> None:
+    def add(self, wrong: float) -> None:
         """Count an event."""
         self.events += 1
         self.wrong += wrong
@@ -60,7 +63,7 @@ class Score(msgspec.Struct, array_like=True):
 
     @property
     def error(self) -> float | None:
-        """Share of wrong answers."""
+        """Share of wrong answers; of numbers the mean distance."""
         return self.wrong / self.events if self.events else None
 
 
@@ -68,8 +71,8 @@ class Running(msgspec.Struct):
     """How good the predictions were, over all and by task.
 
     >>> running = Running()
-    >>> running.add("ann", Prediction("yes", 0.8, 1.4), "yes", positive=True)
-    >>> running.add("ann", Prediction("yes", 0.6, 0.4), "no", positive=False)
+    >>> running.add("ann", Prediction("yes", 0.8, 1.4), wrong=0.0, positive=True)
+    >>> running.add("ann", Prediction("yes", 0.6, 0.4), wrong=1.0, positive=False)
     >>> running.whole.error, round(running.log_loss, 3)
     (0.5, 0.57)
     """
@@ -84,9 +87,8 @@ class Running(msgspec.Struct):
     positive: list[int] = msgspec.field(default_factory=lambda: [0] * BINS)
     tasks: dict[str, Score] = msgspec.field(default_factory=dict)
 
-    def add(self, task: Task, made: Prediction, answer: Answer, positive: bool | None) -> None:
-        """Compare a prediction with the answer; ``positive`` is its side, None if it has none."""
-        wrong = made.label is None or known_as(made.label) != known_as(answer)
+    def add(self, task: Task, made: Prediction, wrong: float, positive: bool | None) -> None:
+        """Count a prediction; ``positive`` says whether what its probability is of came true."""
         self.whole.add(wrong)
         known = str(known_as(task))
         if known not in self.tasks:

@@ -44,6 +44,7 @@ class Settings:
     pending_seconds: float = 86_400.0
     pending_events: int = 100_000
     pending_bytes: int = 1 << 28
+    budget: float | None = None  # share of the events whose answers may be asked for
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self, final
+from typing import Any, Self, final
 
+from romco.labels import Budget, restore
 from romco.model import Model
 from romco.service import changes, checkpoints
 from romco.service.folders import Lock
@@ -76,12 +77,24 @@ def _open(folder: Path, new: Callable[[], Model], settings: Settings) -> tuple[L
         live.seen.size = settings.ids
         checkpoints.restore(live, manifest, parts)
     live.seen.size = settings.ids
+    live.budget = _budget(settings.budget, None if last is None else manifest.budget)
     journal = Journal(folder, settings.segment_bytes)
     for frame in journal.open(live.sequence):
         _apply(live, frame.payload, frame.size)
     checkpoints.tidy(folder)
     journal.drop(live.sequence if last is None else _sequence(last))
     return live, journal
+
+
+def _budget(share: float | None, known: dict[str, Any] | None) -> Budget | None:
+    """The budget of labels: the one that was kept, unless another share is asked for."""
+    if share is None:
+        return None
+    if known is not None and known["settings"]["share"] == share:
+        kept = restore(known)
+        assert isinstance(kept, Budget)
+        return kept
+    return Budget(share)
 
 
 def _begin(folder: Path, new: Callable[[], Model], pending: Pending) -> Live:

@@ -11,7 +11,9 @@ function make(name, attributes = {}, ...inside) {
   made.append(...inside);
   return made;
 }
-const percent = (share) => share === null || share === undefined ? "-" : (100 * share).toFixed(1) + " %";
+let numbers = false;  // whether the service predicts numbers: then an error is a distance
+const percent = (share) => share === null || share === undefined ? "-"
+  : numbers ? Number(share).toPrecision(3) : (100 * share).toFixed(1) + " %";
 const whole = (number) => Number(number).toLocaleString("en");
 const short = (number) => Math.abs(number) < 0.0005 ? "0" : Number(number).toPrecision(3);
 const time = (seconds) => seconds < 0.001 ? Math.round(1e6 * seconds) + " µs"
@@ -68,7 +70,7 @@ function errors(points) {
   const last = points[points.length - 1][0];
   const top = Math.max(0.05, ...points.map((p) => p[1]));
   const svg = frame("error over " + last + " events");
-  marks(svg, Math.round(100 * top) + "%", "first", whole(last) + " events");
+  marks(svg, numbers ? short(top) : Math.round(100 * top) + "%", "first", whole(last) + " events");
   const placed = place(points, last, top);
   svg.append(placed.length > 1 ? curve(placed)
     : make("circle", { class: "dot", cx: placed[0][0], cy: placed[0][1], r: 4 }));
@@ -142,6 +144,7 @@ function tell(now) {
   const state = by("state");
   state.className = "live";
   state.textContent = "live, change " + whole(now.sequence);
+  numbers = now.target === "number";
   say("about", `${now.learner}, ${now.durability}`);
   by("trouble").hidden = !now.trouble;
   say("trouble", now.trouble || "");
@@ -267,7 +270,7 @@ by("try").addEventListener("submit", async (event) => {
     const body = JSON.stringify({ task: by("try-task").value, x });
     const told = await read("/v1/predict",
       { method: "POST", body, headers: { "content-type": "application/json" } });
-    const chance = told.probability === null ? "" : `, probability of the positive label ${short(told.probability)}`;
+    const chance = told.probability === null ? "" : `, probability ${short(told.probability)}`;
     say("try-answer", `${told.label === null ? "no label known yet" : told.label}${chance}, margin ${short(told.margin)}, after change ${whole(told.version)}`);
   } catch (error) {
     say("try-answer", error.message);
