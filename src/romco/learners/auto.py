@@ -41,6 +41,7 @@ VOICES = (
     *(f"direction {k}" for k in range(1, 5)),
     "level",
 )
+LEGIBLE = 1000  # tasks up to which twins are looked for when nobody asked: it costs m^2
 KINDS = ("related", "like all", "on their own")
 TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the voices
 PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
@@ -243,6 +244,13 @@ class Auto(CompiledLearner, TakesWeights):
         tree = linkage(distance, method="average")
         return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
 
+    def twins(self, tasks: NDArray[np.int64], alike: float = 0.9) -> NDArray[np.int64]:
+        """Those of ``tasks`` that are on their own, and yet as good as equal to some other task."""
+        alone = tasks[self.chances()[tasks].argmax(axis=1) == KINDS.index("on their own")]
+        cosine = self.similarity()
+        np.fill_diagonal(cosine, 0.0)
+        return alone[cosine[alone].max(axis=1, initial=0.0) >= alike]
+
     def changed_tasks(self, within: int = 200) -> NDArray[np.int64]:
         """Tasks whose answers turned, so that they began anew, within their last so many events."""
         events, _, turns = self._arrays["change"].T
@@ -276,6 +284,10 @@ class Auto(CompiledLearner, TakesWeights):
             lines.append(f"Answers turned lately, so that they began anew: {changed:,} tasks.")
         if self.drift() > 0.0:
             lines.append("All tasks drift: errors come in runs, so older events count less.")
+        if len(tasks) > 1 and self.n_tasks <= LEGIBLE and (twins := len(self.twins(tasks))):
+            lines.append(
+                f"Of those on their own, {twins:,} have a twin, unlike the rest as they are."
+            )
         weight = self._arrays["weight"]
         loudest = sorted(range(len(VOICES) - 1), key=lambda k: -abs(weight[k]))[:4]
         heard = ", ".join(f"{VOICES[k]} {weight[k]:.2f}" for k in loudest)
