@@ -176,8 +176,9 @@ class Writer:
             for order, _ in accepted:
                 order.future.set_exception(error)
         else:
+            refused: list[range] = []  # numbers of changes that could not be applied
             for order, read in accepted:
-                self._apply(order, read)
+                self._apply(order, read, refused)
         for order in group:
             if order.look is not None:
                 _settle(order.future, order.look, self.live)
@@ -207,8 +208,14 @@ class Writer:
         self.sync_seconds = time.perf_counter() - begin
         self._last_sync = time.monotonic()
 
-    def _apply(self, order: _Order, read: Read) -> None:
+    def _apply(self, order: _Order, read: Read, refused: list[range]) -> None:
+        """Apply a change; who was told of a duplicate that then could not be learned is refused."""
+        first = self.live.sequence + 1
         trouble = None if read.change is None else self.live.apply(read.change)
+        if trouble is not None:
+            refused.append(range(first, self.live.sequence + 1))
+        elif any(o.sequence in numbers for o in read.outcomes for numbers in refused):
+            trouble = "the same event, sent before, could not be learned: send it again"
         if trouble is not None:
             self.counts["refused"] += 1
             order.future.set_exception(Refused(trouble, 0))
