@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -131,19 +129,3 @@ def _time(row: Row, road: Callable[[Path], float], folder: Path) -> None:
         return
     row.microseconds.append(1e6 * (time.perf_counter() - wall) / row.events)
     row.cpu.append(1e6 * (time.process_time() - cpu) / row.events)
-
-
-def peak(rows: int) -> float:
-    """Resident megabytes at most while ``rows`` rows are learned, hashed, in a fresh process."""
-    code = (
-        "import resource, sys, tempfile; from pathlib import Path\n"
-        "from benchmarks import files\n"
-        "with tempfile.TemporaryDirectory() as place:\n"
-        "    files.write(Path(place), int(sys.argv[1]))\n"
-        "    files.romco_file(Path(place), 'pa-global', True)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(rows)], check=True, capture_output=True, text=True
-    )
-    return float(done.stdout)

@@ -2,6 +2,12 @@ r"""Penalties on a weight matrix: their value, and their proximal step in closed
 
 ``prox(w, step)`` minimises ``|v - w|^2 / (2 step) + value(v)`` over v.
 
+A penalty on singular values is a frozen dataclass with a ``strength`` and two functions of an
+array of singular values, ``price`` and ``shrink``; ``spectral_value`` and ``spectral_prox`` make
+the rest of them. Listed in ``PENALTIES``, it can be the shared penalty of the learner ``romco``.
+``compiled`` names its twin in the kernels; a penalty without one, such as yours, is called once
+in every round.
+
 >>> import numpy as np
 >>> w = np.diag([3.0, 1.0])
 >>> Nuclear(2.0).prox(w, step=1.0)
@@ -16,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,22 +42,49 @@ class Penalty(Protocol):
         """The closest cheap matrix to w."""
 
 
+class SpectralPenalty(Penalty, Protocol):
+    """A penalty that looks at the singular values of w only."""
+
+    compiled: ClassVar[str | None]
+    low_rank: ClassVar[bool]  # whether small singular values become exactly 0
+
+    @property
+    def strength(self) -> float:
+        """What the penalty is multiplied by."""
+
+    def price(self, s: Numbers) -> float:
+        """The price of singular values s >= 0."""
+
+    def shrink(self, s: Numbers, step: float) -> Numbers:
+        """Minimise (x - s)^2 / (2 step) + price(x), for each of falling singular values s."""
+
+
 @dataclass(frozen=True)
 class Nuclear:
-    """strength * (sum of singular values): tasks live in few directions (paper eq. 9)."""
+    """strength * (sum of singular values): tasks live in few directions (paper eq. 12)."""
 
     strength: float
+    compiled: ClassVar[str | None] = "nuclear"
+    low_rank: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         not_negative("strength", self.strength)
 
+    def price(self, s: Numbers) -> float:
+        """Strength * sum of s."""
+        return self.strength * float(s.sum())
+
+    def shrink(self, s: Numbers, step: float) -> Numbers:
+        """max(0, s - step * strength) (paper eqs. 15 and 16)."""
+        return np.maximum(0.0, s - step * self.strength)
+
     def value(self, w: Numbers) -> float:
         """Strength * |w|_*."""
-        return self.strength * float(np.linalg.svd(w, compute_uv=False).sum())
+        return spectral_value(self, w)
 
     def prox(self, w: Numbers, step: float) -> Numbers:
-        """Each singular value s becomes max(0, s - step * strength) (paper eq. 13)."""
-        return spectral_prox(w, lambda s: np.maximum(0.0, s - step * self.strength))
+        """Each singular value shrinks (paper eq. 13)."""
+        return spectral_prox(w, lambda s: self.shrink(s, step))
 
 
 @dataclass(frozen=True)
@@ -59,27 +92,36 @@ class LogDet:
     """strength * log det(I + w'w) = strength * sum of log(1 + s^2).
 
     Shrinks large singular values less than :class:`Nuclear` does, and never makes
-    one exactly zero: near 0 it acts like ridge, s -> s / (1 + 2 rho).
+    one exactly zero: near 0 it acts like ridge, s -> s / (1 + 2 rho) (paper eq. 19).
     """
 
     strength: float
+    compiled: ClassVar[str | None] = "logdet"
+    low_rank: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         not_negative("strength", self.strength)
 
-    def value(self, w: Numbers) -> float:
-        """Strength * log det(I + w'w)."""
-        s = np.linalg.svd(w, compute_uv=False)
+    def price(self, s: Numbers) -> float:
+        """Strength * sum of log(1 + s^2)."""
         return self.strength * float(np.log1p(s * s).sum())
 
+    def shrink(self, s: Numbers, step: float) -> Numbers:
+        """:func:`shrink_logdet` of s (paper eqs. 20 and 21)."""
+        return shrink_logdet(s, step * self.strength)
+
+    def value(self, w: Numbers) -> float:
+        """Strength * log det(I + w'w)."""
+        return spectral_value(self, w)
+
     def prox(self, w: Numbers, step: float) -> Numbers:
-        """Each singular value becomes :func:`shrink_logdet` of itself."""
-        return spectral_prox(w, lambda s: shrink_logdet(s, step * self.strength))
+        """Each singular value shrinks."""
+        return spectral_prox(w, lambda s: self.shrink(s, step))
 
 
 @dataclass(frozen=True)
 class TaskGroups:
-    """strength * (sum of column norms): most tasks need no model of their own."""
+    """strength * (sum of column norms): most tasks need no model of their own (paper eq. 12)."""
 
     strength: float
 
@@ -91,10 +133,16 @@ class TaskGroups:
         return self.strength * float(np.linalg.norm(w, axis=0).sum())
 
     def prox(self, w: Numbers, step: float) -> Numbers:
-        """Each column gets shorter by step * strength, or vanishes (paper eq. 16)."""
+        """Each column gets shorter by step * strength, or vanishes (paper eq. 18)."""
         norms = np.linalg.norm(w, axis=0)
         kept = np.maximum(0.0, norms - step * self.strength)
         return w * (kept / np.maximum(norms, np.finfo(float).tiny))
+
+
+def spectral_value(penalty: SpectralPenalty, w: Numbers) -> float:
+    """The price of w's singular values."""
+    s: Numbers = np.linalg.svd(np.asarray(w, dtype=np.float64), compute_uv=False)
+    return penalty.price(s)
 
 
 def spectral_prox(w: Numbers, shrink: Callable[[Numbers], Numbers]) -> Numbers:
@@ -202,3 +250,8 @@ def cubic_roots(s: float, rho: float) -> tuple[complex, complex, complex]:
         shift + turn * plus + turn.conjugate() * minus,
         shift + turn.conjugate() * plus + turn * minus,
     )
+
+
+# By name: what can be the shared penalty of a learner. A new one takes a line here, or of your own
+# program: ``romco.penalties.PENALTIES["mine"] = Mine``.
+PENALTIES: dict[str, Any] = {"nuclear": Nuclear, "logdet": LogDet}

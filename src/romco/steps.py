@@ -1,26 +1,60 @@
-"""Step sizes as functions of the round number t = 1, 2, ..."""
+"""Step sizes as functions of the round number t = 1, 2, ...
+
+A step is a frozen dataclass that is called with t. ``compiled`` names its twin in the kernels; a
+step without one, such as yours, is called once in every round.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from math import sqrt
+from typing import ClassVar, Protocol
 
-Step = Callable[[int], float]
+
+class Step(Protocol):
+    """By what the steps eta1 and eta2 are multiplied in round t."""
+
+    compiled: ClassVar[str | None]
+
+    def __call__(self, t: int) -> float:
+        """A number above 0."""
 
 
-def constant(t: int) -> float:
+@dataclass(frozen=True)
+class Constant:
     """1 in every round."""
-    return 1.0
+
+    compiled: ClassVar[str | None] = "constant"
+
+    def __call__(self, t: int) -> float:
+        """1."""
+        return 1.0
 
 
-def inverse_sqrt(t: int) -> float:
+@dataclass(frozen=True)
+class InverseSqrt:
     """1 / sqrt(t), what the regret bound asks for when the horizon is not known."""
-    return 1.0 / sqrt(t)
+
+    compiled: ClassVar[str | None] = "inverse-sqrt"
+
+    def __call__(self, t: int) -> float:
+        """1 / sqrt(t)."""
+        return 1.0 / sqrt(t)
 
 
-def inverse(t: int) -> float:
+@dataclass(frozen=True)
+class Inverse:
     """1 / t."""
-    return 1.0 / t
+
+    compiled: ClassVar[str | None] = None
+
+    def __call__(self, t: int) -> float:
+        """1 / t."""
+        return 1.0 / t
 
 
-STEPS: dict[str, Step] = {"constant": constant, "inverse-sqrt": inverse_sqrt}
+STEPS: dict[str, Step] = {
+    "constant": Constant(),
+    "inverse-sqrt": InverseSqrt(),
+    "inverse": Inverse(),
+}

@@ -99,6 +99,18 @@ def test_rank_above_the_limit_of_jacobi():
     compare("romco-logd", sparse_rounds(150, 60, 55, 12), **SETTINGS[0])
 
 
+def test_a_round_of_more_tasks_than_the_rank_can_hold():
+    """The vectors of 300 tasks, one after the other: the last ones are in the span of the first."""
+    rng = np.random.default_rng(1)
+    n, m, d = 8, 300, 40
+    x = rng.standard_normal((n * m, d)) / np.sqrt(d)
+    rounds = romco.Rounds(
+        np.tile(np.arange(m), n), x, rng.choice([-1.0, 1.0], n * m), range(0, n * m + 1, m)
+    )
+    strengths = {"eta1": 0.5, "eta2": 0.05, "lambda1": 0.15, "lambda2": 0.08}
+    compare("romco-nucl", rounds, tolerance=1e-9, **strengths)
+
+
 @pytest.mark.parametrize("distance", [1e-3, 1e-5, 1e-7, 1e-9, 1e-12])
 @pytest.mark.parametrize("lambda1", [0.0, 1e-3])
 def test_rows_that_are_almost_repeated(distance, lambda1):

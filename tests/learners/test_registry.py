@@ -15,7 +15,7 @@ STREAM = simulated(n_tasks=4, n_features=8, n_events=20, outliers=1)
 
 def test_unknown_learner_lists_the_known():
     with pytest.raises(ValueError, match="romco-nucl"):
-        romco.learner("romco", 3, 2)
+        romco.learner("romko", 3, 2)
 
 
 def test_unknown_parameter_lists_the_known():

@@ -197,7 +197,7 @@ def test_parts_add_up(name):
         ("romco-nucl", {"eta1": 0.0}), ("romco-nucl", {"eta2": -1.0}),
         ("romco-nucl", {"lambda1": -0.1}), ("romco-nucl", {"lambda2": np.nan}),
         ("romco-nucl", {"C": 0.0}), ("romco-nucl", {"update": "often"}),
-        ("romco-nucl", {"loss": "least-squares"}), ("romco-nucl", {"step": "big"}),
+        ("romco-nucl", {"loss": "least-cubes"}), ("romco-nucl", {"step": "big"}),
         ("romco-logd", {"rho": "never"}),
     ],
 )  # fmt: skip

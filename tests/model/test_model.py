@@ -225,6 +225,26 @@ def test_many_tasks_and_hashed_features_in_bounded_memory():
     assert grown < 1000, f"{grown:.0f} MB"
 
 
+@pytest.mark.parametrize("name", ["romco-auto", "pa-unique", "romco-nucl"])
+def test_rows_that_need_no_room_are_learned_in_few_pieces(name, monkeypatch):
+    from romco.model import pieces
+
+    counted, plan = [], pieces.plan
+
+    def counting(*given):
+        counted.append(plan(*given))
+        return counted[-1]
+
+    monkeypatch.setattr(pieces, "plan", counting)
+    rng = np.random.default_rng(0)
+    rows = [{"a": value, "b": 1.0} for value in rng.standard_normal(1000).tolist()]
+    labels, tasks = rng.integers(0, 2, 1000).tolist(), [f"u{i % 4}" for i in range(1000)]
+    model = Model(name)
+    model.learn(rows, labels, tasks)
+    model.learn(rows, labels, tasks)
+    assert len(counted) <= 20  # 4 or 5 each, and one for each new task that must be started
+
+
 @pytest.mark.parametrize("name", list(romco.LEARNERS))
 @pytest.mark.parametrize("features", [Columns(2), Names(), Hashed(16)])
 def test_a_value_that_cannot_be_learned_is_refused_with_its_row_and_column(

@@ -20,14 +20,15 @@ class Romco:
         always_prox=False,
         step="constant",
         rho="constant",
+        shrinkage="round",
     ):
-        """`shrink(s, rho)` is the scalar prox of the spectral penalty."""
+        """`shrink(s, rho)` is the scalar prox of the spectral penalty; `loss` a name or a slope."""
         self.u, self.v = np.zeros((d, m)), np.zeros((d, m))
         self.shrink, self.eta1, self.eta2 = shrink, eta1, eta2
         self.lambda1, self.lambda2, self.C = lambda1, lambda2, C
-        self.slope = SLOPES[loss]
+        self.slope = SLOPES.get(loss, loss)
         self.update_on, self.always_prox, self.step, self.rho = update, always_prox, step, rho
-        self.t = 0
+        self.shrinkage, self.seen, self.t = shrinkage, set(), 0
 
     def predict(self, task, x):
         return np.array([(self.u + self.v)[:, i] @ row for i, row in zip(task, x, strict=True)])
@@ -35,6 +36,8 @@ class Romco:
     def update(self, task, x, y):
         p = self.predict(task, x)
         self.t += 1
+        self.seen |= set(task)
+        share = len(set(task)) / len(self.seen) if self.shrinkage == "share" else 1.0
         wrong = np.where(p >= 0, 1, -1) != y
         slope = self.slope(p, y)
         active = wrong if self.update_on == "mistake" else slope != 0
@@ -44,7 +47,9 @@ class Romco:
         for i, row, along, on in zip(task, x, slope, active, strict=True):
             if on:
                 G[:, i] += self.C * along * row
-        decay = 1 / np.sqrt(self.t) if self.step == "inverse-sqrt" else 1.0
+        decay = {"constant": 1.0, "inverse-sqrt": 1 / np.sqrt(self.t), "inverse": 1 / self.t}[
+            self.step
+        ]
         eta1, eta2 = self.eta1 * decay, self.eta2 * decay
         rho = {
             "constant": eta1 * self.lambda1,
@@ -54,12 +59,13 @@ class Romco:
         uh = self.u - eta1 * G
         left, s, right = np.linalg.svd(uh, full_matrices=False)
         s[s < 1e-200] = 0.0  # denormal numbers make LAPACK crawl
-        self.u = (left * self.shrink(s, rho)) @ right
+        self.u = (left * self.shrink(s, rho * share)) @ right
         self.u[:, ~uh.any(axis=0)] = 0.0  # a column of zeros stays one, also in rounding
         vh = self.v - eta2 * G
         for i in range(vh.shape[1]):
             norm = np.linalg.norm(vh[:, i])
-            self.v[:, i] = max(0.0, 1 - eta2 * self.lambda2 / norm) * vh[:, i] if norm > 0 else 0.0
+            left_over = max(0.0, 1 - share * eta2 * self.lambda2 / norm) if norm > 0 else 0.0
+            self.v[:, i] = left_over * vh[:, i]
 
 
 SLOPES = {

@@ -21,20 +21,22 @@ class Method:
 
     ``source`` is the learner's class, or where it is, "module:Class" below this package:
     the module is then imported when the method is first used, and not by ``import romco``.
-    ``fixed`` are arguments that this name binds; they are not parameters to a user. ``name`` is
-    set by ``romco.LEARNERS``.
+    ``fixed`` are arguments that this name binds; they are not parameters to a user. ``defaults``
+    are those of this name where they are not the class's. ``name`` is set by ``romco.LEARNERS``.
     """
 
     source: Callable[..., Learner] | str
     title: str  # as the paper prints it
     role: Literal["paper", "control", "beyond"] = "control"
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     name: str = "unnamed"
 
     def __call__(self, n_features: int, n_tasks: int, **parameters: Any) -> Learner:
         """A new learner of this kind, under this name."""
         complete = self.complete(parameters)
-        learner = self.make(n_features, n_tasks, **self.fixed, **parameters)
+        given = {**self.fixed, **self.defaults, **parameters}
+        learner = self.make(n_features, n_tasks, **given)
         learner.name, learner.parameters = self.name, complete
         return learner
 
@@ -75,7 +77,7 @@ class Method:
     def parameters(self) -> dict[str, Any]:
         """Parameter names and their defaults."""
         return {
-            name: parameter.default
+            name: self.defaults.get(name, parameter.default)
             for name, parameter in inspect.signature(self.make).parameters.items()
             if parameter.kind is parameter.KEYWORD_ONLY and name not in self.fixed
         }

@@ -13,6 +13,7 @@ GIVEN = {
         "romco:Romco", "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
     ),
     "romco-logd": Method("romco:Romco", "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
+    "romco": Method("romco:Romco", "ROMCO", role="beyond", defaults={"shrinkage": "share"}),
     "ogd-unique": Method("gradient:Gradient", "OGD-Unique", fixed={"models": "unique"}),
     "ogd-global": Method("gradient:Gradient", "OGD-Global", fixed={"models": "global"}),
     "romco-auto": Method("auto:Auto", "ROMCO-Auto", role="beyond"),

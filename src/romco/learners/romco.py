@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from romco.couplings import COUPLINGS, Coupling, Given, Independent, Learned, Uniform, coupling_of
 from romco.kernels.events import Events
 from romco.kernels.romco.few_tasks import FewTasks
 from romco.kernels.romco.many_tasks import ManyTasks
@@ -17,6 +19,8 @@ from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
+    State,
+    Upgrade,
     choice,
     copy_arrays,
     not_negative,
@@ -25,8 +29,11 @@ from romco.learners.base import (
     whole,
 )
 from romco.learners.capabilities import Started
+from romco.losses import LOSSES, Loss
+from romco.parts import Data, data, part
+from romco.penalties import PENALTIES, SpectralPenalty
 from romco.rounds import Round
-from romco.steps import STEPS
+from romco.steps import STEPS, Step
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -44,15 +51,24 @@ FEW = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 class Romco(CompiledLearner):
     r"""Robust online multi-task learning: W = U + V, shared low rank plus few personal tasks.
 
-    In a round with a positive loss (paper eqs. 13 to 21), with G the
+    In a round with a positive loss (paper eqs. 11 to 21), with G the
     gradient of the round's losses,
 
     .. math:: U \leftarrow \mathrm{prox}_{\eta_1\lambda_1 r}(U - \eta_1 G), \qquad
               V \leftarrow \mathrm{prox}_{\eta_2\lambda_2 \|\cdot\|_{2,1}}(V - \eta_2 G)
 
-    where r is the nuclear norm (``romco-nucl``) or log det(I + U'U) (``romco-logd``).
-    A round without loss changes nothing unless ``always_prox``. ``loss`` is the paper's
-    "hinge", or "squared-hinge" or "logistic", in which case every round has a loss.
+    where r is the nuclear norm (``romco-nucl``), log det(I + U'U) (``romco-logd``), or what
+    ``shared`` says (``romco``): a name of ``romco.penalties.PENALTIES``, whose strength is then
+    ``lambda1``, or a penalty with a strength of its own. A round without loss changes nothing
+    unless ``always_prox``. ``loss`` is the paper's "hinge", another of
+    ``romco.losses.LOSSES``, or a loss of your own; ``step`` likewise, of ``romco.steps.STEPS``.
+
+    ``shrinkage`` says what a round is in which only some tasks take part. To the paper every
+    round has all of them, and one round's shrinkage is taken off all of U and V; with "round"
+    that holds for a round of one event, too, so that a task pays for the events of all
+    others. With "share" the round's shrinkage is in proportion to its tasks, as a share of all
+    that took part so far: m events of m tasks, one by one, shrink as much as one round of all.
+    Rounds of all tasks are the paper's either way.
 
     The iterates are the paper's; U is kept factorised, so that an event costs
     O(nnz r + r^3), r the rank of U, whatever the number of features and tasks.
@@ -69,6 +85,17 @@ class Romco(CompiledLearner):
     per event and room for (d, m) numbers, so it is for hundreds of tasks.
     """
 
+    shapes: ClassVar = {
+        **{f"personal_{name}": "m" for name in ("scale", "square", "since", "touches", "rooms")},
+        "personal_values": "md",
+        "last_round": "m",
+        "relations_factor": "mm",
+        "relations_sums": "dm",
+        "relations_products": "mm",
+        "relations_tally": "m*",
+    }
+    version: ClassVar[int] = 2
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: lambda state: without_shares(state)}
     undivided: ClassVar = (
         "every shard would have to repeat the step of U, which is 33 to 75 % of the work, so that "
         "no number of shards is more than 1.3 to 3 times as fast; romco-auto can be sharded"
@@ -79,62 +106,66 @@ class Romco(CompiledLearner):
         "lambda1": STRENGTHS,
         "lambda2": STRENGTHS,
     }
-    shapes: ClassVar = {
-        **{f"personal_{name}": "m" for name in ("scale", "square", "since", "touches", "rooms")},
-        "personal_values": "md",
-        "relations_factor": "mm",
-        "relations_sums": "dm",
-        "relations_products": "mm",
-        "relations_tally": "m*",
-    }
 
     def __init__(
         self,
         n_features: int,
         n_tasks: int,
         *,
-        shared: Literal["nuclear", "logdet"],
+        shared: str | SpectralPenalty | Data = "nuclear",
         eta1: float = 0.5,
         eta2: float = 0.05,
         lambda1: float = 0.15,
         lambda2: float = 0.08,
         C: float = 1.0,
-        loss: str = "hinge",
+        loss: str | Loss | Data = "hinge",
         update: str = "loss",
         always_prox: bool = False,
-        step: str = "constant",
+        step: str | Step | Data = "constant",
         rho: str = "constant",
         max_rank: int | None = None,
-        coupling: float | ArrayLike | Literal["learned"] | None = None,
+        coupling: float | ArrayLike | Literal["learned"] | Coupling | Data | None = None,
+        shrinkage: str = "round",
     ) -> None:
         super().__init__(n_features, n_tasks)
+        penalty = shared_penalty(shared, not_negative("lambda1", lambda1))
         self._rules = Rules(
-            logdet=shared == "logdet",
-            loss=choice("loss", loss, "hinge", "squared-hinge", "logistic"),
+            loss=part("loss", LOSSES, loss),
+            penalty=penalty,
+            step=part("step", STEPS, step),
             eta1=positive("eta1", eta1),
             eta2=positive("eta2", eta2),
-            lambda1=not_negative("lambda1", lambda1),
+            lambda1=penalty.strength,
             lambda2=not_negative("lambda2", lambda2),
             C=positive("C", C),
             on_mistake=choice("update", update, "loss", "mistake") == "mistake",
             always_prox=truth("always_prox", always_prox),
-            step_decays=choice("step", step, *STEPS) == "inverse-sqrt",
             rho_power=RHO_POWER[choice("rho", rho, *RHO_POWER)],
             max_rank=-1 if max_rank is None else whole("max_rank", max_rank),
+            by_share=choice("shrinkage", shrinkage, "round", "share") == "share",
         )
-        self._coupling = coupling
-        self._known = known_of(coupling, self.n_features, self.n_tasks)
+        self._coupling = coupling_of(coupling)
+        self._known = known_of(self._coupling, self.n_features, self.n_tasks)
         self._tasks: TaskVectors = (
-            Relations(**self._known) if self._known else task_vectors(self.n_tasks, coupling)
+            Relations(**self._known) if self._known else task_vectors(self.n_tasks, self._coupling)
         )
         # Log-det keeps singular values over many decades, whose directions a lazy basis of
         # tasks cannot tell from rounding; with a column for each task nothing is lost.
-        whole_matrix = bool(self._known) or np.ndim(coupling) == 2  # type: ignore[arg-type]
-        few = self.n_tasks <= FEW or shared == "logdet" or whole_matrix
+        whole_matrix = self._coupling.compiled != "uniform"
+        few = self.n_tasks <= FEW or not penalty.low_rank or whole_matrix
         kind = FewTasks if few else ManyTasks
         self.kernel: FewTasks | ManyTasks = kind(
             self._rules, self._tasks, self.n_features, self.n_tasks
         )
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """By name, as data: parts are told by their names and numbers."""
+        return self._parameters
+
+    @parameters.setter
+    def parameters(self, given: Mapping[str, Any]) -> None:
+        self._parameters = {name: as_data(name, value) for name, value in given.items()}
 
     def coupling(self) -> NDArray[np.float64]:
         """A (m, m), how much of a step of one task is also a step of another."""
@@ -160,9 +191,9 @@ class Romco(CompiledLearner):
         """L (d, r), orthonormal, and R (m, r) with U = L R'."""
         core = self.kernel.core_matrix().T
         right = core if isinstance(self.kernel, FewTasks) else self.kernel.right_vectors() @ core
-        if len(right) == self.n_tasks + 1:  # a number b couples: what is shared comes first
-            right = right[1:] + np.sqrt(np.asarray(self._coupling)) * right[0]
-        elif self._coupling is not None:
+        if isinstance(self._coupling, Uniform) and self._coupling.strength > 0.0:
+            right = right[1:] + np.sqrt(self._coupling.strength) * right[0]  # what is shared first
+        elif not isinstance(self._coupling, Independent):
             right = self._tasks.dense(self.n_tasks) @ right
         return self.kernel.left_vectors(), right
 
@@ -201,7 +232,7 @@ class Romco(CompiledLearner):
 
     def common(self, started: Started) -> MeanOfShared | None:
         """The mean of U's columns; coupled tasks share from the start anyway."""
-        if self._coupling is not None:
+        if not isinstance(self._coupling, Independent):
             return None
         return MeanOfShared(self, started.number)
 
@@ -211,13 +242,13 @@ class Romco(CompiledLearner):
 
     def starting(self, task: int, started: Started) -> Callable[[], object]:
         """What does that by one compiled call."""
-        if self._coupling is not None:  # a new task has it by itself
+        if not isinstance(self._coupling, Independent):  # a new task has it by itself
             return partial(bool)
         return partial(self.kernel.start_task, task, started.number)
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; not for coupled tasks."""
-        if self._coupling is not None:
+        if not isinstance(self._coupling, Independent):
             raise ValueError("coupled tasks share all they learn: none can be forgotten alone")
         self.kernel.forget_task(task)
 
@@ -245,14 +276,50 @@ class Romco(CompiledLearner):
         self.kernel, self._tasks, self._known = fresh, tasks, known
 
 
-def known_of(coupling: object, n_features: int, n_tasks: int) -> Arrays:
+def shared_penalty(shared: Any, strength: float) -> SpectralPenalty:
+    """The penalty that is meant: by its name, which takes the strength, or with one of its own.
+
+    >>> shared_penalty("nuclear", 0.5)
+    Nuclear(strength=0.5)
+    """
+    named = {"name": shared, "strength": strength} if isinstance(shared, str) else shared
+    found: SpectralPenalty = part("shared", PENALTIES, named)
+    not_negative("the strength of the shared penalty", found.strength)
+    return found
+
+
+def as_data(name: str, value: Any) -> Any:
+    """A parameter as a state keeps it."""
+    match value:
+        case Independent():
+            return None
+        case Uniform(strength):
+            return strength
+        case Given(matrix):
+            return matrix
+        case Learned():
+            return "learned"
+    listed = {"shared": PENALTIES, "loss": LOSSES, "step": STEPS, "coupling": COUPLINGS}.get(name)
+    return data(name, listed, value) if listed and is_dataclass(value) else value
+
+
+def without_shares(state: State) -> State:
+    """A state from before it was kept when each task last took part: shares began later."""
+    never = np.zeros(state["n_tasks"], dtype=np.int64)
+    return {
+        **state,
+        "parameters": {**state["parameters"], "shrinkage": "round"},
+        "arrays": {**state["arrays"], "last_round": never},
+    }
+
+
+def known_of(coupling: Coupling, n_features: int, n_tasks: int) -> Arrays:
     """What a learned coupling is made of, before the first event: all tasks are taken for one.
 
     Nothing at all where the coupling is given.
     """
-    if not isinstance(coupling, str):
+    if coupling.compiled != "learned":
         return {}
-    choice("coupling", coupling, "learned")
     if n_features * n_tasks > MOST:
         raise ValueError(
             f'coupling="learned" keeps a number for each of {n_features} features in each of '
@@ -280,24 +347,21 @@ class MeanOfShared(NamedTuple):
         return self.learner.kernel.mean_margins(events, self.started)
 
 
-def task_vectors(n_tasks: int, coupling: float | ArrayLike | None) -> TaskVectors:
+def task_vectors(n_tasks: int, coupling: Coupling) -> TaskVectors:
     """The vectors that stand for the tasks: rows of F, where A = F F'.
 
-    >>> task_vectors(2, 4.0).dense(2)
+    >>> task_vectors(2, Uniform(4.0)).dense(2)
     array([[2., 1., 0.],
            [2., 0., 1.]])
     """
-    if coupling is None:
+    if isinstance(coupling, Independent):
         return TaskVectors(n_tasks, 0.0)
-    if np.ndim(coupling) == 0:
-        return TaskVectors(n_tasks, not_negative("coupling", float(np.asarray(coupling))))
-    A = np.asarray(coupling, dtype=np.float64)
-    if A.shape != (n_tasks, n_tasks) or not np.isfinite(A).all() or not np.allclose(A, A.T):
-        raise ValueError(f"coupling must be a number or a symmetric ({n_tasks}, {n_tasks}) array")
-    values, vectors = np.linalg.eigh(A)
-    if values[0] < -1e-10 * max(1.0, values[-1]):
-        raise ValueError(f"coupling must be positive semi-definite; it has eigenvalue {values[0]}")
-    return TaskVectors(n_tasks, 0.0, vectors * np.sqrt(np.maximum(0.0, values)))
+    if isinstance(coupling, Uniform):
+        return TaskVectors(n_tasks, coupling.strength)
+    F = np.asarray(coupling.factor(n_tasks), dtype=np.float64)
+    if F.ndim != 2 or len(F) != n_tasks or not np.isfinite(F).all():
+        raise ValueError(f"{coupling!r} must give a finite factor (m, w) for {n_tasks} tasks")
+    return TaskVectors(n_tasks, 0.0, F)
 
 
 def check_finite(arrays: Arrays) -> None:

@@ -63,26 +63,27 @@ def plan(inside: GrowingLearner, tasks: Tasks, batch: Batch, begin: int) -> Piec
         return Piece(0, last, body, fresh, len(set(fresh.values())) if inside.starts else 0)
     if compiled(body.learner):
         last = min(len(ids), begin + PIECE - inside.events % PIECE)
-    fits = partial(_fits, batch, body)
+    last = _fitting(batch, body.learner, begin, last)
     end = begin + 1
-    while end < last and ids[end] in known and fits(end):
+    while end < last and ids[end] in known:
         end += 1
     if end < last:  # tasks that are known by another form, or need no start, may join
         offered = {} if inside.starts else tasks.offered(ids[begin:last])
         joining = {task: at for task, at in offered.items() if at < body.learner.n_tasks} or fresh
-        while end < last and fits(end) and (ids[end] in joining or tasks.find(ids[end]) >= 0):
+        while end < last and (ids[end] in joining or tasks.find(ids[end]) >= 0):
             end += 1
         fresh = {task: joining[task] for task in ids[begin:end] if task in joining}
     return Piece(begin, end, body, fresh, min(len(fresh), 1) if inside.starts else 0)
 
 
-def _fits(batch: Batch, body: Body, row: int) -> bool:
-    """Whether a row needs neither more columns nor more classes."""
-    learner = body.learner
-    return bool(
-        batch.needed[row] <= learner.n_features
-        and (learner.answers == 0 or batch.y[row] < learner.answers)
-    )
+def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:
+    """The end of the rows from ``begin`` on that need neither more columns nor more classes."""
+    needed = batch.needed[begin:last]  # never falls
+    end = begin + int(np.searchsorted(needed, learner.n_features, side="right"))
+    if learner.answers > 1:
+        beyond = np.flatnonzero(batch.y[begin:end] >= learner.answers)
+        end = begin + int(beyond[0]) if len(beyond) else end
+    return max(end, begin + 1)
 
 
 def learn(

@@ -2,7 +2,7 @@
 
 cimport cython
 from romco.kernels.events cimport Row
-from romco.kernels.romco.looking cimport ReadableBasis
+from romco.kernels.romco.reading cimport ReadableBasis
 
 
 @cython.final

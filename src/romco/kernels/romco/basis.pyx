@@ -10,7 +10,7 @@ happen to it, and none touches more rows than an event has non-zeros:
   rank did not grow, x need not stay a column: it is *folded* into the others, B <- B + x f'.
 * *settle*: after enough new columns the basis is rebased, B <- B P and P <- I: an *epoch*
   ends. Each row does so only when it is next needed, by the small transform kept of each
-  epoch; a row that is many epochs old needs three products (see `epochs`).
+  epoch; a row that is many epochs old needs three products (see `changes`).
 
 So that no transform is kept for ever, a cursor walks over all rows, a few at every
 rebase, and brings them up to date. It also counts B'B afresh as it goes, which
@@ -21,10 +21,10 @@ cimport cython
 from libc.math cimport INFINITY, fabs, fmax, sqrt
 from libc.string cimport memcpy, memset
 from romco.kernels.dense cimport add_gram, axpy, dot_product, multiply, prefetch
-from romco.kernels.romco.epochs cimport EPOCHS, Transform
+from romco.kernels.romco.changes cimport EPOCHS, Transform
 from romco.kernels.events cimport Row, column, square as square_of
-from romco.kernels.memory cimport release, reserve, zeros
-from romco.kernels.romco.looking cimport TOGETHER, ReadableBasis
+from romco.kernels.memory cimport release, reserve
+from romco.kernels.romco.reading cimport TOGETHER, ReadableBasis, widen
 from romco.kernels.romco.rows cimport ROWS, Chunk, Head
 
 cdef enum:
@@ -56,9 +56,9 @@ cdef class LazyBasis(ReadableBasis):
     def __init__(self, Py_ssize_t size, bint folds=False):
         ReadableBasis.__init__(self, size)
         self.folds, self.held_event = folds, -1
-        self.make_ring(64 if size < 1 << 17 else 128 if size < 1 << 19 else 256)
+        self.changes.make_ring(64 if size < 1 << 17 else 128 if size < 1 << 19 else 256)
         self.fit(APPEND + 4)
-        self.width = APPEND + 4
+        self.store.width = APPEND + 4
 
     def __dealloc__(self):
         release(self.gram)
@@ -84,7 +84,10 @@ cdef class LazyBasis(ReadableBasis):
         if rest <= HALF * square:
             rest = square - self.sharpen(c)
         if rest <= CLOSE * square and (
-            2 * x.n >= self.n_rows or (self.n_rows + x.n) * self.columns <= FEW_NUMBERS
+            2 * x.n >= self.store.n_rows
+            or (self.store.n_rows + x.n) * self.columns <= max(
+                <Py_ssize_t> FEW_NUMBERS, 16 * self.rank * self.rank  # the SVD looks at more
+            )
         ):
             self.write_panel()
             return self.append_rest(x, square, c)
@@ -146,16 +149,16 @@ cdef class LazyBasis(ReadableBasis):
         for i in range(x.n):
             if x.value[i] == 0.0:
                 continue
-            slot = self.slot_of(column(x, i))
-            row = self.row_to_write(slot)
+            slot = self.store.slot_of(column(x, i), self.changes.epoch)
+            row = self.store.row_to_write(slot)
             head = <Head*> row
-            if head.epoch != self.epoch:
+            if head.epoch != self.changes.epoch:
                 if stale < last and self.stale_at[stale] == i:
-                    memcpy(row + 1, self.stale_rows + stale * self.base, self.base * sizeof(double))
+                    memcpy(row + 1, self.stale_rows + stale * self.changes.base, self.changes.base * sizeof(double))
                 else:
-                    self.catch_up(row, self.fresh)
-                    memcpy(row + 1, self.fresh, self.base * sizeof(double))
-                head.epoch, head.count = <int> self.epoch, <int> self.base
+                    self.changes.catch_up(row, self.fresh)
+                    memcpy(row + 1, self.fresh, self.changes.base * sizeof(double))
+                head.epoch, head.count = <int> self.changes.epoch, <int> self.changes.base
             if stale < last and self.stale_at[stale] == i:
                 stale += 1
             if head.count < k:
@@ -198,9 +201,9 @@ cdef class LazyBasis(ReadableBasis):
                 p += 1
             if p == n:
                 continue
-            slot = self.slot_of(j)
+            slot = self.store.slot_of(j, self.changes.epoch)
             self.refresh_row(slot)
-            row = self.row_to_write(slot)
+            row = self.store.row_to_write(slot)
             head = <Head*> row
             if head.count < k:
                 memset(row + 1 + head.count, 0, (k - head.count) * sizeof(double))
@@ -223,16 +226,16 @@ cdef class LazyBasis(ReadableBasis):
         self.fit(k + 1)
         for i in range(x.n):
             if x.value[i] != 0.0:
-                self.slot_of(column(x, i))
-        if self.rank == self.n_rows:  # L is square
+                self.store.slot_of(column(x, i), self.changes.epoch)
+        if self.rank == self.store.n_rows:  # L is square
             return 0
-        reserve(<void**> &self.long_vector, &self.long_room, self.n_rows, sizeof(double))
+        reserve(<void**> &self.long_vector, &self.long_room, self.store.n_rows, sizeof(double))
         z = self.long_vector
-        memset(z, 0, self.n_rows * sizeof(double))
+        memset(z, 0, self.store.n_rows * sizeof(double))
         for i in range(x.n):
             if x.value[i] != 0.0:
-                z[self.slots[column(x, i)] - 1] = x.value[i]
-        for i in range(self.n_rows):
+                z[self.store.slots[column(x, i)] - 1] = x.value[i]
+        for i in range(self.store.n_rows):
             self.refresh_row(i)
         memcpy(self.fresh, c, self.rank * sizeof(double))
         rest, before = self.remove(z, self.fresh), 0.0
@@ -244,8 +247,8 @@ cdef class LazyBasis(ReadableBasis):
             before, rest = rest, self.remove(z, self.fresh)
         memset(self.behind, 0, k * sizeof(double))
         memset(self.total, 0, k * sizeof(double))
-        for i in range(self.n_rows):
-            row = self.row_to_write(i)
+        for i in range(self.store.n_rows):
+            row = self.store.row_to_write(i)
             head = <Head*> row
             z[i] /= rest
             axpy(head.count, z[i], row + 1, self.behind if i < self.cursor else self.total)
@@ -255,7 +258,7 @@ cdef class LazyBasis(ReadableBasis):
             row[1 + k] = z[i]
             head.count = <int> k + 1
         axpy(k, 1.0, self.behind, self.total)
-        self.record(square_behind, dot_product(self.n_rows, z, z))
+        self.record(square_behind, dot_product(self.store.n_rows, z, z))
         for i in range(self.rank):
             self.turned[i * self.ld + k] = 0.0
         memset(self.turned + self.rank * self.ld, 0, k * sizeof(double))
@@ -270,11 +273,11 @@ cdef class LazyBasis(ReadableBasis):
         cdef double* row
         multiply(1, self.rank, k, c, self.rank, self.turned, self.ld, self.behind, k)
         memset(self.total, 0, k * sizeof(double))
-        for i in range(self.n_rows):
-            row = self.row(i)
+        for i in range(self.store.n_rows):
+            row = self.store.row(i)
             z[i] -= dot_product((<Head*> row).count, row + 1, self.behind)
             axpy((<Head*> row).count, z[i], row + 1, self.total)
-        return sqrt(dot_product(self.n_rows, z, z))
+        return sqrt(dot_product(self.store.n_rows, z, z))
 
     cdef void record(self, double square_behind, double square) noexcept nogil:
         """Both Gram matrices get a row for the column that was added."""
@@ -340,7 +343,7 @@ cdef class LazyBasis(ReadableBasis):
         `touched` is how many rows the round touched; the cursor goes on by no less, so that
         a stream of dense events finds every row up to date.
         """
-        if self.columns < self.base + APPEND and self.turns < TURNS and not self.strained:
+        if self.columns < self.changes.base + APPEND and self.turns < TURNS and not self.strained:
             return False
         self.fit(self.rank + APPEND)
         self.correct()
@@ -392,7 +395,8 @@ cdef class LazyBasis(ReadableBasis):
         """B <- B P, P <- I; the next epoch begins."""
         cdef Py_ssize_t r = self.rank, ld = self.ld, i
         self.congruence(self.counted)
-        self.end_epoch(self.turned, ld, r)
+        self.changes.end_epoch(self.turned, ld, self.columns, r)
+        self.columns = r
         memset(self.gram, 0, r * ld * sizeof(double))
         memset(self.turned, 0, r * ld * sizeof(double))
         for i in range(r):
@@ -405,21 +409,21 @@ cdef class LazyBasis(ReadableBasis):
 
         Fast enough to pass all rows in half a ring of epochs; then no row's transform is lost.
         """
-        cdef Py_ssize_t deadline = self.started + (self.blocks // 2 - 1) * EPOCHS
-        cdef Py_ssize_t slot = self.cursor, left = max(1, deadline - self.epoch), end
+        cdef Py_ssize_t deadline = self.started + (self.changes.blocks // 2 - 1) * EPOCHS
+        cdef Py_ssize_t slot = self.cursor, left = max(1, deadline - self.changes.epoch), end
         cdef bint counting
-        end = slot + max(touched, (self.n_rows - slot + left - 1) // left)
-        end = min(end, self.n_rows)
-        counting = end - slot < self.n_rows or self.strained or self.epoch % COUNTS == 0
+        end = slot + max(touched, (self.store.n_rows - slot + left - 1) // left)
+        end = min(end, self.store.n_rows)
+        counting = end - slot < self.store.n_rows or self.strained or self.changes.epoch % COUNTS == 0
         while slot < end:
             slot += self.refresh_run(slot, end - slot, counting)
         self.cursor = end
-        if self.cursor == self.n_rows:
+        if self.cursor == self.store.n_rows:
             if counting:
-                memcpy(self.gram, self.counted, self.base * self.ld * sizeof(double))
-            memset(self.counted, 0, self.base * self.ld * sizeof(double))
+                memcpy(self.gram, self.counted, self.changes.base * self.ld * sizeof(double))
+            memset(self.counted, 0, self.changes.base * self.ld * sizeof(double))
             self.cursor = 0
-            self.started_before, self.started = self.started, self.epoch
+            self.changes.started_before, self.started = self.started, self.changes.epoch
         return 0
 
     cdef Py_ssize_t refresh_run(
@@ -429,53 +433,49 @@ cdef class LazyBasis(ReadableBasis):
 
         Rows side by side that have every column of the epoch before need one product of matrices.
         """
-        cdef Transform step = self.steps[(self.epoch - 1) % (self.blocks * EPOCHS)]
-        cdef Chunk chunk = self.chunks[slot // ROWS]
-        cdef double* first = self.row(slot)
+        cdef Transform step = self.changes.steps[(self.changes.epoch - 1) % (self.changes.blocks * EPOCHS)]
+        cdef Chunk chunk = self.store.chunks[slot // ROWS]
+        cdef double* first = self.store.row(slot)
         cdef Head* head
         cdef Py_ssize_t i, j, n = 0
         most = min(most, ROWS - slot % ROWS)
         while n < most and step.cols < chunk.stride:
             head = <Head*> (first + n * chunk.stride)
-            if head.epoch != self.epoch - 1 or head.count != step.rows:
+            if head.epoch != self.changes.epoch - 1 or head.count != step.rows:
                 break
             n += 1
         if n < TOGETHER:
             self.refresh_row(slot)
-            first = self.row(slot) + 1
-            for j in range(self.base if counting else 0):
+            first = self.store.row(slot) + 1
+            for j in range(self.changes.base if counting else 0):
                 axpy(j + 1, first[j], first, self.counted + j * self.ld)
             return 1
-        self.fit_pack(self.base)
-        multiply(n, step.rows, self.base, first + 1, chunk.stride, step.data, self.base,
-                 self.pack, self.base)
+        self.fit_pack(self.changes.base)
+        multiply(n, step.rows, self.changes.base, first + 1, chunk.stride, step.data, self.changes.base,
+                 self.pack, self.changes.base)
         if counting:
-            add_gram(n, self.base, self.pack, self.base, self.counted, self.ld)
+            add_gram(n, self.changes.base, self.pack, self.changes.base, self.counted, self.ld)
         for i in range(n):
             head = <Head*> (first + i * chunk.stride)
-            head.epoch, head.count = <int> self.epoch, <int> self.base
-            memcpy(<double*> head + 1, self.pack + i * self.base, self.base * sizeof(double))
+            head.epoch, head.count = <int> self.changes.epoch, <int> self.changes.base
+            memcpy(<double*> head + 1, self.pack + i * self.changes.base, self.changes.base * sizeof(double))
         return n
 
     cdef int fit(self, Py_ssize_t columns) except -1 nogil:
         """Room for that many columns in the small matrices and in rows written from now on."""
         cdef Py_ssize_t ld = (columns + columns // 4 + 3) // 4 * 4
-        if columns > self.width:
-            self.width = (columns + 3) // 4 * 4
+        if columns > self.store.width:
+            self.store.width = (columns + 3) // 4 * 4
         return self.fit_exactly(ld) if columns > self.ld else 0
 
     cdef int fit_exactly(self, Py_ssize_t ld) except -1 nogil:
         """Small matrices of that leading dimension, unless theirs is larger."""
         if ld <= self.ld:
             return 0
-        widen(&self.turned, self.rank, self.ld, ld)
+        self.fit_reading(ld)
         widen(&self.gram, self.columns, self.ld, ld)
         widen(&self.counted, self.columns, self.ld, ld)
-        widen(&self.work, 0, self.ld, ld)
         widen(&self.triangle, 0, self.ld, ld)
-        widen(&self.behind, 1, self.ld, ld)
-        widen(&self.total, 1, self.ld, ld)
-        widen(&self.fresh, 1, self.ld, ld)
         self.ld = ld
         return 0
 
@@ -488,14 +488,3 @@ cdef void fold_in(
     for i in range(k):
         axpy(i + 1, b[i] + square * f[i], f, gram + i * ld)
         axpy(i + 1, f[i], b, gram + i * ld)
-
-
-cdef int widen(double** a, Py_ssize_t rows, Py_ssize_t old, Py_ssize_t new) except -1 nogil:
-    """A square matrix with the same leading rows and a larger leading dimension."""
-    cdef double* wide = <double*> zeros(new * new, sizeof(double))
-    cdef Py_ssize_t i
-    for i in range(rows):
-        memcpy(wide + i * new, a[0] + i * old, old * sizeof(double))
-    release(a[0])
-    a[0] = wide
-    return 0

@@ -7,7 +7,7 @@ import numpy as np
 from libc.string cimport memset
 from romco.kernels.romco.basis cimport LazyBasis
 from romco.kernels.dense cimport dot_product
-from romco.kernels.romco.epochs cimport EPOCHS, Transform, allocate
+from romco.kernels.romco.changes cimport EPOCHS, Transform, allocate
 from romco.kernels.romco.rows cimport Head
 
 cdef enum:
@@ -24,40 +24,40 @@ DAMAGED = "the state of the shared part does not fit together; was the file dama
 
 def vectors(LazyBasis basis not None):
     """L (size, rank) as a dense copy."""
-    cdef double[:, ::1] L = np.zeros((basis.size, basis.rank))
+    cdef double[:, ::1] L = np.zeros((basis.store.size, basis.rank))
     cdef Py_ssize_t slot, j, n
     cdef const double* row
     if basis.rank == 0:
         return np.asarray(L)
-    for slot in range(basis.n_rows):
-        row = basis.row(slot)
+    for slot in range(basis.store.n_rows):
+        row = basis.store.row(slot)
         n = (<const Head*> row).count
-        if (<const Head*> row).epoch != basis.epoch:
-            basis.catch_up(row, basis.fresh)
-            row, n = basis.fresh, basis.base
+        if (<const Head*> row).epoch != basis.changes.epoch:
+            basis.changes.catch_up(row, basis.fresh)
+            row, n = basis.fresh, basis.changes.base
         else:
             row += 1
         for j in range(basis.rank):
-            L[basis.owners[slot], j] = dot_product(n, basis.turned + j * basis.ld, row)
+            L[basis.store.owners[slot], j] = dot_product(n, basis.turned + j * basis.ld, row)
     return np.asarray(L)
 
 
 def arrays(LazyBasis basis not None):
     """All that changes, by name, as copies."""
-    rows = np.zeros((basis.n_rows, basis.width))
-    heads = np.zeros((basis.n_rows, 3), dtype=np.int32)  # owner, epoch, count
+    rows = np.zeros((basis.store.n_rows, basis.store.width))
+    heads = np.zeros((basis.store.n_rows, 3), dtype=np.int32)  # owner, epoch, count
     cdef double[:, ::1] values = rows
     cdef int[:, ::1] head = heads
     cdef Py_ssize_t slot, j
     cdef double* row
-    for slot in range(basis.n_rows):
-        row = basis.row(slot)
-        head[slot, 0] = basis.owners[slot]
+    for slot in range(basis.store.n_rows):
+        row = basis.store.row(slot)
+        head[slot, 0] = basis.store.owners[slot]
         head[slot, 1], head[slot, 2] = (<Head*> row).epoch, (<Head*> row).count
         for j in range(head[slot, 2]):
             values[slot, j] = row[1 + j]
-    counts = [basis.rank, basis.base, basis.columns, basis.epoch, basis.cursor, basis.started,
-              basis.started_before, basis.ld, basis.blocks, basis.turns]
+    counts = [basis.rank, basis.changes.base, basis.columns, basis.changes.epoch, basis.cursor, basis.started,
+              basis.changes.started_before, basis.ld, basis.changes.blocks, basis.turns]
     shapes, numbers = transforms(basis)
     return {
         "rows": rows, "heads": heads, "counts": np.array(counts, dtype=np.int64),
@@ -71,12 +71,12 @@ def arrays(LazyBasis basis not None):
 
 cdef transforms(LazyBasis basis):
     """Shapes (n, 2) and numbers, end to end, of the steps and leaps that rows may need."""
-    cdef Py_ssize_t i, first = basis.started_before
+    cdef Py_ssize_t i, first = basis.changes.started_before
     shapes, numbers = [], []
-    for i in range(first, basis.epoch):
-        keep(basis.steps[i % (basis.blocks * EPOCHS)], shapes, numbers)
-    for i in range(first // EPOCHS, basis.epoch // EPOCHS):
-        keep(basis.leaps[i % basis.blocks], shapes, numbers)
+    for i in range(first, basis.changes.epoch):
+        keep(basis.changes.steps[i % (basis.changes.blocks * EPOCHS)], shapes, numbers)
+    for i in range(first // EPOCHS, basis.changes.epoch // EPOCHS):
+        keep(basis.changes.leaps[i % basis.changes.blocks], shapes, numbers)
     size = sum(len(part) for part in numbers)
     padded = np.zeros(max(4096, 1 << int(size).bit_length()))  # sizes that seldom change
     padded[:size] = np.concatenate(numbers) if numbers else []
@@ -88,40 +88,40 @@ cdef transforms(LazyBasis basis):
 def load(LazyBasis basis not None, arrays):
     """Take over the arrays of a basis of this size or smaller; this one must be new."""
     cdef Py_ssize_t slot, j, first, i, blocks, at = 0
-    check(arrays, basis.size)
+    check(arrays, basis.store.size)
     cdef const double[:, :] values = arrays["rows"]
     cdef const int[:, :] head = arrays["heads"]
     cdef double* row
-    basis.width = max(basis.width, values.shape[1])
+    basis.store.width = max(basis.store.width, values.shape[1])
     basis.fit_exactly(len(arrays["turned"]))  # while there are no columns yet to keep
-    (basis.rank, basis.base, basis.columns, basis.epoch, basis.cursor, basis.started,
-     basis.started_before, j, blocks, basis.turns) = map(int, arrays["counts"])
-    basis.make_ring(blocks)
+    (basis.rank, basis.changes.base, basis.columns, basis.changes.epoch, basis.cursor, basis.started,
+     basis.changes.started_before, j, blocks, basis.turns) = map(int, arrays["counts"])
+    basis.changes.make_ring(blocks)
     basis.deviation = arrays["deviation"][0]
     paste(arrays["turned"], basis.turned, basis.ld)
     paste(arrays["gram"], basis.gram, basis.ld)
     paste(arrays["counted"], basis.counted, basis.ld)
     for slot in range(values.shape[0]):
-        basis.slot_of(head[slot, 0])
-        row = basis.row(slot)
+        basis.store.slot_of(head[slot, 0], basis.changes.epoch)
+        row = basis.store.row(slot)
         (<Head*> row).epoch, (<Head*> row).count = head[slot, 1], head[slot, 2]
         for j in range(head[slot, 2]):
             row[1 + j] = values[slot, j]
     shapes, numbers = arrays["shapes"], arrays["transforms"]
-    first = basis.started_before
-    for i in range(first, basis.epoch):
-        at += fill(&basis.steps[i % (basis.blocks * EPOCHS)], shapes[i - first], numbers[at:])
-    shapes = shapes[basis.epoch - first :]
+    first = basis.changes.started_before
+    for i in range(first, basis.changes.epoch):
+        at += fill(&basis.changes.steps[i % (basis.changes.blocks * EPOCHS)], shapes[i - first], numbers[at:])
+    shapes = shapes[basis.changes.epoch - first :]
     first //= EPOCHS
-    for i in range(first, basis.epoch // EPOCHS):
-        at += fill(&basis.leaps[i % basis.blocks], shapes[i - first], numbers[at:])
+    for i in range(first, basis.changes.epoch // EPOCHS):
+        at += fill(&basis.changes.leaps[i % basis.changes.blocks], shapes[i - first], numbers[at:])
 
 
 def take(LazyBasis basis not None, const double[:, :] vectors):
     """Become the given vectors (n, rank), n up to `size`; this basis must be new."""
     cdef Py_ssize_t i, j, slot, r = vectors.shape[1]
     basis.fit(r + MARGIN)
-    basis.rank = basis.base = basis.columns = r
+    basis.rank = basis.changes.base = basis.columns = r
     memset(basis.turned, 0, r * basis.ld * sizeof(double))
     memset(basis.gram, 0, r * basis.ld * sizeof(double))
     memset(basis.counted, 0, r * basis.ld * sizeof(double))
@@ -130,10 +130,10 @@ def take(LazyBasis basis not None, const double[:, :] vectors):
     for i in range(vectors.shape[0]):
         if not np.any(vectors[i]):
             continue
-        slot = basis.slot_of(i)
+        slot = basis.store.slot_of(i, basis.changes.epoch)
         for j in range(r):
-            basis.row(slot)[1 + j] = vectors[i, j]
-        (<Head*> basis.row(slot)).count = <int> r
+            basis.store.row(slot)[1 + j] = vectors[i, j]
+        (<Head*> basis.store.row(slot)).count = <int> r
 
 
 cdef copied(const double* a, Py_ssize_t rows, Py_ssize_t cols, Py_ssize_t ld):

@@ -15,6 +15,10 @@ cdef class Factored(Kernel):
     cdef Personal personal
     cdef SmallSVD svd
     cdef readonly long long rounds, truncations
+    cdef long long[::1] last_round   # (m,) when each task last took part, 0 if never
+    cdef Py_ssize_t n_seen           # tasks that ever took part
+    cdef double* pulls               # of a round's events
+    cdef Py_ssize_t pulls_room
     cdef double* core                # K (height, width), row-major
     cdef Py_ssize_t height, width, ld, core_room
     cdef double* c                   # coordinates of an event on the left
@@ -23,7 +27,12 @@ cdef class Factored(Kernel):
     cdef int learn_weights(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil
-    cdef int shrink(self, double rho, Py_ssize_t touched, Py_ssize_t active) except -1 nogil
+    cdef double count_share(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil
+    cdef int shrink(
+        self, double rho, double step, Py_ssize_t touched, Py_ssize_t active
+    ) except -1 nogil
     cdef void start_round(self, bint noting) noexcept nogil
     cdef double shared_margin(self, Py_ssize_t task) except? -1.0 nogil
     cdef int step_along(self, Py_ssize_t task, Py_ssize_t event, double g) except -1 nogil

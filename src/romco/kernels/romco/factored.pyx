@@ -1,6 +1,6 @@
 """ROMCO on a factorised U: the paper's iterates, at a cost that knows neither d nor m.
 
-The paper's step (eqs. 13, 16 and 19) is U <- prox(U - eta1 G). G has the rank of the round's active
+The paper's step (eqs. 11, 13 and 19) is U <- prox(U - eta1 G). G has the rank of the round's active
 events, and the prox only rescales singular values, so U is kept as
 
     U = L K R'     L (d, r) and R (w, r') orthonormal, K small
@@ -41,11 +41,13 @@ cdef class Factored(Kernel):
         self.rules, self.tasks = rules, tasks
         self.left = LazyBasis(n_features, folds)
         self.personal = personal_part(n_features, n_tasks, rules.eta2 * rules.lambda2)
+        self.last_round = np.zeros(n_tasks, dtype=np.int64)
         self.svd = SmallSVD()
 
     def __dealloc__(self):
         release(self.core)
         release(self.c)
+        release(self.pulls)
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -71,7 +73,6 @@ cdef class Factored(Kernel):
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
-        self.torn = True
         self.learn_weights(events, begin, end, margins)
         if self.tasks.learn(events, begin, end):
             with gil:
@@ -82,23 +83,25 @@ cdef class Factored(Kernel):
     cdef int learn_weights(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
-        cdef Py_ssize_t e, active = 0, touched = 0
-        cdef double step, pull, norm2
+        cdef Py_ssize_t e, active, touched = 0
+        cdef double step, share, pull, norm2
         cdef Row x
         cdef bint noted = self.has_notes(events, begin, end)
         if not noted:
             self.start_round(False)
+        reserve(<void**> &self.pulls, &self.pulls_room, end - begin, sizeof(double))
+        active = self.rules.pulls(margins + begin, events.labels + begin, end - begin, self.pulls)
+        step = self.rules.step(<double> (self.rounds + 1))
+        self.torn = True
         self.rounds += 1
-        step = self.rules.step(<double> self.rounds)
-        for e in range(begin, end):
-            active += self.rules.pull(margins[e], events.labels[e]) != 0.0
+        share = self.count_share(events, begin, end)
         if active == 0 and not self.rules.always_prox:
             return 0
         self.left.fit(self.left.columns + active)
         if events.index == NULL and active > 1 and 2 * active >= end - begin:
             self.left.meet_all(events.row(begin), end - begin)
         for e in range(begin, end):
-            pull = self.rules.pull(margins[e], events.labels[e])
+            pull = self.pulls[e - begin]
             if pull == 0.0:
                 continue
             x = events.row(e)
@@ -112,31 +115,45 @@ cdef class Factored(Kernel):
                 events.tasks[e], e - begin, self.rules.eta1 * step * self.rules.C * pull
             )
             self.personal.add(
-                events.tasks[e], x, self.rules.eta2 * step * self.rules.C * pull, norm2, step,
+                events.tasks[e], x, self.rules.eta2 * step * self.rules.C * pull, norm2,
+                step * share,
                 noted and end - begin == 1,
             )
         if end - begin > 1:
             for e in range(begin, end):
-                self.personal.prune(events.tasks[e], step)
-        self.personal.tick(step)
-        return self.shrink(self.rules.rho(<double> self.rounds), touched, active)
+                self.personal.prune(events.tasks[e], step * share)
+        self.personal.tick(step * share)
+        return self.shrink(
+            self.rules.rho(<double> self.rounds, step, share), self.rules.eta1 * step * share,
+            touched, active,
+        )
 
-    cdef int shrink(self, double rho, Py_ssize_t touched, Py_ssize_t active) except -1 nogil:
+    cdef double count_share(self, Events events, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+        """The round's tasks, as a share of all that took part so far; 1 unless shares count."""
+        cdef Py_ssize_t e, present = 0
+        cdef long long* last
+        for e in range(begin, end):
+            last = &self.last_round[events.tasks[e]]
+            if last[0] != self.rounds:
+                self.n_seen += last[0] == 0
+                last[0] = self.rounds
+                present += 1
+        return <double> present / <double> self.n_seen if self.rules.by_share else 1.0
+
+    cdef int shrink(
+        self, double rho, double step, Py_ssize_t touched, Py_ssize_t active
+    ) except -1 nogil:
         """The prox: K's singular values shrink, and both bases turn so that K is diagonal."""
-        cdef Py_ssize_t kept = 0, n = self.height
-        cdef double s
+        cdef Py_ssize_t kept, n = self.height
         if n == 0:
             return 0
         self.svd.factor(self.core, n, self.width, self.ld)
-        while kept < self.svd.count:
-            s = self.rules.shrink(self.svd.s[kept], rho)
-            if s <= 0.0:
-                break
-            if kept == self.rules.max_rank:
-                self.truncations += 1
-                break
-            self.svd.s[kept] = s
-            kept += 1
+        kept = self.svd.count
+        if step > 0.0:
+            kept = self.rules.shrink_all(self.svd.s, kept, rho, step)
+        if 0 <= self.rules.max_rank < kept:
+            self.truncations += 1
+            kept = self.rules.max_rank
         self.height = kept
         self.left.turn(self.svd.left, kept)
         self.turn_right(kept)
@@ -196,6 +213,8 @@ cdef class Factored(Kernel):
         self.one_column(task, self.c)
         self.change_column(task, -1.0)
         self.personal.forget(task)
+        self.n_seen -= self.last_round[task] != 0
+        self.last_round[task] = 0
 
     def mean_margins(self, Events events not None, double n_started):
         """Margins (n,) by the sum of all u over n_started; the events' tasks do not matter."""
@@ -219,7 +238,7 @@ cdef class Factored(Kernel):
         """u_task += g L c, then K is made diagonal again."""
         self.torn = True
         self.step_along(task, 0, g)
-        self.shrink(0.0, 0, 1)
+        self.shrink(0.0, 0.0, 0, 1)
         self.torn = False
         return 0
 
@@ -275,6 +294,7 @@ cdef class Factored(Kernel):
         return {
             "core": core, "core_shape": np.array([self.height, self.width]),
             "counts": np.array([self.rounds, self.truncations], dtype=np.int64),
+            "last_round": np.asarray(self.last_round),
             **{f"left_{name}": array for name, array in basis_state.arrays(self.left).items()},
             **{f"personal_{name}": array for name, array in self.personal.arrays().items()},
         }
@@ -285,9 +305,17 @@ cdef class Factored(Kernel):
         if self.left.rank != core.shape[0]:
             raise ValueError(DAMAGED)
         self.rounds, self.truncations = map(int, arrays["counts"])
+        self.load_seen(arrays.get("last_round", np.zeros(0, dtype=np.int64)))
         self.fit(core.shape[0], core.shape[1])
         self.height = core.shape[0]
         self.take(core)
+
+    def load_seen(self, last):
+        """In which round each task last took part; files of old do not tell."""
+        if len(last) > len(self.last_round) or not ((last >= 0) & (last <= self.rounds)).all():
+            raise ValueError(DAMAGED)
+        np.asarray(self.last_round)[: len(last)] = last
+        self.n_seen = np.count_nonzero(last)
 
     cdef take(self, const double[:, :] core):
         """K <- core, of the size it has."""

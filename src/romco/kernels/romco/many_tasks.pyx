@@ -1,4 +1,4 @@
-"""ROMCO at a cost that does not know the number of tasks."""
+"""ROMCO for many tasks: the right basis is lazy too, so that no cost knows their number."""
 
 import numpy as np
 cimport cython
@@ -129,8 +129,8 @@ cdef class ManyTasks(Factored):
     def load(self, arrays):
         """Take over the arrays of a kernel of either kind, of the same size or smaller."""
         own = self.arrays()
-        check_names(arrays, own, {name for name in own if name[:6] == "right_"})
-        core = checked_core(arrays, self.right.size)
+        check_names(arrays, own, {name for name in own if name[:6] == "right_"} | {"last_round"})
+        core = checked_core(arrays, self.right.store.size)
         if "right_counts" in arrays:
             right = part(arrays, "right_")
             right.pop("ones", None)  # files of old do not have it

@@ -1,5 +1,7 @@
 """Rows of a tall matrix that exist only once they are needed."""
 
+cimport cython
+
 cdef enum:                # known to the compiler, so that dividing by it costs nothing
     ROWS = 256            # rows in a chunk
 
@@ -12,14 +14,14 @@ cdef struct Chunk:        # ROWS rows side by side
     Py_ssize_t stride
 
 
-cdef class Rows:
+@cython.final
+cdef class RowStore:
     cdef readonly Py_ssize_t size         # rows there could be: features, or tasks
-    cdef Py_ssize_t epoch                 # what new rows are written in
     cdef int[::1] slots                   # (size,) 1 + slot of the row, 0 where there is none
     cdef int* owners                      # (n_rows,) the inverse of `slots`
     cdef Chunk* chunks
     cdef Py_ssize_t n_rows, n_chunks, width
-    cdef Py_ssize_t row_rooms[2]
+    cdef Py_ssize_t rooms[2]
 
     cdef inline double* row(self, Py_ssize_t slot) noexcept nogil:
         cdef Chunk chunk = self.chunks[slot // ROWS]
@@ -31,10 +33,10 @@ cdef class Rows:
             self.widen_chunk(slot // ROWS)
         return self.row(slot)
 
-    cdef inline Py_ssize_t slot_of(self, Py_ssize_t feature) except -1 nogil:
-        """The slot of a feature's row, which is made where there is none."""
+    cdef inline Py_ssize_t slot_of(self, Py_ssize_t feature, Py_ssize_t epoch) except -1 nogil:
+        """The slot of a feature's row, which is made where there is none, in that epoch's basis."""
         cdef Py_ssize_t slot = self.slots[feature] - 1
-        return slot if slot >= 0 else self.new_slot(feature)
+        return slot if slot >= 0 else self.new_slot(feature, epoch)
 
     cdef int widen_chunk(self, Py_ssize_t at) except -1 nogil
-    cdef Py_ssize_t new_slot(self, Py_ssize_t feature) except -1 nogil
+    cdef Py_ssize_t new_slot(self, Py_ssize_t feature, Py_ssize_t epoch) except -1 nogil

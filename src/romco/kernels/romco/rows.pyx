@@ -6,12 +6,14 @@ gets wider.
 """
 
 import numpy as np
+cimport cython
 from libc.string cimport memcpy
 from romco.kernels.memory cimport release, reserve, resize
 
 
-cdef class Rows:
-    """B (size, width), rows on demand (abstract)."""
+@cython.final
+cdef class RowStore:
+    """B (size, width), rows on demand. Whoever writes one says in which epoch's basis it is."""
 
     def __init__(self, Py_ssize_t size):
         self.size = size
@@ -35,17 +37,17 @@ cdef class Rows:
         chunk.data, chunk.stride = wide, stride
         return 0
 
-    cdef Py_ssize_t new_slot(self, Py_ssize_t feature) except -1 nogil:
+    cdef Py_ssize_t new_slot(self, Py_ssize_t feature, Py_ssize_t epoch) except -1 nogil:
         cdef Py_ssize_t slot = self.n_rows
         cdef Head* head
-        reserve(<void**> &self.owners, &self.row_rooms[1], slot + 1, sizeof(int))
+        reserve(<void**> &self.owners, &self.rooms[1], slot + 1, sizeof(int))
         if slot == self.n_chunks * ROWS:
-            reserve(<void**> &self.chunks, &self.row_rooms[0], self.n_chunks + 1, sizeof(Chunk))
+            reserve(<void**> &self.chunks, &self.rooms[0], self.n_chunks + 1, sizeof(Chunk))
             self.chunks[self.n_chunks].data = NULL
             self.chunks[self.n_chunks].stride = 0
             self.n_chunks += 1
         head = <Head*> self.row_to_write(slot)
-        head.epoch, head.count = <int> self.epoch, 0
+        head.epoch, head.count = <int> epoch, 0
         self.owners[slot] = <int> feature
         self.slots[feature] = <int> slot + 1
         self.n_rows += 1

@@ -1,12 +1,20 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
+# The layer above says what these are; here they are objects with the methods that are called.
+Loss = Any
+SpectralPenalty = Any
+Step = Any
 
 class Rules:
     def __init__(
         self,
         *,
-        logdet: bool,
-        loss: str,
+        loss: Loss,
+        penalty: SpectralPenalty,
+        step: Step,
         eta1: float,
         eta2: float,
         lambda1: float,
@@ -14,9 +22,9 @@ class Rules:
         C: float,
         on_mistake: bool,
         always_prox: bool,
-        step_decays: bool,
         rho_power: float,
         max_rank: int,
+        by_share: bool,
     ) -> None: ...
 
 class TaskVectors:

@@ -1,4 +1,4 @@
-"""The numbers of a ROMCO learner, and the vectors that stand for its tasks.
+"""The parts and numbers of a ROMCO learner, and the vectors that stand for its tasks.
 
 A task's vector is e_i, the paper's method. With a *coupling* A = F F' between tasks it
 is row i of F: the paper's method in the variable U~ with U = U~ F', which is gradient descent
@@ -25,26 +25,138 @@ cdef double pull_logistic(double margin, double y) noexcept nogil:
     return y / (1.0 + exp(y * margin))
 
 
+cdef double constant(double t) noexcept nogil:
+    return 1.0
+
+
+cdef double inverse_sqrt(double t) noexcept nogil:
+    return 1.0 / sqrt(t)
+
+
+cdef Pull compiled_loss(name) except? NULL:
+    """The slope of a loss, downhill; NULL where it has no compiled twin."""
+    if name is None:
+        return NULL
+    if name == "hinge":
+        return pull_hinge
+    if name == "squared-hinge":
+        return pull_squared_hinge
+    if name == "logistic":
+        return pull_logistic
+    raise ValueError(f"there is no compiled loss {name!r}")
+
+
+cdef Shrink compiled_penalty(name) except? NULL:
+    """What a penalty makes of a singular value; NULL where it has no compiled twin."""
+    if name is None:
+        return NULL
+    if name == "nuclear":
+        return shrink_nuclear
+    if name == "logdet":
+        return shrink_logdet
+    raise ValueError(f"there is no compiled penalty on singular values {name!r}")
+
+
+cdef Decay compiled_step(name) except? NULL:
+    """A step as a function of the round; NULL where it has no compiled twin."""
+    if name is None:
+        return NULL
+    if name == "constant":
+        return constant
+    if name == "inverse-sqrt":
+        return inverse_sqrt
+    raise ValueError(f"there is no compiled step {name!r}")
+
+
 @cython.final
 cdef class Rules:
-    """The numbers of a ROMCO learner: what to learn from, how far to go, how much to shrink."""
+    """The parts of a ROMCO learner: what to learn from, how far to go, how much to shrink.
+
+    ``loss``, ``penalty`` and ``step`` are Python objects. Where one names a compiled twin, that is
+    taken; else the object itself is called, which takes the GIL and some microseconds.
+    """
 
     def __init__(
-        self, *, bint logdet, str loss, double eta1, double eta2, double lambda1, double lambda2, double C,
-        bint on_mistake, bint always_prox, bint step_decays, double rho_power, Py_ssize_t max_rank,
+        self, *, loss, penalty, step, double eta1, double eta2, double lambda1, double lambda2,
+        double C, bint on_mistake, bint always_prox, double rho_power, Py_ssize_t max_rank,
+        bint by_share,
     ):
         self.eta1, self.eta2, self.lambda1, self.lambda2, self.C = eta1, eta2, lambda1, lambda2, C
-        self.on_mistake, self.always_prox, self.step_decays = on_mistake, always_prox, step_decays
+        self.on_mistake, self.always_prox, self.by_share = on_mistake, always_prox, by_share
         self.rho_power, self.max_rank = rho_power, max_rank
-        self.shrink = shrink_logdet if logdet else shrink_nuclear
-        if loss == "hinge":
-            self.loss = pull_hinge
-        elif loss == "squared-hinge":
-            self.loss = pull_squared_hinge
-        elif loss == "logistic":
-            self.loss = pull_logistic
-        else:
-            raise ValueError(f"no such loss: {loss!r}")
+        self.loss, self.penalty, self.decay = loss, penalty, step
+        self.pull = compiled_loss(loss.compiled)
+        self.shrink = compiled_penalty(penalty.compiled)
+        self.decays = compiled_step(step.compiled)
+
+    cdef Py_ssize_t pulls(
+        self, const double* margins, const double* labels, Py_ssize_t n, double* out
+    ) except -1 nogil:
+        """Which way and how strongly each event moves its margin, and how many do.
+
+        With ``on_mistake`` only those that were wrong; a margin of 0 predicts +1.
+        """
+        cdef Py_ssize_t e, active = 0
+        if self.pull == NULL:
+            with gil:
+                self.call_loss(margins, labels, n, out)
+        for e in range(n):
+            if self.pull != NULL:
+                out[e] = self.pull(margins[e], labels[e])
+            if self.on_mistake and (1.0 if margins[e] >= 0.0 else -1.0) == labels[e]:
+                out[e] = 0.0
+            active += out[e] != 0.0
+        return active
+
+    cdef int call_loss(
+        self, const double* margins, const double* labels, Py_ssize_t n, double* out
+    ) except -1:
+        p = np.asarray(<const double[:n]> margins)
+        slope = np.asarray(self.loss.slope(p, np.asarray(<const double[:n]> labels)))
+        if slope.shape != (n,) or not np.isfinite(slope).all():
+            raise FloatingPointError(f"{self.loss} must give {n} finite slopes; it gave {slope}")
+        np.asarray(<double[:n]> out)[:] = -slope
+        return 0
+
+    cdef Py_ssize_t shrink_all(
+        self, double* s, Py_ssize_t n, double rho, double step
+    ) except -1 nogil:
+        """Shrink singular values, largest first; gives how many are left.
+
+        A penalty without a compiled twin knows its own strength, and is given the step.
+        """
+        cdef Py_ssize_t kept = 0
+        if self.shrink == NULL and n > 0:
+            with gil:
+                self.call_penalty(s, n, step)
+        while kept < n:
+            if self.shrink != NULL:
+                s[kept] = self.shrink(s[kept], rho)
+            if s[kept] <= 0.0:
+                break
+            kept += 1
+        return kept
+
+    cdef int call_penalty(self, double* s, Py_ssize_t n, double step) except -1:
+        values = np.asarray(<double[:n]> s)
+        shrunk = np.asarray(self.penalty.shrink(values.copy(), step))
+        if shrunk.shape != (n,) or not np.isfinite(shrunk).all() or not (
+            (shrunk >= 0.0).all() and (np.diff(shrunk) <= 1e-12 * shrunk[0]).all()
+        ):
+            raise FloatingPointError(
+                f"{self.penalty} must make a larger singular value of a larger one, and none "
+                f"negative; of {values} it made {shrunk}"
+            )
+        values[:] = shrunk
+        return 0
+
+    cdef double called_decay(self, double t) except? -1e300 nogil:
+        cdef double value
+        with gil:
+            value = self.decay(int(t))
+            if not 0.0 < value < float("inf"):
+                raise FloatingPointError(f"{self.decay} must be positive; in round {t} it is {value}")
+        return value
 
 
 cdef class TaskVectors:
@@ -54,7 +166,7 @@ cdef class TaskVectors:
     """
 
     def __init__(self, Py_ssize_t n_tasks, double b, factor=None):
-        self.width = n_tasks + (b > 0.0)
+        self.width = n_tasks + (b > 0.0) if factor is None else factor.shape[1]
         self.entries = 1 if b == 0.0 else 2
         self.value[0], self.value[1] = (sqrt(b), 1.0) if b > 0.0 else (1.0, 0.0)
         self.factor = np.ascontiguousarray(factor, dtype=np.float64) if factor is not None else None

@@ -23,7 +23,7 @@ cdef double ORTHOGONAL = 1e-15
 
 
 cdef double shrink_nuclear(double s, double rho) noexcept nogil:
-    """The nuclear norm's step (paper eq. 15)."""
+    """The nuclear norm's step (paper eqs. 15 and 16)."""
     return fmax(0.0, s - rho)
 
 

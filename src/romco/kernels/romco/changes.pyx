@@ -1,4 +1,4 @@
-"""Rows that wait with a change of basis until they are next needed.
+"""Changes of basis that rows make up for when they are next needed.
 
 When B <- B P, no row is touched: P is kept as the transform of the *epoch* that ends, and a row
 remembers the epoch it is written in. Sixteen epochs make a *block*. Three kinds of
@@ -8,20 +8,21 @@ products, however old it is. Transforms lie in a ring: their owner must see to i
 no row gets older than the ring is long.
 """
 
+cimport cython
 from libc.string cimport memcpy, memset
 from romco.kernels.dense cimport multiply, row_times
-from romco.kernels.memory cimport release, resize, zeros
-from romco.kernels.romco.rows cimport Head, Rows
+from romco.kernels.memory cimport release, reserve, resize, zeros
+from romco.kernels.romco.rows cimport Head
 
 
-cdef class AgingRows(Rows):
-    """B whose rows are brought up to date one by one (abstract)."""
+@cython.final
+cdef class BasisChanges:
+    """The products that lead from the basis of any epoch to today's."""
 
     def __dealloc__(self):
         free_ring(self.steps, self.blocks * EPOCHS)
         free_ring(self.leaps, self.blocks)
-        release(self.work)
-        release(self.fresh)
+        release(self.between)
 
     cdef int make_ring(self, Py_ssize_t blocks) except -1:
         """An empty ring of that many blocks, in place of the one there is."""
@@ -33,13 +34,17 @@ cdef class AgingRows(Rows):
         self.leaps = <Transform*> zeros(blocks, sizeof(Transform))
         return 0
 
+    cdef int fit(self, Py_ssize_t columns) except -1 nogil:
+        """Room for rows of that many columns."""
+        return reserve(<void**> &self.between, &self.between_room, columns, sizeof(double))
+
     cdef void catch_up(self, const double* row, double* out) noexcept nogil:
         """The row in today's basis, out (base,). At most three products, however old it is."""
         cdef const Head* head = <const Head*> row
         cdef Py_ssize_t block = head.epoch // EPOCHS, open_block = self.epoch // EPOCHS
         cdef Py_ssize_t n = head.count
         cdef Transform step = self.steps[head.epoch % (self.blocks * EPOCHS)]
-        cdef double* other = self.work
+        cdef double* other = self.between
         cdef const double* now = row + 1
         if block < open_block:
             if block + 1 < open_block:
@@ -52,24 +57,14 @@ cdef class AgingRows(Rows):
         if now != out:
             memcpy(out, now, n * sizeof(double))
 
-    cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil:
-        cdef double* row = self.row_to_write(slot)
-        cdef Head* head = <Head*> row
-        if head.epoch != self.epoch:
-            self.catch_up(row, self.fresh)
-            memcpy(row + 1, self.fresh, self.base * sizeof(double))
-            head.epoch, head.count = <int> self.epoch, <int> self.base
-        elif head.count < self.base:
-            memset(row + 1 + head.count, 0, (self.base - head.count) * sizeof(double))
-            head.count = <int> self.base
-        return 0
-
-    cdef int end_epoch(self, const double* turned, Py_ssize_t ld, Py_ssize_t rank) except -1 nogil:
+    cdef int end_epoch(
+        self, const double* turned, Py_ssize_t ld, Py_ssize_t columns, Py_ssize_t rank
+    ) except -1 nogil:
         """B <- B P for every row, by taking note of P; turned (rank, columns) is P'."""
         cdef Py_ssize_t ring = self.blocks * EPOCHS, i, j, e
         cdef Transform* step = &self.steps[self.epoch % ring]
-        allocate(step, self.columns, rank)
-        for i in range(self.columns):
+        allocate(step, columns, rank)
+        for i in range(columns):
             for j in range(rank):
                 step.data[i * rank + j] = turned[j * ld + i]
         for e in range(max(self.started_before, self.epoch - self.epoch % EPOCHS), self.epoch):
@@ -77,7 +72,7 @@ cdef class AgingRows(Rows):
         self.epoch += 1
         if self.epoch % EPOCHS == 0:
             self.close_block(rank)
-        self.base = self.columns = rank
+        self.base = rank
         return 0
 
     cdef int close_block(self, Py_ssize_t rank) except -1 nogil:

@@ -1,7 +1,7 @@
-"""Rows that wait with a change of basis until they are next needed."""
+"""Changes of basis that rows make up for when they are next needed."""
 
+cimport cython
 from romco.kernels.dense cimport prefetch
-from romco.kernels.romco.rows cimport Rows
 
 cdef enum:
     EPOCHS = 16           # epochs in a block
@@ -11,16 +11,19 @@ cdef struct Transform:    # (rows, cols), row-major
     double* data
 
 
-cdef class AgingRows(Rows):
-    cdef Py_ssize_t base, columns         # columns of B at the epoch's start, and now
+@cython.final
+cdef class BasisChanges:
+    cdef Py_ssize_t epoch                 # how often the basis has changed
+    cdef Py_ssize_t base                  # columns of B at the epoch's start
     cdef Py_ssize_t blocks                # in the ring of transforms
     cdef Transform* steps                 # (blocks * EPOCHS,) from an epoch to the end of its block
     cdef Transform* leaps                 # (blocks,) from a block's end to the open block's start
     cdef Py_ssize_t started_before        # no row is older than this epoch
-    cdef double* work                     # room for a matrix of all columns
-    cdef double* fresh                    # and for a row
+    cdef double* between                  # room for a row on its way
+    cdef Py_ssize_t between_room
 
     cdef int make_ring(self, Py_ssize_t blocks) except -1
+    cdef int fit(self, Py_ssize_t columns) except -1 nogil
     cdef inline void ask_for_step(self, Py_ssize_t epoch) noexcept nogil:
         """Have the transform of an epoch at hand soon."""
         cdef const double* data = self.steps[epoch % (self.blocks * EPOCHS)].data
@@ -30,8 +33,9 @@ cdef class AgingRows(Rows):
         prefetch(data + 24)
 
     cdef void catch_up(self, const double* row, double* out) noexcept nogil
-    cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil
-    cdef int end_epoch(self, const double* turned, Py_ssize_t ld, Py_ssize_t rank) except -1 nogil
+    cdef int end_epoch(
+        self, const double* turned, Py_ssize_t ld, Py_ssize_t columns, Py_ssize_t rank
+    ) except -1 nogil
     cdef int close_block(self, Py_ssize_t rank) except -1 nogil
 
 

@@ -1,7 +1,8 @@
 """Coordinates of events in a basis, without changing it."""
 
-from romco.kernels.romco.epochs cimport AgingRows
 from romco.kernels.events cimport Row
+from romco.kernels.romco.changes cimport BasisChanges
+from romco.kernels.romco.rows cimport RowStore
 
 cdef enum:
     TOGETHER = 4          # dense events of a round, or rows, worth taking together
@@ -10,10 +11,15 @@ cdef struct Note:         # what scoring an event found out
     Py_ssize_t columns, at, first_stale, last_stale
 
 
-cdef class ReadableBasis(AgingRows):
+cdef class ReadableBasis:
+    cdef RowStore store                   # the rows of B
+    cdef BasisChanges changes             # what rows that are not up to date have missed
     cdef readonly Py_ssize_t rank         # how many vectors: columns of L = B P
+    cdef Py_ssize_t columns               # of B
     cdef Py_ssize_t ld                    # leading dimension of the small matrices
     cdef double* turned                   # P'   (rank, columns)
+    cdef double* work                     # room for a matrix of all columns
+    cdef double* fresh                    # and for a row
     cdef Py_ssize_t cursor                # rows before it are summed up on their own, see `gather`
     # Notes that scoring leaves for learning
     cdef Note* notes
@@ -48,4 +54,9 @@ cdef class ReadableBasis(AgingRows):
     ) noexcept nogil
     cdef void coordinates(self, const double* b, double* c) noexcept nogil
     cdef bint level(self) noexcept nogil
+    cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil
+    cdef int fit_reading(self, Py_ssize_t ld) except -1 nogil
     cdef int fit_pack(self, Py_ssize_t columns) except -1 nogil
+
+
+cdef int widen(double** a, Py_ssize_t rows, Py_ssize_t old, Py_ssize_t new) except -1 nogil

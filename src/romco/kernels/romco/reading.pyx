@@ -1,4 +1,4 @@
-"""Coordinates of events in a basis, without changing it.
+"""Coordinates of events in a basis (L'x), without changing it.
 
 Scoring an event asks for c = L'x, and learning it a moment later asks again. So `look` leaves
 notes: B'x, and rows of B brought up to date, which are too good to throw away but
@@ -10,10 +10,10 @@ for the coordinates of all of them, one for their inner products.
 
 from libc.string cimport memcpy, memset
 from romco.kernels.dense cimport add_gram, add_products, axpy, dot_product, prefetch
-from romco.kernels.romco.epochs cimport AgingRows
 from romco.kernels.events cimport Row, column
-from romco.kernels.memory cimport release, reserve
-from romco.kernels.romco.rows cimport ROWS, Chunk, Head
+from romco.kernels.memory cimport release, reserve, zeros
+from romco.kernels.romco.changes cimport BasisChanges
+from romco.kernels.romco.rows cimport ROWS, Chunk, Head, RowStore
 
 cdef enum:
     BLOCK = 32            # entries of x whose rows are asked for at once
@@ -21,11 +21,16 @@ cdef enum:
     MOST_STALE = 16384    # rows of a round
 
 
-cdef class ReadableBasis(AgingRows):
-    """L = B P (abstract)."""
+cdef class ReadableBasis:
+    """L = B P (abstract: how it changes is left open)."""
+
+    def __init__(self, Py_ssize_t size):
+        self.store, self.changes = RowStore(size), BasisChanges()
 
     def __dealloc__(self):
         release(self.turned)
+        release(self.work)
+        release(self.fresh)
         release(self.behind)
         release(self.total)
         release(self.notes)
@@ -57,7 +62,7 @@ cdef class ReadableBasis(AgingRows):
         reserve(<void**> &self.stale_at, &self.rooms[2],
                 min(self.n_stale + x.n, MOST_STALE), sizeof(int))
         reserve(<void**> &self.stale_rows, &self.rooms[3],
-                min(self.n_stale + x.n, MOST_STALE) * self.base, sizeof(double))
+                min(self.n_stale + x.n, MOST_STALE) * self.changes.base, sizeof(double))
         self.gather(x, 0, self.gathered + note.at, self.gathered + note.at + k, True)
         self.coordinates(self.gathered + note.at + k, c)
         note.last_stale = self.n_stale
@@ -81,31 +86,31 @@ cdef class ReadableBasis(AgingRows):
             at = b * BLOCK
             m = min(<Py_ssize_t> BLOCK, x.n - at)
             for i in range(m):  # rows are far apart in memory: ask for all before any is needed
-                slot = slots[i] = self.slots[column(x, at + i)] - 1
+                slot = slots[i] = self.store.slots[column(x, at + i)] - 1
                 if slot >= 0:
-                    rows[i] = self.row(slot)
+                    rows[i] = self.store.row(slot)
                     prefetch(rows[i])
                     prefetch(rows[i] + 8)
                     prefetch(rows[i] + 16)
             for i in range(m):
-                if slots[i] >= 0 and (<Head*> rows[i]).epoch != self.epoch:
-                    self.ask_for_step((<Head*> rows[i]).epoch)
+                if slots[i] >= 0 and (<Head*> rows[i]).epoch != self.changes.epoch:
+                    self.changes.ask_for_step((<Head*> rows[i]).epoch)
             for i in range(m):
                 if slots[i] < 0 or x.value[at + i] == 0.0:
                     continue
                 head = <Head*> rows[i]
                 target = behind if slots[i] < self.cursor else total
-                if head.epoch == self.epoch:
+                if head.epoch == self.changes.epoch:
                     if head.count > first:
                         axpy(head.count - first, x.value[at + i], rows[i] + 1 + first, target + first)
                 elif first == 0:  # an old row has none of the new columns
                     fresh = self.fresh
                     if noting and self.n_stale < MOST_STALE:
-                        fresh = self.stale_rows + self.n_stale * self.base
+                        fresh = self.stale_rows + self.n_stale * self.changes.base
                         self.stale_at[self.n_stale] = <int> (at + i)
                         self.n_stale += 1
-                    self.catch_up(rows[i], fresh)
-                    axpy(self.base, x.value[at + i], fresh, target)
+                    self.changes.catch_up(rows[i], fresh)
+                    axpy(self.changes.base, x.value[at + i], fresh, target)
         axpy(n, 1.0, behind + first, total + first)
 
     cdef void coordinates(self, const double* b, double* c) noexcept nogil:
@@ -146,12 +151,12 @@ cdef class ReadableBasis(AgingRows):
         reserve(<void**> &self.gathered, &self.rooms[1], 2 * n * k, sizeof(double))
         self.fit_pack(n)
         memset(self.gathered, 0, 2 * n * k * sizeof(double))
-        for at in range(self.n_chunks):
-            chunk, slot = self.chunks[at], at * ROWS
-            rows = min(<Py_ssize_t> ROWS, self.n_rows - slot)
+        for at in range(self.store.n_chunks):
+            chunk, slot = self.store.chunks[at], at * ROWS
+            rows = min(<Py_ssize_t> ROWS, self.store.n_rows - slot)
             for e in range(n):
                 for i in range(rows):
-                    self.pack[i * n + e] = first.value[e * first.n + self.owners[slot + i]]
+                    self.pack[i * n + e] = first.value[e * first.n + self.store.owners[slot + i]]
             add_products(rows, n, k, self.pack, n, chunk.data + 1, chunk.stride,
                          self.gathered + k, 2 * k)
         for e in range(n):
@@ -164,11 +169,11 @@ cdef class ReadableBasis(AgingRows):
         """Whether every row has every column, and none has been counted yet."""
         cdef Py_ssize_t slot
         cdef Head* head
-        if self.cursor > 0 or self.n_rows == 0 or self.columns == 0:
+        if self.cursor > 0 or self.store.n_rows == 0 or self.columns == 0:
             return False
-        for slot in range(self.n_rows):
-            head = <Head*> self.row(slot)
-            if head.epoch != self.epoch or head.count != self.columns:
+        for slot in range(self.store.n_rows):
+            head = <Head*> self.store.row(slot)
+            if head.epoch != self.changes.epoch or head.count != self.columns:
                 return False
         return True
 
@@ -202,3 +207,35 @@ cdef class ReadableBasis(AgingRows):
     cdef int fit_pack(self, Py_ssize_t columns) except -1 nogil:
         """Room for a chunk of rows."""
         return reserve(<void**> &self.pack, &self.rooms[6], ROWS * columns, sizeof(double))
+
+    cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil:
+        cdef double* row = self.store.row_to_write(slot)
+        cdef Head* head = <Head*> row
+        if head.epoch != self.changes.epoch:
+            self.changes.catch_up(row, self.fresh)
+            memcpy(row + 1, self.fresh, self.changes.base * sizeof(double))
+            head.epoch, head.count = <int> self.changes.epoch, <int> self.changes.base
+        elif head.count < self.changes.base:
+            memset(row + 1 + head.count, 0, (self.changes.base - head.count) * sizeof(double))
+            head.count = <int> self.changes.base
+        return 0
+
+    cdef int fit_reading(self, Py_ssize_t ld) except -1 nogil:
+        """Small matrices of that leading dimension; the caller sets `ld` when all have it."""
+        self.changes.fit(ld)
+        widen(&self.turned, self.rank, self.ld, ld)
+        widen(&self.work, 0, self.ld, ld)
+        widen(&self.behind, 1, self.ld, ld)
+        widen(&self.total, 1, self.ld, ld)
+        return widen(&self.fresh, 1, self.ld, ld)
+
+
+cdef int widen(double** a, Py_ssize_t rows, Py_ssize_t old, Py_ssize_t new) except -1 nogil:
+    """A square matrix with the same leading rows and a larger leading dimension."""
+    cdef double* wide = <double*> zeros(new * new, sizeof(double))
+    cdef Py_ssize_t i
+    for i in range(rows):
+        memcpy(wide + i * new, a[0] + i * old, old * sizeof(double))
+    release(a[0])
+    a[0] = wide
+    return 0
