@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.measure import Row, Say
 from benchmarks.systems import Unavailable
@@ -26,16 +27,22 @@ def write(folder: Path, rows: int, seed: int = 5) -> None:
     rng = np.random.default_rng(seed)
     words = np.array([f"w{i:x}" for i in range(VOCABULARY)])
     leaning = rng.standard_normal(VOCABULARY)
+    leaning -= leaning[_drawn(rng, 100_000)].mean()  # so that both labels are about as frequent
     personal = rng.standard_normal(TASKS)
     with (folder / "mail.csv").open("w") as table, (folder / "mail.vw").open("w") as lines:
         table.write("user,label,size,town,text\n")
         for _ in range(rows):
-            at = (VOCABULARY ** rng.random(WORDS)).astype(int) - 1  # popularity falls like 1/rank
+            at = _drawn(rng, WORDS)
             user, town, size = rng.integers(TASKS), rng.integers(TOWNS), rng.integers(100) / 100
             spam = leaning[at].sum() / WORDS**0.5 + personal[user] + 0.5 * rng.standard_normal() > 0
             text = " ".join(words[at])
             table.write(f"u{user},{'spam' if spam else 'ham'},{size},t{town},{text}\n")
             lines.write(f"{1 if spam else -1} |t u{user} |f size:{size} town=t{town} {text}\n")
+
+
+def _drawn(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
+    """Words by number; popularity falls like 1/rank."""
+    return (VOCABULARY ** rng.random(n)).astype(np.int64) - 1
 
 
 def romco_file(folder: Path, learner: str, hashed: bool) -> float:

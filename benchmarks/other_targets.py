@@ -28,7 +28,7 @@ from romco.evaluation import (
 )
 
 HERE = Path(__file__).parent.parent / "docs"
-STEPS = (0.003, 0.01, 0.03, 0.1, 0.3)
+STEPS = (0.01, 0.03, 0.1, 0.3)
 SKIPPED = 5  # first events that are not counted for numbers: nobody knows their place yet
 
 
@@ -93,7 +93,7 @@ def swissmetro():
 
 
 def fars():
-    rows = table("fars")[:15000]
+    rows = table("fars")[:6000]
     left_out = ("state", "injury_severity", "fatal")
     codes = {n for n in rows[0] if n.startswith(("alcohol", "drug"))}
     x = encoded(rows, left_out, {"age"} - codes)
@@ -287,7 +287,7 @@ def measure_classes(task, x, y):
     for title, rival, some in (
         ("softmax, constant steps (River's)", plain_softmax, ways),
         ("softmax, AdaGrad", softmax, ways),
-        ("scikit-learn SGD", scikit_sgd, ways[:1]),
+        ("scikit-learn SGD", scikit_sgd, ways[:1] if len(y) * k < 20_000 else ()),
     ):
         steps = STEPS[::2] if rival is scikit_sgd else STEPS
         runs = [
@@ -298,6 +298,8 @@ def measure_classes(task, x, y):
             for how in some
             for step in steps
         ]
+        if not runs:
+            continue
         found[title] = best(runs, "error")
         found[title]["log loss"] = best(runs, "log loss")["log loss"]
     answers = baselines.majority(y.tolist())

@@ -205,3 +205,22 @@ def test_weighed_numbers():
     margins = model.learn(ROWS, NUMBERS, TASKS, weight=weight)
     for i, (x, y, task, h) in enumerate(zip(ROWS, NUMBERS, TASKS, weight, strict=True)):
         assert loop.learn_one(x, y, task, h) == margins[i]
+
+
+def test_explanations_of_classes_and_numbers():
+    model = romco.Model(target="classes")
+    model.learn(ROWS, MODES, TASKS)
+    found = romco.explain(model)
+    told = [name for task in found.tasks for name, _ in task.features]
+    assert told
+    assert set(told) <= {"a", "b"}
+    number = romco.Model(target="number")
+    number.learn(
+        ROWS,
+        [y + 9.0 * x["a"] * (t == "t1") for x, y, t in zip(ROWS, NUMBERS, TASKS, strict=True)],
+        TASKS,
+    )
+    found = romco.explain(number)
+    assert found.tasks[0].task == "t1"
+    assert found.tasks[0].features[0][0] == "a"
+    assert "<html" in found.page()

@@ -10,6 +10,7 @@ class Classes:
         self.pairs, self.classes = pairs, classes
         self.learners = [romco.learner(inner, d, m) for _ in pairs]
         self.log_a, self.curvature = np.zeros(len(pairs)), np.ones(len(pairs))
+        self.log_t, self.bend = 0.0, 1.0
 
     def margins(self, i, x):
         round = romco.Round(np.array([i]), x[None], np.empty(0))
@@ -27,9 +28,19 @@ class Classes:
                     inverse[k] += 1 / share
                     times[k] += 1
         p = 1 / (inverse - (times - 1))
+        p = p ** (np.exp(self.log_t) if self.classes > 2 else 1.0)
         return np.log(p / p.sum())
 
+    def temper(self, scores, y, h):
+        """A Newton step of log t on the log loss."""
+        p = np.exp(scores)
+        self.bend = max(1, 0.999 * self.bend + h * (p @ scores**2 - (p @ scores) ** 2))
+        self.log_t += np.clip(h * (scores[int(y)] - p @ scores) / self.bend, -0.5, 0.5)
+        self.log_t = np.clip(self.log_t, -3, 3)
+
     def update(self, i, x, y, h=1.0):
+        if h and self.classes > 2:
+            self.temper(self.predict(i, x), y, h)
         for n, ((low, high), margin) in enumerate(zip(self.pairs, self.margins(i, x), strict=True)):
             side = 1 if y == high else -1 if y == low else -1 if low < 0 else 1 if high < 0 else 0
             if side and h:

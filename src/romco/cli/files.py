@@ -29,6 +29,7 @@ from romco.cli.options import (
     chosen,
     listed,
     reads_source,
+    wanted_target,
 )
 from romco.cli.shards import Wanted, learn_in_shards, on_threads
 from romco.cluster.schedules import EVERY
@@ -37,6 +38,8 @@ from romco.model import Hashed, Model, Names
 from romco.model.growing import personal_tasks
 from romco.modelfile import load
 from romco.sessions import Progress, Score, Source
+from romco.sessions.answers import evaluate_others
+from romco.sessions.run import Learns
 from romco.sessions.source import classes_of, load_model, mismatch, remembered, settled
 from romco.streams.survey import Survey
 
@@ -60,6 +63,10 @@ def learn(
         typer.Option(
             "--hash", min=1, max=30, help="Hash features to 2^BITS columns.", metavar="BITS"
         ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="classes (any number of them), number, or auto; else two classes."),
     ] = None,
     classes: Annotated[
         str | None, typer.Option(help="The two labels, NEGATIVE,POSITIVE; else told by a rule.")
@@ -99,11 +106,19 @@ def learn(
     source, looked = settled(source, load_model(model) if model.exists() else None)
     if model.exists() and (learner or settings or hash_ or labels or positive):
         check_same(model, load_model(model), learner, settings, hash_, labels, positive)
-    elif not model.exists():
+    other = None if model.exists() else wanted_target(target, source)
+    if not model.exists() and other is None:
         labels = labels or classes_of(source, positive)
     features = Names() if hash_ is None else Hashed(2**hash_)
-    wanted = Wanted(name, settings, labels, positive, schedule)
-    new, doors = on_threads(threads, wanted, features)
+    new: Learns
+    if other is not None:
+        if threads is not None or positive is not None:
+            raise ValueError("--target goes neither with --threads nor with --positive")
+        new = Model(name, features, target=other, classes=labels, **settings)
+        doors: dict[str, Any] = {}
+    else:
+        wanted = Wanted(name, settings, labels, positive, schedule)
+        new, doors = on_threads(threads, wanted, features)
     last, stop = None, sessions.Stop()
     try:
         with _live() as show, _terminated(stop):
@@ -122,7 +137,7 @@ def learn(
     if stop.wanted:
         _say(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
-    _say(f"model: {model}, positive label: {last.model.positive}")
+    _say(f"model: {model}" + _named(last.model))
 
 
 @app.command()
@@ -168,6 +183,9 @@ def evaluate(
     known = remembered(found, source, labelled=True)
     check_source(known, labelled=True)
     warning = mismatch(found, known)
+    if found.target != "two classes":
+        _evaluate_others(found, source, warning, as_json)
+        return
     scores = sessions.evaluate(found, source)
     _warn(warning)
     _tell_skipped(scores.skipped)
@@ -185,6 +203,32 @@ def evaluate(
     _add_score(table, f"all {len(by_task)} tasks", whole)
     Console().print(table)
     print(_in_words(found, whole))
+
+
+def _evaluate_others(model: Model, source: Source, warning: str | None, as_json: bool) -> None:
+    """Of many classes, or of numbers."""
+    whole, by_task, skipped = evaluate_others(model, source)
+    _warn(warning)
+    _tell_skipped(skipped)
+    if not whole.events:
+        raise ValueError(f"{source.path} has no events that can be scored")
+    if as_json:
+        tasks = {task: score.summary() for task, score in by_task.items()}
+        print(json.dumps({"target": model.target, **whole.summary(), "tasks": tasks}))
+        return
+    busiest = sorted(by_task, key=lambda task: -by_task[task].events)
+    for task in busiest[:20]:
+        print(f"{task}: {by_task[task].events:,} events, {by_task[task].line()}")
+    print(f"all {len(by_task)} tasks: {whole.events:,} events, {whole.line()}")
+
+
+def _named(model: Any) -> str:
+    """What a model's answers are, for people."""
+    if isinstance(model, Model) and model.target == "number":
+        return ", predicts a number"
+    if isinstance(model, Model) and model.target == "classes":
+        return f", classes: {', '.join(map(str, model.classes))}"
+    return f", positive label: {model.positive}"
 
 
 @app.command()
@@ -247,7 +291,8 @@ def _live() -> Iterator[Any]:
 def _line(progress: Progress) -> str:
     """Where learning stands, in one line."""
     score, model = progress.score, progress.model
-    parts = [f"{progress.events - progress.refused:,} events learned", _errors(score)]
+    told = _errors(score) if progress.others is None else progress.others.line()
+    parts = [f"{progress.events - progress.refused:,} events learned", told]
     if isinstance(model, Model):
         parts += _found(model)
     if progress.skipped:
@@ -270,7 +315,7 @@ def _found(model: Model) -> list[str]:
 
 def _add_score(table: Table, name: str, score: Score) -> None:
     numbers = f"{score.error:.2%}", f"{score.baseline:.2%}", f"{score.log_loss:.3f}"
-    table.add_row(escape(name), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
+    table.add_row(escape(_inert(name)), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
 
 
 def _errors(score: Score) -> str:
@@ -347,4 +392,15 @@ def _warn(text: str | None) -> None:
 
 def _say(text: str) -> None:
     """A line for people."""
-    console.print(text, highlight=False, soft_wrap=True, markup=False)
+    console.print(_inert(text), highlight=False, soft_wrap=True, markup=False)
+
+
+def _inert(text: str) -> str:
+    r"""Text whose control characters are spelled out: names must not command a terminal.
+
+    >>> _inert("a" + chr(27) + "[31m")
+    'a\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -12,8 +12,10 @@ import typer
 
 from romco.model import Model
 from romco.model.names import known_as
+from romco.model.targets import Kind
 from romco.parameters import setting
 from romco.sessions import Source
+from romco.sessions.targets import target_of
 from romco.streams.files import format_of
 from romco.streams.formats import FORMATS
 
@@ -154,3 +156,16 @@ def chosen(settings: list[str]) -> dict[str, Any]:
     {'eta': 0.5, 'norm': 'L2'}
     """
     return dict(setting(text) for text in settings)
+
+
+def wanted_target(asked: str | None, source: Source) -> Kind | None:
+    """What is to be predicted, if not one of two classes; "auto" looks at the first answers."""
+    if asked is None:
+        return None
+    if asked == "classes":
+        return "classes"
+    if asked == "number":
+        return "number"
+    if asked == "auto":
+        return target_of(source)
+    raise ValueError(f"--target {asked}: expected classes, number or auto")

@@ -6,7 +6,9 @@ is proportional to
     1 / (1 + sum_j exp(-z_kj))
 
 which is 1 / (sum_j 1 / r_kj - (K - 2)) with r_kj the probability of k among the two. Where a class
-has a learner against the rest of them the sum has that one term. Scores are log p.
+has a learner against the rest of them the sum has that one term. Of more than two classes these
+probabilities are raised to a power t, learned along the stream, and made to sum to one. Scores
+are their logarithms.
 """
 
 from libc.math cimport exp, log
@@ -17,6 +19,7 @@ from romco.kernels.events cimport Events
 cdef double MEMORY = 0.999         # as romco.model.Scale
 cdef double LARGEST_STEP = 0.5
 cdef double LARGEST_LOG = 30.0
+cdef double LARGEST_POWER = 3.0    # of its logarithm
 cdef double FAR = 500.0            # log-odds beyond which nothing changes
 
 
@@ -128,9 +131,10 @@ cdef class ClassesKernel(Kernel):
     cdef Member first
     cdef Py_ssize_t n
     cdef Scratch margins, sides
+    cdef double[::1] power         # log t, and a curvature
 
-    def __init__(self, Member first not None, Py_ssize_t n, Py_ssize_t classes):
-        self.first, self.n, self.width = first, n, classes
+    def __init__(self, Member first not None, Py_ssize_t n, Py_ssize_t classes, double[::1] power):
+        self.first, self.n, self.width, self.power = first, n, classes, power
         self.margins, self.sides = Scratch(), Scratch()
 
     cdef int score(
@@ -139,7 +143,7 @@ cdef class ClassesKernel(Kernel):
         cdef Py_ssize_t e, k, n = end - begin
         cdef double* own = self.margins.take(self.n * n)
         cdef double* p = margins + begin * self.width
-        cdef double total, least
+        cdef double total, least, t = exp(self.power[0]) if self.width > 2 else 1.0
         self.first.score(events, begin, end, own, self.followed)
         self.keep_notes(events, begin, end)
         for k in range(n * self.width):
@@ -149,25 +153,44 @@ cdef class ClassesKernel(Kernel):
             total, least = 0.0, p[0]
             for k in range(1, self.width):
                 least = p[k] if p[k] < least else least
+            least = log(least)
             for k in range(self.width):
-                total += least / p[k]
-            total = log(total) - log(least)
+                p[k] = t * (least - log(p[k]))
+                total += exp(p[k])
+            total = log(total)
             for k in range(self.width):
-                p[k] = -log(p[k]) - total
+                p[k] -= total
             p += self.width
         return 0
 
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
+        cdef Py_ssize_t e
         cdef const double* truth = events.labels
         cdef double* own = self.margins.take(self.n * (end - begin))
         cdef double* sides = self.sides.take(end - begin)
         if not self.has_notes(events, begin, end):
             self.first.score(events, begin, end, own, True)
+        if self.width > 2:
+            for e in range(begin, end):
+                if events.count(e) > 0.0:
+                    self.temper(margins + e * self.width, <Py_ssize_t> truth[e], events.count(e))
         events.labels = sides - begin
         try:
             self.first.learn(events, truth, begin, end, sides, own)
         finally:
             events.labels = truth
         return 0
+
+    cdef void temper(self, const double* scores, Py_ssize_t label, double h) noexcept nogil:
+        """A Newton step of log t on the log loss of an event that counts as h."""
+        cdef double mean = 0.0, square = 0.0, step
+        cdef Py_ssize_t k
+        for k in range(self.width):
+            mean += exp(scores[k]) * scores[k]
+            square += exp(scores[k]) * scores[k] * scores[k]
+        self.power[1] = max(1.0, MEMORY * self.power[1] + h * (square - mean * mean))
+        step = h * (scores[label] - mean) / self.power[1]
+        self.power[0] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
+        self.power[0] = min(max(self.power[0], -LARGEST_POWER), LARGEST_POWER)

@@ -12,6 +12,7 @@ from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
 from romco.kernels.events import Events
 from romco.learners.base import Arrays, CompiledLearner
 from romco.learners.capabilities import TakesWeights
+from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
 from romco.rounds import Round
 
@@ -156,6 +157,14 @@ class AutoNumber(CompiledLearner, TakesWeights):
         lanes = [related * weight[2] + alone * self._arrays["pair_weight"][1, 0], nothing]
         lanes += [related * weight[4], nothing]
         return stored_columns(self._personal, self._unit() * np.hstack(lanes))
+
+    def singular_values(self) -> NDArray[np.float64]:
+        """Of U, above rounding, largest first."""
+        return spectrum(*self.shared_factors())
+
+    def personal_norms(self) -> NDArray[np.float64]:
+        """Length (m,) of each task's column of V."""
+        return column_lengths(self.personal_sparse())
 
     def trust(self) -> dict[str, float]:
         """The first combiner's weight of what it hears."""

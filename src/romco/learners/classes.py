@@ -32,7 +32,8 @@ class Classes(CompiledLearner):
 
     ``form="rest"`` keeps one for each class against all others, and p_k is proportional to what it
     says. Two classes are one inner learner, bit for bit. Margins become log-odds by a factor
-    learned along the stream. Classes are added by :meth:`make_classes`. Unless a form is asked for,
+    learned along the stream, and more than two classes have their probabilities raised to a power
+    that is learned too. Classes are added by :meth:`make_classes`. Unless a form is asked for,
     the 31st class ends the pairs: all begin anew, each against the rest.
 
     Cost: an event is learned by K - 1 inner learners (rest: K) and scored by all.
@@ -63,6 +64,7 @@ class Classes(CompiledLearner):
         self._inner, self._settings = inner, dict(parameters or {})
         self._members: list[CompiledLearner] = [self._new()]
         self._scales = [np.array([0.0, 1.0])]
+        self._power = np.array([0.0, 1.0])
         self.weighs = self._members[0].weighs
         self.answers = 2
         self.make_classes(whole("n_classes", n_classes, least=2))
@@ -122,6 +124,7 @@ class Classes(CompiledLearner):
     def arrays(self) -> Arrays:
         """Those of the inner learners, by the classes they tell apart."""
         found: Arrays = {"classes": np.array([self.answers], dtype=np.int64)}
+        found["power"] = self._power
         for n, (member, scale) in enumerate(zip(self._members, self._scales, strict=True)):
             found |= {f"{n}.{name}": array for name, array in member.arrays().items()}
             found[f"{n}.scale"] = scale
@@ -149,7 +152,8 @@ class Classes(CompiledLearner):
         for n, (member, part) in enumerate(zip(fresh._members, parts.values(), strict=True)):
             fresh._scales[n][:] = part.pop("scale")
             member.load(part)
-        self._members, self._scales = fresh._members, fresh._scales
+        fresh._power[:] = arrays.get("power", fresh._power)
+        self._members, self._scales, self._power = fresh._members, fresh._scales, fresh._power
         self.answers, self.form = fresh.answers, fresh.form
         self._link()
 
@@ -194,7 +198,7 @@ class Classes(CompiledLearner):
         for (low, high), member, scale in reversed(parts):
             first = Member(member.kernel, scale, low, high, first)
         assert first is not None
-        self.kernel = ClassesKernel(first, len(parts), self.answers)
+        self.kernel = ClassesKernel(first, len(parts), self.answers, self._power)
 
 
 class _Newcomer:
@@ -204,15 +208,17 @@ class _Newcomer:
         self._pairs, self._members = owner.pairs(), members
         self._factors = [float(np.exp(scale[0])) for scale in owner._scales]
         self._classes = owner.answers
+        self._power = float(np.exp(owner._power[0])) if owner.answers > 2 else 1.0
 
     def margins(self, round: Round) -> NDArray[np.float64]:
         """Scores (n, K) of rows."""
         said = [member.margins(round) for member in self._members]
-        return coupled(self._pairs, np.array(said).T * self._factors, self._classes)
+        odds = np.array(said).T * self._factors
+        return coupled(self._pairs, odds, self._classes, self._power)
 
 
 def coupled(
-    pairs: list[tuple[int, int]], odds: NDArray[np.float64], classes: int
+    pairs: list[tuple[int, int]], odds: NDArray[np.float64], classes: int, power: float = 1.0
 ) -> NDArray[np.float64]:
     """Log-probabilities (n, K) from log-odds (n, P) of the second class of each pair.
 
@@ -225,7 +231,7 @@ def coupled(
             against[:, high] += np.exp(-z)
         if low >= 0:
             against[:, low] += np.exp(z)
-    scores = -np.log(against)
+    scores = -power * np.log(against)
     return (
         scores
         - np.log(np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1, keepdims=True))

@@ -266,6 +266,10 @@ class Model:
         """What a margin (of many classes: a row of them) predicts; None before labels are known."""
         return self._target.answer(margin)
 
+    def answers(self, margins: Dense) -> NDArray[Any]:
+        """What margins of n events predict."""
+        return self._target.answers(margins)
+
     def side(self, label: Any) -> float:
         """-1 or +1: the side of margin 0 on which a label is."""
         return self._labels.known_side(label)

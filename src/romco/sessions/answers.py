@@ -10,11 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
 from romco.model.model import Answers
 from romco.model.names import Id
 from romco.sessions.score import Numbers, Score
 from romco.sessions.source import CHUNK, Source, remembered
+from romco.sessions.targets import OtherScore, other_score, told_others
 from romco.streams.blocks import Block, Blocks
 from romco.streams.files import BadRow
 
@@ -42,8 +44,49 @@ def predict(model: Model, source: Source) -> Generator[dict[str, Any], None, int
     with source.blocks() as events:
         for chunk in _chunks(events):
             margins = model.margins(chunk.features, chunk.tasks)
-            yield from told(model, chunk, Answers(margins, model.probability_of(margins)))
+            if model.target == "number":
+                none = Answers(margins, np.full(len(margins), np.nan))
+                yield from told_others(model, chunk, none, _bounds(model, chunk))
+            else:
+                yield from told(model, chunk, Answers(margins, model.probability_of(margins)))
         return events.skipped
+
+
+def _bounds(model: Model, chunk: Block) -> Numbers | None:
+    """Bounds of nine answers in ten, where the learner gives them."""
+    if not isinstance(model.learner, GivesIntervals):
+        return None
+    return model.intervals(chunk.features, chunk.tasks, 0.9)
+
+
+def evaluate_others(model: Model, source: Source) -> tuple[OtherScore, dict[str, OtherScore], int]:
+    """The same as :func:`evaluate` for a model of many classes or of numbers."""
+    source = remembered(model, source, labelled=True)
+    whole, unknown = _scored(model), 0
+    tasks: dict[str, OtherScore] = {}
+    with source.blocks() as events:
+        for chunk in _chunks(events):
+            for i in range(len(chunk)):
+                one = chunk.rows(i, i + 1)
+                try:
+                    model.number(one.labels[0])
+                except ValueError as error:
+                    if not source.skip_bad:
+                        line = one.lines[0]
+                        raise BadRow(source.path, line, source.label, str(error)) from None
+                    unknown += 1
+                    continue
+                margins = model.margins(one.features, one.tasks)
+                chances = model.probability_of(margins) if model.target == "classes" else margins
+                for score in (whole, tasks.setdefault(one.tasks[0], _scored(model))):
+                    score.count(model, one.labels, Answers(margins, chances))
+        return whole, tasks, events.skipped + unknown
+
+
+def _scored(model: Model) -> OtherScore:
+    found = other_score(model)
+    assert found is not None
+    return found
 
 
 def _chunks(events: Blocks) -> Iterator[Block]:
@@ -61,20 +104,24 @@ def _chunks(events: Blocks) -> Iterator[Block]:
 def told(model: Names, events: Block, answers: Answers) -> Iterator[dict[str, Any]]:
     r"""Answers in the one form that files, JSON and Python share.
 
-    ``line`` and ``task`` say which event; ``predicted`` is the label that was answered,
-    ``probability`` that of the label named ``positive``, ``margin`` above 0 where that is
-    predicted; ``label`` is the true one, and there only where it is known.
+        ``line`` and ``task`` say which event; ``predicted`` is the label that was answered,
+        ``probability`` that of the label named ``positive``, ``margin`` above 0 where that is
+        predicted; ``label`` is the true one, and there only where it is known.
 
-    >>> import io
-    >>> from romco.streams.blocks import read_blocks
-    >>> table = io.BytesIO(b"user,kind,age\nann,ham,3\n")
-    >>> block, _ = read_blocks(table, "user", "kind", format="csv").take(1)
-    >>> model = Model("pa-unique", classes=("ham", "spam"))
-    >>> [row] = told(model, block, Answers(np.ones(1), np.full(1, 0.7)))
-    >>> row  # doctest: +NORMALIZE_WHITESPACE
-    {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
-     'margin': 1.0, 'label': 'ham'}
+        >>> import io
+        >>> from romco.sessions.targets import OtherScore, other_score, told_others
+    from romco.streams.blocks import read_blocks
+        >>> table = io.BytesIO(b"user,kind,age\nann,ham,3\n")
+        >>> block, _ = read_blocks(table, "user", "kind", format="csv").take(1)
+        >>> model = Model("pa-unique", classes=("ham", "spam"))
+        >>> [row] = told(model, block, Answers(np.ones(1), np.full(1, 0.7)))
+        >>> row  # doctest: +NORMALIZE_WHITESPACE
+        {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
+         'margin': 1.0, 'label': 'ham'}
     """
+    if isinstance(model, Model) and model.target != "two classes":
+        yield from told_others(model, events, answers)
+        return
     numbers = answers.margins.tolist(), answers.probabilities.tolist()
     parts = zip(events.lines, events.tasks, events.labels, *numbers, strict=True)
     negative, positive = model.label_of(-1.0), model.label_of(1.0)

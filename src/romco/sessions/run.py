@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from romco import durable
+from romco.model import Model
 from romco.model.model import Answers
 from romco.modelfile import save
 from romco.sessions.answers import Names, sides, told
@@ -21,6 +22,7 @@ from romco.sessions.log import Log
 from romco.sessions.score import Score
 from romco.sessions.source import CHUNK, Source, load_model
 from romco.sessions.stopping import Stop
+from romco.sessions.targets import OtherScore, other_score
 from romco.streams.blocks import Block, Blocks
 from romco.streams.files import BadFile, BadRow
 
@@ -48,6 +50,7 @@ class Progress:
     model: Learns
     resumed: int  # events that were read before this run
     refused: int = 0  # of the events read: not learned, for their label is a third one
+    others: OtherScore | None = None  # in place of the score, where there are no two classes
 
 
 @dataclass
@@ -62,6 +65,7 @@ class _Run:
     events: int = 0  # read so far, learned or refused
     refused: int = 0  # events whose label is a third one
     score: Score = field(default_factory=Score)
+    others: OtherScore | None = None  # in its place, where there are no two classes
     content: dict[str, Any] | None = None  # of the source, when it was opened
     before: int = 0  # bytes of predictions that belong to the events learned before
 
@@ -80,7 +84,11 @@ class _Run:
             self.before = int(seen.get("written", 0)) if seen.get("events") else 0
             self.start = self.events = seen.get("events", 0)
             self.refused = seen.get("refused", 0)
-            self.score = Score.from_json(seen.get("score", seen.get("counts")))
+            self.others = other_score(self.model, seen.get("score"))
+            if self.others is None:
+                self.score = Score.from_json(seen.get("score", seen.get("counts")))
+        else:
+            self.others = other_score(self.model)
 
     def note(self, events: Blocks, finished: bool, written: int) -> None:
         """Write down how far it got, in the model itself."""
@@ -89,7 +97,7 @@ class _Run:
             "events": self.events,
             "skipped": events.skipped,
             "refused": self.refused,
-            "score": self.score.to_json(),
+            "score": (self.others or self.score).to_json(),
             "open": not finished,
             "written": written,
         }
@@ -97,7 +105,8 @@ class _Run:
     def progress(self, events: Blocks) -> Progress:
         """Where it stands."""
         skipped = events.skipped + self.refused
-        return Progress(self.events, skipped, self.score, self.model, self.start, self.refused)
+        given = self.score, self.model, self.start, self.refused, self.others
+        return Progress(self.events, skipped, *given)
 
 
 def learn(
@@ -178,7 +187,10 @@ def _learn(run: _Run, chunk: Block, log: Log) -> None:
 def _learn_all(run: _Run, chunk: Block, log: Log) -> None:
     answers = run.model.predict_and_learn(chunk.features, chunk.labels, chunk.tasks)
     run.events += len(chunk)
-    run.score.add(sides(run.model, chunk.labels), *answers)
+    if run.others is not None and isinstance(run.model, Model):
+        run.others.count(run.model, chunk.labels, answers)
+    else:
+        run.score.add(sides(run.model, chunk.labels), *answers)
     if log.wanted:
         for row in told(run.model, chunk, answers):
             log.write(row)

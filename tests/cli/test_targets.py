@@ -1,0 +1,104 @@
+"""Many classes and numbers on the command line."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from romco.cli.main import app
+from romco.modelfile import load
+
+RNG = np.random.default_rng(0)
+N = 400
+A, B = RNG.normal(size=(2, N))
+WHO = [f"u{i % 5}" for i in range(N)]
+MODE = np.where(A > 0.5, "car", np.where(B > 0.0, "bus", "train"))
+PRICE = 70.0 + 3.0 * A - B + 0.1 * RNG.normal(size=N)
+
+
+def table(path, answers, rows=range(N)):
+    lines = ["who,a,b,answer", *(f"{WHO[i]},{A[i]},{B[i]},{answers[i]}" for i in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def run(*arguments, fails=False):
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    assert (result.exit_code != 0) == fails, result.output
+    return result
+
+
+COLUMNS = ("--task", "who", "--label", "answer")
+
+
+@pytest.mark.parametrize("target", ["classes", "auto"])
+def test_many_classes(target, tmp_path):
+    source, model = table(tmp_path / "modes.csv", MODE), tmp_path / "m.romco"
+    said = run("learn", source, "--model", model, "--target", target, *COLUMNS).output
+    assert "macro F1" in said
+    assert "classes: " in said
+    assert set(load(model).classes) == {"bus", "car", "train"}
+    rows = [
+        json.loads(line) for line in run("predict", source, "--model", model).stdout.splitlines()
+    ]
+    assert len(rows) == N
+    assert sum(rows[0]["probabilities"].values()) == pytest.approx(1.0)
+    assert np.mean([row["predicted"] == row["label"] for row in rows]) > 0.8
+    found = json.loads(run("evaluate", source, "--model", model, "--json").stdout)
+    assert found["error"] == pytest.approx(
+        np.mean([row["predicted"] != row["label"] for row in rows])
+    )
+    assert set(found["table"]) == {"bus", "car", "train"}
+    assert "all 5 tasks" in run("evaluate", source, "--model", model).stdout
+
+
+@pytest.mark.parametrize("target", ["number", "auto"])
+def test_numbers(target, tmp_path):
+    source, model = table(tmp_path / "prices.csv", PRICE), tmp_path / "m.romco"
+    said = run("learn", source, "--model", model, "--target", target, *COLUMNS).output
+    assert "RMSE" in said
+    rows = [
+        json.loads(line) for line in run("predict", source, "--model", model).stdout.splitlines()
+    ]
+    assert all(row["low"] < row["predicted"] < row["high"] for row in rows)
+    found = json.loads(run("evaluate", source, "--model", model, "--json").stdout)
+    assert found["r2"] > 0.9
+    assert found["rmse"] < found["baseline_rmse"]
+
+
+def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path):
+    for answers, target in ((MODE, "classes"), (PRICE, "number")):
+        whole, parts = tmp_path / f"{target}.romco", tmp_path / f"{target} in parts.romco"
+        source = tmp_path / "growing.csv"
+        table(source, answers, range(150))
+        said = [run("learn", source, "--model", parts, "--target", target, *COLUMNS)]
+        table(source, answers)
+        said.append(run("learn", source, "--model", parts, *COLUMNS))
+        run("learn", source, "--model", whole, "--target", target, *COLUMNS)
+        one, other = load(whole).state(), load(parts).state()
+        for name, array in one["arrays"].items():
+            np.testing.assert_array_equal(other["arrays"][name], array)
+        scores = [
+            [seen["score"] for seen in state["session"]["sources"].values()]
+            for state in (one, other)
+        ]
+        assert scores[0] == scores[1]
+
+
+def test_bad_answers_are_told_by_line(tmp_path):
+    answers = [*PRICE[:20], "seven", *PRICE[21:]]
+    source, model = table(tmp_path / "prices.csv", answers), tmp_path / "m.romco"
+    said = run("learn", source, "--model", model, "--target", "number", *COLUMNS, fails=True)
+    assert "seven" in str(said.exception) or "seven" in said.output
+    assert load(model).events == 20
+    run(
+        "learn",
+        table(tmp_path / "other.csv", MODE),
+        "--model",
+        tmp_path / "n.romco",
+        "--target",
+        "colour",
+        *COLUMNS,
+        fails=True,
+    )
