@@ -239,6 +239,13 @@ class Auto(CompiledLearner, TakesWeights):
         tree = linkage(distance, method="average")
         return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
 
+    def twins(self, tasks: NDArray[np.int64], alike: float = 0.9) -> NDArray[np.int64]:
+        """Those of ``tasks`` that are on their own, and yet as good as equal to some other task."""
+        alone = tasks[self.chances()[tasks].argmax(axis=1) == KINDS.index("on their own")]
+        cosine = self.similarity()
+        np.fill_diagonal(cosine, 0.0)
+        return alone[cosine[alone].max(axis=1, initial=0.0) >= alike]
+
     def changed_tasks(self, within: int = 200) -> NDArray[np.int64]:
         """Tasks whose answers turned, so that they began anew, within their last so many events."""
         events, _, turns = self._arrays["change"].T
@@ -281,6 +288,11 @@ class Auto(CompiledLearner, TakesWeights):
             _, sizes = np.unique(self.groups()[tasks], return_counts=True)
             largest = ", ".join(f"{n:,}" for n in sorted(sizes.tolist(), reverse=True)[:8])
             lines.append(f"Groups of similar tasks: {len(sizes):,} (the largest of {largest}).")
+            twins = len(self.twins(tasks))
+            if twins:
+                lines.append(
+                    f"Of those on their own, {twins:,} have a twin, unlike the rest as they are."
+                )
         return lines
 
     def forget_task(self, task: int) -> None:

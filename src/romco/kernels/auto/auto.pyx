@@ -102,6 +102,7 @@ cdef class AutoKernel(Kernel):
     cdef Combiner related, like_all, on_its_own
     cdef Subspace subspace
     cdef Scales scales
+    cdef Opinions noted_opinions   # of an event that is alone in its round
 
     def __init__(
         self, shared, Pairs personal, Scales scales, factor, intercept, own_intercept,
@@ -215,6 +216,9 @@ cdef class AutoKernel(Kernel):
         for e in range(begin, end):
             self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
             self.combine(events.tasks[e], &o)
+            if self.followed and end - begin == 1:  # `learn` need not read it all again
+                self.noted_opinions = o
+                self.keep_notes(events, begin, end)
             self.chances(events.tasks[e], NEW, o.chance)
             # Features whose squares overflow must be refused before they are learned.
             margins[e] = mixed(&o) if isfinite(o.x2) else NAN
@@ -226,10 +230,11 @@ cdef class AutoKernel(Kernel):
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e
+        cdef bint noted = self.has_notes(events, begin, end)
         for e in range(begin, end):
             if events.count(e) > 0.0:
                 self.learn_one(
-                    events.row(e), events.tasks[e], events.labels[e], events.count(e)
+                    events.row(e), events.tasks[e], events.labels[e], events.count(e), noted
                 )
         if self.clock[1] >= self.clock[2]:
             self.subspace.draw()
@@ -240,10 +245,12 @@ cdef class AutoKernel(Kernel):
         """Set when to draw next."""
         self.clock[2] = self.clock[1] * (GROWTH if self.clock[1] < MANY else SLOW_GROWTH)
 
-    cdef int learn_one(self, Row x, long long task, double y, double h) except -1 nogil:
+    cdef int learn_one(
+        self, Row x, long long task, double y, double h, bint noted
+    ) except -1 nogil:
         """Learn an event that counts as h of them."""
         cdef Opinions o
-        cdef double unit, margin
+        cdef double unit, margin, found = self.scales.typical[2]
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
         self.personal.reserve(x.n)  # before anything changes: there may be no room
@@ -251,8 +258,11 @@ cdef class AutoKernel(Kernel):
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)
         unit = self.unit()
-        self.read(row, task, unit, &o)
-        self.combine(task, &o)
+        if noted and not first and self.scales.typical[2] == found:  # no unit has changed since
+            o = self.noted_opinions
+        else:
+            self.read(row, task, unit, &o)
+            self.combine(task, &o)
         margin = mixed(&o)
         self.move_learners(row, task, y, h, unit, &o)
         self.move_combiners(task, y, h, &o)
