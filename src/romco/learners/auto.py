@@ -65,7 +65,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3))),
-    Whole("turn", Sum((0, 2), least=0.0), Latest((1, 3, 4, 5, 6, 7, 8))),
+    Whole("turn", Latest(tuple(range(9)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed("renewal", "pair_renewal"),
     PerPair("personal", "personal_keys"),
@@ -239,6 +239,13 @@ class Auto(CompiledLearner, TakesWeights):
         tree = linkage(distance, method="average")
         return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
 
+    def twins(self, tasks: NDArray[np.int64], alike: float = 0.9) -> NDArray[np.int64]:
+        """Those of ``tasks`` that are on their own, and yet as good as equal to some other task."""
+        alone = tasks[self.chances()[tasks].argmax(axis=1) == KINDS.index("on their own")]
+        cosine = self.similarity()
+        np.fill_diagonal(cosine, 0.0)
+        return alone[cosine[alone].max(axis=1, initial=0.0) >= alike]
+
     def changed_tasks(self, within: int = 200) -> NDArray[np.int64]:
         """Tasks whose answers turned, so that they began anew, within their last so many events."""
         events, _, turns = self._arrays["change"].T
@@ -281,6 +288,11 @@ class Auto(CompiledLearner, TakesWeights):
             _, sizes = np.unique(self.groups()[tasks], return_counts=True)
             largest = ", ".join(f"{n:,}" for n in sorted(sizes.tolist(), reverse=True)[:8])
             lines.append(f"Groups of similar tasks: {len(sizes):,} (the largest of {largest}).")
+            twins = len(self.twins(tasks))
+            if twins:
+                lines.append(
+                    f"Of those on their own, {twins:,} have a twin, unlike the rest as they are."
+                )
         return lines
 
     def forget_task(self, task: int) -> None:
