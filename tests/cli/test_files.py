@@ -194,3 +194,10 @@ def test_other_columns_are_said(shops, tmp_path):
     told = call("predict", shops, "--model", model)
     assert "has none of the columns that were learned" in str(told.exception)
     assert told.stdout == ""
+
+
+def test_names_do_not_command_the_terminal():
+    from romco.cli.files import _inert
+
+    assert _inert("plain [/bold] ä") == "plain [/bold] ä"
+    assert _inert("a\x1b[31m\r\u202e") == "a\\x1b[31m\\r\\u202e"

@@ -50,7 +50,7 @@ def direct(n, stream=STREAM, **schedule):
 
 
 def without_section(state):
-    return {key: value for key, value in state.items() if key not in ("cluster", "notes")}
+    return {key: value for key, value in state.items() if key not in ("cluster", "session")}
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads"])

@@ -53,6 +53,20 @@ def test_svd_of_equal_and_of_graded_singular_values(n):
     np.testing.assert_allclose(right @ right.T, np.eye(len(right)), atol=1e-13)
 
 
+@pytest.mark.parametrize("n", [25, 60, 80])
+def test_svd_of_what_is_above_a_bound(n):
+    """The change of a diagonal matrix: values above the bound as they are, the others left out."""
+    rng = np.random.default_rng(n)
+    c, q = rng.standard_normal((2, n)) / np.sqrt(n)
+    a = np.diag(np.sort(rng.random(n))[::-1]) + 0.3 * np.outer(c, q)
+    left, s, right = small_svd(a, least=0.05)
+    expected = np.linalg.svd(a, compute_uv=False)
+    np.testing.assert_allclose(s, expected[expected > 0.05], atol=1e-14)
+    np.testing.assert_allclose(left.T @ left, np.eye(len(s)), atol=1e-12)
+    np.testing.assert_allclose(right @ right.T, np.eye(len(s)), atol=1e-13)
+    np.testing.assert_allclose(left.T @ a, s[:, None] * right, atol=1e-13)
+
+
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=8), st.floats(0, 60))
 def test_steps_equal_the_penalties(s, rho):
     np.testing.assert_allclose(shrink(s, rho, False), reference.nuclear(np.array(s), rho))

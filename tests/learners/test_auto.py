@@ -122,6 +122,17 @@ def test_groups_are_found_and_used():
     assert error(rounds, margins) < 0.9 * best
 
 
+def test_tasks_on_their_own_that_have_a_twin_are_told():
+    rng = np.random.default_rng(0)
+    weights = np.repeat(rng.normal(size=(10, 1)), 12, axis=1)
+    weights[:, :2] = rng.normal(size=(10, 1))  # two that are unlike the rest, and the same
+    weights[:, 2] = rng.normal(size=10)  # one that is unlike all
+    learner, _ = replayed("romco-auto", made(weights, seed=1, n=300, noise=0.0))
+    np.testing.assert_array_equal(learner.personal_tasks(), [0, 1, 2])
+    np.testing.assert_array_equal(learner.twins(np.arange(12)), [0, 1])
+    assert any("2 have a twin" in line for line in learner.findings(np.arange(12)))
+
+
 def test_margins_are_calibrated_log_odds():
     rng = np.random.default_rng(0)
     x, task = rng.normal(size=(6000, 20)), np.tile(np.arange(15), 400)

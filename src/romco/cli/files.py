@@ -309,13 +309,13 @@ def _found(model: Model) -> list[str]:
         parts.append(f"rank {len(learner.singular_values())}")
     personal = personal_tasks(learner)
     if personal is not None:
-        parts.append(f"{np.count_nonzero(personal):,} personal")
+        parts.append(f"{np.count_nonzero(personal):,} on their own")
     return parts
 
 
 def _add_score(table: Table, name: str, score: Score) -> None:
     numbers = f"{score.error:.2%}", f"{score.baseline:.2%}", f"{score.log_loss:.3f}"
-    table.add_row(escape(name), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
+    table.add_row(escape(_inert(name)), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
 
 
 def _errors(score: Score) -> str:
@@ -392,4 +392,15 @@ def _warn(text: str | None) -> None:
 
 def _say(text: str) -> None:
     """A line for people."""
-    console.print(text, highlight=False, soft_wrap=True, markup=False)
+    console.print(_inert(text), highlight=False, soft_wrap=True, markup=False)
+
+
+def _inert(text: str) -> str:
+    r"""Text whose control characters are spelled out: names must not command a terminal.
+
+    >>> _inert("a" + chr(27) + "[31m")
+    'a\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -41,7 +41,7 @@ VOICES = (
     *(f"direction {k}" for k in range(1, 5)),
     "level",
 )
-LEGIBLE = 1000  # tasks up to which groups are looked for when nobody asked: it costs m^2
+LEGIBLE = 1000  # tasks up to which twins are looked for when nobody asked: it costs m^2
 KINDS = ("related", "like all", "on their own")
 TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the voices
 PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
@@ -65,7 +65,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3))),
-    Whole("turn", Sum((0, 2), least=0.0), Latest((1, 3, 4, 5, 6, 7, 8))),
+    Whole("turn", Latest(tuple(range(9)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed("renewal", "pair_renewal"),
     PerPair("personal", "personal_keys"),
@@ -208,8 +208,13 @@ class Auto(CompiledLearner, TakesWeights):
         return np.asarray(chance / chance.sum(axis=1, keepdims=True))
 
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
-        """The likeliest kind of each of some tasks."""
-        return [KINDS[k] for k in self.chances()[tasks].argmax(axis=1)]
+        """The kind of each of some tasks: on its own if one of :meth:`personal_tasks`.
+
+        Else the likelier of the other two.
+        """
+        likelier = self.chances()[tasks, :2].argmax(axis=1)
+        alone = np.isin(tasks, self.personal_tasks())
+        return [KINDS[k] for k in np.where(alone, KINDS.index("on their own"), likelier)]
 
     def independence(self) -> NDArray[np.float64]:
         """Probability (m,) that each task is better off alone."""
@@ -239,6 +244,13 @@ class Auto(CompiledLearner, TakesWeights):
         tree = linkage(distance, method="average")
         return fcluster(tree, 1.0 - alike, criterion="distance").astype(np.int64) - 1
 
+    def twins(self, tasks: NDArray[np.int64], alike: float = 0.9) -> NDArray[np.int64]:
+        """Those of ``tasks`` that are on their own, and yet as good as equal to some other task."""
+        alone = tasks[self.chances()[tasks].argmax(axis=1) == KINDS.index("on their own")]
+        cosine = self.similarity()
+        np.fill_diagonal(cosine, 0.0)
+        return alone[cosine[alone].max(axis=1, initial=0.0) >= alike]
+
     def changed_tasks(self, within: int = 200) -> NDArray[np.int64]:
         """Tasks whose answers turned, so that they began anew, within their last so many events."""
         events, _, turns = self._arrays["change"].T
@@ -265,23 +277,21 @@ class Auto(CompiledLearner, TakesWeights):
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
-        """What was found of some tasks, in sentences: their kinds, who is heard, their groups."""
-        kinds = np.bincount(self.chances()[tasks].argmax(axis=1), minlength=len(KINDS))
-        counted = ", ".join(f"{n:,} {kind}" for n, kind in zip(kinds, KINDS, strict=True))
-        weight = self._arrays["weight"]
-        loudest = sorted(range(len(VOICES) - 1), key=lambda k: -abs(weight[k]))[:4]
-        heard = ", ".join(f"{VOICES[k]} {weight[k]:.2f}" for k in loudest)
-        lines = [f"Kinds of tasks: {counted}.", f"Heard most for related tasks: {heard}."]
+        """What else was found of some tasks, in sentences: who changed, who is heard."""
+        lines = []
         changed = np.isin(tasks, self.changed_tasks()).sum()
         if changed:
             lines.append(f"Answers turned lately, so that they began anew: {changed:,} tasks.")
         if self.drift() > 0.0:
             lines.append("All tasks drift: errors come in runs, so older events count less.")
-        if len(tasks) > 1 and self.n_tasks <= LEGIBLE:
-            _, sizes = np.unique(self.groups()[tasks], return_counts=True)
-            largest = ", ".join(f"{n:,}" for n in sorted(sizes.tolist(), reverse=True)[:8])
-            lines.append(f"Groups of similar tasks: {len(sizes):,} (the largest of {largest}).")
-        return lines
+        if len(tasks) > 1 and self.n_tasks <= LEGIBLE and (twins := len(self.twins(tasks))):
+            lines.append(
+                f"Of those on their own, {twins:,} have a twin, unlike the rest as they are."
+            )
+        weight = self._arrays["weight"]
+        loudest = sorted(range(len(VOICES) - 1), key=lambda k: -abs(weight[k]))[:4]
+        heard = ", ".join(f"{VOICES[k]} {weight[k]:.2f}" for k in loudest)
+        return [*lines, f"Heard most for related tasks: {heard}."]
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""

@@ -102,6 +102,7 @@ cdef class AutoKernel(Kernel):
     cdef Combiner related, like_all, on_its_own
     cdef Subspace subspace
     cdef Scales scales
+    cdef Opinions noted_opinions   # of an event that is alone in its round
 
     def __init__(
         self, shared, Pairs personal, Scales scales, factor, intercept, own_intercept,
@@ -215,6 +216,9 @@ cdef class AutoKernel(Kernel):
         for e in range(begin, end):
             self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
             self.combine(events.tasks[e], &o)
+            if self.followed and end - begin == 1:  # `learn` need not read it all again
+                self.noted_opinions = o
+                self.keep_notes(events, begin, end)
             self.chances(events.tasks[e], NEW, o.chance)
             # Features whose squares overflow must be refused before they are learned.
             margins[e] = mixed(&o) if isfinite(o.x2) else NAN
@@ -226,10 +230,11 @@ cdef class AutoKernel(Kernel):
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e
+        cdef bint noted = self.has_notes(events, begin, end)
         for e in range(begin, end):
             if events.count(e) > 0.0:
                 self.learn_one(
-                    events.row(e), events.tasks[e], events.labels[e], events.count(e)
+                    events.row(e), events.tasks[e], events.labels[e], events.count(e), noted
                 )
         if self.clock[1] >= self.clock[2]:
             self.subspace.draw()
@@ -240,10 +245,12 @@ cdef class AutoKernel(Kernel):
         """Set when to draw next."""
         self.clock[2] = self.clock[1] * (GROWTH if self.clock[1] < MANY else SLOW_GROWTH)
 
-    cdef int learn_one(self, Row x, long long task, double y, double h) except -1 nogil:
+    cdef int learn_one(
+        self, Row x, long long task, double y, double h, bint noted
+    ) except -1 nogil:
         """Learn an event that counts as h of them."""
         cdef Opinions o
-        cdef double unit, margin
+        cdef double unit, margin, found = self.scales.typical[2]
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
         self.personal.reserve(x.n)  # before anything changes: there may be no room
@@ -251,8 +258,11 @@ cdef class AutoKernel(Kernel):
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)
         unit = self.unit()
-        self.read(row, task, unit, &o)
-        self.combine(task, &o)
+        if noted and not first and self.scales.typical[2] == found:  # no unit has changed since
+            o = self.noted_opinions
+        else:
+            self.read(row, task, unit, &o)
+            self.combine(task, &o)
         margin = mixed(&o)
         self.move_learners(row, task, y, h, unit, &o)
         self.move_combiners(task, y, h, &o)
@@ -337,6 +347,13 @@ cdef class AutoKernel(Kernel):
 
     # --- a stream that drifts -----------------------------------------------------------------
 
+    cdef bint is_shard(self) noexcept nogil:
+        """Whether this is one of several shards: it sees few tasks, whose errors go together.
+
+        So it cannot tell whether all tasks drift or turn, and does not draw directions alone.
+        """
+        return self.clock[2] >= NEVER
+
     cdef double drift(self) noexcept nogil:
         """How surely the errors come in runs, from 0 to 1: those of a settled stream do not."""
         cdef double spread = 0.5 * RUNS_PACE * self.turn[SPREAD]  # variance of the mean product
@@ -354,6 +371,8 @@ cdef class AutoKernel(Kernel):
         """Note whether an event's error goes with the mean error of those before it."""
         cdef double error = (1.0 if y > 0.0 else 0.0) - 1.0 / (1.0 + exp(-margin))
         cdef double product = error * self.turn[RUN]
+        if self.is_shard():
+            return
         if self.turn[SEEN] > ALL_YOUNG:  # before, errors come in runs because nothing is known
             self.turn[ALIKE] += RUNS_PACE * (product - self.turn[ALIKE])
             self.turn[SPREAD] += RUNS_PACE * (product * product - self.turn[SPREAD])
@@ -380,7 +399,7 @@ cdef class AutoKernel(Kernel):
         all_[SEEN] += h
         if one[SEEN] > YOUNG:
             one[TURNED] = max(0.0, one[TURNED] + h * (wrong - max(0.0, all_[WRONG])))
-        if all_[SEEN] > ALL_YOUNG:
+        if all_[SEEN] > ALL_YOUNG and not self.is_shard():
             told = softplus(-y * margin) - softplus(-y * (2.0 * all_[MEAN] - margin))
             all_[TURNED] = max(0.0, all_[TURNED] + h * max(-BOLDEST, min(BOLDEST, told)))
         all_[WRONG] += PACE * (wrong - all_[WRONG])
@@ -418,7 +437,7 @@ cdef class AutoKernel(Kernel):
         self.change[:, :TIMES] = 0.0
         for c in range(self.turn.shape[0]):
             self.turn[c] = self.turn[c] + 1.0 if c == TIMES else 0.0
-        if self.clock[2] < NEVER:  # a shard does not draw by itself
+        if not self.is_shard():  # which does not draw by itself
             self.clock[2] = self.clock[1] + FIRST_DRAWING
 
     # --- what lies behind a margin, for those who explain it -----------------------------------

@@ -147,7 +147,7 @@ cdef class Factored(Kernel):
         cdef Py_ssize_t kept, n = self.height
         if n == 0:
             return 0
-        self.svd.factor(self.core, n, self.width, self.ld)
+        self.svd.factor(self.core, n, self.width, self.ld, self.rules.least(rho))
         kept = self.svd.count
         if step > 0.0:
             kept = self.rules.shrink_all(self.svd.s, kept, rho, step)

@@ -3,7 +3,7 @@
 cimport cython
 from libc.math cimport sqrt
 from romco.kernels.events cimport Events, Row
-from romco.kernels.romco.spectral cimport Shrink
+from romco.kernels.romco.spectral cimport Shrink, shrink_nuclear
 
 ctypedef double (*Pull)(double margin, double y) noexcept nogil
 ctypedef double (*Decay)(double t) noexcept nogil
@@ -29,6 +29,10 @@ cdef class Rules:
         if self.rho_power < 0.0:
             return self.eta1 * step * self.lambda1 * share
         return (1.0 / sqrt(t) if self.rho_power == 0.5 else 1.0 / t) * share
+
+    cdef inline double least(self, double rho) noexcept nogil:
+        """Up to where the penalty makes nothing of a singular value."""
+        return rho if self.shrink == shrink_nuclear else 0.0
 
     cdef Py_ssize_t pulls(
         self, const double* margins, const double* labels, Py_ssize_t n, double* out

@@ -19,7 +19,13 @@ cdef class SmallSVD:
     cdef double* turns             # work: the product of all rotations
     cdef Py_ssize_t* order
 
-    cdef int factor(self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld) except -1 nogil
-    cdef void jacobi(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil
+    cdef int factor(
+        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
+    ) except -1 nogil
+    cdef void jacobi(self, Py_ssize_t n, Py_ssize_t w, bint following) noexcept nogil
+    cdef void sort_lengths(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil
+    cdef void collect_large(
+        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
+    ) noexcept nogil
     cdef int lapack(self, Py_ssize_t n, Py_ssize_t w) except -1 nogil
     cdef void collect(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil

@@ -16,6 +16,9 @@ from romco.kernels.memory cimport release, reserve
 from scipy.linalg.cython_lapack cimport dgesdd
 
 cdef Py_ssize_t JACOBI_ROWS = 40    # measured: at 33 rows Jacobi is 1.3 times faster, at 65 slower
+cdef Py_ssize_t LARGE_ROWS = 24     # from here on, left vectors by one product where that is exact
+cdef Py_ssize_t MOST_LARGE = 80     # and Jacobi up to here
+cdef double LARGE = 1e-4            # of the largest: a value that is large enough for that
 cdef Py_ssize_t JACOBI_WIDTH = 256  # long rows: LAPACK first reduces them to a square
 cdef int SWEEPS = 40                # never reached; 3 to 6 are used
 cdef double NOTHING = 1e-29         # squared length, relative to the longest row: rounding only
@@ -97,8 +100,10 @@ cdef class SmallSVD:
         release(self.turns)
         release(self.order)
 
-    cdef int factor(self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld) except -1 nogil:
-        """Factor a (n, w); triples that are rounding only are left out."""
+    cdef int factor(
+        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
+    ) except -1 nogil:
+        """Factor a (n, w); triples that are rounding only are left out, and may be up to `least`."""
         cdef Py_ssize_t i, most = max(n, w)
         reserve(<void**> &self.s, &self.rooms[0], most, sizeof(double))
         reserve(<void**> &self.left, &self.rooms[1], most * n, sizeof(double))
@@ -108,21 +113,26 @@ cdef class SmallSVD:
         reserve(<void**> &self.order, &self.rooms[5], most, sizeof(Py_ssize_t))
         for i in range(n):
             memcpy(self.rows + i * w, a + i * ld, w * sizeof(double))
+        if LARGE_ROWS < n <= MOST_LARGE and w <= JACOBI_WIDTH and least >= LARGE * longest_row(a, n, w, ld):
+            self.jacobi(n, w, False)
+            self.collect_large(a, n, w, ld, least)
+            return 0
         if n <= JACOBI_ROWS and w <= JACOBI_WIDTH:
-            self.jacobi(n, w)
+            self.jacobi(n, w, True)
             self.collect(n, w)
             return 0
         return self.lapack(n, w)
 
-    cdef void jacobi(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil:
-        """Turn pairs of rows until all are orthogonal; `turns` follows, so rows = turns a."""
+    cdef void jacobi(self, Py_ssize_t n, Py_ssize_t w, bint following) noexcept nogil:
+        """Turn pairs of rows until all are orthogonal; if `turns` follows, rows = turns a."""
         cdef Py_ssize_t i, j
         cdef int sweep
         cdef double g, worst_angle, worst_turn, t, c, d, zeta, cosine, longest = 0.0
         cdef double* x = self.s          # squared lengths, for now
-        memset(self.turns, 0, n * n * sizeof(double))
-        for i in range(n):
-            self.turns[i * n + i] = 1.0
+        if following:
+            memset(self.turns, 0, n * n * sizeof(double))
+            for i in range(n):
+                self.turns[i * n + i] = 1.0
         for sweep in range(SWEEPS):
             worst_angle = worst_turn = 0.0
             for i in range(n):
@@ -144,26 +154,63 @@ cdef class SmallSVD:
                     c = 1.0 / sqrt(1.0 + t * t)
                     d = c * t
                     rotate(w, c, d, self.rows + i * w, self.rows + j * w)
-                    rotate(n, c, d, self.turns + i * n, self.turns + j * n)
+                    if following:
+                        rotate(n, c, d, self.turns + i * n, self.turns + j * n)
                     x[i] = fmax(0.0, x[i] - t * g)
                     x[j] += t * g
             # A turn by t brings back at most t times an angle that was already repaired.
             if worst_angle * worst_turn <= ORTHOGONAL:
                 return
 
-    cdef void collect(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil:
-        """Lengths and directions of the turned rows, longest first."""
-        cdef Py_ssize_t i, j, at
-        cdef double length, turn, longest = 0.0
+    cdef void sort_lengths(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil:
+        """s <- lengths of the rows, and their order, longest first."""
+        cdef Py_ssize_t i, j
+        cdef double length
         for i in range(n):
             length = sqrt(dot_product(w, self.rows + i * w, self.rows + i * w))
-            longest = fmax(longest, length)
             j = i
             while j > 0 and self.s[self.order[j - 1]] < length:
                 self.order[j] = self.order[j - 1]
                 j -= 1
             self.order[j] = i
             self.s[i] = length
+
+    cdef void collect_large(
+        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
+    ) noexcept nogil:
+        """Triples above `least`, longest first, where the turns were not followed.
+
+        With z the direction of a turned row, a z = s y. What y lacks in orthogonality is rounding
+        times s[0] / s, so that s y is right to rounding; the basis measures what y lacks, and mends it.
+        """
+        cdef Py_ssize_t i, j
+        cdef double length
+        cdef double* y
+        cdef double* z
+        self.sort_lengths(n, w)
+        self.count = 0
+        for j in range(n):
+            length = self.s[self.order[j]]
+            if length <= least:
+                break
+            y, z = self.left + j * n, self.right + j * w
+            for i in range(w):
+                z[i] = self.rows[self.order[j] * w + i] / length
+            for i in range(n):
+                y[i] = dot_product(w, a + i * ld, z)
+            length = sqrt(dot_product(n, y, y))
+            for i in range(n):
+                y[i] /= length
+            self.turns[j] = length  # until all of `s` is used
+            self.count += 1
+        memcpy(self.s, self.turns, self.count * sizeof(double))
+
+    cdef void collect(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil:
+        """Lengths and directions of the turned rows, longest first."""
+        cdef Py_ssize_t i, j, at
+        cdef double turn, longest
+        self.sort_lengths(n, w)
+        longest = self.s[self.order[0]] if n > 0 else 0.0
         self.count = 0
         for j in range(n):
             i = self.order[j]
@@ -215,6 +262,17 @@ cdef class SmallSVD:
         return 0
 
 
+cdef double longest_row(
+    const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld
+) noexcept nogil:
+    """The length of the longest row, which is at most the largest singular value."""
+    cdef double longest = 0.0
+    cdef Py_ssize_t i
+    for i in range(n):
+        longest = fmax(longest, dot_product(w, a + i * ld, a + i * ld))
+    return sqrt(longest)
+
+
 cdef int overflowed() except -1 nogil:
     with gil:
         raise FloatingPointError(
@@ -233,11 +291,11 @@ def shrink(s, double rho, bint logdet):
     return s
 
 
-def small_svd(const double[:, ::1] a not None):
-    """left (n, q), s (q,), right (q, w) of a small matrix; for tests."""
+def small_svd(const double[:, ::1] a not None, double least=0.0):
+    """left (n, q), s (q,), right (q, w) of a small matrix, values above `least`; for tests."""
     cdef SmallSVD svd = SmallSVD()
     cdef Py_ssize_t n = a.shape[0], w = a.shape[1]
-    svd.factor(&a[0, 0], n, w, w)
+    svd.factor(&a[0, 0], n, w, w, least)
     if svd.count == 0:
         return np.empty((n, 0)), np.empty(0), np.empty((0, w))
     left = np.asarray(<double[:svd.count, :n]> svd.left).T.copy()
