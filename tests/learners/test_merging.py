@@ -44,6 +44,17 @@ def test_beliefs_are_merged_as_the_formula_says(spent, forgetting):
             np.testing.assert_array_equal(merged[r], values[chosen[0]])
 
 
+def test_a_shard_that_forgot_more_than_it_says_cannot_blow_up_the_rest():
+    """Adding such changes would take away precision that the others' steps are divided by."""
+    start, parts = (0.0, 0.01), [(0.5, 0.05, 3), (0.7, 0.04, 2), (0.6, 0.009, 4)]
+    values = np.array([[mean, variance] for mean, variance, _ in parts])
+    merged, seen = np.array([start]), np.array([3, 2, 4], dtype=np.int32)
+    merge_beliefs(merged, values, np.arange(3), np.array([0, 3]), seen, 0, 1, 1.0, False, 0.0)
+    assert 0.5 <= merged[0, 0] <= 0.7
+    assert 0.009 < merged[0, 1] < 0.05
+    np.testing.assert_allclose(merged[0], plain.merge_belief(start, parts), rtol=1e-12)
+
+
 def test_sums_and_steps_are_merged_as_the_formula_says():
     rng = np.random.default_rng(5)
     values, order, starts, by_row = entries(rng, width=1)

@@ -12,6 +12,9 @@ def merge_belief(start, parts, prior=1.0, forgetting=0.0):
     def left(touches):
         return max(1.0 / prior, (1.0 / v0) * (1.0 + forgetting) ** -touches)
 
+    if any(1.0 / v < (1.0 - 1e-6) * left(touches) for _, v, touches in parts):  # forgot more
+        weights = np.array([1.0 / v for _, v, _ in parts])
+        return np.average([m for m, _, _ in parts], weights=weights), 1.0 / weights.mean()
     precision = left(sum(touches for _, _, touches in parts))
     precision += sum(1.0 / v - left(touches) for _, v, touches in parts)
     precision = max(precision, 1.0 / prior)

@@ -13,6 +13,8 @@ from libc.math cimport exp, log1p
 
 cnp.import_array()
 
+cdef double SURELY = 1.0 - 1e-6        # a precision below this share of another is no rounding
+
 
 cdef class Touched:
     """How often each feature occurred, other than as 0, since it was last asked."""
@@ -107,9 +109,12 @@ def merge_beliefs(
     are the entries, ``seen`` (t,) how often each was touched. Column ``mean`` is the mean;
     ``spread`` what is spent of the ``prior`` variance, or with ``spent`` false the
     variance itself. Each touch let the variance grow by 1 + ``forgetting``, up to the prior.
+    Where a shard forgot more than that, what it learned cannot be told from what it forgot:
+    such rows become the mean of the shards' beliefs, weighted by precision.
     """
     cdef Py_ssize_t r, e, k
-    cdef double start, mu, total, gain, step, precision, touches
+    cdef double start, mu, total, gain, step, precision, touches, kept, weight
+    cdef bint forgot
     cdef double least = 1.0 / prior, fading = log1p(forgetting)
     with nogil:
         for r in range(starts.shape[0] - 1):
@@ -118,15 +123,21 @@ def merge_beliefs(
                 merged[r, mean], merged[r, spread] = values[e, mean], values[e, spread]
                 continue
             start, mu = 1.0 / variance(merged[r, spread], prior, spent), merged[r, mean]
-            gain = step = touches = 0.0
+            gain = step = touches = weight = 0.0
+            forgot = False
             for k in range(starts[r], starts[r + 1]):
                 e = order[k]
                 precision = 1.0 / variance(values[e, spread], prior, spent)
-                gain += precision - left(start, fading, seen[e], least)
+                kept = left(start, fading, seen[e], least)
+                forgot = forgot or precision < SURELY * kept
+                gain += precision - kept
+                weight += precision
                 step += precision * (values[e, mean] - mu)
                 touches += seen[e]
             total = max(least, left(start, fading, touches, least) + gain)
-            merged[r, mean] = mu + step / total
+            merged[r, mean] = mu + step / (weight if forgot else total)
+            if forgot:
+                total = weight / (starts[r + 1] - starts[r])
             merged[r, spread] = prior - 1.0 / total if spent else 1.0 / total
 
 

@@ -65,7 +65,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3))),
-    Whole("turn", Sum((0, 2), least=0.0), Latest((1, 3, 4, 5, 6, 7, 8))),
+    Whole("turn", Latest(tuple(range(9)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed("renewal", "pair_renewal"),
     PerPair("personal", "personal_keys"),

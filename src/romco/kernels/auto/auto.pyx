@@ -347,6 +347,13 @@ cdef class AutoKernel(Kernel):
 
     # --- a stream that drifts -----------------------------------------------------------------
 
+    cdef bint is_shard(self) noexcept nogil:
+        """Whether this is one of several shards: it sees few tasks, whose errors go together.
+
+        So it cannot tell whether all tasks drift or turn, and does not draw directions alone.
+        """
+        return self.clock[2] >= NEVER
+
     cdef double drift(self) noexcept nogil:
         """How surely the errors come in runs, from 0 to 1: those of a settled stream do not."""
         cdef double spread = 0.5 * RUNS_PACE * self.turn[SPREAD]  # variance of the mean product
@@ -364,6 +371,8 @@ cdef class AutoKernel(Kernel):
         """Note whether an event's error goes with the mean error of those before it."""
         cdef double error = (1.0 if y > 0.0 else 0.0) - 1.0 / (1.0 + exp(-margin))
         cdef double product = error * self.turn[RUN]
+        if self.is_shard():
+            return
         if self.turn[SEEN] > ALL_YOUNG:  # before, errors come in runs because nothing is known
             self.turn[ALIKE] += RUNS_PACE * (product - self.turn[ALIKE])
             self.turn[SPREAD] += RUNS_PACE * (product * product - self.turn[SPREAD])
@@ -390,7 +399,7 @@ cdef class AutoKernel(Kernel):
         all_[SEEN] += h
         if one[SEEN] > YOUNG:
             one[TURNED] = max(0.0, one[TURNED] + h * (wrong - max(0.0, all_[WRONG])))
-        if all_[SEEN] > ALL_YOUNG:
+        if all_[SEEN] > ALL_YOUNG and not self.is_shard():
             told = softplus(-y * margin) - softplus(-y * (2.0 * all_[MEAN] - margin))
             all_[TURNED] = max(0.0, all_[TURNED] + h * max(-BOLDEST, min(BOLDEST, told)))
         all_[WRONG] += PACE * (wrong - all_[WRONG])
@@ -428,7 +437,7 @@ cdef class AutoKernel(Kernel):
         self.change[:, :TIMES] = 0.0
         for c in range(self.turn.shape[0]):
             self.turn[c] = self.turn[c] + 1.0 if c == TIMES else 0.0
-        if self.clock[2] < NEVER:  # a shard does not draw by itself
+        if not self.is_shard():  # which does not draw by itself
             self.clock[2] = self.clock[1] + FIRST_DRAWING
 
     # --- what lies behind a margin, for those who explain it -----------------------------------
