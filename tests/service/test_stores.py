@@ -276,3 +276,28 @@ def test_the_log_gives_back_every_bit(x, y, task):
     event = Event("id", task, x, y)
     ((back,),) = (change.events for change in decode(encode([Learn([event])])))
     assert repr((back.task, back.x, back.y)) == repr((task, x, y))
+
+
+def test_a_duplicate_of_what_could_not_be_learned_is_not_called_learned(tmp_path, monkeypatch):
+    """Both are in one group: the first looks good until its turn comes."""
+    from romco.service import answers
+
+    real = answers.learn
+
+    def fails(model, events):
+        if events[0].id == STREAM[0].id and len(failed) < 2:  # together, then alone
+            failed.append(True)
+            raise ValueError("cannot be learned after all")
+        real(model, events)
+
+    failed = []
+    monkeypatch.setattr(answers, "learn", fails)
+    with Store(tmp_path, model, Settings(group_ms=300.0)) as store:
+        first, second = store.writer.learn([STREAM[0]]), store.writer.learn([STREAM[0]])
+        other = store.writer.learn([STREAM[1]])
+        for future in (first, second):
+            with pytest.raises(Refused, match="learned"):
+                future.result()
+        assert other.result()[0].status == "applied"
+        assert store.writer.learn([STREAM[0]]).result()[0].status == "applied"
+        assert store.live.model.events == 2

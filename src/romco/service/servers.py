@@ -68,6 +68,7 @@ class Address:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((self.host, self.port))
+            made.listen(1024)  # who comes before the server is ready waits
         except OSError as error:
             made.close()
             raise OSError(error.errno, error.strerror, f"{self.host}:{self.port}") from error

@@ -109,8 +109,7 @@ def _begin(folder: Path, new: Callable[[], Model], pending: Pending) -> Live:
 
 def _apply(live: Live, payload: bytes, count: int) -> None:
     before = live.sequence
-    for change in changes.decode(payload):
-        live.apply(change)
+    live.apply(changes.decode(payload))
     if live.sequence - before != count:
         raise Damaged(f"entries {before + 1:,} and after do not hold together: restore a backup")
 

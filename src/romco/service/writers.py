@@ -176,8 +176,7 @@ class Writer:
             for order, _ in accepted:
                 order.future.set_exception(error)
         else:
-            for order, read in accepted:
-                self._apply(order, read)
+            self._apply(accepted)
         for order in group:
             if order.look is not None:
                 _settle(order.future, order.look, self.live)
@@ -207,8 +206,26 @@ class Writer:
         self.sync_seconds = time.perf_counter() - begin
         self._last_sync = time.monotonic()
 
-    def _apply(self, order: _Order, read: Read) -> None:
-        trouble = None if read.change is None else self.live.apply(read.change)
+    def _apply(self, accepted: list[tuple[_Order, Read]]) -> None:
+        """Apply the changes of a group, and tell everybody what became of theirs."""
+        next_number = self.live.sequence + 1
+        changed = [read.change for _, read in accepted if read.change is not None]
+        troubles = iter(self.live.apply(changed))
+        refused: list[range] = []  # numbers of changes that could not be applied
+        for order, read in accepted:
+            trouble = None
+            if read.change is not None:
+                numbers = range(next_number, next_number + read.change.count)
+                trouble, next_number = next(troubles), numbers.stop
+                if trouble is not None:
+                    refused.append(numbers)
+            if trouble is None and any(
+                o.sequence in some for o in read.outcomes for some in refused
+            ):
+                trouble = "the same event, sent before, could not be learned: send it again"
+            self._tell_outcome(order, read, trouble)
+
+    def _tell_outcome(self, order: _Order, read: Read, trouble: str | None) -> None:
         if trouble is not None:
             self.counts["refused"] += 1
             order.future.set_exception(Refused(trouble, 0))
