@@ -3,7 +3,9 @@ import pytest
 
 import romco
 from romco.experiments.compare import Comparison, chosen_learners, chosen_settings, report
+from romco.experiments.results import outcomes
 from romco.experiments.run import perform
+from romco.experiments.sharing import tasks_table
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +36,33 @@ def test_the_page_needs_no_other_file(finished):
     assert "romco compare &lt;x&gt;" in text
     for part in ("eta=0.5", "ROMCO-LogD", "numpy", "planted truth"):
         assert part in text
+
+
+def test_the_page_says_it_in_words_first_and_fits_a_phone_and_the_dark(finished):
+    _, _, page = finished
+    text = page.read_text()
+    assert text.index("Every learner is given the same events") < text.index("<table")
+    assert "The positive class is +1." in text
+    assert '<meta name="viewport" content="width=device-width' in text
+    assert "prefers-color-scheme: dark" in text
+    assert text.count("<script>") == 1
+    assert '<td data-label="seconds">' in text  # what stands before a number where rows are stacked
+
+
+def test_each_task_is_told_whether_it_gains(finished):
+    comparison, _, page = finished
+    found = outcomes(comparison.runs(), page.parent.parent / "runs")
+    table = tasks_table(found)
+    assert len(table.rows) == 20
+    alone = next(one for one in found if one.learner == "ogd-unique")
+    ours = min(found[:2], key=lambda one: one.macro("error_rate").mean())
+    for i, row in enumerate(table.rows):
+        points = 100 * (alone.per_task("error_rate") - ours.per_task("error_rate"))[:, i]
+        words = row[-1].text
+        assert words.startswith("gains") == bool((points > 0).all())
+        assert words.startswith("better off alone") == bool((points < 0).all())
+    assert "Task by task" in page.read_text()
+    assert tasks_table(found[:2]) is None  # nobody learns each task alone
 
 
 def test_figures_come_three_ways(finished):

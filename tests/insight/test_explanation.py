@@ -1,11 +1,16 @@
+import base64
+import hashlib
+import html
+
 import numpy as np
 import pytest
 from scipy.sparse import csc_array
 
 import romco
 from romco.insight import explain
-from romco.insight.text import headline
+from romco.insight.text import headline, kinds, story
 from romco.model import Hashed, Model, Names
+from romco.presentation.styles import SCRIPT
 
 STREAM = romco.streams.simulated(n_tasks=8, n_features=10, n_events=150, outliers=1, seed=2)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)
@@ -48,8 +53,7 @@ def test_learner_without_parts_is_split_at_the_mean():
     found = explain(learned("ogd-unique"))
     assert found.rank == 1
     assert len({task.shared for task in found.tasks}) == 1
-    assert found.notes[0].startswith("Positive: ")
-    assert "mean" in found.notes[1]
+    assert "mean" in found.notes[0]
 
 
 def test_bare_learner_and_fresh_model():
@@ -128,8 +132,61 @@ def test_text_and_page_tell_the_same_and_escape_names():
     assert "&lt;f" in page
     assert "src=" not in page
     assert "href=" not in page
-    assert "<script" not in page
-    assert found._repr_html_() in page
+    assert "<script" not in found._repr_html_()
+    assert "user 3" in found._repr_html_()
+
+
+def test_no_name_becomes_part_of_the_page_or_its_script():
+    bad = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+    model = Model("romco-auto")
+    model.learn([{bad: 1.0}, {"b": 1.0}] * 9, [bad, "no"] * 9, [bad, "bob"] * 9)
+    page = explain(model).page()
+    assert page.count("<script>") == 1
+    assert f"<script>{SCRIPT}</script>" in page
+    assert "<img" not in page
+    assert "&lt;img src=x" in page
+    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page  # a browser runs this one only
+
+
+def test_the_page_fits_a_phone_and_the_dark_and_names_the_positive_class():
+    model = Model("romco-auto", classes=("ham", "spam"))
+    model.learn([{"a": 1.0}, {"b": 1.0}], ["spam", "ham"], ["ann", "bob"])
+    found = explain(model)
+    page = found.page()
+    assert '<meta name="viewport" content="width=device-width' in page
+    assert "prefers-color-scheme: dark" in page
+    assert "sortable stacked" in page
+    for told in (str(found), page):
+        assert "Positive: spam." in told
+
+
+@pytest.mark.parametrize("seed", [0, 2, 5])  # some tasks lean to be alone, but not surely
+def test_different_and_on_their_own_are_one_statement(seed):
+    stream = romco.streams.simulated(12, 20, 60, rank=1, outliers=3, seed=seed)
+    learner = romco.learner("romco-auto", 20, 12)
+    learner.replay(romco.streams.interleaved(stream, seed=0))
+    found = explain(learner)
+    leaning = (learner.chances().argmax(axis=1) == 2).sum()
+    assert leaning > len(found.personal)
+    assert {t.task for t in found.personal} == set(learner.personal_tasks().tolist())
+    assert [t.kind == "on their own" for t in found.tasks] == [t.different for t in found.tasks]
+    assert sum(found.kinds.values()) == 12
+    assert f"{len(found.personal)} on their own" in kinds(found)
+    assert kinds(found) in str(found)
+    assert kinds(found) in found.page()
+    assert "Different:" not in str(found)
+
+
+def test_each_task_has_its_story_and_groups_have_members():
+    found = explain(learned("romco-auto"))
+    page = found.page()
+    for task in found.tasks:
+        assert html.escape(story(task)) in page
+    for group in found.groups:
+        assert len({task.group for task in group}) == 1
+        assert f"Group of {len(group)} similar tasks: {group[0].task}" in str(found)
+    assert found.groups
 
 
 def test_figures_show_every_task():
@@ -143,12 +200,14 @@ def test_romco_auto_says_what_it_found():
     stream = romco.streams.simulated(n_tasks=12, n_features=20, n_events=150, rank=1, outliers=2)
     learner = romco.learner("romco-auto", 20, 12)
     learner.replay(romco.streams.interleaved(stream, seed=0))
-    kinds, heard, groups = explain(learner).findings
-    assert "2 on their own" in kinds
+    found = explain(learner)
+    heard = found.findings[-1]
     assert "direction 1" in heard
-    assert "(the largest of 10" in groups
-    assert kinds in explain(learner).page()
-    assert kinds in str(explain(learner))
+    assert "2 on their own (" in kinds(found)
+    assert [len(group) for group in found.groups] == [10, 2]
+    for told in (heard, kinds(found), "Group of 10 similar tasks"):
+        assert told in found.page()
+        assert told in str(found)
 
 
 def test_many_classes_are_explained_too():

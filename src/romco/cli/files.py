@@ -309,7 +309,7 @@ def _found(model: Model) -> list[str]:
         parts.append(f"rank {len(learner.singular_values())}")
     personal = personal_tasks(learner)
     if personal is not None:
-        parts.append(f"{np.count_nonzero(personal):,} personal")
+        parts.append(f"{np.count_nonzero(personal):,} on their own")
     return parts
 
 

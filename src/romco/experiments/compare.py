@@ -11,7 +11,7 @@ import numpy as np
 
 from romco.experiments.plan import Parameters, Run, complete
 from romco.experiments.results import Outcome, outcomes
-from romco.experiments.sharing import sentence
+from romco.experiments.sharing import sentence, tasks_table
 from romco.experiments.sources import digest_of
 from romco.learners import LEARNERS, known
 from romco.parameters import setting
@@ -42,6 +42,12 @@ HOW_TUNED = (
     "simulated streams of other seeds; ROMCO-NuCl and -LogD run with their defaults, which were "
     "chosen among 76 on simulated streams (seeds 0 to 9, checked on 100 to 109) to find the "
     "outliers first and for error second; all others run with their defaults."
+)
+
+HOW_TO_READ = (
+    "Every learner is given the same events one by one: it answers {positive} or {negative}, and "
+    "is then told what was right. Error is the share of wrong answers, so less is better; F1 says "
+    "how well the answers of one kind are found, 100 at best. The positive class is {positive}."
 )
 
 
@@ -116,10 +122,25 @@ def report(comparison: Comparison, results: Path, out: Path, command: str) -> tu
         out / "index.html",
         f"Learners side by side on {comparison.dataset}",
         " ".join(filter(None, (sentence(found), _lead(comparison, found)))),
-        [as_html(table), *pictures, page.heading("Settings"), as_html(settings_table(found))],
+        [*_read(found), *map(as_html, _tables(table, found)), *pictures, *_settings(found)],
         page.origin(command, found[0].runs[0].versions),
     )
     return table, path
+
+
+def _read(found: Sequence[Outcome]) -> list[str]:
+    """How the page is to be read, before any term."""
+    negative, positive = found[0].runs[0].stream["labels"]
+    return [page.paragraph(HOW_TO_READ.format(positive=positive, negative=negative))]
+
+
+def _tables(table: Table, found: Sequence[Outcome]) -> list[Table]:
+    tasks = tasks_table(found)
+    return [table] if tasks is None else [table, tasks]
+
+
+def _settings(found: Sequence[Outcome]) -> list[str]:
+    return [page.heading("Settings"), as_html(settings_table(found))]
 
 
 def verdict(comparison: Comparison, results: Path) -> str | None:
@@ -142,7 +163,7 @@ def scores(comparison: Comparison, found: Sequence[Outcome]) -> Table:
         *(f"{outcome.title} broke down: {outcome.failed}" for outcome in found if outcome.failed),
     ]
     return Table(
-        f"Prequential results on {comparison.dataset}",
+        f"Mistakes on {comparison.dataset}, each event answered before it was learned",
         head,
         mark_best(rows, (None, -1, 1, 1, -1)),
         notes,
@@ -252,8 +273,10 @@ def _row(outcome: Outcome) -> list[Any]:
 
 def _lead(comparison: Comparison, found: Sequence[Outcome]) -> str:
     stream = found[0].runs[0].stream
+    share = sum(stream["positive"]) / max(sum(stream["events"]), 1)
     return (
-        f"{len(stream['tasks'])} tasks, {sum(stream['events'])} events, {stream['features']} "
+        f"{len(stream['tasks']):,} tasks, {sum(stream['events']):,} events, {share:.0%} of them "
+        f"positive ({stream['labels'][1]}), {stream['features']:,} "
         f"features; {comparison.shuffles} shuffles, the same for every learner."
     )
 

@@ -1,4 +1,4 @@
-"""Does sharing help on these data, and by how much: one sentence."""
+"""Does sharing help on these data, and by how much: one sentence, and one for each task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from romco.experiments.results import Outcome
+from romco.experiments.results import Numbers, Outcome
+from romco.presentation.tables import Table, mark_best
 
 DEFAULT = "romco-auto"
 
@@ -18,17 +19,51 @@ def sentence(outcomes: Sequence[Outcome]) -> str | None:
     best in hindsight of the ones that learn each task alone, and of the ones that make no
     difference between tasks.
     """
-    ran = [outcome for outcome in outcomes if not outcome.failed]
-    alone = _best([outcome for outcome in ran if outcome.learner.endswith("-unique")])
-    same = _best([outcome for outcome in ran if outcome.learner.endswith("-global")])
-    shares = [o for o in ran if not o.learner.endswith(("-unique", "-global"))]
-    ours = _best([o for o in shares if o.learner == DEFAULT] or shares)
+    ours, alone, same = _sides(outcomes)
     if ours is None or alone is None:
         return None
     told = [f"{ours.title} {_error(ours)}", f"each task alone {_error(alone)} ({alone.title})"]
     if same is not None:
         told.append(f"one model for all {_error(same)} ({same.title})")
     return f"{_verdict(ours, alone, same)} Error: {', '.join(told)}."
+
+
+def tasks_table(outcomes: Sequence[Outcome]) -> Table | None:
+    """Each task's error with sharing and alone, and what that says; None as for the sentence."""
+    ours, alone, _ = _sides(outcomes)
+    if ours is None or alone is None:
+        return None
+    stream = ours.runs[0].stream
+    told = zip(stream["tasks"], stream["events"], stream["positive"], strict=True)
+    errors = 100 * ours.per_task("error_rate"), 100 * alone.per_task("error_rate")
+    rows = [
+        (
+            *(str(task), f"{events:,}", f"{100 * positive / max(events, 1):.1f}"),
+            *(f"{error[:, i].mean():.2f}" for error in errors),
+            _story(*(error[:, i] for error in errors)),
+        )
+        for i, (task, events, positive) in enumerate(told)
+    ]
+    error = f"{ours.title}, error %", f"alone ({alone.title}), error %"
+    head = ("task", "events", f"{stream['labels'][1]} %", *error, "in words")
+    return Table("Task by task: does it gain from the others?", head, mark_best(rows, (None,) * 6))
+
+
+def _story(ours: Numbers, alone: Numbers) -> str:
+    """What sharing does to one task, by its errors (shuffles,) in percent."""
+    if not _same_sign(ours - alone):
+        return "no clear difference"
+    points = float((alone - ours).mean())
+    return f"{'gains' if points > 0 else 'better off alone, loses'} {abs(points):.1f} points"
+
+
+def _sides(outcomes: Sequence[Outcome]) -> tuple[Outcome | None, Outcome | None, Outcome | None]:
+    """Who shares, who learns each task alone, who makes no difference between tasks."""
+    ran = [outcome for outcome in outcomes if not outcome.failed]
+    alone = _best([outcome for outcome in ran if outcome.learner.endswith("-unique")])
+    same = _best([outcome for outcome in ran if outcome.learner.endswith("-global")])
+    shares = [o for o in ran if not o.learner.endswith(("-unique", "-global"))]
+    return _best([o for o in shares if o.learner == DEFAULT] or shares), alone, same
 
 
 def _verdict(ours: Outcome, alone: Outcome, same: Outcome | None) -> str:
@@ -52,8 +87,11 @@ def _fewer(ours: Outcome, theirs: Outcome) -> float:
 
 def _clear(ours: Outcome, theirs: Outcome) -> bool:
     """Whether the difference has the same sign in every shuffle."""
-    difference = np.sign(ours.macro("error_rate") - theirs.macro("error_rate"))
-    return bool(abs(difference.sum()) == len(difference))
+    return _same_sign(ours.macro("error_rate") - theirs.macro("error_rate"))
+
+
+def _same_sign(differences: Numbers) -> bool:
+    return bool(abs(np.sign(differences).sum()) == len(differences))
 
 
 def _best(outcomes: Sequence[Outcome]) -> Outcome | None:

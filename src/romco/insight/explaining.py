@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romco.insight.explanation import Explanation
-from romco.insight.facts import TaskInsight
+from romco.insight.facts import ALONE, TaskInsight
 from romco.insight.parts import Numbers, parts
 from romco.learners import Learner
-from romco.learners.capabilities import TellsFindings, TellsKinds
+from romco.learners.capabilities import FindsGroups, TellsFindings, TellsKinds
 from romco.model import Model
 from romco.model.growing import WATCH, personal_tasks
 from romco.model.names import known_as
+
+LEGIBLE = 1000  # tasks up to which groups are looked for when nobody asked: it costs m^2
 
 
 def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation:
@@ -55,6 +58,7 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
         tasks=(*tasks, *map(found.task, rest)),
         findings=found.findings,
         notes=tuple(note for note in found.notes() if note),
+        positive=found.positive,
     )
 
 
@@ -87,13 +91,16 @@ class _Found:
         self.parts = parts(learner, numbers)
         self._shared, self._personal = self.parts.shared(), self.parts.personal()
         self.findings: tuple[str, ...] = ()
+        self._groups: list[int] | None = None
         if findings and isinstance(learner, TellsFindings):
             self.findings = tuple(learner.findings(numbers))
+        if findings and isinstance(learner, FindsGroups) and 1 < learner.n_tasks <= LEGIBLE:
+            self._groups = learner.groups()[numbers].tolist()
         judged = personal_tasks(learner)
         self._different = self._personal > 0.0 if judged is None else judged[numbers]
-        alone = ["on their own" if different else "related" for different in self._different]
-        self._kinds = learner.kinds_of(numbers) if isinstance(learner, TellsKinds) else alone
+        self._kinds = _kinds(learner, numbers, self._different)
         self._model = model
+        self.positive = None if model is None else model.positive
         self.events = None if model is None else model.events
         self.n_features = learner.n_features if model is None else model.features.width
 
@@ -108,6 +115,7 @@ class _Found:
             since=None if model is None else model.personal_since(name),
             different=bool(self._different[i]),
             kind=self._kinds[i],
+            group=None if self._groups is None else self._groups[i],
             **detail,
         )
 
@@ -123,18 +131,19 @@ class _Found:
         largest = self.parts.largest(i, n)
         return tuple((name(j), turn * value) for j, value in largest if j < self.n_features)
 
-    def positive_note(self) -> str | None:
-        """For which label a weight above 0 speaks."""
-        if self._model is None or self._model.positive is None:
-            return None
-        return f"Positive: {self._model.positive}. A feature with + speaks for it."
-
     def notes(self) -> tuple[str | None, ...]:
         """What a reader must know of the numbers."""
-        return self.positive_note(), self.parts.note, self.since_note()
+        return self.parts.note, self.since_note()
 
     def since_note(self) -> str | None:
         """What the column "since" means, where it says anything."""
         if self._model is None or not self._different.any():
             return None
         return f"Since: events of all tasks when it was found different; looked at every {WATCH:,}."
+
+
+def _kinds(learner: Learner, numbers: NDArray[np.int64], different: NDArray[np.bool_]) -> list[str]:
+    """The kind of each task, as the learner has it; those on their own are the different ones."""
+    if isinstance(learner, TellsKinds):
+        return learner.kinds_of(numbers)
+    return [ALONE if alone else "related" for alone in different]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
+
+ALONE = "on their own"  # the kind of tasks that are different
+KINDS = ("related", "like all", ALONE)  # in the order told
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,8 @@ class TaskInsight:
     different: bool = False  # as the learner judges; else whether it has a column of V at all
     nearest: tuple[tuple[Any, float], ...] = ()  # most similar tasks, by cosine of the weights
     features: tuple[tuple[Any, float], ...] = ()  # where it differs most from what is shared
-    kind: str = "related"  # as the learner calls it; else "related" or "on their own"
+    kind: str = "related"  # as the learner calls it; "on their own" where it is different
+    group: int | None = None  # of similar tasks, by number; the same number, the same group
 
     @property
     def share(self) -> float:
@@ -38,6 +43,7 @@ class Facts:
     tasks: tuple[TaskInsight, ...]  # the most personal first
     findings: tuple[str, ...] = ()  # what the learner itself says it found, in sentences
     notes: tuple[str, ...] = ()
+    positive: Any = None  # the label a weight above 0 speaks for, where there is one
 
     @property
     def rank(self) -> int:
@@ -48,3 +54,19 @@ class Facts:
     def personal(self) -> tuple[TaskInsight, ...]:
         """Tasks that are different from the rest, the most personal first."""
         return tuple(task for task in self.tasks if task.different)
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """How many tasks there are of each kind; those on their own are :attr:`personal`."""
+        found = Counter(task.kind for task in self.tasks)
+        return {kind: found[kind] for kind in (*KINDS, *found) if kind in found or kind == ALONE}
+
+    @property
+    def groups(self) -> tuple[tuple[TaskInsight, ...], ...]:
+        """Similar tasks together, the largest group first; only groups of two and more."""
+        members: dict[int, list[TaskInsight]] = {}
+        for task in self.tasks:
+            if task.group is not None:
+                members.setdefault(task.group, []).append(task)
+        large = [tuple(group) for group in members.values() if len(group) > 1]
+        return tuple(sorted(large, key=len, reverse=True))

@@ -41,7 +41,7 @@ VOICES = (
     *(f"direction {k}" for k in range(1, 5)),
     "level",
 )
-LEGIBLE = 1000  # tasks up to which groups are looked for when nobody asked: it costs m^2
+LEGIBLE = 1000  # tasks up to which twins are looked for when nobody asked: it costs m^2
 KINDS = ("related", "like all", "on their own")
 TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the voices
 PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
@@ -208,8 +208,13 @@ class Auto(CompiledLearner, TakesWeights):
         return np.asarray(chance / chance.sum(axis=1, keepdims=True))
 
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
-        """The likeliest kind of each of some tasks."""
-        return [KINDS[k] for k in self.chances()[tasks].argmax(axis=1)]
+        """The kind of each of some tasks: on its own if one of :meth:`personal_tasks`.
+
+        Else the likelier of the other two.
+        """
+        likelier = self.chances()[tasks, :2].argmax(axis=1)
+        alone = np.isin(tasks, self.personal_tasks())
+        return [KINDS[k] for k in np.where(alone, KINDS.index("on their own"), likelier)]
 
     def independence(self) -> NDArray[np.float64]:
         """Probability (m,) that each task is better off alone."""
@@ -272,28 +277,21 @@ class Auto(CompiledLearner, TakesWeights):
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
-        """What was found of some tasks, in sentences: their kinds, who is heard, their groups."""
-        kinds = np.bincount(self.chances()[tasks].argmax(axis=1), minlength=len(KINDS))
-        counted = ", ".join(f"{n:,} {kind}" for n, kind in zip(kinds, KINDS, strict=True))
-        weight = self._arrays["weight"]
-        loudest = sorted(range(len(VOICES) - 1), key=lambda k: -abs(weight[k]))[:4]
-        heard = ", ".join(f"{VOICES[k]} {weight[k]:.2f}" for k in loudest)
-        lines = [f"Kinds of tasks: {counted}.", f"Heard most for related tasks: {heard}."]
+        """What else was found of some tasks, in sentences: who changed, who is heard."""
+        lines = []
         changed = np.isin(tasks, self.changed_tasks()).sum()
         if changed:
             lines.append(f"Answers turned lately, so that they began anew: {changed:,} tasks.")
         if self.drift() > 0.0:
             lines.append("All tasks drift: errors come in runs, so older events count less.")
-        if len(tasks) > 1 and self.n_tasks <= LEGIBLE:
-            _, sizes = np.unique(self.groups()[tasks], return_counts=True)
-            largest = ", ".join(f"{n:,}" for n in sorted(sizes.tolist(), reverse=True)[:8])
-            lines.append(f"Groups of similar tasks: {len(sizes):,} (the largest of {largest}).")
-            twins = len(self.twins(tasks))
-            if twins:
-                lines.append(
-                    f"Of those on their own, {twins:,} have a twin, unlike the rest as they are."
-                )
-        return lines
+        if len(tasks) > 1 and self.n_tasks <= LEGIBLE and (twins := len(self.twins(tasks))):
+            lines.append(
+                f"Of those on their own, {twins:,} have a twin, unlike the rest as they are."
+            )
+        weight = self._arrays["weight"]
+        loudest = sorted(range(len(VOICES) - 1), key=lambda k: -abs(weight[k]))[:4]
+        heard = ", ".join(f"{VOICES[k]} {weight[k]:.2f}" for k in loudest)
+        return [*lines, f"Heard most for related tasks: {heard}."]
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""

@@ -95,6 +95,14 @@ class TellsKinds(Protocol):
 
 
 @runtime_checkable
+class FindsGroups(Protocol):
+    """Sorts tasks into groups of similar ones; may cost the square of their number."""
+
+    def groups(self) -> NDArray[np.int64]:
+        """A group number for each task (m,)."""
+
+
+@runtime_checkable
 class GivesProbabilities(Protocol):
     """Margins are log-odds: the learner itself says how likely each answer is."""
 

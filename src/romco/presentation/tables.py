@@ -90,23 +90,31 @@ def latex(table: Table) -> str:
 
 def as_html(table: Table) -> str:
     """A table element with its caption; notes below."""
-    head = "".join(f"<th>{html.escape(text)}</th>" for text in table.head)
-    rows = "".join(f"<tr>{''.join(map(_td, row))}</tr>\n" for row in table.rows)
+    first = table.rows[0] if table.rows else [Cell("")] * len(table.head)
+    head = "".join(_th(text, cell) for text, cell in zip(table.head, first, strict=True))
+    rows = "".join(
+        f"<tr>{''.join(map(_td, row, ('', *table.head[1:])))}</tr>\n" for row in table.rows
+    )
     notes = "".join(f"<li>{html.escape(note)}</li>" for note in table.notes)
     return (
-        f'<div class="table"><table><caption>{html.escape(table.title)}</caption>'
+        '<div class="table"><table class="sortable stacked">'
+        f"<caption>{html.escape(table.title)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>"
         + (f'<ul class="notes">{notes}</ul>' if notes else "")
     )
 
 
-def _td(cell: Cell) -> str:
+def _th(text: str, below: Cell) -> str:
+    kind = ' class="text"' if below.text[:1].isalpha() else ""
+    return f"<th{kind}>{html.escape(text)}</th>"
+
+
+def _td(cell: Cell, label: str) -> str:
+    """A cell; its label stands before it where rows are stacked, on a narrow screen."""
     kind = "best" if cell.best else "text" if cell.text[:1].isalpha() else ""
-    return f'<td class="{kind}">{html.escape(cell.text)}</td>' if kind else _plain_td(cell.text)
-
-
-def _plain_td(text: str) -> str:
-    return f"<td>{html.escape(text)}</td>"
+    said = f' class="{kind}"' if kind else ""
+    said += f' data-label="{html.escape(label)}"' if label and kind != "text" else ""
+    return f"<td{said}>{html.escape(cell.text)}</td>"
 
 
 def _bold(text: str, best: bool) -> str:
