@@ -254,7 +254,7 @@ def test_task_in_a_column_goes_where_routing_does_not():
     assert search.best_score_ > 0.7
     with pytest.raises(ValueError, match="no column 'user'"):
         estimator.fit(FRAME[NAMES], Y)
-    with pytest.raises(ValueError, match="give the column.s number"):
+    with pytest.raises(ValueError, match="number as task_column"):
         estimator.fit(X, Y)
     with pytest.raises(ValueError, match="none of the columns"):
         ROMCOClassifier(task_column=8).fit(X, Y)
