@@ -2,8 +2,8 @@
 
 ``development(stream)`` is the first half of a set in the order of its file, to be looked at while
 romco-auto is changed; what is reported is measured on ``test(stream)``, the second half. Version
-2 kept to this on flights only, which the page says. ``python -m romco.beyond.newer`` measures what is
-not measured yet and writes the page.
+2 kept to this on flights only, which the page says. ``python -m romco.beyond.newer`` measures what
+is not measured yet and writes the page.
 """
 
 from __future__ import annotations
