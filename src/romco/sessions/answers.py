@@ -109,8 +109,7 @@ def told(model: Names, events: Block, answers: Answers) -> Iterator[dict[str, An
         predicted; ``label`` is the true one, and there only where it is known.
 
         >>> import io
-        >>> from romco.sessions.targets import OtherScore, other_score, told_others
-    from romco.streams.blocks import read_blocks
+        >>> from romco.streams.blocks import read_blocks
         >>> table = io.BytesIO(b"user,kind,age\nann,ham,3\n")
         >>> block, _ = read_blocks(table, "user", "kind", format="csv").take(1)
         >>> model = Model("pa-unique", classes=("ham", "spam"))
