@@ -1,8 +1,7 @@
 """What learning in shards costs and brings: measured by ``python -m benchmarks.scaling PART``.
 
 Parts: error, learners, speed, merges, memory, recovery; each stores its figures in
-docs/scaling/results.json. ``tables`` puts what is stored into docs/scaling.md. Nothing was
-chosen by looking at these shuffles.
+docs/scaling/results.json. ``tables`` puts what is stored into docs/scaling.md.
 """
 
 from __future__ import annotations

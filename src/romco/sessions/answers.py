@@ -104,20 +104,19 @@ def _chunks(events: Blocks) -> Iterator[Block]:
 def told(model: Names, events: Block, answers: Answers) -> Iterator[dict[str, Any]]:
     r"""Answers in the one form that files, JSON and Python share.
 
-        ``line`` and ``task`` say which event; ``predicted`` is the label that was answered,
-        ``probability`` that of the label named ``positive``, ``margin`` above 0 where that is
-        predicted; ``label`` is the true one, and there only where it is known.
+    ``line`` and ``task`` say which event; ``predicted`` is the label that was answered,
+    ``probability`` that of the label named ``positive``, ``margin`` above 0 where that is
+    predicted; ``label`` is the true one, and there only where it is known.
 
-        >>> import io
-        >>> from romco.sessions.targets import OtherScore, other_score, told_others
-    from romco.streams.blocks import read_blocks
-        >>> table = io.BytesIO(b"user,kind,age\nann,ham,3\n")
-        >>> block, _ = read_blocks(table, "user", "kind", format="csv").take(1)
-        >>> model = Model("pa-unique", classes=("ham", "spam"))
-        >>> [row] = told(model, block, Answers(np.ones(1), np.full(1, 0.7)))
-        >>> row  # doctest: +NORMALIZE_WHITESPACE
-        {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
-         'margin': 1.0, 'label': 'ham'}
+    >>> import io
+    >>> from romco.streams.blocks import read_blocks
+    >>> table = io.BytesIO(b"user,kind,age\nann,ham,3\n")
+    >>> block, _ = read_blocks(table, "user", "kind", format="csv").take(1)
+    >>> model = Model("pa-unique", classes=("ham", "spam"))
+    >>> [row] = told(model, block, Answers(np.ones(1), np.full(1, 0.7)))
+    >>> row  # doctest: +NORMALIZE_WHITESPACE
+    {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
+     'margin': 1.0, 'label': 'ham'}
     """
     if isinstance(model, Model) and model.target != "two classes":
         yield from told_others(model, events, answers)
