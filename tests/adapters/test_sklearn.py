@@ -1,5 +1,6 @@
 import io
 import warnings
+from collections import Counter
 
 import joblib
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import romco
@@ -253,7 +254,7 @@ def test_task_in_a_column_goes_where_routing_does_not():
     assert search.best_score_ > 0.7
     with pytest.raises(ValueError, match="no column 'user'"):
         estimator.fit(FRAME[NAMES], Y)
-    with pytest.raises(ValueError, match="give a number"):
+    with pytest.raises(ValueError, match="number as task_column"):
         estimator.fit(X, Y)
     with pytest.raises(ValueError, match="none of the columns"):
         ROMCOClassifier(task_column=8).fit(X, Y)
@@ -457,3 +458,69 @@ def test_an_estimator_that_is_not_fitted_is_not_saved(tmp_path):
     with pytest.raises(NotFittedError):
         romco.save(ROMCOClassifier(), tmp_path / "e.romco")
     assert not list(tmp_path.iterdir())
+
+
+def test_fit_of_the_default_learner_is_one_pass_and_explain_counts_rows():
+    estimator = ROMCOClassifier(shuffle=False).fit(X, Y, task=TASK)
+    model = romco.Model("romco-auto", romco.Columns(X.shape[1]), classes=("ham", "spam"))
+    model.learn(X, Y.tolist(), TASK.tolist())
+    expected = model.margins(X, TASK.tolist())
+    np.testing.assert_array_equal(estimator.decision_function(X, TASK), expected)
+    with pytest.raises(ValueError, match="leave epochs out"):
+        ROMCOClassifier(epochs=2).fit(X, Y, task=TASK)
+    for name in ("romco-auto", "romco-nucl"):  # the second goes over them five times
+        found = ROMCOClassifier(name).fit(X, Y, task=TASK).explain()
+        assert found.events == len(X)
+        assert {task.task: task.events for task in found.tasks} == Counter(TASK)
+
+
+def test_more_passes_are_learned_where_they_are_allowed():
+    twice = ROMCOClassifier("pa-unique", epochs=2, shuffle=False, new_task="zero")
+    twice.fit(X, Y, task=TASK)
+    by_hand = ROMCOClassifier("pa-unique", new_task="zero").partial_fit(X, Y, task=TASK)
+    by_hand.partial_fit(X, Y, task=TASK)
+    np.testing.assert_array_equal(twice.coef_, by_hand.coef_)
+
+
+def test_rows_that_need_no_check_are_learned_as_checked_ones():
+    checked, plain = ROMCOClassifier(), ROMCOClassifier()
+    for one in (checked, plain):
+        one.partial_fit(X[:50], Y[:50], task=TASK[:50])
+    for i in range(50, 90):
+        checked.partial_fit(X[i : i + 1].tolist(), [Y[i]], task=[TASK[i]])
+        plain.partial_fit(X[i : i + 1], np.asarray(Y[i : i + 1]), task=TASK[i : i + 1])
+    np.testing.assert_array_equal(checked.coef_, plain.coef_)
+    bad = X[:1].copy()
+    bad[0, 0] = np.nan
+    new = np.array(["never seen"])
+    for refused, y, why in ((bad, Y, "NaN"), (X[:1, :2], Y, "2 features"), (X[:1], new, "never")):
+        with pytest.raises(ValueError, match=why):
+            plain.partial_fit(refused, y[:1], task=TASK[:1])
+    np.testing.assert_array_equal(checked.coef_, plain.coef_)
+
+
+def test_tasks_given_by_position_are_told():
+    with pytest.raises(ValueError, match=r"write partial_fit\(X, y, task=...\)"):
+        ROMCOClassifier().partial_fit(X, Y, TASK)
+    estimator = ROMCOClassifier("pa-unique").fit(X, Y, TASK)  # here it is the third argument
+    with pytest.raises(ValueError, match=r"write score\(X, y, task=...\)"):
+        estimator.score(X, Y, TASK)
+
+
+def test_a_task_column_that_a_transformer_hides_is_told():
+    frame = pd.DataFrame({"user": TASK, "size": X[:, 0], "colour": ["red", "blue", "green"] * 80})
+    parts = [("size", StandardScaler(), ["size"]), ("user", "passthrough", ["user"])]
+    plain = make_pipeline(ColumnTransformer(parts), ROMCOClassifier(task_column="user"))
+    with pytest.raises(ValueError, match=r"set_output\(transform='pandas'\)"):
+        plain.fit(frame, Y)
+    named = ColumnTransformer(parts).set_output(transform="pandas")
+    with pytest.raises(ValueError, match="task_column='user__user'"):
+        make_pipeline(named, ROMCOClassifier(task_column="user")).fit(frame, Y)
+    make_pipeline(named, ROMCOClassifier(task_column="user__user")).fit(frame, Y)
+    told = ColumnTransformer(parts, verbose_feature_names_out=False)
+    told.set_output(transform="pandas")
+    fitted = make_pipeline(told, ROMCOClassifier(task_column="user")).fit(frame, Y)
+    assert set(fitted[-1].tasks_) == set(TASK)
+    sparse = ColumnTransformer([("colour", OneHotEncoder(), ["colour"])], sparse_threshold=1.0)
+    with pytest.raises(ValueError, match="sparse_threshold=0"):
+        make_pipeline(sparse, ROMCOClassifier(task_column="user")).fit(frame, Y)

@@ -46,3 +46,15 @@ def test_structure_of_an_empty_model():
     assert value["rank"] == 0
     assert value["shared_share"] == 0.0
     assert np.sum(value["personal_norms"]) == 0.0
+
+
+def test_arrays_in_place_of_rounds_are_told():
+    learner = romco.learner("ogd-unique", n_features=2, n_tasks=1)
+    arrays = np.ones((3, 2)), np.ones(3), np.zeros(3, dtype=np.int64)
+    with pytest.raises(TypeError, match=r"write \[romco.Round\(task"):
+        list(romco.prequential(learner, arrays, {}))
+    x, y, task = arrays
+    with pytest.raises(TypeError, match=r"write \[round\]"):
+        list(romco.prequential(learner, romco.Round(task, x, y), {}))
+    rounds = [romco.Round(task[i : i + 1], x[i : i + 1], y[i : i + 1]) for i in range(len(y))]
+    assert list(romco.prequential(learner, rounds, {}))[-1].events == 3

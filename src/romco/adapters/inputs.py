@@ -39,16 +39,43 @@ def split_off(X: Any, column: str | int) -> tuple[Any, Any]:
     """
     if hasattr(X, "columns"):
         if column not in X.columns:
-            raise ValueError(f"X has no column {column!r} to take the task from")
+            raise ValueError(f"X has no column {column!r} to take the task from{_hint(X, column)}")
         return X[[name for name in X.columns if name != column]], X[column]
     if not isinstance(column, int):
-        raise ValueError(f"task_column={column!r} names a column, but X is no frame: give a number")
+        raise ValueError(f"task_column={column!r} names a column, but X is {_nameless(X)}")
     X = X.tocsc() if hasattr(X, "tocsc") else np.asarray(X)
     if X.ndim != 2 or not 0 <= column < X.shape[1]:
         raise ValueError(f"task_column={column} is none of the columns of X, of shape {X.shape}")
     rest = [j for j in range(X.shape[1]) if j != column]
     task = X[:, [column]].toarray().ravel() if hasattr(X, "toarray") else X[:, column]
     return X[:, rest], task
+
+
+def _hint(X: Any, column: str | int) -> str:
+    """What to write where a transformer has put its own name before that of the column."""
+    longer = [name for name in map(str, X.columns) if name.endswith(f"__{column}")]
+    if not longer:
+        return f"; it has {', '.join(map(str, X.columns[:8]))}"
+    return (
+        f": write task_column={longer[0]!r}, or "
+        "ColumnTransformer(..., verbose_feature_names_out=False)"
+    )
+
+
+def _nameless(X: Any) -> str:
+    """What X is if it is no frame, and what to write instead."""
+    if hasattr(X, "tocsr"):
+        return (
+            "sparse, which holds neither names of columns nor text: let the tasks travel beside X "
+            "(set_fit_request(task=True) and task= in every call), or give "
+            "ColumnTransformer(..., sparse_threshold=0) and OneHotEncoder(sparse_output=False) "
+            "and call set_output(transform='pandas') on it"
+        )
+    return (
+        "an array without names, as a plain ColumnTransformer gives it: write ColumnTransformer("
+        "..., verbose_feature_names_out=False).set_output(transform='pandas'), or give the "
+        "column's number as task_column"
+    )
 
 
 def classes_of(labels: Any) -> tuple[Any, ...]:

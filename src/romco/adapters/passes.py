@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.model import Model
+from romco.parameters import whole
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.intp]
+SEVERAL = 5  # passes, where more than one is allowed and nothing is said
 MOST_COPIES = 100  # on average, that a row of whole weight is learned as
 
 
@@ -27,6 +29,23 @@ def weights_of_rows(sample_weight: Any, n: int, y: Any = None, class_weight: Any
     return weight if class_weight is None else weight * _of_classes(class_weight, y)
 
 
+def epochs_of(asked: int | None, model: Model) -> int:
+    """How often to go over the rows: as asked, else as the learner's mathematics allows.
+
+    Raises ValueError where more than one pass is asked of a learner that takes each row as
+    evidence: rows would count several times, and its probabilities would be too sure.
+    """
+    once = model.learner.one_pass
+    if asked is None:
+        return 1 if once else SEVERAL
+    if whole("epochs", asked) > 1 and once:
+        raise ValueError(
+            f"epochs={asked}: this learner takes each row as new evidence, so that a second pass "
+            "would count it twice; leave epochs out, or choose another learner, as romco-nucl"
+        )
+    return asked
+
+
 def passes(
     model: Model,
     X: Any,
@@ -39,16 +58,21 @@ def passes(
     """Let a model learn rows ``epochs`` times over, in random order if there is a ``random``.
 
     What is learned depends then on the set of rows, not on the order in which they are given, and
-    a row of weight 2 is a row given twice.
+    a row of weight 2 is a row given twice. The model counts rows, however often it went over them.
     """
     if weight is not None and not (weight > 0.0).any():
         raise ValueError("every row has weight 0: nothing is left to learn")
+    if weight is None and random is None and epochs == 1:
+        model.learn(X, y, task)
+        return
     rows = np.arange(len(y)) if random is None else _canonical(X, y, task)
     rows, part = _copies(rows, weight, model.learner.weighs, random)
     for _ in range(epochs):
         order = rows if random is None else rows[turn := random.permutation(len(rows))]
         parts = part if part is None or random is None else part[turn]
         model.learn(X[order], y[order], [task[i] for i in order], weight=parts)
+    if epochs > 1:
+        model.count_once(epochs)
 
 
 def _canonical(X: Any, y: NDArray[Any], task: list[Any]) -> Rows:
@@ -73,8 +97,11 @@ def _copies(
     whole = np.floor(weight)
     if (whole == weight).all() and weight.sum() <= MOST_COPIES * len(weight):
         return np.repeat(rows, whole.astype(np.intp)), None
-    if able or random is None:
+    if random is None:
         return rows[weight > 0.0], weight[weight > 0.0]
+    if able:  # a heavy row in many small steps, as its copies would be, not in one large one
+        times = np.minimum(np.ceil(weight), MOST_COPIES).astype(np.intp)
+        return np.repeat(rows, times), np.repeat(weight / np.maximum(times, 1), times)
     weight *= min(1.0, MOST_COPIES * len(weight) / weight.sum())
     whole = np.floor(weight) + (random.random_sample(len(weight)) < weight % 1.0)
     return np.repeat(rows, whole.astype(np.intp)), None

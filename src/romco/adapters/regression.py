@@ -13,9 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from romco.adapters.estimators import TaskEstimator
-from romco.adapters.passes import passes, weights_of_rows
+from romco.adapters.passes import epochs_of, passes, weights_of_rows
 from romco.model import Model
-from romco.parameters import whole
 
 Numbers = NDArray[np.float64]
 
@@ -70,7 +69,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         learner: str = "romco-auto",
         *,
         parameters: Mapping[str, Any] | None = None,
-        epochs: int = 5,
+        epochs: int | None = None,
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
         task_column: str | int | None = None,
@@ -85,13 +84,12 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
-        """Learn rows X (n, d), numbers y (n,) of tasks (n,) from scratch, ``epochs`` times over."""
-        epochs = whole("epochs", self.epochs)
+        """Learn rows X (n, d), numbers y (n,) of tasks (n,) from scratch."""
         X, y, task = self._taught(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y))
         random = check_random_state(self.random_state) if self.shuffle else None
         model = self._new(list(dict.fromkeys(task)))
-        passes(model, X, y, task, weight, epochs, random)
+        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random)
         self.model_ = model
         return self
 
@@ -122,6 +120,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
         """Share of the variance that is explained (R2)."""
+        self._check_score(sample_weight, task)
         return float(r2_score(y, self.predict(X, task), sample_weight=sample_weight))
 
     def _new(self, tasks: Sequence[Any] = ()) -> Model:
@@ -137,13 +136,18 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     def _taught(self, X: Any, y: Any, task: Any, first: bool) -> tuple[Any, Numbers, list[Any]]:
         """Rows, numbers and tasks to learn, checked."""
         X, task = self._apart(X, task)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, reset=first, y_numeric=True
-        )
-        y = np.asarray(y, dtype=np.float64)
-        return X, y, self._tasks(task, X.shape[0], [] if first else self.model_.tasks)
+        if first or not self._plain(X, y) or not _finite(y):
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=np.float64, reset=first, y_numeric=True
+            )
+            y = np.asarray(y, dtype=np.float64)
+        return X, y, self._tasks(task, X.shape[0], None if first else self.model_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _finite(y: NDArray[Any]) -> bool:
+    return y.dtype == np.float64 and bool(np.isfinite(y).all())

@@ -15,10 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from romco.adapters.estimators import TaskEstimator
 from romco.adapters.inputs import classes_of
-from romco.adapters.passes import passes, weights_of_rows
+from romco.adapters.passes import epochs_of, passes, weights_of_rows
 from romco.learners import known
 from romco.model import Model
-from romco.parameters import whole
 
 Numbers = NDArray[np.float64]
 
@@ -52,7 +51,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     class_weight:
         How much rows of each label count, by label; "balanced": all labels alike in ``fit``.
     epochs:
-        How often ``fit`` goes through the rows; ``partial_fit`` goes through them once.
+        How often ``fit`` goes through the rows; ``partial_fit`` goes through them once. None is
+        once for a learner that takes each row as evidence, as the default does, else five times.
     shuffle:
         Whether ``fit`` goes through the rows in random order; ``partial_fit`` never does.
     new_task:
@@ -91,7 +91,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         parameters: Mapping[str, Any] | None = None,
         loss: Literal["hinge", "squared-hinge", "logistic"] | None = None,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
-        epochs: int = 5,
+        epochs: int | None = None,
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
         task_column: str | int | None = None,
@@ -120,16 +120,15 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     # Learning
 
     def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
-        """Learn rows X (n, d), labels y (n,) of tasks (n,) from scratch, ``epochs`` times over.
+        """Learn rows X (n, d), labels y (n,) of tasks (n,) from scratch.
 
         A row of ``sample_weight`` h counts as h rows.
         """
-        epochs = whole("epochs", self.epochs)
         X, y, task = self._taught(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
         model = self._new(classes_of(y), list(dict.fromkeys(task)))
         random = check_random_state(self.random_state) if self.shuffle else None
-        passes(model, X, y, task, weight, epochs, random)
+        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random)
         self.model_ = model
         return self
 
@@ -146,6 +145,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         ``classes`` names all labels and is needed if the first call does not show them.
         """
         first = not hasattr(self, "model_")
+        task_by_position = task is None and classes is not None and len(classes) == len(y)
         X, y, task = self._taught(X, y, task, first)
         if not first and classes is not None and classes_of(classes) != tuple(self.classes_):
             raise ValueError(
@@ -155,7 +155,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             raise ValueError("class_weight='balanced' needs all rows: use fit, or give weights")
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
         model = self._new(classes_of(y if classes is None else classes)) if first else self.model_
-        _check_known(y, model.classes)
+        _check_known(y, model.classes, by_position=first and task_by_position)
         passes(model, X, y, task, weight, 1, None)
         self.model_ = model
         return self
@@ -191,6 +191,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
         """Share of right answers."""
+        self._check_score(sample_weight, task)
         return float(accuracy_score(y, self.predict(X, task), sample_weight=sample_weight))
 
     # Within
@@ -225,9 +226,10 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     ) -> tuple[Any, NDArray[Any], list[Any]]:
         """Rows, labels and tasks to learn, checked."""
         X, task = self._apart(X, task)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
-        check_classification_targets(y)
-        return X, y, self._tasks(task, X.shape[0], [] if first else self.model_.tasks)
+        if first or not self._plain(X, y) or not set(y.tolist()).issubset(self.model_.classes):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
+            check_classification_targets(y)
+        return X, y, self._tasks(task, X.shape[0], None if first else self.model_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -235,9 +237,14 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         return tags
 
 
-def _check_known(y: NDArray[Any], classes: Sequence[Any]) -> None:
+def _check_known(y: NDArray[Any], classes: Sequence[Any], by_position: bool = False) -> None:
     """Raise ValueError where a label was not announced: columns of probabilities would move."""
-    unknown = sorted(set(np.unique(y).tolist()) - set(classes), key=str)
+    unknown = sorted(set(y.tolist()) - set(classes), key=str)
+    if unknown and by_position:
+        raise ValueError(
+            f"label {unknown[0]!r} is not one of classes={list(classes)[:3]}..., the third "
+            "argument of partial_fit; if these are the tasks, write partial_fit(X, y, task=...)"
+        )
     if unknown:
         raise ValueError(
             f"label {unknown[0]!r} is not one of the classes {list(classes)}: "

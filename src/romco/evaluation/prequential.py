@@ -53,6 +53,7 @@ def prequential(
     """
     if every < 1:
         raise ValueError(f"every must be at least 1; got {every}")
+    rounds = _rounds(rounds)
     if labels is not None or delay:
         late = delay if isinstance(delay, Delay) else Delay(delay)
         yield from _with_labels(learner, rounds, metrics, every, labels, late)
@@ -64,6 +65,20 @@ def prequential(
             metric.add(part.events, scores)
         done, events = done + len(part), events + len(scores)
         yield Record(done, events, {name: metric.value() for name, metric in metrics.items()})
+
+
+def _rounds(rounds: Any) -> Iterable[Round]:
+    """The rounds, or TypeError where arrays were given that are to be made to rounds first."""
+    if isinstance(rounds, Round):
+        raise TypeError("rounds must be a sequence of them: write [round] for a single one")
+    if isinstance(rounds, (tuple, list)) and rounds and not isinstance(rounds[0], Round):
+        raise TypeError(
+            f"rounds must be of romco.Round, but the first is of {type(rounds[0]).__name__}; for "
+            "arrays X, y and task write [romco.Round(task[i:i+1], X[i:i+1], y[i:i+1]) for i in "
+            "range(len(y))], with tasks as numbers from 0 and labels -1 or +1; or let "
+            "romco.Model().learn(X, y, task) read names and labels of any kind"
+        )
+    return rounds
 
 
 def _with_labels(

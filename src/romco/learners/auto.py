@@ -108,6 +108,7 @@ class Auto(CompiledLearner, TakesWeights):
 
     space: ClassVar = {}
     linear: ClassVar = False
+    one_pass = True
     version: ClassVar = 2  # features have units of their own, and tasks that turn begin anew
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
@@ -246,7 +247,7 @@ class Auto(CompiledLearner, TakesWeights):
 
     def twins(self, tasks: NDArray[np.int64], alike: float = 0.9) -> NDArray[np.int64]:
         """Those of ``tasks`` that are on their own, and yet as good as equal to some other task."""
-        alone = tasks[self.chances()[tasks].argmax(axis=1) == KINDS.index("on their own")]
+        alone = tasks[np.isin(tasks, self.personal_tasks())]
         cosine = self.similarity()
         np.fill_diagonal(cosine, 0.0)
         return alone[cosine[alone].max(axis=1, initial=0.0) >= alike]

@@ -63,6 +63,7 @@ class AutoNumber(CompiledLearner, TakesWeights):
     True
     """
 
+    one_pass = True
     space: ClassVar = {}
     linear: ClassVar = False
     answers = 0

@@ -47,6 +47,7 @@ class Learner(ABC):
     answers: int = 1  # what it learns: 1 for -1 or +1, k for one of k classes, 0 for any number
     linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
     shapes: ClassVar[Mapping[str, str]] = {}  # of its arrays, a letter for each axis: see above
+    one_pass: bool = False  # True where each event is evidence: learned twice, it counts as two
     one_for_all: bool = False  # True where all tasks share one model
     task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
     version: ClassVar[int] = 1  # of its state; raised when that changes

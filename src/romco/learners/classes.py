@@ -66,6 +66,7 @@ class Classes(CompiledLearner):
         self._scales = [np.array([0.0, 1.0])]
         self._power = np.array([0.0, 1.0])
         self.weighs = self._members[0].weighs
+        self.one_pass = self._members[0].one_pass
         self.answers = 2
         self.make_classes(whole("n_classes", n_classes, least=2))
 

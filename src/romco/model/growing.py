@@ -69,6 +69,13 @@ class GrowingLearner:
         """Of its tasks; exchanged with it."""
         return self.body.history
 
+    def count_once(self, passes: int) -> None:
+        """Count every event once, after all were learned ``passes`` times over."""
+        old = self.history
+        since = np.where(old.since < 0, -1, -(-old.since // passes))
+        counted = History(old.seen // passes, since, old.events // passes)
+        self.body = Body(self.learner, counted)
+
     @property
     def events(self) -> int:
         """How many were learned."""
@@ -111,7 +118,7 @@ class GrowingLearner:
 
     def check_classes(self, n: int) -> None:
         """Raise ValueError where n classes are too many."""
-        if isinstance(self.learner, ManyClasses):
+        if self.many and isinstance(self.learner, ManyClasses):  # the second is slow to ask
             self.learner.check_classes(n)
 
     def widen(self, scale: list[float]) -> None:

@@ -128,6 +128,11 @@ class Model:
         with self._locks.step:
             yield self._inside.learner
 
+    def count_once(self, passes: int) -> None:
+        """Count every event once, after all were learned ``passes`` times over."""
+        with self._locks.step:
+            self._inside.count_once(passes)
+
     @property
     def events(self) -> int:
         """How many events were learned."""
