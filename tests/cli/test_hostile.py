@@ -85,7 +85,7 @@ def contents(folder):
         (f"learn ok.csv {LEARN} --learner pa-unique --set variant=3", "variant must be one of"),
         (f"learn ok.csv {LEARN} --classes p", "two different labels"),
         (f"learn ok.csv {LEARN} --classes a,b", "line 2, column 'y': a third label 'p'"),
-        (f"learn huge.csv {LEARN}", "overflowed"),
+        (f"learn huge.csv {LEARN}", "line 2: feature 'a' is 1e+300: features are numbers up to"),
         (f"learn missing.csv {LEARN}", "missing.csv: No such file"),
         ("learn ok.csv --task u --label y --model no/new.romco", "no folder no"),
         ("learn ok.csv --task u --label y --model .", "Is a directory"),

@@ -22,6 +22,8 @@ def test_equal_runs_have_equal_names():
         {"seed": 1},
         {"rounds": 10},
         {"records": 10},
+        {"labels": (("name", "random"), ("share", 0.1))},
+        {"delay": 5},
         {"version": "9.9"},
     ],
     ids=lambda change: next(iter(change)),
@@ -45,7 +47,7 @@ def test_complete_fills_in_defaults_in_order_of_name():
 @pytest.mark.parametrize(
     ("learner", "parameters", "message"),
     [
-        ("romco", {}, "unknown learner 'romco'; known are romco-"),
+        ("romco-x", {}, "unknown learner 'romco-x'; known are romco-"),
         ("ogd-unique", {"etta": 1}, "ogd-unique has no parameter 'etta'; it has eta, step"),
     ],
 )

@@ -23,7 +23,7 @@ from romco.learners.forgetting import forget
 from romco.learners.gradient import Gradient
 
 SOURCE = Path(romco.__file__).parent
-PARTED = ("romco-nucl", "romco-logd", "romco-auto", "pa-shared", "arow-shared")
+PARTED = ("romco", "romco-nucl", "romco-logd", "romco-auto", "pa-shared", "arow-shared")
 
 
 def taught(name: str, n_tasks: int = 6, **parameters: Any) -> romco.Learner:

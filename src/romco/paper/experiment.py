@@ -157,7 +157,7 @@ class Experiment:
 
 
 def sources_for(name: str, data_dir: Path | None = None) -> tuple[Source, ...]:
-    """The data sets behind a word of the command line: a name, or ``all`` real ones.
+    """The data sets behind a word of the command line: a name, or ``all`` of the paper's shapes.
 
     A real data set without files is replaced by the simulated one of its shape.
 
@@ -166,8 +166,7 @@ def sources_for(name: str, data_dir: Path | None = None) -> tuple[Source, ...]:
     """
     if name != "all" and name not in DATASETS:
         raise ValueError(f"no data set {name!r}; there are all, {', '.join(DATASETS)}")
-    real = [each for each, dataset in DATASETS.items() if dataset.find is not None]
-    names = real if name == "all" else [name]
+    names = [each for each in DATASETS if f"{each}-like" in DATASETS] if name == "all" else [name]
     return tuple(Source(each, _standing_for(each, data_dir)) for each in names)
 
 

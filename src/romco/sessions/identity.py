@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,19 @@ def content_of(path: str, size: int | None = None) -> dict[str, Any] | None:
         file.seek(max(ENDS, there - ENDS))
         found.update(file.read(max(0, there - file.tell())))
         return {"size": there, "digest": found.hexdigest()}
+
+
+def content_before(path: str, line: int) -> dict[str, Any] | None:
+    """The same for what comes before a line, so that this line may be mended and learned.
+
+    Of a file whose bytes are not its lines nothing is remembered.
+    """
+    if path == "-" or not Path(path).is_file():
+        return None
+    if Path(path).suffix in (".gz", ".parquet"):
+        return content_of(path, 0)
+    with Path(path).open("rb") as file:
+        return content_of(path, sum(len(text) for text in islice(file, line - 1)))
 
 
 def seen_before(sources: Mapping[str, Any], path: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from romco.model import Model
 from romco.model.model import Answers
 from romco.modelfile import save
 from romco.sessions.answers import Names, sides, told
-from romco.sessions.identity import content_of, key_of, seen_before
+from romco.sessions.identity import content_before, content_of, key_of, seen_before
 from romco.sessions.log import Log
 from romco.sessions.score import Score
 from romco.sessions.source import CHUNK, Source, load_model
@@ -158,6 +158,8 @@ def _run(run: _Run, predictions: Path | None, every: int, stop: Stop) -> Iterato
             if run.events % every == 0 and trouble is None:
                 _checkpoint(run, events, log, finished=False)
             yield run.progress(events)
+        if isinstance(trouble, BadRow):
+            run.content = content_before(source.path, trouble.line)
         if trouble is None or run.events > run.start:  # nothing learned: no file is touched
             _checkpoint(run, events, log, finished=trouble is None and not stop.wanted)
         if trouble is not None:
