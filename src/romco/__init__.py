@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from romco import batch, cluster, labels
     from romco.adapters.regression import ROMCORegressor
     from romco.adapters.sklearn import ROMCOClassifier
-    from romco.insight import explain
+    from romco.insight import explain, reasons
 
 __all__ = [
     "LEARNERS",
@@ -46,6 +46,7 @@ __all__ = [
     "peek",
     "penalties",
     "prequential",
+    "reasons",
     "restore",
     "save",
     "steps",
@@ -60,6 +61,7 @@ _LATER = {
     "batch": ("romco.batch", None),
     "cluster": ("romco.cluster", None),
     "explain": ("romco.insight", "explain"),
+    "reasons": ("romco.insight", "reasons"),
     "labels": ("romco.labels", None),
 }
 

@@ -19,6 +19,8 @@ from romco.rounds import Round
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
+    from romco.learners.contributions import Contributions
+
 Numbers = NDArray[np.float64]
 
 
@@ -108,6 +110,14 @@ class GivesProbabilities(Protocol):
 
     def probabilities(self, margins: Numbers) -> Numbers:
         """Probability (n,) of +1, from margins (n,) of this learner."""
+
+
+@runtime_checkable
+class Contributes(Protocol):
+    """Tells what each feature adds to a margin."""
+
+    def contributions(self, round: Round) -> Contributions:
+        """Parts of the margins of a round, which add up to them."""
 
 
 class TakesWeights:
