@@ -287,9 +287,9 @@ def storm(act, count):
     try:
         for _ in range(count):
             armed[0] = True
-            signal.setitimer(signal.ITIMER_REAL, float(rng.uniform(2e-5, 1e-3)))
             try:
-                while True:
+                signal.setitimer(signal.ITIMER_REAL, float(rng.uniform(2e-5, 1e-3)))
+                while armed[0]:  # an interrupt may fall where Python itself drops exceptions
                     act()
             except KeyboardInterrupt:
                 pass
