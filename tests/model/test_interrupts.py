@@ -333,11 +333,16 @@ def weathered(name, count, batch, readers):
     return model.events
 
 
+DROPPED = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@DROPPED
 @pytest.mark.parametrize(("name", "batch"), [("romco-auto", 1), ("ogd-unique", 40)])
 def test_signals_at_random_moments(name, batch):
     assert weathered(name, 100, batch, readers=1) > 50
 
 
+@DROPPED
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "batch", "readers"),
