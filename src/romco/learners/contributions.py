@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from romco.learners.base import Arrays
-
 Numbers = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
 
 
 class Contributions(NamedTuple):
