@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from romco.evaluation.delays import Delay
-from romco.evaluation.labelling import labelled
+from romco.evaluation.labelling import Labelling
 from romco.evaluation.metrics import Metric
 from romco.labels import Policy
 from romco.learners import Learner
@@ -54,17 +54,19 @@ def prequential(
     if every < 1:
         raise ValueError(f"every must be at least 1; got {every}")
     rounds = _rounds(rounds)
+    loop = None
     if labels is not None or delay:
         late = delay if isinstance(delay, Delay) else Delay(delay)
-        yield from _with_labels(learner, rounds, metrics, every, labels, late)
-        return
+        loop = Labelling(learner, labels, late)
     done = events = 0
     for part in _parts(rounds, every):
-        scores = learner.replay(part)
+        scores = learner.replay(part) if loop is None else loop.run(part)
         for metric in metrics.values():
             metric.add(part.events, scores)
         done, events = done + len(part), events + len(scores)
-        yield Record(done, events, {name: metric.value() for name, metric in metrics.items()})
+        values = {name: metric.value() for name, metric in metrics.items()}
+        told = {} if loop is None else {"labels": loop.told()}
+        yield Record(done, events, {**values, **told})
 
 
 def _rounds(rounds: Any) -> Iterable[Round]:
@@ -79,29 +81,6 @@ def _rounds(rounds: Any) -> Iterable[Round]:
             "romco.Model().learn(X, y, task) read names and labels of any kind"
         )
     return rounds
-
-
-def _with_labels(
-    learner: Learner,
-    rounds: Iterable[Round],
-    metrics: Mapping[str, Metric],
-    every: int,
-    labels: Policy | None,
-    delay: Delay,
-) -> Iterator[Record]:
-    done = events = 0
-    told: dict[str, Any] = {}
-    for n, told in labelled(learner, rounds, metrics, labels, delay):
-        done, events = done + 1, events + n
-        if done % every == 0:
-            yield _record(done, events, metrics, told)
-    if done % every:
-        yield _record(done, events, metrics, told)
-
-
-def _record(done: int, events: int, metrics: Mapping[str, Metric], told: dict[str, Any]) -> Record:
-    values = {name: metric.value() for name, metric in metrics.items()}
-    return Record(done, events, {**values, "labels": told})
 
 
 def _parts(rounds: Iterable[Round], every: int) -> Iterator[Rounds]:
