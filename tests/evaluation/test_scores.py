@@ -11,7 +11,7 @@ import romco
 from romco.evaluation import ClassScore
 from romco.evaluation import TwoClassScore as Score
 from romco.evaluation.scores import score_of
-from romco.model.model import Answers
+from romco.model.answers import Answers
 from romco.sessions import Session
 
 

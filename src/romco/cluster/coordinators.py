@@ -91,11 +91,11 @@ class Coordinator:
 
     def _agree(self, news: list[News]) -> None:
         front = self.front
-        front._inside.make_room(max(front.features.width, *(one.width for one in news)), 0)
+        front.make_room(max(front.features.width, *(one.width for one in news)))
         merged = merge(mergeable(front.learner), [one.change for one in news])
         counts = [one.change.events for one in news]
-        scale = merge_scales(numbers(front._scale), [one.scale for one in news], counts)
-        front._scale, front._inside.events = Scale(*scale), self.events
+        scale = merge_scales(numbers(front.scale), [one.scale for one in news], counts)
+        front.take_over(Scale(*scale), self.events)
         width = front.learner.n_features
         self.engine.all(Shard.agree, Agreement(merged, scale, self.events, width))
 

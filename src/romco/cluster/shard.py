@@ -16,8 +16,8 @@ from romco.kernels.merging import Touched
 from romco.learners.capabilities import Drawn, Draws
 from romco.learners.merging import Change, Merged, change, mergeable, take
 from romco.model import Model, Scale
+from romco.model.answers import Answers
 from romco.model.labels import Labels
-from romco.model.model import Answers
 from romco.model.names import Id
 from romco.model.rows import Dense, Rows
 from romco.modelfile import load, save
@@ -155,15 +155,14 @@ class Shard:
         """What this shard changed since the last barrier."""
         with self.model.at_rest() as learner:
             found = change(mergeable(learner), self._touched, self._events)
-            return News(found, numbers(self.model._scale), learner.n_features)
+            return News(found, numbers(self.model.scale), learner.n_features)
 
     def agree(self, agreed: Agreement) -> None:
         """Take over what was made of all shards' news."""
         self.widen(agreed.width)
         with self.model.at_rest() as learner:
             take(mergeable(learner), agreed.merged)
-        self.model._scale = Scale(*agreed.scale)
-        self.model._inside.events = agreed.events
+        self.model.take_over(Scale(*agreed.scale), agreed.events)
         self._note_features()
         self._touched.clear()
         self._events = 0
@@ -174,7 +173,7 @@ class Shard:
 
     def widen(self, width: int) -> None:
         """Room for at least so many features."""
-        self.model._inside.make_room(width, 0)
+        self.model.make_room(width)
         self._fit()
 
     def _fit(self) -> None:
@@ -213,7 +212,7 @@ class Shard:
         """Hold again, in the middle of a period, what was changed in it."""
         with self.model.at_rest() as learner:
             take(mergeable(learner), Merged(news.change.rows, news.change.values))
-        self.model._scale = Scale(*news.scale)
+        self.model.take_over(Scale(*news.scale))
         self._touched.load(news.change.rows, news.change.seen)
         self._events = news.change.events
 

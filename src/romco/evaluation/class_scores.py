@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from romco.evaluation.baselines import majority
 from romco.evaluation.classes import ClassTable, LogLoss, likeliest
-from romco.model.model import Answers
+from romco.model.answers import Answers
 from romco.model.names import Id, known_as
 from romco.rounds import Round
 

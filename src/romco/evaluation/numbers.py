@@ -8,7 +8,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.model.model import Answers
+from romco.model.answers import Answers
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]

@@ -9,7 +9,7 @@ from romco.evaluation.class_scores import ClassScore
 from romco.evaluation.numbers import NumberErrors
 from romco.evaluation.two_classes import TwoClassScore
 from romco.model import Model
-from romco.model.model import Answers
+from romco.model.answers import Answers
 
 
 class Score(Protocol):

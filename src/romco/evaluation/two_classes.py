@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.evaluation.sums import LEAST, Reliability, in_order, surprise
+from romco.model.answers import Answers
 from romco.model.calibration import logistic
-from romco.model.model import Answers
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]

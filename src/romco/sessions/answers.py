@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
-from romco.model.model import Answers
+from romco.model.answers import Answers
 from romco.model.names import Id
 from romco.sessions.source import CHUNK, Source, remembered
 from romco.streams.blocks import Block, Blocks

@@ -8,7 +8,7 @@ from typing import Any, final
 
 from romco.evaluation.scores import Score, score_of
 from romco.model import Model
-from romco.model.model import Answers
+from romco.model.answers import Answers
 from romco.sessions.answers import answered, chunks
 from romco.sessions.source import Source, remembered
 from romco.streams.blocks import Block

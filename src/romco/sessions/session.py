@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, final
 
 from romco.evaluation.scores import Score, score_of
-from romco.model.model import Answers
+from romco.model.answers import Answers
 from romco.sessions.answers import Named, Names, told
 from romco.sessions.log import Log
 from romco.sessions.records import Record
