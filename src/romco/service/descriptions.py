@@ -58,7 +58,11 @@ def _rows(kinds: list[dict[str, Any]], features: Features) -> list[dict[str, Any
     if not isinstance(features, Columns):
         return [kind for kind in kinds if kind["type"] != "array"]
     width = {"minItems": features.width, "maxItems": features.width}
-    return [kind | width for kind in kinds if kind["type"] == "array"]
+    return [
+        kind | width if kind["type"] == "array" else kind
+        for kind in kinds
+        if kind["type"] != "object"
+    ]
 
 
 def _given(kind: dict[str, Any], *names: str) -> dict[str, Any]:
