@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from romco.evaluation.delays import Delay
 from romco.evaluation.labelling import Labelling
 from romco.evaluation.metrics import Metric
+from romco.evaluation.outcomes import Outcome
 from romco.labels import Policy
 from romco.learners import Learner
 from romco.rounds import Round, Rounds
@@ -54,19 +55,40 @@ def prequential(
     if every < 1:
         raise ValueError(f"every must be at least 1; got {every}")
     rounds = _rounds(rounds)
-    loop = None
     if labels is not None or delay:
         late = delay if isinstance(delay, Delay) else Delay(delay)
-        loop = Labelling(learner, labels, late)
+        outcomes = _labelled(Labelling(learner, labels, late), rounds, every)
+    else:
+        outcomes = _replayed(learner, rounds, every)
+    yield from records(outcomes, metrics, every)
+
+
+def records(
+    outcomes: Iterable[Outcome], metrics: Mapping[str, Metric], every: int
+) -> Iterator[Record]:
+    """Keep score of outcomes: a record every ``every`` rounds, and once at the end."""
     done = events = 0
-    for part in _parts(rounds, every):
-        scores = learner.replay(part) if loop is None else loop.run(part)
+    told: dict[str, Any] = {}
+    for rounds, round, scores, told in outcomes:
         for metric in metrics.values():
-            metric.add(part.events, scores)
-        done, events = done + len(part), events + len(scores)
-        values = {name: metric.value() for name, metric in metrics.items()}
-        told = {} if loop is None else {"labels": loop.told()}
-        yield Record(done, events, {**values, **told})
+            metric.add(round, scores)
+        done, events = done + rounds, events + len(scores)
+        if done % every == 0:
+            yield _record(done, events, metrics, told)
+    if done % every:
+        yield _record(done, events, metrics, told)
+
+
+def _replayed(learner: Learner, rounds: Iterable[Round], every: int) -> Iterator[Outcome]:
+    """What became of ``every`` rounds at a time; the last may be fewer."""
+    for part in _parts(rounds, every):
+        yield Outcome(len(part), part.events, learner.replay(part))
+
+
+def _labelled(loop: Labelling, rounds: Iterable[Round], every: int) -> Iterator[Outcome]:
+    """The same where labels cost or come late."""
+    for part in _parts(rounds, every):
+        yield Outcome(len(part), part.events, loop.run(part), loop.told())
 
 
 def _rounds(rounds: Any) -> Iterable[Round]:
@@ -81,6 +103,11 @@ def _rounds(rounds: Any) -> Iterable[Round]:
             "romco.Model().learn(X, y, task) read names and labels of any kind"
         )
     return rounds
+
+
+def _record(done: int, events: int, metrics: Mapping[str, Metric], told: dict[str, Any]) -> Record:
+    values = {name: metric.value() for name, metric in metrics.items()}
+    return Record(done, events, {**values, "labels": told} if told else values)
 
 
 def _parts(rounds: Iterable[Round], every: int) -> Iterator[Rounds]:
