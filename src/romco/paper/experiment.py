@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from romco.experiments.plan import Run, complete
+from romco.experiments.preparations import source_of
 from romco.experiments.results import Finished, Outcome, outcomes, read
 from romco.experiments.run import place
 from romco.experiments.sources import digest_of, stream_of
@@ -38,8 +39,8 @@ class Source:
 
     @property
     def real(self) -> bool:
-        """Whether these are the data themselves."""
-        return self.name == self.dataset
+        """Whether these are the data themselves, in whatever preparation."""
+        return self.name == source_of(self.dataset)
 
     @property
     def title(self) -> str:
@@ -65,7 +66,7 @@ class Experiment:
     sources: tuple[Source, ...]
     learners: tuple[str, ...] = tuple(LEARNERS)
     shuffles: int = 10
-    trials: int = 20
+    trials: int = 20  # for each parameter of a method that tuning may move
     tuning: str = "equal"
     order: str = "synchronous"
     tuned_on: float = 0.5  # share of the tuning shuffle's rounds, counted from its beginning
@@ -119,7 +120,9 @@ class Experiment:
         return outcomes(runs, results)
 
     def _trials(self, learner: str) -> list[dict[str, Any]]:
-        return grid_trials(learner) if self.tuning == "grid" else equal_trials(learner, self.trials)
+        if self.tuning == "grid":
+            return grid_trials(learner)
+        return equal_trials(learner, self.trials * max(1, len(LEARNERS[learner].space)))
 
     def _rounds(self, source: Source, share: float) -> int | None:
         """How many rounds a share of a shuffle is; None for all."""
