@@ -59,7 +59,7 @@ class Application:
         self._views = Views(store.live)
         self.meters = Meters(store, self._views)
         self._page, self._policy = pages.page()
-        self._description = encode(describe(store.settings.limits))
+        self._description = encode(describe(store.settings.limits, store.live.model.features))
         self._posts: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
             "/v1/predict": self._predict,
             "/v1/learn": self._learn,
@@ -152,11 +152,10 @@ class Application:
             Route("/readyz", self._ready),
             Route("/metrics", self._metrics),
             Route("/openapi.json", self._describe),
-            Route("/v1/predict", _only_post, methods=["GET"]),
-            Route("/v1/learn", _only_post, methods=["GET"]),
+            Route("/v1/predict", _never, methods=["POST"]),
+            Route("/v1/learn", _never, methods=["POST"]),
             Route("/v1/tasks", self._tasks),
-            Route("/v1/tasks/{task:path}", self._task),
-            Route("/v1/tasks/{task:path}", self._forget, methods=["DELETE"]),
+            Route("/v1/tasks/{task:path}", self._one_task, methods=["GET", "DELETE"]),
             Route("/v1/model", self._model),
             Route("/v1/checkpoint", self._checkpoint, methods=["POST"]),
             Route("/v1/live", self._live),
@@ -188,6 +187,9 @@ class Application:
     async def _tasks(self, request: Request) -> Response:
         asked = _asked(request)
         return _json(await run_in_threadpool(self._views.tasks, asked))
+
+    async def _one_task(self, request: Request) -> Response:
+        return await (self._forget if request.method == "DELETE" else self._task)(request)
 
     async def _task(self, request: Request) -> Response:
         text = request.path_params["task"]
@@ -289,8 +291,9 @@ async def _told(request: Request, error: Exception) -> Response:
     return _json({"error": error.detail}, error.status_code, error.headers)
 
 
-async def _only_post(request: Request) -> Response:
-    raise HTTPException(405, "Method Not Allowed", headers={"allow": "POST"})
+async def _never(request: Request) -> Response:
+    """Stands for paths that are answered before: other methods are told which one is meant."""
+    raise AssertionError
 
 
 def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
@@ -313,5 +316,9 @@ def _asked(request: Request) -> Asked:
         raise HTTPException(422, "offset and limit are whole numbers") from None
     if not (0 <= offset <= 10**9 and 1 <= limit <= 1000):
         raise HTTPException(422, "offset is at least 0, limit from 1 to 1000")
-    descending = query.get("descending", "true").lower() in ("true", "1", "yes")
-    return Asked(query.get("search", "")[:256], order, descending, offset, limit)
+    descending, search = query.get("descending", "true").lower(), query.get("search", "")
+    if descending not in ("true", "false"):
+        raise HTTPException(422, "descending is true or false")
+    if len(search) > 256:
+        raise HTTPException(422, "search has at most 256 characters")
+    return Asked(search, order, descending == "true", offset, limit)
