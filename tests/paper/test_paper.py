@@ -157,6 +157,16 @@ def test_tuning_uses_a_shuffle_of_its_own(world):
     assert TUNING_SEED not in {run.seed for run in experiment.main_runs(settings)}
 
 
+def test_batch_methods_may_run_on_fewer_shuffles(world):
+    whole = Experiment((Source("spam", "spam"),), ("pa-unique", "mtfl"), shuffles=3)
+    fewer = replace(whole, batch_shuffles=2)
+    settings = {("spam", name): () for name in whole.learners}
+    assert [run.learner for run in whole.main_runs(settings)].count("mtfl") == 3
+    runs = fewer.main_runs(settings)
+    assert [run.seed for run in runs if run.learner == "mtfl"] == [0, 1]
+    assert [run.seed for run in runs if run.learner == "pa-unique"] == [0, 1, 2]
+
+
 def test_started_again_it_repeats_nothing_and_reports_the_same(report, monkeypatch, world):
     before = (report / "summary.csv").read_text()
     monkeypatch.setattr(running, "_fresh", lambda *_: pytest.fail("ran again"))

@@ -116,6 +116,10 @@ def paper(
         bool, typer.Option("--quick", help="2 shuffles, 5 trials, 40 % of rounds.")
     ] = False,
     shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 10,
+    batch_shuffles: Annotated[
+        int | None,
+        typer.Option(min=1, help="The first so many for batch methods; all if not given."),
+    ] = None,
     trials: Annotated[
         int, typer.Option(min=1, help="Settings tried for each parameter of a method.")
     ] = 20,
@@ -149,6 +153,7 @@ def paper(
         sources=sources_for(dataset, data_dir),
         learners=chosen_learners(learners),
         shuffles=min(shuffles, 2) if quick else shuffles,
+        batch_shuffles=batch_shuffles,
         trials=min(trials, 5) if quick else trials,
         tuning=tuning,
         order=order,

@@ -66,7 +66,8 @@ class Experiment:
     sources: tuple[Source, ...]
     learners: tuple[str, ...] = tuple(LEARNERS)
     shuffles: int = 10
-    trials: int = 20  # for each parameter of a method that tuning may move
+    batch_shuffles: int | None = None  # the first so many for batch methods; None for all
+    trials: int = 20  # for each parameter that tuning may move; for a batch method in all
     tuning: str = "equal"
     order: str = "synchronous"
     tuned_on: float = 0.5  # share of the tuning shuffle's rounds, counted from its beginning
@@ -101,6 +102,7 @@ class Experiment:
             for source in self.sources
             for seed in range(self.shuffles)
             for learner in self.learners
+            if seed < self._shuffles(learner)
         ]
 
     def sensitivity(self, chosen: Chosen) -> list[Curve]:
@@ -119,10 +121,17 @@ class Experiment:
         runs = [run for run in self.main_runs(chosen) if run.dataset == source.dataset]
         return outcomes(runs, results)
 
+    def _shuffles(self, learner: str) -> int:
+        """How many shuffles a method runs on."""
+        fewer = self.batch_shuffles if LEARNERS[learner].keeps_events else None
+        return self.shuffles if fewer is None else min(fewer, self.shuffles)
+
     def _trials(self, learner: str) -> list[dict[str, Any]]:
         if self.tuning == "grid":
             return grid_trials(learner)
-        return equal_trials(learner, self.trials * max(1, len(LEARNERS[learner].space)))
+        method = LEARNERS[learner]
+        parameters = 1 if method.keeps_events else max(1, len(method.space))
+        return equal_trials(learner, self.trials * parameters)
 
     def _rounds(self, source: Source, share: float) -> int | None:
         """How many rounds a share of a shuffle is; None for all."""

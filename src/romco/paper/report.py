@@ -62,12 +62,16 @@ class Findings:
     def lead(self) -> str:
         """One sentence on how."""
         plan = self.experiment
-        each = f"{plan.trials} trials for each parameter it has"
+        each = (
+            f"{plan.trials} trials for each parameter it has (batch methods: {plan.trials} in all)"
+        )
         budget = each if plan.tuning == "equal" else "the full grid"
         share = "" if plan.tuned_on >= 1 else f" (its first {plan.tuned_on:.0%} of rounds)"
         part = "" if plan.run_on >= 1 else f"QUICK LOOK at the first {plan.run_on:.0%} of rounds: "
+        fewer = plan.batch_shuffles
+        few = "" if fewer is None else f" (batch methods: the first {fewer} of them)"
         return (
-            f"{part}{plan.shuffles} shuffles, the same for every method, {plan.order} order; every "
+            f"{part}{plan.shuffles} shuffles{few}, the same for every method, {plan.order} order; every "
             f"method tuned by {budget} on one held-out shuffle{share} used for nothing else."
         )
 

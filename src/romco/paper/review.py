@@ -27,7 +27,7 @@ PREPARED = ("spam@gain, logarithms", "spam@frequency, counts", "spam@frequency, 
 class Extent:
     """How much is run."""
 
-    trials: int = 10  # for each parameter, of every reading of ROMCO
+    trials: int = 6  # for each parameter, of every reading of ROMCO
     steps: tuple[float, ...] = STEPS
     strengths: tuple[float, ...] = STRENGTHS
     maps: tuple[WorldMap, ...] = MAPS

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from romco.experiments.pairing import Difference, paired
 from romco.experiments.plan import title_of
-from romco.experiments.results import Outcome
+from romco.experiments.results import Outcome, in_common
 from romco.learners import LEARNERS
 from romco.paper.experiment import ROMCO, Source
 
@@ -134,7 +134,7 @@ def _parted(
 
 
 def _difference(first: Outcome, second: Outcome) -> Difference:
-    return paired(first.macro("error_rate"), second.macro("error_rate"))
+    return paired(*in_common(first, second))
 
 
 def _percent(outcome: Outcome) -> str:

@@ -58,8 +58,8 @@ class WorldMap:
     across: Axis
     down: Axis
     shape: Mapping[str, float] = field(default_factory=lambda: dict(SHAPE))
-    trials: int = 8  # for each parameter
-    worlds: int = 8
+    trials: int = 6  # for each parameter
+    worlds: int = 6
 
     def passes(self, results: Path) -> Iterator[tuple[str, list[Run]]]:
         """What is to run, in order."""
