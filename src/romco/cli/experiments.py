@@ -118,7 +118,7 @@ def paper(
     shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 10,
     batch_shuffles: Annotated[
         int | None,
-        typer.Option(min=1, help="The first so many for batch methods; all if not given."),
+        typer.Option(min=1, help="So many for batch methods; all if not given."),
     ] = None,
     trials: Annotated[
         int, typer.Option(min=1, help="Settings tried for each parameter of a method.")
