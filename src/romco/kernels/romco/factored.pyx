@@ -12,8 +12,8 @@ and a round goes through three moves:
     shrink    K = Y diag(s) Z' by the SVD of a small matrix; K <- diag(f(s)), f the scalar prox
     turn      L <- L Y, R <- R Z
 
-With few tasks R is the identity and K has a column for every task (`few_tasks`); with many, R is
-lazy like L (`many_tasks`).
+With few tasks R is the identity and K has a column for every task (`one_sided`); with many, R is
+lazy like L (`two_sided`).
 """
 
 import numpy as np

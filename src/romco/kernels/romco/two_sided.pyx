@@ -16,7 +16,7 @@ from romco.kernels.romco.factored import DAMAGED, check_names, checked_core, par
 
 
 @cython.final
-cdef class ManyTasks(Factored):
+cdef class TwoSided(Factored):
     """R is lazy too: no step of a round looks at all tasks."""
 
     cdef LazyBasis right
