@@ -92,7 +92,8 @@ def read(shards: Shards, files: Files) -> Iterator[ShardsProgress]:
     resumed, ended = leader.place, False
     leader.engine.each(Shard.open, [(files, k, position) for k in range(leader.n)])
     while not ended:
-        reports: list[Report] = leader.engine.all(Shard.read, leader.next - leader.place)
+        left = leader.next - leader.place
+        reports: list[Report] = leader.ask(Shard.read, [(left,)] * leader.n, left)
         _check_agree(reports)
         first = reports[0]
         wrong += sum(one.wrong for one in reports)
