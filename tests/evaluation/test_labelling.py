@@ -6,7 +6,7 @@ import pytest
 import romco
 from romco import labels
 from romco.evaluation import Confusion, Delay, places
-from romco.evaluation.delays import Waiting
+from romco.evaluation.delays import Delayed
 from romco.evaluation.labelling import Labelling
 
 STREAM = romco.streams.simulated(n_tasks=4, n_features=6, n_events=60, seed=2)
@@ -57,7 +57,7 @@ def test_late_labels_are_learned_after_so_many_events(delay):
 
 
 def test_labels_by_the_clock_arrive_in_their_own_order():
-    waiting = Waiting()
+    waiting = Delayed()
     for time, what in ((9.0, "a"), (5.0, "b"), (9.0, "c")):
         waiting.add(time, what)
     assert list(waiting.arrived(6.0)) == ["b"]

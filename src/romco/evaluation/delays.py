@@ -67,10 +67,10 @@ T = TypeVar("T")
 
 
 @final
-class Waiting(Generic[T]):
+class Delayed(Generic[T]):
     """What waits for a time, handed out in the order of these times.
 
-    >>> waiting = Waiting[str]()
+    >>> waiting = Delayed[str]()
     >>> waiting.add(9.0, "late")
     >>> waiting.add(5.0, "early")
     >>> list(waiting.arrived(6.0)), len(waiting)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.evaluation.delays import Delay, Waiting
+from romco.evaluation.delays import Delay, Delayed
 from romco.evaluation.places import At, Cut, Places, opinions, places
 from romco.labels import Audit, Consulting, Policy
 from romco.labels.audits import summary
@@ -38,7 +38,7 @@ class Labelling:
 
     def __init__(self, learner: Learner, policy: Policy | None, delay: Delay) -> None:
         self.learner, self.policy, self.delay = learner, policy, delay
-        self.waiting: Waiting[Late] = Waiting()
+        self.waiting: Delayed[Late] = Delayed()
         self.audit, self.seen, self.learned = Audit(), 0, 0
 
     def run(self, part: Rounds) -> Numbers:
