@@ -131,13 +131,22 @@ def paper(
         bool, typer.Option("--quick", help="2 shuffles, 5 trials, 40 % of rounds.")
     ] = False,
     shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 10,
-    trials: Annotated[int, typer.Option(min=1, help="Settings tried per method.")] = 20,
+    batch_shuffles: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many for batch methods; all if not given."),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Settings tried for each parameter of a method.")
+    ] = 20,
     tuning: Annotated[str, typer.Option(help="equal: same trials for all; or grid.")] = "equal",
     order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "synchronous",
     learners: Annotated[str, typer.Option(help="Names a,b; or all; or paper.")] = "all",
     choices: Annotated[
         bool, typer.Option("--choices", help="Measure what the paper leaves open instead.")
     ] = False,
+    review: Annotated[
+        bool, typer.Option(help="Also whether everybody had a fair chance; never with --quick.")
+    ] = True,
     data_dir: DataDir = None,
     jobs: Jobs = None,
     engine: Engine = None,
@@ -150,6 +159,7 @@ def paper(
     from romco.paper.experiment import Experiment, sources_for
     from romco.paper.measure import measure
     from romco.paper.readings import Study, study
+    from romco.paper.review import Extent
     from romco.presentation import screen
 
     _known("order", order, ORDERS)
@@ -158,6 +168,7 @@ def paper(
         sources=sources_for(dataset, data_dir),
         learners=chosen_learners(learners),
         shuffles=min(shuffles, 2) if quick else shuffles,
+        batch_shuffles=batch_shuffles,
         trials=min(trials, 5) if quick else trials,
         tuning=tuning,
         order=order,
@@ -170,7 +181,9 @@ def paper(
             plan, progress = Study(experiment), partial(screen.progress, console)
             page = study(plan, out, jobs, _command(), progress)
         else:
-            page = measure(experiment, out, jobs, _command(), partial(screen.progress, console))
+            extent = Extent() if review and not quick else None
+            progress = partial(screen.progress, console)
+            page = measure(experiment, out, jobs, _command(), progress, extent)
     console.print(f"page: {page}", soft_wrap=True)
 
 
