@@ -19,6 +19,10 @@ def reference(margins, share, advance, seed):
         w = max((1 / (1 + np.exp(abs(m)))) ** 2, 1e-12)
         s, n = 0.998 * s + w, 0.998 * n + 1
         q = min(1.0, share * bank * w * n / s)
+        if spent > share * t:
+            ahead = min(1.0, (spent - share * t) / max(advance, 1.0))
+            sure = (5 + 15 * share) * (1 - ahead) + 10 * share * ahead
+            q = min(q, (w * (1 + np.exp(sure)) ** 2) ** 4)
         asked.append(bank >= 1 and labels.draws.uniform(seed, t * 4) < q)
         spent += asked[-1]
     return asked
@@ -43,6 +47,16 @@ def test_the_advance_is_spent_early_and_paid_back():
     assert asked[:400].sum() > 40
     assert asked[1000:4000].sum() < 20  # what was asked early is missing now
     assert asked.sum() <= 201
+
+
+def test_sure_events_are_left_out_while_spending_is_ahead():
+    """A learner that is sure soon need not be told: labels are kept for when it is not."""
+    margins = np.where(np.arange(3000) < 1500, 9.0, 0.5)
+    asked = labels.Budget.of(300, 3000, audit=0.0, seed=1).ask(round_of(3000), margins)
+    assert asked[:1500].sum() < 170
+    assert asked.sum() >= 299
+    unsure = labels.Budget.of(300, 3000, audit=0.0, seed=1)
+    assert unsure.ask(round_of(3000), np.full(3000, 0.1))[:330].sum() == 300  # at once
 
 
 def test_so_many_labels_in_so_many_events_and_none_afterwards():

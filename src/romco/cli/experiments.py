@@ -64,8 +64,8 @@ def compare(
         str | None, typer.Option(help="With --labels: names a,b; all if not given.")
     ] = None,
     delay: Annotated[
-        int, typer.Option(min=0, help="With --labels: events until a label is known.")
-    ] = 0,
+        str, typer.Option(help="With --labels: events until a label is known; true for flights.")
+    ] = "0",
     data_dir: DataDir = None,
     jobs: Jobs = None,
     engine: Engine = None,
@@ -83,8 +83,9 @@ def compare(
     from romco.presentation import screen
     from romco.streams.datasets import DATASETS
 
-    answers = 1
-    if task is not None or label is not None or dataset not in DATASETS:
+    answers, singly = 1, order or "interleaved"
+    several = labels is not None and all(name in DATASETS for name in dataset.split(","))
+    if task is not None or label is not None or not (dataset in DATASETS or several):
         asked = {"task": task, "label": label, "text": text, "ignore": ignore}
         answers = own_stream(dataset, asked, positive, skip_bad, out / "streams", target)
         data_dir, dataset, order = out / "streams", Path(dataset).name, order or "interleaved"
@@ -101,8 +102,8 @@ def compare(
             _compare_others(*given, jobs, out)
         return
     if labels is not None:
-        study = (dataset, labels, policies, learners or "romco-auto", shuffles, delay, data_dir)
-        _compare_labels(*study, jobs, out)
+        study = (dataset, labels, policies, learners or "romco-auto", shuffles, delay, singly)
+        _compare_labels(*study, data_dir, jobs, out)
         return
     comparison = comparing.Comparison(
         dataset=dataset,
@@ -225,35 +226,39 @@ def datasets(data_dir: DataDir = None) -> None:
 
 
 def _compare_labels(
-    dataset: str,
+    datasets: str,
     labels: str,
     policies: str | None,
     learner: str,
     shuffles: int,
-    delay: int,
+    delay: str,
+    order: str,
     data_dir: Path | None,
     jobs: int | None,
     out: Path,
 ) -> None:
-    """Policies that ask for labels, side by side under several budgets."""
-    from romco.experiments import labelling
+    """Policies that ask for labels, side by side under several budgets, on one data set or more."""
+    from romco.experiments import label_sets, labelling
     from romco.experiments.run import perform
-    from romco.labels import POLICIES
     from romco.presentation import screen
 
-    names = tuple(POLICIES) if policies is None else tuple(policies.split(","))
+    names = labelling.KNOWN if policies is None else tuple(policies.split(","))
     for name in names:
-        _known("policy", name, POLICIES)
+        _known("policy", name, labelling.KNOWN)
     shares = labelling.chosen_shares(labels)
-    study = labelling.LabelStudy(
-        dataset, shares, names, learner, shuffles, delay=delay, data_dir=data_dir
-    )
-    runs = [run for some in study.runs().values() for run in some]
-    with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
-        perform(runs, out / "runs", data_dir, jobs, done)
-    table, page = labelling.report(study, out / "runs", out / f"{dataset}-labels", _command())
-    screen.show(console, table)
-    console.print(f"page: {page}", soft_wrap=True)
+    late = labelling.chosen_delay(delay)
+    given = (shares, names, learner, shuffles, 0, order, late, data_dir)
+    studies = {name: labelling.LabelStudy(name, *given) for name in datasets.split(",")}
+    for dataset, study in studies.items():
+        runs = [run for some in study.runs().values() for run in some]
+        with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
+            perform(runs, out / "runs", data_dir, jobs, done)
+        table, page = labelling.report(study, out / "runs", out / f"{dataset}-labels", _command())
+        screen.show(console, table)
+        console.print(f"page: {page}", soft_wrap=True)
+    if len(studies) > 1 and "random" in names:
+        for table in label_sets.report(studies, out / "runs", out / "labels"):
+            screen.show(console, table)
 
 
 def _compare_others(

@@ -1,11 +1,11 @@
-"""Commands for files: learn, predict, evaluate, explain."""
+"""Commands for files: learn, ask, predict, evaluate, explain."""
 
 from __future__ import annotations
 
 import typer
 
-from romco.cli import answering, explaining, learning
+from romco.cli import answering, asking, explaining, learning
 
 app = typer.Typer()
-for part in (learning, answering, explaining):
+for part in (learning, asking, answering, explaining):
     app.add_typer(part.app)

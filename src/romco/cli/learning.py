@@ -17,6 +17,7 @@ from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from romco import sessions
+from romco.cli.asking import learn_answers, under_budget
 from romco.cli.lines import console, report, say
 from romco.cli.options import (
     ModelPath,
@@ -35,6 +36,7 @@ from romco.model.features import Features
 from romco.model.growing import personal_tasks
 from romco.model.targets import Kind
 from romco.sessions import Progress, Source
+from romco.sessions.asking import Asking
 from romco.sessions.session import Learns
 from romco.sessions.source import classes_of, load_model, settled
 from romco.streams.survey import Survey
@@ -87,8 +89,18 @@ def learn(
     address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
     growth: Annotated[float, typer.Option(help="Shards meet when the stream grew by this.")] = 0.1,
     every: Annotated[int, typer.Option(min=1, help="And after so many events per shard.")] = EVERY,
+    labels: Annotated[
+        str | None, typer.Option(help="5%: learn as if only so many labels could be asked for.")
+    ] = None,
+    asked: Annotated[
+        Path | None, typer.Option(help="SOURCE has answers to this file that romco ask wrote.")
+    ] = None,
+    id: Annotated[str | None, typer.Option(help="With --asked: column of the ids.")] = None,
 ) -> None:
     """Predict each event, then learn it; the same command goes on where it was stopped."""
+    if asked is not None:
+        learn_answers(source, model, asked, id)
+        return
     schedule = {"growth": growth, "every": every}
     name = learner or "romco-auto"
     wanted = Wanted(name, chosen(set_ or []), listed(classes), positive, schedule)
@@ -102,14 +114,16 @@ def learn(
         return
     check_source(source, labelled=True)
     source, looked = settled(source, known)
-    labels = wanted.classes
-    if known is not None and (learner or wanted.settings or hash_ or labels or positive):
-        check_same(model, known, learner, wanted.settings, hash_, labels, positive)
+    two = wanted.classes
+    if known is not None and (learner or wanted.settings or hash_ or two or positive):
+        check_same(model, known, learner, wanted.settings, hash_, two, positive)
     other = None if known is not None else wanted_target(target, source)
     if known is None and other is None:
-        wanted = replace(wanted, classes=labels or classes_of(source, positive))
+        wanted = replace(wanted, classes=two or classes_of(source, positive))
     features = Names() if hash_ is None else Hashed(2**hash_)
     new, doors = _new(wanted, features, other, threads)
+    if labels is not None:
+        new, doors = under_budget(labels, new)
     stop = sessions.Stop()
     more: dict[str, Any] = {**doors, "stop": stop}
     steps = sessions.learn(source, model, new, predictions, checkpoint_every, **more)
@@ -223,6 +237,10 @@ def _line(progress: Progress) -> str:
     """Where learning stands, in one line."""
     model = progress.model
     parts = [f"{progress.events - progress.refused:,} events learned", progress.score.line()]
+    if isinstance(model, Asking):
+        parts[0] = f"{progress.events - progress.refused:,} events predicted"
+        parts.append(model.told())
+        model = model.model
     if isinstance(model, Model):
         parts += _found(model)
     if progress.skipped:

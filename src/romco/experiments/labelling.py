@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,21 @@ from numpy.typing import NDArray
 from romco.experiments.plan import Run, complete
 from romco.experiments.results import Finished, read
 from romco.experiments.run import place
-from romco.experiments.sources import digest_of
+from romco.experiments.sources import digest_of, stream_of
 from romco.labels import POLICIES
 from romco.presentation import page
 from romco.presentation.figures import band, canvas, line_styles, save
 from romco.presentation.tables import Table, as_html, mark_best, markdown, mean_and_spread
 
 FULL = "all labels"
+OPEN = "budget, open"  # the same policy where the end of the stream is not known
+KNOWN = (*POLICIES, OPEN)
+TRUE = "true"  # the delay that a data set itself tells
+
+
+Cell = tuple[str, float]  # policy, share
+Found = dict[Cell, list[Finished]]
+Errors = dict[Cell, NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -26,12 +35,12 @@ class LabelStudy:
 
     dataset: str
     shares: tuple[float, ...]  # of the events whose labels may be asked for
-    policies: tuple[str, ...] = tuple(POLICIES)
+    policies: tuple[str, ...] = KNOWN
     learner: str = "romco-auto"
     shuffles: int = 5
     first: int = 0  # seed of the first shuffle
     order: str = "interleaved"
-    delay: int = 0
+    delay: int | str = 0  # events until a label is known, or true
     data_dir: Path | None = None
 
     def runs(self) -> dict[tuple[str, float], list[Run]]:
@@ -41,6 +50,7 @@ class LabelStudy:
 
     def _runs(self, policy: str | None = None, share: float = 1.0) -> list[Run]:
         digest, parameters = digest_of(self.dataset, self.data_dir), complete(self.learner, {})
+        events = len(stream_of(self.dataset, self.data_dir).y)
         return [
             Run(
                 self.dataset,
@@ -50,11 +60,29 @@ class LabelStudy:
                 self.order,
                 seed,
                 records=1,
-                labels=(("name", policy), ("share", share), ("seed", seed)) if policy else (),
+                labels=asking(policy, share, events, seed) if policy else (),
                 delay=self.delay,
             )
             for seed in range(self.first, self.first + self.shuffles)
         ]
+
+
+def asking(policy: str, share: float, events: int, seed: int) -> tuple[tuple[str, Any], ...]:
+    """The settings of a policy for a share of so many events.
+
+    ``budget`` knows how many events will come, and so how many labels there are.
+
+    >>> asking("random", 0.1, 500, 3)
+    (('name', 'random'), ('share', 0.1), ('seed', 3))
+    >>> dict(asking("budget", 0.1, 500, 3))["total"]
+    50
+    """
+    if policy == "budget":
+        labels = max(1, round(share * events))
+        by_number = (("advance", labels), ("total", labels))
+        return (("name", "budget"), ("share", labels / events), ("seed", seed), *by_number)
+    name = "budget" if policy == OPEN else policy
+    return (("name", name), ("share", share), ("seed", seed))
 
 
 def chosen_shares(text: str) -> tuple[float, ...]:
@@ -75,15 +103,37 @@ def chosen_shares(text: str) -> tuple[float, ...]:
     return tuple(shares)
 
 
-def errors(study: LabelStudy, results: Path) -> dict[tuple[str, float], NDArray[np.float64]]:
-    """Macro errors, one per shuffle, by policy and share."""
+def chosen_delay(text: str) -> int | str:
+    """Events until a label is known, or true.
+
+    >>> chosen_delay("1000"), chosen_delay("true")
+    (1000, 'true')
+    """
+    if text == TRUE:
+        return TRUE
+    if not text.isdecimal():
+        raise ValueError(f"--delay {text}: expected a number of events, or true")
+    return int(text)
+
+
+def finished(study: LabelStudy, results: Path) -> Found:
+    """The files of all runs, by policy and share."""
     return {
-        cell: np.array([read(place(run, results)).error() for run in runs])
-        for cell, runs in study.runs().items()
+        cell: [read(place(run, results)) for run in runs] for cell, runs in study.runs().items()
     }
 
 
-def table(study: LabelStudy, found: dict[tuple[str, float], NDArray[np.float64]]) -> Table:
+def errors(study: LabelStudy, results: Path) -> Errors:
+    """Macro errors, one per shuffle, by policy and share."""
+    return errors_of(finished(study, results))
+
+
+def errors_of(found: Found) -> Errors:
+    """Macro errors, one per shuffle, by policy and share."""
+    return {cell: np.array([each.error() for each in runs]) for cell, runs in found.items()}
+
+
+def table(study: LabelStudy, found: Errors) -> Table:
     """Error by policy and share, and the mean over shares relative to asking at random."""
     areas = {
         name: float(np.mean([found[name, share].mean() for share in study.shares]))
@@ -103,19 +153,23 @@ def table(study: LabelStudy, found: dict[tuple[str, float], NDArray[np.float64]]
     notes = [
         f"error in %, averaged over tasks; mean ± spread over {study.shuffles} shuffles",
         f"{study.learner} with all labels: {mean_and_spread(full, 100.0)}",
-        f"labels come {study.delay:,} events late" if study.delay else "labels come at once",
+        _late(study.delay),
     ]
     best = mark_best(rows, (None, *[-1] * (len(study.shares) + 1)))
     return Table(f"{study.dataset}: error against labels", head, best, notes)
+
+
+def _late(delay: int | str) -> str:
+    if delay == TRUE:
+        return "labels come when they came in truth"
+    return f"labels come {delay:,} events late" if delay else "labels come at once"
 
 
 def _cell(errors: NDArray[np.float64]) -> tuple[str, float]:
     return mean_and_spread(errors, 100.0), float(errors.mean())
 
 
-def draw(
-    study: LabelStudy, found: dict[tuple[str, float], NDArray[np.float64]], directory: Path
-) -> Path:
+def draw(study: LabelStudy, found: Errors, directory: Path) -> Path:
     """Error against labels, a line for each policy, and the error with all labels."""
     styles = line_styles(["romco", *study.policies])
     at = 100.0 * np.array(study.shares)

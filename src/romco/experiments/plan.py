@@ -29,7 +29,7 @@ class Run:
     rounds: int | None = None  # only the first so many; None for all
     records: int = 60  # about so many points along the stream
     labels: tuple[tuple[str, Any], ...] = ()  # the policy that asks for them: name, share, ...
-    delay: int = 0  # events until a label is known
+    delay: int | str = 0  # events until a label is known; "true": as the data set has it
     version: str = __version__
 
     @property

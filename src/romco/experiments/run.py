@@ -23,15 +23,24 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from romco.evaluation import Confusion, MeanLoss, Metric, Structure, prequential
+from romco.evaluation import (
+    Confusion,
+    Delay,
+    MeanLoss,
+    Metric,
+    Structure,
+    TwoClassScore,
+    prequential,
+)
 from romco.experiments.decomposition import decomposition
 from romco.experiments.elsewhere import where
 from romco.experiments.plan import Run
 from romco.experiments.sources import about, shuffled, stream_of
 from romco.labels import policy
 from romco.learners import LEARNERS, Learner, Method
-from romco.learners.capabilities import Decomposed
+from romco.learners.capabilities import Decomposed, GivesProbabilities
 from romco.rounds import Round
+from romco.streams import flights
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[Run], None]]]
 
@@ -75,7 +84,8 @@ def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
         metrics: dict[str, Metric] = {"seconds": watch, **_metrics(learner)}
         watch.start()
         asking = policy(**dict(run.labels)) if run.labels else None
-        for record in prequential(learner, rounds, metrics, every, labels=asking, delay=run.delay):
+        late = _delay(run, data_dir)
+        for record in prequential(learner, rounds, metrics, every, labels=asking, delay=late):
             yield {"rounds": record.rounds, "events": record.events, **shortened(record.metrics)}
             watch.start()
         yield {"end": decomposition(learner)}
@@ -158,8 +168,19 @@ def _fresh(run: Run, data_dir: Path | None) -> Learner:
     return LEARNERS[run.learner](stream.n_features, stream.n_tasks, **dict(run.parameters))
 
 
+def _delay(run: Run, data_dir: Path | None) -> int | Delay:
+    """When labels are known: after so many events, or when they were known in truth."""
+    if isinstance(run.delay, int):
+        return run.delay
+    if run.dataset != "flights" or run.order != "recorded":
+        raise ValueError("only flights, in the order recorded, tells when its labels were known")
+    return Delay.until(*flights.clock(data_dir))
+
+
 def _metrics(learner: Learner) -> dict[str, Metric]:
     metrics: dict[str, Metric] = {"scores": Confusion(learner.n_tasks), "hinge": MeanLoss()}
+    if isinstance(learner, GivesProbabilities):
+        metrics["calibration"] = TwoClassScore()
     if isinstance(learner, Decomposed):
         metrics["structure"] = Structure(learner)
     return metrics

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil
+from math import ceil, exp
 from typing import Any, ClassVar, Self, final
 
 from romco.labels.draws import uniform
 from romco.labels.policies import LATELY, Policy
 from romco.parameters import not_negative, whole
 
+WIDEST = (5.0, 15.0)  # |margin| up to which events are asked while spending is not ahead, by share,
+NARROWEST = 10.0  # and when nothing is left, times the share
+STEEP = 4.0  # how fast the chance falls beyond
 LEAST = 1e-12  # least weight of an event, so that nobody can be sure for ever
 
 
@@ -23,7 +26,9 @@ class Budget(Policy):
 
     B the share, b the labels left, and the mean of w that of late. ``advance`` labels may be asked
     for early and are paid back: when labels are spent matters more than which
-    (docs/labels.md). Of every ``1 / (share * audit)`` events one is asked by chance alone;
+    (docs/labels.md). While spending is ahead of time, by a part a of what it may be, sure events
+    are left out: those with |m| above (5 + 15 B)(1 - a) + 10 B a, nearly always. Of every
+    ``1 / (share * audit)`` events one is asked by chance alone;
     from these follows the error of all predictions (:class:`romco.labels.Audit`).
     ``audited`` tells which of the last round they were. With ``floor``, the first events of
     each task come first, as far as the budget goes.
@@ -63,13 +68,14 @@ class Budget(Policy):
 
     @classmethod
     def of(cls, labels: int, events: int, **options: Any) -> Self:
-        """So many labels in the next so many events, and none afterwards.
+        """So many labels in the next so many events, and none afterwards; all may be spent early.
 
         >>> Budget.of(500, 20_000, seed=0).share
         0.025
         """
         labels = whole("labels", labels)
-        return cls(labels / whole("events", events, least=labels), total=labels, **options)
+        share = labels / whole("events", events, least=labels)
+        return cls(share, total=labels, **{"advance": labels, **options})
 
     def wants(self, task: int, doubt: float, left: float) -> bool:
         """By chance alone at an audit, else by the rule."""
@@ -117,7 +123,19 @@ class Budget(Policy):
             return False
         if self._labels.get(task, 0) < self.floor:
             return True
-        return self.chance() < self.share * bank * weight * self._number / self._weight
+        chance = self.share * bank * weight * self._number / self._weight
+        return self.chance() < min(chance, self._patience(weight))
+
+    def _patience(self, weight: float) -> float:
+        """The chance to be asked though labels abound: less, the further ahead spending is."""
+        earned = self.share * self.events
+        if self.spent <= earned:
+            return 1.0
+        room = self.advance if self.total is None else min(self.advance, self.total - earned)
+        ahead = min(1.0, (self.spent - earned) / max(room, 1.0))
+        widest, narrowest = WIDEST[0] + WIDEST[1] * self.share, NARROWEST * self.share
+        sure = (1.0 + exp(widest + (narrowest - widest) * ahead)) ** -2.0
+        return (weight / sure) ** STEEP if weight < sure else 1.0
 
     def _allowed(self) -> float:
         """Labels that the rule may have asked for by now; the rest is the audit's."""

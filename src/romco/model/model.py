@@ -24,6 +24,7 @@ from romco.model.growing import GrowingLearner, doubled
 from romco.model.labels import Labels
 from romco.model.making import check_size, fixed_width, learner_for, memories
 from romco.model.names import Id, identity, known_as
+from romco.model.noticing import noticing
 from romco.model.rows import Dense
 from romco.model.targets import ManyClasses, Target, target_from_json, target_of, widened
 from romco.model.tasks import Tasks
@@ -352,6 +353,18 @@ class Model:
                 return Answers(*counting(self, x, list(y), list(many(task)), weight, together))
         return holding(self._locks.writing, self._learn, x, y, task, together, weight)
 
+    def notice(self, x: Any, task: Iterable[Any]) -> None:
+        """Learn from rows without labels what needs none: new features, new tasks, their sizes.
+
+        For rows whose labels will not come; those that will come are noticed when they are learned.
+
+        >>> model = Model()
+        >>> model.notice([{"length": 300.0}], ["ann"])
+        >>> model.tasks, model.features.width, model.events
+        (['ann'], 1, 0)
+        """
+        holding(self._locks.writing, self._notice, x, task)
+
     def widen_for(self, labels: Iterable[Any]) -> None:
         """Become a model of many classes if there are more than two, with what was learned so far.
 
@@ -438,6 +451,10 @@ class Model:
                 error.add_note(f"{self.events - before} of {n} rows were learned")
             raise
         return answered(self._target, margins, batch.y, turn, np.exp(scales))
+
+    def _notice(self, x: Any, task: Iterable[Any]) -> None:
+        take_over = noticing(self.features, self._tasks, self._inside, x, task)
+        holding(self._locks.step, surely, take_over)
 
     def _read(
         self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool, weight: Dense | None

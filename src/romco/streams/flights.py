@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romco.streams.storage import Provenance
 from romco.streams.stream import Stream
@@ -63,3 +64,13 @@ def load(data_dir: Path | None = None, scaled: bool = True, weather: bool = Fals
     """Whether a flight arrives more than 15 minutes late (+1); the task is where it goes."""
     found = events(data_dir, scaled, weather)
     return found.choose(found.columns["late"] == "1", ("on time", "late"), _TIME)
+
+
+def clock(data_dir: Path | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """When each flight was to depart, and when its delay was known, in minutes (n,); in order."""
+    columns = events(data_dir).columns
+    times = [
+        columns[name].astype("datetime64[m]").astype(np.float64)
+        for name in ("scheduled_departure", "delay_known_at")
+    ]
+    return times[0], np.maximum(*times)

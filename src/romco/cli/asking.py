@@ -1,0 +1,85 @@
+"""The command that asks for labels, and what learning does where they cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from romco import durable
+from romco.cli.lines import say, warn
+from romco.cli.options import ModelPath, check_source, reads_source
+from romco.experiments.labelling import chosen_shares
+from romco.labels import Budget
+from romco.model import Model
+from romco.modelfile import save
+from romco.sessions import requests
+from romco.sessions.asking import Asking
+from romco.sessions.session import Learns
+from romco.sessions.source import Source, load_model, mismatch, remembered
+
+app = typer.Typer()
+
+
+@app.command()
+@reads_source
+def ask(
+    source: Source,
+    model: ModelPath,
+    budget: Annotated[int, typer.Option(min=1, help="How many labels to ask for, at most.")],
+    out: Annotated[Path, typer.Option(help="Where the events to label go: .csv or .jsonl.")],
+    id: Annotated[str | None, typer.Option(help="Column of the ids; else lines are ids.")] = None,
+    floor: Annotated[int, typer.Option(min=0, help="So many of each task come first.")] = 0,
+    audit: Annotated[float, typer.Option(help="Part of the labels asked for by chance.")] = 0.1,
+    seed: Annotated[int, typer.Option(min=0, help="Of what chance decides.")] = 0,
+) -> None:
+    """Write the events of a file that are worth a label, the most urgent first.
+
+    Fill in the label column and give the file back: romco learn OUT --asked OUT --model MODEL;
+    or give the answers alone, a file with columns ask_id and the label, in any order.
+    """
+    found = load_model(model)
+    known = remembered(found, source)
+    check_source(known, labelled=False)
+    warn(mismatch(found, known))
+    if found.target != "two classes":
+        raise ValueError(f"romco ask is for two classes; {model.name} predicts {found.target}")
+    options: dict[str, Any] = {"floor": floor, "audit": audit, "seed": seed}
+    asked = requests.requests(found, source, budget, id, **options)
+    requests.write(asked, out, known.label)
+    chance = sum(request.why == requests.BY_CHANCE for request in asked)
+    say(f"{len(asked):,} events to label, {chance:,} of them by chance to tell the error: {out}")
+
+
+def learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> None:
+    """Learn answers to what was asked for into a model's file."""
+    with durable.exclusive(path):
+        model = load_model(path)
+        label = source.label or model.session.get("columns", {}).get("label")
+        file = Source(str(asked), skip_bad=source.skip_bad)
+        came = requests.learn_answers(model, replace(source, label=label), file, id)
+        save(model, path)
+    say(came.told())
+    found = requests.audited(model).error()
+    if found is not None:
+        say(f"error of all predictions by audit: {found}")
+
+
+def under_budget(share: str, new: Learns, seed: int = 0) -> tuple[Learns, dict[str, Any]]:
+    """A model that learns only a share of the labels, and how such a one is opened and saved."""
+    (part,) = chosen_shares(share)
+    if not isinstance(new, Model) or new.target != "two classes":
+        raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
+
+    def opened(path: Path) -> Asking:
+        found = load_model(path)
+        found.labels = Budget(part, seed=seed) if found.labels is None else found.labels
+        return Asking(found)
+
+    def saved(asking: Asking, path: Path) -> None:
+        save(asking.model, path)
+
+    new.labels = Budget(part, seed=seed)
+    return Asking(new), {"opened": opened, "saved": saved}
