@@ -7,7 +7,7 @@ import pytest
 
 import romco
 from romco.cli.main import main
-from romco.sessions import requests
+from romco.labels.audits import audit_of
 
 
 def table(path, head, rows):
@@ -84,7 +84,7 @@ def test_answers_come_in_any_order_more_than_once_and_for_nobody(files, capsys):
     run(*learn, "--model", str(folder / "m.romco"))
     assert romco.load(folder / "m.romco").events == before + 30  # each event once
     by_hand = romco.load(folder / "m.romco")
-    assert requests.audited(by_hand).error().labels <= 4
+    assert audit_of(by_hand.session).error().labels <= 4
 
 
 def test_the_file_itself_filled_in_is_an_answer(files):
@@ -134,3 +134,15 @@ def test_learning_as_if_labels_cost(files, capsys):
     assert model.events == model.labels.spent <= 121
     assert model.labels.events == 300
     assert model.learner.arrays()["typical"][0] == 300  # rows without a label are noticed
+
+
+def test_explain_tells_what_was_spent_and_the_error_of_all(files):
+    folder, _ = files
+    path = folder / "few.romco"
+    learn = ("learn", str(folder / "train.csv"), "--task", "user", "--label", "kind")
+    run(*learn, "--ignore", "mail", "--labels", "40%", "--model", str(path))
+    found = romco.explain(romco.load(path)).findings
+    assert any("labels asked for" in line and "by audit" in line for line in found)
+    assert not any(
+        "labels asked" in x for x in romco.explain(romco.load(folder / "m.romco")).findings
+    )

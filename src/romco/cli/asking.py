@@ -13,6 +13,7 @@ from romco.cli.lines import say, warn
 from romco.cli.options import ModelPath, check_source, reads_source
 from romco.experiments.labelling import chosen_shares
 from romco.labels import Budget
+from romco.labels.audits import audit_of
 from romco.model import Model
 from romco.modelfile import save
 from romco.sessions import requests
@@ -62,7 +63,7 @@ def learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> No
         came = requests.learn_answers(model, replace(source, label=label), file, id)
         save(model, path)
     say(came.told())
-    found = requests.audited(model).error()
+    found = audit_of(model.session).error()
     if found is not None:
         say(f"error of all predictions by audit: {found}")
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from romco.insight.explanation import Explanation
 from romco.insight.facts import ALONE, TaskInsight
 from romco.insight.parts import Numbers, parts
+from romco.labels.audits import audit_of
+from romco.labels.spendings import spending
 from romco.learners import Learner
 from romco.learners.capabilities import FindsGroups, TellsFindings, TellsKinds
 from romco.model import Model
@@ -56,10 +58,19 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
         n_features=found.n_features,
         spectrum=tuple(found.parts.spectrum.tolist()),
         tasks=(*tasks, *map(found.task, rest)),
-        findings=found.findings,
+        findings=(*found.findings, *(_spent(model) if isinstance(model, Model) else ())),
         notes=tuple(note for note in found.notes() if note),
         positive=found.positive,
     )
+
+
+def _spent(model: Model) -> tuple[str, ...]:
+    """What was spent on labels and what they tell, where they cost."""
+    audit = audit_of(model.session)
+    if model.labels is not None:
+        return (f"Labels: {spending(model.labels, audit)}.",)
+    found = audit.error()
+    return () if found is None else (f"Error of all predictions by audit: {found}.",)
 
 
 def explain_task(model: Model, task: Any) -> TaskInsight:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from romco.rounds import Round
 
 Z = 1.959963984540054  # of a 95 % interval
+KEPT = "audit"  # under which a model's memory keeps one
 ENOUGH = 20  # labels of a task before anything is said of it alone
 
 
@@ -112,6 +113,15 @@ class Audit:
             return sums if sums[0] else None
         counts = self._tasks.get(task)
         return counts if counts is not None and counts[0] >= ENOUGH else None
+
+
+def audit_of(memory: Mapping[str, Any]) -> Audit:
+    """The audit in a model's memory; an empty one where there is none.
+
+    >>> audit_of({}).error() is None
+    True
+    """
+    return Audit.from_state(memory.get(KEPT, []))
 
 
 def summary(audit: Audit) -> Mapping[str, Any]:

@@ -8,12 +8,11 @@ from typing import Any, final
 import numpy as np
 
 from romco.kernels.reading.encoded import Encoded
-from romco.labels import Audit, Policy
+from romco.labels.audits import KEPT, audit_of
+from romco.labels.spendings import spending
 from romco.model import Model
 from romco.model.answers import Answers
 from romco.model.names import Id
-
-KEPT = "audit"  # under which a model's memory keeps it
 
 
 @final
@@ -35,7 +34,7 @@ class Asking:
         if model.labels is None or model.target != "two classes":
             raise ValueError("expected a model of two classes with a policy that asks for labels")
         self.model, self.policy = model, model.labels
-        self.audit = Audit.from_state(model.session.get(KEPT, []))
+        self.audit = audit_of(model.session)
 
     @property
     def session(self) -> dict[str, Any]:
@@ -86,19 +85,6 @@ class Asking:
         else:
             model.notice(x, [task])
         return float(margins[0]), float(chance[0])
-
-
-def spending(policy: Policy, audit: Audit) -> str:
-    """Labels spent, and the error of all predictions with its 95 % interval.
-
-    >>> from romco.labels import Budget
-    >>> spending(Budget(0.1, seed=0), Audit())
-    '0 labels asked for'
-    """
-    share = f" ({policy.spent / policy.events:.1%} of events)" if policy.events else ""
-    found = audit.error()
-    error = "" if found is None else f", error of all predictions by audit {found}"
-    return f"{policy.spent:,} labels asked for{share}{error}"
 
 
 def _log_odds(chance: Any, margins: Any = None) -> Any:

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from romco import durable
-from romco.labels import Audit, Budget
+from romco.labels import Budget
+from romco.labels.audits import KEPT, audit_of
 from romco.labels.policies import doubt
 from romco.model import Model
 from romco.sessions.answers import chunks
-from romco.sessions.asking import KEPT
 from romco.sessions.source import STDIN, Source, remembered
 from romco.streams.files import format_of, opened
 from romco.streams.formats import FORMATS, BadRow
@@ -119,7 +119,7 @@ def learn_answers(model: Model, answers: Source, asked: Source, id: str | None =
     before stays as it was learned. Answers by chance are counted in the model's audit. A label
     that cannot be is refused before anything is learned.
     """
-    came, audit = Came(), audited(model)
+    came, audit = Came(), audit_of(model.session)
     seen = list(model.session.get(ANSWERED, []))
     labels = _labels(answers, id or ID, came)
     given = {str(row[ID]): row for _, row in _raw(asked)}
@@ -141,11 +141,6 @@ def learn_answers(model: Model, answers: Source, asked: Source, id: str | None =
             audit.add_answers(model.numbers([event.task]), side, np.array([float(row[MARGIN])]))
     model.session |= {KEPT: audit.state(), ANSWERED: seen}
     return came
-
-
-def audited(model: Model) -> Audit:
-    """What a model's memory has of labels that were asked for by chance."""
-    return Audit.from_state(model.session.get(KEPT, []))
 
 
 def _labels(source: Source, id: str, came: Came) -> dict[str, str]:
