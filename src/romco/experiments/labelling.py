@@ -19,7 +19,7 @@ from romco.presentation.figures import band, canvas, line_styles, save
 from romco.presentation.tables import Table, as_html, mark_best, markdown, mean_and_spread
 
 FULL = "all labels"
-OPEN = "budget, open"  # the same policy where the end of the stream is not known
+OPEN = "open-budget"  # the same policy where the end of the stream is not known
 KNOWN = (*POLICIES, OPEN)
 TRUE = "true"  # the delay that a data set itself tells
 
