@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales
 from romco.kernels.events import Events
-from romco.learners.base import Arrays, CompiledLearner
+from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.capabilities import Drawn, TakesWeights
 from romco.learners.contributions import Contributions, contributions
 from romco.learners.decompositions import column_lengths, spectrum
@@ -49,6 +50,7 @@ DOUBT = 3.0  # prior variance of a weight of the combiners
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
 SCALED = ("units", "typical")
+NARROW = 100  # features up to which the global learners know the covariances of their weights
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
@@ -64,12 +66,28 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Full("pair_weight", "pair_covariance", "pair_renewal", ceiling=DOUBT),
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
-    Whole("typical", Sum((0, 2)), Latest((1, 3))),
+    Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("turn", Latest(tuple(range(9)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
-    Fixed("renewal", "pair_renewal"),
+    Fixed("renewal", "pair_renewal", "joint"),  # a shard keeps no covariances of features
     PerPair("personal", "personal_keys"),
 )
+
+
+def joint_shape(n_features: int) -> tuple[int, int, int]:
+    """Of the covariances of the two global learners; there is none to speak of where d is large."""
+    n = min(n_features, NARROW)
+    return 2, n, n
+
+
+def with_covariances(state: State) -> State:
+    """A state of version 2 as one of version 3: covariances that are zero are learned anew."""
+    arrays = dict(state["arrays"])
+    arrays["joint"] = np.zeros(joint_shape(state["n_features"]))
+    arrays["typical"] = np.append(
+        arrays["typical"], np.flatnonzero(arrays["units"][:, 0]).max(initial=-1) + 1
+    )
+    return {**state, "arrays": arrays}
 
 
 class Auto(CompiledLearner, TakesWeights):
@@ -93,9 +111,11 @@ class Auto(CompiledLearner, TakesWeights):
     over time and tasks, and ``1 / (1 + exp(-margin))`` is a probability.
 
     Each feature is measured in a unit of its own, found as events come in, and centred if it
-    is nearly always there. Where errors come in runs, it forgets; a task whose answers
-    become the opposite begins anew. The model is derived in ``docs/romco-auto.md``.
-    Cost: O(nnz) per event, whatever the number of tasks.
+    is nearly always there. Of up to 100 features the two global learners with a single vector
+    know all covariances, so that correlated ones are not counted twice. Where errors come in
+    runs, it forgets; a task whose answers become the opposite begins anew. The model is derived
+    in ``docs/romco-auto.md``.
+    Cost: O(nnz) per event, whatever the number of tasks; O(d nnz + d^2) where d is 100 or less.
 
     >>> import numpy as np, romco
     >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=3)
@@ -109,7 +129,8 @@ class Auto(CompiledLearner, TakesWeights):
     space: ClassVar = {}
     linear: ClassVar = False
     one_pass = True
-    version: ClassVar = 2  # features have units of their own, and tasks that turn begin anew
+    version: ClassVar = 3  # 2: features have units of their own; 3: and covariances
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {2: lambda state: with_covariances(state)}
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
 
@@ -133,7 +154,8 @@ class Auto(CompiledLearner, TakesWeights):
             "kinds": COMMON.copy(),  # one task a priori, and the beliefs about all there ever were
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
             "units": np.zeros((n_features, 8)),  # count, sum, squares; centre, size, factor; due
-            "typical": np.zeros(4),  # events, common log size; times sizes were found, due
+            "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
+            "joint": np.zeros(joint_shape(n_features)),  # spent covariances: margin, logistic
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
             "turn": np.zeros(9),  # the same of all tasks; how it drifts
         }

@@ -22,7 +22,7 @@ from romco.kernels.events cimport Row, column
 cnp.import_array()
 
 cdef enum:
-    EVENTS, COMMON, FOUND, DUE
+    EVENTS, COMMON, FOUND, DUE, WIDTH
 
 cdef double OFTEN = 0.7            # share of events from which on a feature is centred in part,
 cdef double ALWAYS = 0.85          # and wholly
@@ -73,7 +73,7 @@ cdef inline double scaled(const Column* c, double x) noexcept nogil:
 
 
 cdef class Scales:
-    """Views of ``columns`` (d, 8), a Column of each feature, and ``typical`` (4,)."""
+    """Views of ``columns`` (d, 8), a Column of each feature, and ``typical`` (5,)."""
 
     def __init__(self, columns, typical):
         self.columns, self.typical = columns, typical
@@ -129,12 +129,14 @@ cdef class Scales:
     cdef void tally(self, Row x) noexcept nogil:
         """Count a row's values; features whose factor is out of date have none afterwards."""
         cdef Column* c
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, j
         self.typical[EVENTS] += 1.0
         for k in range(x.n):
             if fabs(x.value[k]) < SMALLEST:
                 continue
-            c = <Column*> &self.columns[column(x, k), 0]
+            j = column(x, k)
+            self.typical[WIDTH] = max(self.typical[WIDTH], j + 1.0)
+            c = <Column*> &self.columns[j, 0]
             add(c, x.value[k])
             if due(c, c.count, self.typical[EVENTS]):
                 measure(c, self.typical[EVENTS])
@@ -143,6 +145,10 @@ cdef class Scales:
         if self.typical[FOUND] >= self.typical[DUE] and self.typical[FOUND] > 0.0:
             self.typical[COMMON] = self.median()
             self.typical[DUE] = GROWTH * self.typical[FOUND]
+
+    cdef double width(self) noexcept nogil:
+        """One more than the highest feature that has occurred."""
+        return self.typical[WIDTH]
 
     cdef double median(self) noexcept nogil:
         """Of log s over the features seen (the upper one of two): one odd unit does not move it."""
