@@ -55,7 +55,7 @@ def test_covariances_of_few_features_help():
     whole, margins = replayed("romco-auto", rounds)
     diagonal = variant("auto without covariances", 12, 6)
     assert error(rounds, margins) < 0.97 * error(rounds, diagonal.replay(rounds))
-    assert np.linalg.eigvalsh(np.eye(12) - whole.arrays()["joint"])[:, 0].min() > 0.0
+    assert np.linalg.eigvalsh(np.eye(12) - whole.arrays()["joint"]).min() > 0.0
 
 
 def test_covariances_are_given_up_for_good_when_features_become_many():
@@ -100,8 +100,7 @@ def test_covariances_are_forgotten_where_variances_were_changed_elsewhere():
     learner.update(event)
     assert np.isfinite(learner.predict(event)).all()
     np.testing.assert_array_equal(
-        np.diagonal(learner.arrays()["joint"], axis1=1, axis2=2),
-        learner.arrays()["shared"][:, 3:5].T,
+        np.diagonal(learner.arrays()["joint"]), learner.arrays()["shared"][:, 4]
     )
 
 

@@ -94,7 +94,7 @@ class Auto:
     def opinions(self, i, x):
         wide = x[NARROW:].any()
         p = [
-            self.global_margin.look(x, wide),
+            self.global_margin.look(x),
             self.look(self.global_parts(x), wide),
             self.alone_margin[i].look(x),
             self.look(self.alone_parts(i, x)),
@@ -129,7 +129,7 @@ class Auto:
 
     def predict(self, i, x):
         _, z = self.opinions(i, self.scales.look(x) * self.unit())
-        return self.mixed(z, self.chances(i, new=1.0))
+        return self.mixed(z, self.chances(i, new=0.3))
 
     def mixed(self, z, chances):
         said = np.array([moderate(*verdict) for verdict in self.verdicts(z)])
@@ -154,16 +154,15 @@ class Auto:
             self.next = self.count * (1.25 if self.count < 10000 else 2.0)
 
     def see(self, x):
-        """Covariances of the global learners are kept while all features are among the first."""
+        """Covariances are kept while all features are among the first."""
         self.narrow = self.narrow and not x[NARROW:].any()
         if not self.narrow:
-            self.global_margin.forget_covariances()
             self.global_logistic.forget_covariances()
 
     def learn(self, i, x, y, h):
         p, z = self.opinions(i, x)
         margin = self.mixed(z, self.chances(i))
-        self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h), diagonal=not self.narrow)
+        self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h))
         for belief, part in self.global_parts(x):
             belief.step(part, *logistic(y, *p[1], h), diagonal=not self.narrow)
         self.alone_margin[i].step(x, *arow(y, *p[2], r=0.3 / h))

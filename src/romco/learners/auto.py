@@ -50,7 +50,7 @@ DOUBT = 3.0  # prior variance of a weight of the combiners
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
 SCALED = ("units", "typical")
-NARROW = 100  # features up to which the global learners know the covariances of their weights
+NARROW = 100  # features up to which the covariances of their weights are kept
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
@@ -74,16 +74,11 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
 )
 
 
-def joint_shape(n_features: int) -> tuple[int, int, int]:
-    """Of the covariances of the two global learners; there is none to speak of where d is large."""
-    n = min(n_features, NARROW)
-    return 2, n, n
-
-
 def with_covariances(state: State) -> State:
     """A state of version 2 as one of version 3: covariances that are zero are learned anew."""
     arrays = dict(state["arrays"])
-    arrays["joint"] = np.zeros(joint_shape(state["n_features"]))
+    narrow = min(state["n_features"], NARROW)
+    arrays["joint"] = np.zeros((narrow, narrow))
     arrays["typical"] = np.append(
         arrays["typical"], np.flatnonzero(arrays["units"][:, 0]).max(initial=-1) + 1
     )
@@ -111,10 +106,10 @@ class Auto(CompiledLearner, TakesWeights):
     over time and tasks, and ``1 / (1 + exp(-margin))`` is a probability.
 
     Each feature is measured in a unit of its own, found as events come in, and centred if it
-    is nearly always there. Of up to 100 features the two global learners with a single vector
-    know all covariances, so that correlated ones are not counted twice. Where errors come in
-    runs, it forgets; a task whose answers become the opposite begins anew. The model is derived
-    in ``docs/romco-auto.md``.
+    is nearly always there. Of up to 100 features the global logistic learner knows all
+    covariances, so that correlated ones are not counted twice. Where errors come in runs, it
+    forgets; a task whose answers become the opposite begins anew. The model is derived in
+    ``docs/romco-auto.md``.
     Cost: O(nnz) per event, whatever the number of tasks; O(d nnz + d^2) where d is 100 or less.
 
     >>> import numpy as np, romco
@@ -137,7 +132,7 @@ class Auto(CompiledLearner, TakesWeights):
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
         self._personal = personal_store(n_features, n_tasks, 6)
-        voices = len(VOICES)
+        voices, narrow = len(VOICES), min(n_features, NARROW)
         self._arrays = {
             "shared": np.zeros((n_features, 10)),  # three means, three spent variances, row of B
             "factor": np.zeros((n_tasks, 4)),  # F
@@ -155,7 +150,7 @@ class Auto(CompiledLearner, TakesWeights):
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
             "units": np.zeros((n_features, 8)),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
-            "joint": np.zeros(joint_shape(n_features)),  # spent covariances: margin, logistic
+            "joint": np.zeros((narrow, narrow)),  # spent covariances, global logistic
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
             "turn": np.zeros(9),  # the same of all tasks; how it drifts
         }

@@ -11,12 +11,12 @@ The first combiner hears all of them, one more hears the two global ones, and on
 the two alone ones. Each task is believed by evidence to be of the kind that
 one of the combiners knows best. Features are measured in units of their own (scales),
 and a task, or all of them, whose answers have turned begins anew. Where there are few features the
-two global learners of a single vector know the covariances of their weights. Numbers that are read
-together lie together:
+global logistic learner knows the covariances of its weights. Numbers that are read together lie
+together:
 
     shared   (d, 10)    means and spent variances of margin, logistic, together; row of B (4)
     personal (m, d, 6)  means and spent variances of margin, logistic, together
-    joint    (2, n, n)  what is spent of the covariances of global margin, global logistic
+    joint    (n, n)     what is spent of the covariances of the global logistic learner
     change   (m, 3)     events of a task since it began, evidence that it has turned, times it did
     turn     (9,)       the same of all tasks; mean margin, and mean evidence of a turn; mean error
                         of the last events, its mean product with the next, mean square of that;
@@ -73,7 +73,7 @@ cdef double GROWTH = 1.25                      # then whenever there are so many
 cdef double NEVER = 1e299
 cdef double MANY = 10000.0                     # later, when tasks' vectors have settled,
 cdef double SLOW_GROWTH = 2.0                  # less often
-cdef double NEW = 1.0                          # events for which a task is held to be like all
+cdef double NEW = 0.3                          # events for which a task is held to be like all
 cdef double BOLDEST = 3.0                      # log-odds that one event may tell of a turn
 cdef double TASK_TURNED = 14.0                 # log-odds at which a task has turned,
 cdef double ALL_TURNED = 25.0                  # or all of them
@@ -105,7 +105,7 @@ cdef class AutoKernel(Kernel):
     cdef Combiner related, like_all, on_its_own
     cdef Subspace subspace
     cdef Scales scales
-    cdef Covariances margin_covariances, logistic_covariances
+    cdef Covariances covariances
     cdef Opinions noted_opinions   # of an event that is alone in its round
 
     def __init__(
@@ -118,9 +118,7 @@ cdef class AutoKernel(Kernel):
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
         self.evidence, self.belief, self.kinds, self.clock = evidence, belief, kinds, clock
         self.scales, self.change, self.turn = scales, change, turn
-        self.margin_covariances, self.logistic_covariances = (
-            Covariances(joint[c], shared[:, c], shared[:, WIDTH + c]) for c in (MARGIN, LOGISTIC)
-        )
+        self.covariances = Covariances(joint, shared[:, LOGISTIC], shared[:, WIDTH + LOGISTIC])
         self.subspace = Subspace(shared[:, 2 * WIDTH:], factor, personal, LOGISTIC)
 
     # --- units -------------------------------------------------------------------------------
@@ -166,8 +164,7 @@ cdef class AutoKernel(Kernel):
             o.p[GLOBAL + c], o.v[GLOBAL + c] = u[c], x2 - su[c]
             o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - sv[c]
         if self.is_narrow() and self.has_room(x):
-            o.v[GLOBAL + MARGIN] = self.margin_covariances.look(x, unit)
-            o.v[GLOBAL + LOGISTIC] = self.logistic_covariances.look(x, unit)
+            o.v[GLOBAL + LOGISTIC] = self.covariances.look(x, unit)
         o.p[BOTH] = u[TOGETHER] + v[TOGETHER]
         o.v[BOTH] = (1.0 + APART) * x2 - su[TOGETHER] - sv[TOGETHER]
         for c in range(RANK):
@@ -179,12 +176,12 @@ cdef class AutoKernel(Kernel):
 
         A step along one feature moves the weights of others, which shards could not merge.
         """
-        return self.scales.width() <= self.margin_covariances.room() and not self.is_shard()
+        return self.scales.width() <= self.covariances.room() and not self.is_shard()
 
     cdef bint has_room(self, Scaled x) noexcept nogil:
         cdef Py_ssize_t k
         for k in range(x.n):
-            if x.index[k] >= self.margin_covariances.room():
+            if x.index[k] >= self.covariances.room():
                 return False
         return True
 
@@ -283,8 +280,7 @@ cdef class AutoKernel(Kernel):
             self.count(row.x2, h)
         unit = self.unit()
         if self.is_narrow():
-            self.margin_covariances.settle()
-            self.logistic_covariances.settle()
+            self.covariances.settle()
         if noted and not first and self.scales.typical[2] == found:  # no unit has changed since
             o = self.noted_opinions
         else:
@@ -316,15 +312,17 @@ cdef class AutoKernel(Kernel):
             step[c + LOGISTIC] = logistic(y, o.p[c + LOGISTIC], o.v[c + LOGISTIC], h)
         step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE / h)
         if narrow:
-            self.move_narrow(x, rate, step)
+            self.covariances.move(step[GLOBAL + LOGISTIC])
+            self.covariances.forget(x, rate)
         for k in range(x.n):
             value = x.value[k] * unit
             if value == 0.0:  # at the feature's centre
                 continue
             all_ = &self.shared[x.index[k], 0]
             own = self.personal.touch(task, x.index[k])
+            move(all_ + MARGIN, all_ + WIDTH + MARGIN, 1.0, step[GLOBAL + MARGIN], value)
             if not narrow:
-                move_global(all_, rate, step, value)
+                move(all_ + LOGISTIC, all_ + WIDTH + LOGISTIC, 1.0, step[GLOBAL + LOGISTIC], value)
             move(own + MARGIN, own + WIDTH + MARGIN, 1.0, step[ALONE + MARGIN], value)
             change = move(
                 own + LOGISTIC, own + WIDTH + LOGISTIC, 1.0, step[ALONE + LOGISTIC], value
@@ -334,20 +332,15 @@ cdef class AutoKernel(Kernel):
             move(all_ + TOGETHER, all_ + WIDTH + TOGETHER, 1.0, step[BOTH], value)
             move(own + TOGETHER, own + WIDTH + TOGETHER, APART, step[BOTH], value)
             if rate > 0.0:
+                forget(all_ + WIDTH + MARGIN, 1.0, rate)
+                if not narrow:
+                    forget(all_ + WIDTH + LOGISTIC, 1.0, rate)
                 forget(own + WIDTH + LOGISTIC, 1.0, rate)
             forget(all_ + WIDTH + TOGETHER, 1.0, h * forgetting)
             forget(own + WIDTH + TOGETHER, APART, h * forgetting)
         self.move_intercepts(task, step)
         forget(&self.intercept[0, 1], 1.0, rate)
         forget(&self.intercept[1, 1], 1.0, rate)
-
-    cdef void move_narrow(self, Scaled x, double rate, const Step* step) noexcept nogil:
-        """The two global learners of a single vector, with covariances."""
-        self.margin_covariances.move(step[GLOBAL + MARGIN])
-        self.logistic_covariances.move(step[GLOBAL + LOGISTIC])
-        if rate > 0.0:
-            self.margin_covariances.forget(x, rate)
-            self.logistic_covariances.forget(x, rate)
 
     cdef void move_intercepts(self, long long task, const Step* step) noexcept nogil:
         move(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, step[GLOBAL + LOGISTIC], 1.0)
@@ -535,17 +528,6 @@ cdef class AutoKernel(Kernel):
         """F = W'B, of these tasks."""
         self.check_idle()
         self.subspace.project()
-
-
-cdef inline void move_global(
-    double* all_, double rate, const Step* step, double value
-) noexcept nogil:
-    """The two global learners of a single vector, along one feature."""
-    cdef int c
-    for c in range(TOGETHER):
-        move(all_ + c, all_ + WIDTH + c, 1.0, step[GLOBAL + c], value)
-        if rate > 0.0:
-            forget(all_ + WIDTH + c, 1.0, rate)
 
 
 cdef double mixed(const Opinions* o) noexcept nogil:

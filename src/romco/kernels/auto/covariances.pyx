@@ -95,6 +95,6 @@ cdef class Covariances:
         cdef Py_ssize_t k, j
         for k in range(x.n):
             j = x.index[k]
-            if x.value[k] != 0.0:
+            if rate > 0.0 and x.value[k] != 0.0:
                 forget(&self.spent[j, j], 1.0, rate)
                 self.variance[j] = self.spent[j, j]

@@ -5,7 +5,8 @@ kept, and N is the number of events. Then
 
     f = clip((c / N - 0.7) / 0.15, 0, 1)      only what is nearly always there is centred
     m = f * mean;   s^2 = mean square - 2 m mean + m^2
-    r = log s - g                             g: the median of log s over the features seen
+    r = log s - g                             g: the median of log s over the features seen that
+                                              are not constant
     divisor = exp(g + r * r^4 / (r^4 + 1.4^4))
 
 so a feature near the common size keeps what its size says (as words do, whose rarity it
@@ -58,6 +59,13 @@ cdef inline void measure(Column* c, double events) noexcept nogil:
     variance = square - 2.0 * c.centre * mean + c.centre * c.centre
     c.size = sqrt(variance if variance > ROUNDING * square else square)
     c.due_count, c.due_events = GROWTH * c.count, GROWTH * events
+
+
+cdef inline bint varies(const Column* c) noexcept nogil:
+    """Whether a feature has a size at all: a constant that is centred says nothing."""
+    return c.size > 0.0 and (
+        c.centre == 0.0 or c.total * c.total < (1.0 - ROUNDING) * c.square * c.count
+    )
 
 
 cdef inline void weigh(Column* c, double common) noexcept nogil:
@@ -152,12 +160,14 @@ cdef class Scales:
 
     cdef double median(self) noexcept nogil:
         """Of log s over the features seen (the upper one of two): one odd unit does not move it."""
+        cdef const Column* c
         cdef Py_ssize_t j, n = 0
         for j in range(self.columns.shape[0]):
-            if self.columns[j, 4] > 0.0:
-                self.log_size[n] = log(self.columns[j, 4])
+            c = <const Column*> &self.columns[j, 0]
+            if varies(c):
+                self.log_size[n] = log(c.size)
                 n += 1
-        return select(self.log_size, n, n // 2)
+        return select(self.log_size, n, n // 2) if n else 0.0
 
 
 cdef Scaled found(Py_ssize_t n, const int* index, const double* value, double x2) noexcept nogil:
