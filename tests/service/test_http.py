@@ -10,6 +10,7 @@ import pytest
 
 import romco
 from romco.service import Client, ServiceError
+from romco.service.descriptions import describe
 from romco.service.settings import Limits, Settings
 from romco.service.tokens import Tokens, create
 from tests.service.same import assert_same_bits
@@ -320,6 +321,7 @@ def test_tokens_and_scopes(serving, tmp_path):
     wanted = {
         ("POST", "/v1/learn", body): "write",
         ("POST", "/v1/predict", asked): "read",
+        ("POST", "/v1/explain", asked): "read",
         ("GET", "/v1/tasks", None): "read",
         ("GET", "/metrics", None): "read",
         ("GET", "/v1/model", None): "read",
@@ -385,3 +387,50 @@ def test_the_description_names_every_path(service):
             if path != "/v1/live":
                 status = send(service, method.upper(), real)[0]
                 assert status not in (405, 500), (method, path)
+
+
+def test_the_description_says_how_rows_and_lessons_look():
+    limits = Settings().limits
+    by_name = describe(limits, romco.Names())["components"]["schemas"]
+    by_place = describe(limits, romco.Columns(3))["components"]["schemas"]
+    for kind in ("Question", "Lesson"):
+        named = by_name[kind]["properties"]["x"]["anyOf"]
+        assert {row["type"] for row in named} - {"null"} == {"object"}
+        placed = by_place[kind]["properties"]["x"]["anyOf"]
+        (row,) = [row for row in placed if row["type"] != "null"]
+        assert (row["type"], row["minItems"], row["maxItems"]) == ("array", 3, 3)
+    assert [way["required"] for way in by_name["Lesson"]["anyOf"]] == [["id"], ["task", "x"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/predict", {"POST"}),
+        ("/v1/learn", {"POST"}),
+        ("/v1/tasks/ann", {"GET", "HEAD", "DELETE"}),
+    ],
+)
+def test_other_methods_are_told_which_there_are(service, path, allowed):
+    for method in ("PUT", "OPTIONS"):
+        status, headers, _ = send(service, method, path)
+        assert (status, set(headers["allow"].split(", "))) == (405, allowed)
+
+
+@pytest.mark.parametrize("query", ["order=x", "limit=0", "descending=maybe", "search=" + "s" * 257])
+def test_a_bad_query_is_refused(service, query):
+    assert send(service, "GET", f"/v1/tasks?{query}")[0] == 422
+
+
+def test_reasons_add_up_to_the_margin(serving):
+    with serving() as service:
+        service.client.learn(STREAM)
+        for task in (STREAM[0]["task"], "nobody"):
+            event = {"task": task, "x": STREAM[0]["x"]}
+            told = service.client.explain(event)
+            assert told["margin"] == pytest.approx(service.client.predict(event)["margin"])
+            adds = sum(each["adds"] for each in told["features"])
+            assert adds + told["intercept"] == pytest.approx(told["margin"])
+            assert (told["label"], told["task_known"]) == ("yes", task != "nobody")
+        for bad in ([], [event], {"task": "t"}, {"task": "t", "x": [1.0]}):
+            assert send(service, "POST", "/v1/explain", json.dumps(bad))[0] == 422
+        assert send(service, "POST", "/v1/explain", "no json")[0] == 400

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from romco.kernels.contract import Kernel
 from romco.kernels.events import Events
-from romco.learners.capabilities import TakesWeights
 from romco.parameters import choice as choice  # for learners, who need all of it
 from romco.parameters import not_negative as not_negative
 from romco.parameters import positive as positive
@@ -45,9 +44,12 @@ class Learner(ABC):
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
     keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
     answers: int = 1  # what it learns: 1 for -1 or +1, k for one of k classes, 0 for any number
-    linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
+    linear: ClassVar[bool] = (
+        True  # False where margins are not ``weights()`` times x and an intercept
+    )
     shapes: ClassVar[Mapping[str, str]] = {}  # of its arrays, a letter for each axis: see above
     one_pass: bool = False  # True where each event is evidence: learned twice, it counts as two
+    weighs: bool = False  # True where ``update`` honours how much each event of a round counts
     one_for_all: bool = False  # True where all tasks share one model
     task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
     version: ClassVar[int] = 1  # of its state; raised when that changes
@@ -62,7 +64,6 @@ class Learner(ABC):
         self.n_features = whole("n_features", n_features)
         self.n_tasks = whole("n_tasks", n_tasks)
         self.parameters = {}
-        self.weighs = isinstance(self, TakesWeights)  # whether some events may count more
         self.task_axes = _axes(self.shapes, "mk") if self.shapes else None
 
     @abstractmethod
