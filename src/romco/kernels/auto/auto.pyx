@@ -163,7 +163,7 @@ cdef class AutoKernel(Kernel):
         for c in range(TOGETHER):
             o.p[GLOBAL + c], o.v[GLOBAL + c] = u[c], x2 - su[c]
             o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - sv[c]
-        if self.is_narrow() and self.has_room(x):
+        if self.has_room(x):
             o.v[GLOBAL + LOGISTIC] = self.covariances.look(x, unit)
         o.p[BOTH] = u[TOGETHER] + v[TOGETHER]
         o.v[BOTH] = (1.0 + APART) * x2 - su[TOGETHER] - sv[TOGETHER]
@@ -171,15 +171,18 @@ cdef class AutoKernel(Kernel):
             o.z[DIRECTION + c] = b[c] * self.factor[task, c]
         self.add_intercepts(task, o)
 
-    cdef bint is_narrow(self) noexcept nogil:
-        """Whether covariances are kept: there are few features, and all events are seen here.
+    cdef bint learns_covariances(self) noexcept nogil:
+        """Whether features are few, and all events are seen here.
 
         A step along one feature moves the weights of others, which shards could not merge.
         """
         return self.scales.width() <= self.covariances.room() and not self.is_shard()
 
     cdef bint has_room(self, Scaled x) noexcept nogil:
+        """Whether covariances are known of all features so far, and of these."""
         cdef Py_ssize_t k
+        if self.scales.width() > self.covariances.room():
+            return False
         for k in range(x.n):
             if x.index[k] >= self.covariances.room():
                 return False
@@ -279,7 +282,7 @@ cdef class AutoKernel(Kernel):
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)
         unit = self.unit()
-        if self.is_narrow():
+        if self.learns_covariances():
             self.covariances.settle()
         if noted and not first and self.scales.typical[2] == found:  # no unit has changed since
             o = self.noted_opinions
@@ -304,7 +307,7 @@ cdef class AutoKernel(Kernel):
         cdef double* own
         cdef double* f = &self.factor[task, 0]
         cdef double rate = h * DRIFTING * self.drift()
-        cdef bint narrow = self.is_narrow()
+        cdef bint narrow = self.learns_covariances()
         cdef Py_ssize_t k
         cdef int c
         for c in range(0, 4, 2):  # global, alone
