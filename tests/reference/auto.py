@@ -153,6 +153,12 @@ class Auto:
             self.draw()
             self.next = self.count * (1.25 if self.count < 10000 else 2.0)
 
+    def notice(self, xs):
+        """Rows without a label are counted, as those with one are."""
+        for x in xs:
+            self.see(x)
+            self.tally(self.scales.count(x), 1)
+
     def see(self, x):
         """Covariances are kept while all features are among the first."""
         self.narrow = self.narrow and not x[NARROW:].any()

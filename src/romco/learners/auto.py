@@ -127,6 +127,7 @@ class Auto(CompiledLearner):
     space: ClassVar = {}
     linear: ClassVar = False
     one_pass = True
+    looks: ClassVar = True
     version: ClassVar = 3  # 2: features have units of their own; 3: and covariances
     upgrades: ClassVar[Mapping[int, Upgrade]] = {2: lambda state: with_covariances(state)}
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
