@@ -104,6 +104,16 @@ def test_the_audit_is_unbiased_and_its_interval_covers():
     assert abs(np.mean(means)) < 3 * np.std(means) / np.sqrt(200)
 
 
+@pytest.mark.parametrize("n", [1, 28, 29, 300])
+def test_without_an_error_the_interval_begins_at_none(n):
+    audit, wrong = labels.Audit(), labels.Audit()
+    for _ in range(n):
+        audit.add(0, 0.0, 0.1)
+        wrong.add(0, 1.0, 3.0)
+    assert audit.error().low == 0.0 < audit.error().high < 1.0
+    assert wrong.error().high == 1.0 > wrong.error().low > 0.0
+
+
 def test_doubt_of_many_classes():
     two = doubt(np.array([1.5]))
     np.testing.assert_allclose(doubt(np.array([[1.5, 0.0]])), two)

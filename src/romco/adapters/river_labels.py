@@ -90,11 +90,11 @@ class BudgetSampler(active.base.ActiveLearningClassifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
         """Learn the label of the event predicted last, or of any other."""
-        if self._said:
-            chance = max(self._said.get(y, 0.0), 1e-15)
-            wrong = max(self._said, key=lambda label: self._said[label]) != y  # type: ignore[index]
+        said, self._said = self._said, None
+        if said is not None:
+            wrong = not said or max(said, key=lambda label: said[label]) != y
+            chance = max(said.get(y, 0.0), 1e-15) if said else 0.5
             self._audit.add(0, float(wrong), float(-np.log(chance)))
-        self._said = None
         self.classifier.learn_one(x, y, **kwargs)
 
     @classmethod

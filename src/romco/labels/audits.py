@@ -80,7 +80,9 @@ class Audit:
         share, z2 = wrong / n, Z * Z
         middle = (share + z2 / (2 * n)) / (1 + z2 / n)
         half = Z * sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-        return Estimate(share, max(0.0, middle - half), min(1.0, middle + half), int(n))
+        low = middle - half if wrong > 0.0 else 0.0  # not what rounding leaves
+        high = middle + half if wrong < n else 1.0
+        return Estimate(share, max(0.0, low), min(1.0, high), int(n))
 
     def log_loss(self, task: int | None = None) -> Estimate | None:
         """Mean log loss of all predictions, or of a task's, by the central limit theorem."""
