@@ -4,9 +4,10 @@ import csv
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import romco
-from romco.cli.main import main
+from romco.cli.files import app
 from romco.labels.audits import audit_of
 
 
@@ -36,10 +37,14 @@ def files(tmp_path):
     return tmp_path, truth
 
 
+def call(*words):
+    return CliRunner().invoke(app, list(words))
+
+
 def run(*words):
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    assert not ended.value.code, words
+    result = call(*words)
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 def asked_of(path):
@@ -66,7 +71,7 @@ def test_what_is_asked_for_is_what_is_doubtful_and_some_by_chance(files):
     assert ask(folder, "--id", "mail") == asked  # its seed decides all
 
 
-def test_answers_come_in_any_order_more_than_once_and_for_nobody(files, capsys):
+def test_answers_come_in_any_order_more_than_once_and_for_nobody(files):
     folder, truth = files
     asked = ask(folder, "--id", "mail")
     before = romco.load(folder / "m.romco").events
@@ -75,8 +80,7 @@ def test_answers_come_in_any_order_more_than_once_and_for_nobody(files, capsys):
     extra = [(ids[0], truth[ids[0]]), ("nobody", "ham"), (ids[35], "")]
     answers = table(folder / "labels.csv", ("ask_id", "kind"), rows + extra)
     learn = ("learn", answers, "--asked", str(folder / "asked.csv"))
-    run(*learn, "--model", str(folder / "m.romco"))
-    told = capsys.readouterr().err
+    told = run(*learn, "--model", str(folder / "m.romco"))
     assert "30 answers learned, 1 given before, 1 of events never asked for, 1 still empty" in told
     assert "by audit" in told
     model = romco.load(folder / "m.romco")
@@ -106,27 +110,18 @@ def test_a_third_label_is_refused_before_anything_is_learned(files):
     rows = [(ids[0], truth[ids[0]]), (ids[1], "perhaps")]
     answers = table(folder / "labels.csv", ("ask_id", "kind"), rows)
     before = romco.load(folder / "m.romco").events
-    with pytest.raises(SystemExit) as ended:
-        main(
-            [
-                "learn",
-                answers,
-                "--asked",
-                str(folder / "asked.csv"),
-                "--model",
-                str(folder / "m.romco"),
-            ]
-        )
-    assert ended.value.code
+    asked = ("--asked", str(folder / "asked.csv"))
+    result = call("learn", answers, *asked, "--model", str(folder / "m.romco"))
+    assert isinstance(result.exception, ValueError)
+    assert "perhaps" in str(result.exception)
     assert romco.load(folder / "m.romco").events == before
 
 
-def test_learning_as_if_labels_cost(files, capsys):
+def test_learning_as_if_labels_cost(files):
     folder, _ = files
     path = folder / "few.romco"
     learn = ("learn", str(folder / "train.csv"), "--task", "user", "--label", "kind")
-    run(*learn, "--ignore", "mail", "--labels", "40%", "--model", str(path))
-    told = capsys.readouterr().err
+    told = run(*learn, "--ignore", "mail", "--labels", "40%", "--model", str(path))
     model = romco.load(path)
     assert "300 events predicted" in told
     assert f"{model.labels.spent} labels asked for" in told
