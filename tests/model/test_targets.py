@@ -189,10 +189,8 @@ def test_bad_numbers_change_nothing(bad):
 
 
 def test_learners_that_predict_no_numbers_say_so():
-    with pytest.raises(
-        ValueError, match="romco-nucl cannot predict numbers; these can: romco-auto"
-    ):
-        romco.Model("romco-nucl", target="number")
+    with pytest.raises(ValueError, match="cw-col cannot predict numbers; these can: romco-auto"):
+        romco.Model("cw-col", target="number")
     with pytest.raises(ValueError, match="does not predict two classes"):
         romco.Model("romco-auto-number")
     with pytest.raises(ValueError, match="no classes"):
