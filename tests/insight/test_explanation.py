@@ -218,7 +218,8 @@ def test_many_classes_are_explained_too():
     model.learn(rows, ["a", "b", "c"] * 6, ["ann", "bob"] * 9)
     found = explain_task(model, "ann")
     assert [name for name, _ in found.nearest] == ["bob"]
-    assert {name for name, _ in found.features} <= {"a", "b", "c"}
+    names = {f"{feature} for {label}" for feature in "abc" for label in "abc"}
+    assert {name for name, _ in found.features} <= names
     assert len(romco.explain(model).tasks) == 2
 
 

@@ -211,7 +211,8 @@ def test_explanations_of_classes_and_numbers():
     found = romco.explain(model)
     told = [name for task in found.tasks for name, _ in task.features]
     assert told
-    assert set(told) <= {"a", "b"}
+    assert {name.split(" for ")[0] for name in told} <= {"a", "b"}
+    assert {name.split(" for ")[1] for name in told} <= set(MODES)
     number = romco.Model(target="number")
     number.learn(
         ROWS,
