@@ -11,7 +11,7 @@ from romco.sessions.source import STDIN
 
 @final
 @dataclass
-class Record:
+class SourceRecord:
     """How far a source was learned."""
 
     events: int = 0  # read so far, learned or refused

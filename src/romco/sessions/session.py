@@ -7,12 +7,12 @@ from typing import Any, Protocol, final
 
 from romco.evaluation.scores import Score, score_of
 from romco.model.answers import Answers
-from romco.sessions.answers import Named, Names, told
+from romco.sessions.answers import LabelNames, Named, told
 from romco.sessions.log import Log
-from romco.sessions.records import Record
+from romco.sessions.records import SourceRecord
 
 
-class Learns(Names, Protocol):
+class Learns(LabelNames, Protocol):
     """What learns: a model, or one in shards."""
 
     @property
@@ -23,8 +23,8 @@ class Learns(Names, Protocol):
         """What was predicted of events before they were learned."""
 
 
-class Events(Named, Protocol):
-    """Events with their features; as a block of a file has them."""
+class EventRows(Named, Protocol):
+    """EventRows with their features; as a block of a file has them."""
 
     @property
     def features(self) -> Any:
@@ -32,13 +32,13 @@ class Events(Named, Protocol):
 
     def __len__(self) -> int: ...
 
-    def rows(self, begin: int, end: int) -> Events:
+    def rows(self, begin: int, end: int) -> EventRows:
         """Some of them."""
 
 
 @final
 class Session:
-    """Events are predicted, then learned, then scored, logged and counted: always in this order.
+    """EventRows are predicted, then learned, then scored, logged and counted: always in this order.
 
     ``score`` says how good the predictions were, ``log`` has each of them as a line, ``record``
     counts what was read; without a log nothing is written.
@@ -58,12 +58,12 @@ class Session:
         model: Learns,
         score: Score | None = None,
         log: Log | None = None,
-        record: Record | None = None,
+        record: SourceRecord | None = None,
     ) -> None:
         self.model = model
         self.score = score_of(model) if score is None else score
         self.log = Log(None) if log is None else log
-        self.record = Record() if record is None else record
+        self.record = SourceRecord() if record is None else record
 
     def learn(self, events: Any) -> Answers:
         """Learn events, all or none; gives what was predicted of them before."""
@@ -75,7 +75,7 @@ class Session:
                 self.log.write(row)
         return answers
 
-    def learn_good(self, events: Events) -> Iterator[tuple[int, ValueError]]:
+    def learn_good(self, events: EventRows) -> Iterator[tuple[int, ValueError]]:
         """Learn events, all if that can be; else one by one, telling which cannot, and why.
 
         Whoever asks for the next one has the bad one counted as refused.

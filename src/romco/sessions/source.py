@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from romco.model import Model
 from romco.model.labels import positive_of
 from romco.model.names import Id, known_as
 from romco.modelfile import load
 from romco.streams.blocks import Blocks, read_blocks
-from romco.streams.files import Events, read_events
+from romco.streams.files import Events, Plan, plan, read_events
 from romco.streams.survey import Survey, survey
 
 STDIN = "-"
@@ -53,10 +53,10 @@ class Source:
             one_task=self.one_task,
         )
 
-    def blocks(self, start: int = 0) -> Blocks:
-        """The same in blocks, which is much faster."""
+    def blocks(self, start: int = 0, stream: BinaryIO | None = None) -> Blocks:
+        """The same in blocks, which is much faster; ``stream`` is read instead of the path."""
         return read_blocks(
-            self.path,
+            self.path if stream is None else stream,
             self.task,
             self.label,
             self.text or (),
@@ -65,6 +65,20 @@ class Source:
             format=self.format,
             skip_bad=self.skip_bad,
             start=start,
+            labelled=self.labelled,
+            one_task=self.one_task,
+        )
+
+    def plan(self) -> Plan:
+        """The source opened, and which columns are read in which way."""
+        return plan(
+            self.path,
+            self.task,
+            self.label,
+            self.text or (),
+            self.features,
+            kinds=self._kinds(),
+            format=self.format,
             labelled=self.labelled,
             one_task=self.one_task,
         )
