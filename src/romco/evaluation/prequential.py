@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from romco.evaluation.delays import Delay
-from romco.evaluation.labelling import labelled
+from romco.evaluation.labelling import Labelling
 from romco.evaluation.metrics import Metric
 from romco.evaluation.predicted import Predicted
 from romco.labels import Policy
@@ -32,15 +32,38 @@ def prequential(
     labels: Policy | None = None,
     delay: int | Delay = 0,
 ) -> Iterator[Record]:
-    """Yield the running metrics every ``every`` rounds, and once at the end.
+    """Yield the running metrics every so many rounds, and once at the end.
 
     Each round is predicted before it is learned, ``every`` rounds in one call of
-    ``learner.replay``; metrics are counted after each such call.
+    ``learner.replay``; metrics are counted after each such call. Every event is predicted and
+    scored, whether its label is learned or not.
 
-    With ``labels``, a policy of :mod:`romco.labels`, only the labels that it asks for are
-    learned; with ``delay``, a number of events or a :class:`romco.evaluation.Delay`, they are
-    learned when they arrive. Every event is predicted and scored all the same; each record's
-    metrics then say under "labels" how many were asked for and learned, and what the audit tells.
+    Parameters
+    ----------
+    learner:
+        Learns on the way.
+    rounds:
+        The stream, see :class:`romco.Rounds`.
+    metrics:
+        By name, see :mod:`romco.evaluation`.
+    every:
+        Rounds between two records.
+    labels:
+        A policy of :mod:`romco.labels`: only the labels that it asks for are learned.
+    delay:
+        Labels are learned when they arrive: after so many events, or as a
+        :class:`romco.evaluation.Delay` says.
+
+    Yields
+    ------
+    :
+        Rounds and events so far, and what each metric says; with ``labels`` or ``delay`` also,
+        under "labels", how many were asked for and learned, and what the audit tells.
+
+    Raises
+    ------
+    TypeError
+        Where the rounds are no rounds.
 
     >>> import romco
     >>> from romco.evaluation import Confusion
@@ -51,13 +74,14 @@ def prequential(
     ...     print(record.rounds, record.events)
     25 75
     50 150
+
     """
     if every < 1:
         raise ValueError(f"every must be at least 1; got {every}")
     rounds = _rounds(rounds)
     if labels is not None or delay:
         late = delay if isinstance(delay, Delay) else Delay(delay)
-        outcomes = labelled(learner, rounds, labels, late)
+        outcomes = _labelled(Labelling(learner, labels, late), rounds, every)
     else:
         outcomes = _replayed(learner, rounds, every)
     yield from records(outcomes, metrics, every)
@@ -83,6 +107,12 @@ def _replayed(learner: Learner, rounds: Iterable[Round], every: int) -> Iterator
     """What became of ``every`` rounds at a time; the last may be fewer."""
     for part in _parts(rounds, every):
         yield Predicted(len(part), part.events, learner.replay(part))
+
+
+def _labelled(loop: Labelling, rounds: Iterable[Round], every: int) -> Iterator[Predicted]:
+    """The same where labels cost or come late."""
+    for part in _parts(rounds, every):
+        yield Predicted(len(part), part.events, loop.run(part), loop.told())
 
 
 def _rounds(rounds: Any) -> Iterable[Round]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from romco.insight.explanation import Explanation
 from romco.insight.facts import ALONE, TaskInsight
 from romco.insight.parts import Numbers, parts
+from romco.insight.targets import spoken_for
 from romco.learners import Learner
 from romco.learners.capabilities import FindsGroups, TellsFindings, TellsKinds
 from romco.model import Model
@@ -20,13 +21,25 @@ LEGIBLE = 1000  # tasks up to which groups are looked for when nobody asked: it 
 
 
 def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation:
-    """What a model or learner has learned; the ``top`` most personal tasks in detail.
-
-    ``findings`` are what the learner says of itself; to leave them out is quicker.
+    """What a model or learner has learned.
 
     A learner that does not keep U and V apart is split here: shared is the mean of all
     tasks' weights, personal what differs from it. Where the learner keeps U by its factors,
     no (d, m) array is made, so that 100,000 tasks can be explained.
+
+    Parameters
+    ----------
+    model:
+        A model, or a learner.
+    top:
+        How many of the most personal tasks are told in detail.
+    findings:
+        Whether to tell what the learner says of itself; to leave it out is quicker.
+
+    Returns
+    -------
+    :
+        Rank, shared and personal part of each task, similar tasks; print it, or ask for its page.
 
     >>> import romco
     >>> stream = romco.streams.simulated(n_tasks=6, n_features=10, n_events=50, outliers=1)
@@ -35,6 +48,7 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
     >>> explanation = explain(learner)
     >>> explanation.n_tasks, len(explanation.tasks)
     (6, 6)
+
     """
     if isinstance(model, Model):
         with model.at_rest() as inside:  # as long as it takes to copy, not to compute
@@ -90,10 +104,10 @@ class _Found:
         numbers = np.arange(learner.n_tasks) if model is None else model.numbers(self.names)
         self.parts = parts(learner, numbers)
         self._shared, self._personal = self.parts.shared(), self.parts.personal()
-        self.findings: tuple[str, ...] = ()
+        self.findings: tuple[str, ...] = tuple(spoken_for(learner, model))
         self._groups: list[int] | None = None
         if findings and isinstance(learner, TellsFindings):
-            self.findings = tuple(learner.findings(numbers))
+            self.findings += tuple(learner.findings(numbers))
         if findings and isinstance(learner, FindsGroups) and 1 < learner.n_tasks <= LEGIBLE:
             self._groups = learner.groups()[numbers].tolist()
         judged = personal_tasks(learner)
@@ -128,8 +142,17 @@ class _Found:
         """Where a task differs most."""
         name = (lambda j: j) if self._model is None else self._model.features.name
         turn = 1.0 if self._model is None else self._model.turn
-        largest = self.parts.largest(i, n)
-        return tuple((name(j), turn * value) for j, value in largest if j < self.n_features)
+        per, largest = self.parts.per_feature, self.parts.largest(i, n)
+        return tuple(
+            (f"{name(j // per)} for {self._label(j % per)}" if per > 1 else name(j), turn * value)
+            for j, value in largest
+            if j < self.n_features * per
+        )
+
+    def _label(self, k: int) -> Any:
+        """What a class is called."""
+        known = () if self._model is None else self._model.classes
+        return known[k] if k < len(known) else f"class {k}"
 
     def notes(self) -> tuple[str | None, ...]:
         """What a reader must know of the numbers."""

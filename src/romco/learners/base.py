@@ -39,6 +39,19 @@ class Learner(ABC):
     features, m for tasks, k for models (one per task, or 1 where ``one_for_all``), * for anything
     else; forms that an array may have are parted by |. By it tasks are forgotten, and a file
     whose arrays do not have the sizes that it declares is refused before anything is made.
+
+    Parameters
+    ----------
+    n_features, n_tasks:
+        How many of each there is room for; features and tasks are numbers from 0 on.
+
+    >>> import numpy as np, romco
+    >>> learner = romco.learner("ogd-unique", n_features=2, n_tasks=2)
+    >>> round = romco.Round(np.array([1]), np.array([[0.0, 1.0]]), np.array([-1.0]))
+    >>> learner.update(round)
+    >>> bool(learner.predict(round)[0] < 0.0)
+    True
+
     """
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
@@ -57,6 +70,7 @@ class Learner(ABC):
     undivided: ClassVar[str] = (  # why it cannot be sharded, where it is not ``Merges``
         "each of its steps looks at all tasks, and no way to merge shards of it is known to be good"
     )
+    looks: ClassVar[bool] = False  # True where events without labels teach it something
     name: str = "unnamed"
     parameters: Mapping[str, Any]
 
@@ -68,30 +82,101 @@ class Learner(ABC):
 
     @abstractmethod
     def predict(self, round: Round) -> NDArray[np.float64]:
-        """Margins (n,) of the round's events; changes nothing, looks at no label."""
+        """Margins of the round's events; changes nothing, looks at no label.
+
+        Parameters
+        ----------
+        round:
+            Events; see :class:`romco.Round`.
+
+        Returns
+        -------
+        :
+            Margins (n,), above 0 for +1; (n, k) of a learner of k classes.
+
+        """
 
     @abstractmethod
     def update(self, round: Round) -> None:
-        """Learn from the round's labels; events whose label is NaN are left out."""
+        """Learn from the round's labels; of events whose label is NaN only what needs none.
+
+        That may be the size of features (``romco-auto``) or nothing; it comes before the labels.
+
+        Parameters
+        ----------
+        round:
+            Events; see :class:`romco.Round`.
+
+        Raises
+        ------
+        ValueError
+            Where an event is bad; nothing changes then.
+
+        """
 
     @abstractmethod
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
-        """Margins of a whole stream, end to end: predict, then update, round by round."""
+        """Margins of a whole stream, end to end: predict, then update, round by round.
+
+        Parameters
+        ----------
+        rounds:
+            Rounds in order; :class:`romco.Rounds` need not be packed first.
+
+        Returns
+        -------
+        :
+            The margins of all events, each before it was learned.
+
+        """
 
     @abstractmethod
     def weights(self) -> NDArray[np.float64]:
-        """W (d, m) as a dense copy; column i predicts task i."""
+        """The weights W as a dense copy.
+
+        Returns
+        -------
+        :
+            (d, m); column i predicts task i.
+
+        """
 
     @abstractmethod
     def arrays(self) -> Arrays:
-        """All that changes, by name; the live arrays, not copies."""
+        """All that changes, by name.
+
+        Returns
+        -------
+        :
+            The live arrays, not copies.
+
+        """
 
     @abstractmethod
     def load(self, arrays: Arrays) -> None:
-        """Take over arrays that a learner of the same kind gave, of the same size or smaller."""
+        """Take over arrays that a learner of the same kind gave.
+
+        Parameters
+        ----------
+        arrays:
+            By name, as :meth:`arrays`, of the same size or smaller.
+
+        Raises
+        ------
+        ValueError
+            Where they do not fit; nothing changes then.
+
+        """
 
     def state(self) -> State:
-        """A copy of everything needed to go on elsewhere: see :func:`romco.restore`."""
+        """A copy of everything needed to go on elsewhere.
+
+        Returns
+        -------
+        :
+            What :func:`romco.restore` takes: name, version, sizes, parameters and arrays.
+
+        """
         if isinstance(self, CompiledLearner):  # a copy made during a replay: half of a step
             self.kernel.check_idle()
         return {
@@ -114,11 +199,14 @@ class CompiledLearner(Learner):
         return self.kernel.predict(Events(round, self.n_features, self.n_tasks, False))
 
     def update(self, round: Round) -> None:
-        """Learn from the round's labels, those that are known."""
+        """Learn from the round's labels, those that are known; of the rest what needs none."""
         check_weights(self, round)
         known = with_labels(self, round)
-        if known is not None:
-            self.kernel.update(self._labelled(known))
+        events = None if known is None else self._labelled(known)  # checked before anything changes
+        if known is not round and self.looks:
+            self.kernel.look_at(self._unlabelled(round))
+        if events is not None:
+            self.kernel.update(events)
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Margins of a whole stream, end to end: predict, then update, round by round."""
@@ -130,10 +218,23 @@ class CompiledLearner(Learner):
         if known is every:
             return self.kernel.replay(self._labelled(every), starts)
         events = Events(every, self.n_features, self.n_tasks, False)
-        if known is None:  # nothing is learned, so that all can be predicted at once
+        if known is None and not self.looks:  # nothing is learned: all can be predicted at once
             return self.kernel.predict(events)
-        before = np.concatenate([[0], np.cumsum(~np.isnan(every.y))])  # labels before each event
-        return self.kernel.replay(events, starts, self._labelled(known), before[starts])
+        before = np.concatenate([[0], np.cumsum(~np.isnan(every.y))])[starts]  # labels so far
+        return self.kernel.replay(
+            events,
+            starts,
+            events if known is None else self._labelled(known),  # of which none will be learned
+            before,
+            None,
+            self._unlabelled(every) if self.looks else None,
+            starts - before,
+        )
+
+    def _unlabelled(self, round: Round) -> Events:
+        """Those without a label."""
+        some = chosen(round, np.isnan(round.y))
+        return Events(some, self.n_features, self.n_tasks, False)
 
     def _labelled(self, round: Round) -> Events:
         return Events(round, self.n_features, self.n_tasks, True, self.answers)

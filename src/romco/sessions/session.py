@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, final
 
 from romco.evaluation.scores import Score, score_of
+from romco.model import Model
 from romco.model.answers import Answers
 from romco.sessions.answers import LabelNames, Named, told
 from romco.sessions.log import Log
 from romco.sessions.records import SourceRecord
+from romco.streams.blocks import Block
 
 
 class Learns(LabelNames, Protocol):
@@ -67,7 +69,14 @@ class Session:
 
     def learn(self, events: Any) -> Answers:
         """Learn events, all or none; gives what was predicted of them before."""
-        answers = self.model.predict_and_learn(events.features, events.labels, events.tasks)
+        given, model = (events.features, events.labels, events.tasks), self.model
+        weight = events.weights if isinstance(events, Block) else None
+        if weight is None:
+            answers = model.predict_and_learn(*given)
+        elif isinstance(model, Model):
+            answers = model.predict_and_learn(*given, weight=weight)
+        else:
+            raise ValueError("shards count every event as one: leave out the weights")
         self.record.events += len(events.tasks)
         self.score.count(self.model, events.labels, answers)
         if self.log.wanted:

@@ -36,6 +36,7 @@ class Source:
     kinds: Mapping[str, str] | None = None  # how columns are read; see romco.streams.survey
     one_task: bool = False  # there is no column of the task
     counts: bool = False  # words are counted, not weighted, as models of before had it
+    weight: str | None = None  # column that says how much an event counts; no feature
 
     def events(self, start: int = 0) -> Events:
         """The events from number ``start`` on."""
@@ -67,6 +68,7 @@ class Source:
             start=start,
             labelled=self.labelled,
             one_task=self.one_task,
+            weight=self.weight,
         )
 
     def plan(self) -> Plan:
@@ -93,11 +95,14 @@ class Source:
             parts["kinds"] = dict(self.kinds)
         elif self.text and not self.counts:
             parts["words"] = "weighted"
+        if self.weight is not None:
+            parts["weight"] = self.weight
         return {**parts, "one_task": True} if self.one_task else parts
 
     def _kinds(self) -> Mapping[str, str]:
         words = dict.fromkeys(_listed(self.text), "counts" if self.counts else "text")
-        return {**words, **(self.kinds or {})}
+        unused = {} if self.weight is None else {self.weight: "ignored"}
+        return {**words, **(self.kinds or {}), **unused}
 
 
 def remembered(model: Model, source: Source, labelled: bool = False) -> Source:
@@ -125,6 +130,8 @@ def settled(source: Source, model: Model | None) -> tuple[Source, Survey | None]
     Gives the look at the source that the guess comes from, where there was one.
     """
     asked = {**dict.fromkeys(_listed(source.text), "text"), **(source.kinds or {})}
+    if source.weight is not None:
+        asked[source.weight] = "ignored"
     learned = {} if model is None else model.session.get("columns", {})
     if model is not None and learned:
         known = remembered(model, replace(source, text=None, kinds=None))
