@@ -148,7 +148,8 @@ def table(study: LabelStudy, found: Errors) -> Table:
         ]
         for name in study.policies
     ]
-    head = ("policy", *(f"{share:.0%}" for share in study.shares), "mean / random")
+    mean = "mean / random" if "random" in areas else "mean"
+    head = ("policy", *(f"{share:.0%}" for share in study.shares), mean)
     full = found[FULL, 1.0]
     notes = [
         f"error in %, averaged over tasks; mean ± spread over {study.shuffles} shuffles",

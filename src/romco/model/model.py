@@ -783,10 +783,23 @@ class Model:
 
         For rows whose labels will not come; those that will come are noticed when they are learned.
 
+        Parameters
+        ----------
+        x:
+            n rows, in a form that :attr:`features` reads.
+        task:
+            n tasks.
+
+        Raises
+        ------
+        ValueError
+            If a row is bad; nothing has changed then.
+
         >>> model = Model()
         >>> model.notice([{"length": 300.0}], ["ann"])
         >>> model.tasks, model.features.width, model.events
         (['ann'], 1, 0)
+
         """
         holding(self._locks.writing, self._notice, x, task)
 
