@@ -121,8 +121,9 @@ def test_a_part_without_a_compiled_twin_gives_the_same_as_one_with():
     rounds = sparse_rounds(250, 60, 25, 6)
     learner = romco.learner("romco", 60, 25, shared=Elastic(0.05), **STRENGTHS)
     twin = romco.learner("romco-nucl", 60, 25, lambda1=0.05, **STRENGTHS)
-    np.testing.assert_array_equal(learner.replay(rounds), twin.replay(rounds))
-    np.testing.assert_array_equal(learner.weights(), twin.weights())
+    # To rounding only: the SVD may leave out values that the compiled one is known to make 0.
+    np.testing.assert_allclose(learner.replay(rounds), twin.replay(rounds), atol=1e-12)
+    np.testing.assert_allclose(learner.weights(), twin.weights(), atol=1e-12)
 
 
 @pytest.mark.usefixtures("road")
