@@ -169,6 +169,40 @@ def test_command_line_in_shards_and_on_threads(tmp_path, monkeypatch, capsys):
     )
 
 
+def test_command_line_with_several_sources(tmp_path, monkeypatch, capsys):
+    folder = write(tmp_path / "in")
+    sources = [str(folder / name) for name in ("1.csv", "2.jsonl", "3.parquet")]
+    command = ["romco", "learn", *sources, "--task", "user", "--label", "spam", "--hash", str(BITS)]
+
+    def run(*options):
+        monkeypatch.setattr("sys.argv", [*command, *options])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, capsys.readouterr().err
+
+    model = tmp_path / "shards.romco"
+    options = ("--model", str(model), "--shards", "3", "--engine", "serial", "--every", "20")
+    assert not run(*options)[0]
+    assert_same(without_section(Shards.load(model).state()), without_section(direct(3, every=20)))
+    for name, more in (("threads", ("--threads", "2", "--every", "20")), ("plain", ())):
+        path = tmp_path / f"{name}.romco"
+        for _ in range(2):  # what was learned is not learned again
+            code, said = run("--model", str(path), *more)
+            assert not code, said
+            assert romco.load(path).events == 260
+    x, _, task = STREAM
+    fed = Shards.of(direct(2, every=20))
+    np.testing.assert_array_equal(
+        romco.load(tmp_path / "threads.romco").margins(x, task), fed.model().margins(x, task)
+    )
+    code, said = run("--model", str(model), "--shards", "3", "--target", "number")
+    assert code
+    assert "shards learn two classes" in said
+    code, said = run("--model", str(model), "--predictions", str(tmp_path / "p.jsonl"))
+    assert code
+    assert "of one SOURCE" in said
+
+
 def shares(given, n, piece=7):
     """What each of n shards finds, piece by piece: tasks with sides, rows passed, bad rows."""
     found = []

@@ -84,16 +84,41 @@ def learn(
     address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
     growth: Annotated[float, typer.Option(help="Shards meet when the stream grew by this.")] = 0.1,
     every: Annotated[int, typer.Option(min=1, help="And after so many events per shard.")] = EVERY,
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[SOURCE]...", help="More, learned one by one.")
+    ] = None,
 ) -> None:
     """Predict each event, then learn it; the same command goes on where it was stopped."""
     schedule = {"growth": growth, "every": every}
     name = learner or "romco-auto"
-    wanted = Wanted(name, chosen(set_ or []), listed(classes), positive, schedule)
+    wanted = Wanted(name, chosen(set_ or []), listed(classes), positive, schedule, learner)
     if shards is not None:
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
-        learn_in_shards(source, model, wanted, hash_, shards, engine, address, console)
+        if target not in (None, "auto"):
+            raise ValueError(f"shards learn two classes: --shards does not go with {target!r}")
+        paths = [source.path, *(more or [])]
+        learn_in_shards(source, paths, model, wanted, hash_, shards, engine, address, console)
         return
+    if more and predictions is not None:
+        raise ValueError("--predictions are of one SOURCE: learn them one by one")
+    for path in (source.path, *(more or [])):
+        one = replace(source, path=path)
+        _learn_one(one, model, wanted, hash_, target, predictions, checkpoint_every, threads)
+
+
+def _learn_one(
+    source: Source,
+    model: Path,
+    wanted: Wanted,
+    hash_: int | None,
+    target: str | None,
+    predictions: Path | None,
+    checkpoint_every: int,
+    threads: int | None,
+) -> None:
+    """Learn one source, by a model or by threads."""
+    learner, positive = wanted.asked, wanted.positive
     check_source(source, labelled=True)
     known = load_model(model) if model.exists() else None
     source, looked = settled(source, known)
