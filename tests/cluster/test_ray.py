@@ -109,13 +109,21 @@ def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_pat
     assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
 
 
-def test_a_worker_that_dies_again_and_again_is_an_error(monkeypatch):
-    killing(monkeypatch, [("learn", 3)], again=True)
-    with (
-        Shards(**SETTINGS, engine="ray") as shards,
-        pytest.raises(WorkersLostError, match="worker of shard 1 of 2 died 4 times"),
-    ):
-        learn(shards, STREAM, (60,))
+def test_a_worker_that_dies_again_and_again_is_an_error(monkeypatch, expected, tmp_path):
+    settings = {**SETTINGS, "engine": "ray", "checkpoint": tmp_path, "checkpoint_every": 4}
+    with monkeypatch.context() as patch:
+        killing(patch, [("learn", 9)], again=True)
+        with (
+            Shards(**settings) as shards,
+            pytest.raises(WorkersLostError, match="worker of shard 1 of 2 died 4 times"),
+        ):
+            learn(shards, STREAM, (60,))
+    with Shards(**settings) as shards:  # nothing that was saved is lost
+        x, y, task = STREAM
+        at = shards.events
+        assert at > 0
+        learn(shards, (x[at:], y[at:], task[at:]))
+        assert_same(shards.state(), expected[1])
 
 
 def test_what_a_shard_refuses_is_raised_as_it_is(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, final
 
@@ -44,7 +44,7 @@ class Engine(Protocol):
         """The shards themselves, where they are in this process."""
 
     def ranges(self, act: Callable[[int, int], None], n: int) -> None:
-        """Call ``act(begin, end)`` for ranges that are 0 to n together; where shards are here."""
+        """Call ``act(begin, end)`` for ranges that are 0 to n together."""
 
     def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
         """All that happened is in these files; whoever takes up one begins with a call."""
@@ -153,9 +153,8 @@ class Threads:
         """At the same time, where there is enough to do for more than one."""
         if n < FEW:
             act(0, n)
-            return
-        ends = np.linspace(0, n, len(self._shards) + 1).astype(int).tolist()
-        list(self._pool.map(act, ends[:-1], ends[1:]))
+        else:
+            in_ranges(self._pool, len(self._shards), act, n)
 
     def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
         """Nothing can be lost but all of it."""
@@ -164,6 +163,12 @@ class Threads:
         """End the threads."""
         self.all(Shard.close)
         self._pool.shutdown()
+
+
+def in_ranges(pool: Executor, k: int, act: Callable[[int, int], None], n: int) -> None:
+    """Call ``act(begin, end)`` for k ranges of n rows at the same time."""
+    ends = np.linspace(0, n, k + 1).astype(int).tolist()
+    list(pool.map(act, ends[:-1], ends[1:]))
 
 
 def _answers(shard: Shard, calls: Sequence[tuple[Verb, Arguments]], k: int) -> list[Any]:
