@@ -202,7 +202,7 @@ def test_command_line_with_several_sources(tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(
         romco.load(tmp_path / "threads.romco").margins(x, task), fed.model().margins(x, task)
     )
-    code, said = run("--model", str(model), "--shards", "3", "--target", "number")
+    code, said = run("--model", str(tmp_path / "new"), "--shards", "3", "--target", "number")
     assert code
     assert "--shards goes with two classes only" in said
     code, said = run("--model", str(model), "--predictions", str(tmp_path / "p.jsonl"))
