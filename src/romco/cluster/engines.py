@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, final
 
-import numpy as np
-
+from romco.cluster.ranges import in_ranges
 from romco.cluster.shard import Recipe, Shard, Start
 from romco.parameters import choice
 
@@ -163,12 +162,6 @@ class Threads:
         """End the threads."""
         self.all(Shard.close)
         self._pool.shutdown()
-
-
-def in_ranges(pool: Executor, k: int, act: Callable[[int, int], None], n: int) -> None:
-    """Call ``act(begin, end)`` for k ranges of n rows at the same time."""
-    ends = np.linspace(0, n, k + 1).astype(int).tolist()
-    list(pool.map(act, ends[:-1], ends[1:]))
 
 
 def _answers(shard: Shard, calls: Sequence[tuple[Verb, Arguments]], k: int) -> list[Any]:

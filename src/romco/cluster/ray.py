@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, final
 
-from romco.cluster.engines import in_ranges
+from romco.cluster.ranges import in_ranges
 from romco.cluster.shard import Recipe, Shard, Start
 from romco.raycluster import joined
 
