@@ -39,3 +39,14 @@ def test_what_cannot_be_told_says_why():
     many.learn([{"a": 1}, {"b": 1}, {"c": 1}], list("abc"), ["ann"] * 3)
     with pytest.raises(ValueError, match="predicts classes"):
         reasons(many, {"a": 1}, "ann")
+
+
+@pytest.mark.parametrize("features", [romco.Names(), romco.Hashed(64)])
+@pytest.mark.parametrize("name", ["pa-unique", "ogd-global", "romco-nucl", "cw-col", "mtfl"])
+def test_rows_by_name_add_up_too(name, features):
+    model = romco.Model(name, features, classes=["no", "yes"])
+    rows = [{"a": 1.0, "b": 0.5}, {"b": -2.0}, {"a": -1.0}]
+    model.learn(rows, ["yes", "no", "no"], ["ann", "bob", "ann"])
+    found = reasons(model, {"a": 2.0, "never seen": 1.0}, "ann")
+    total = found.intercept + sum(each.total for each in found.features)
+    assert total == pytest.approx(found.margin, abs=1e-9)

@@ -14,7 +14,6 @@ from romco.cluster.partitions import Files, Position
 from romco.cluster.shard import Report, Shard
 from romco.cluster.shards import Shards
 from romco.model.features import features_from_json
-from romco.modelfile import load_state
 from romco.streams.files import BadFile
 
 NOTE = "files"  # where a model's notes tell how far its files were read
@@ -71,7 +70,7 @@ def begin(
         raise FileNotFoundError(f"there is no folder {model.parent} to put the model in")
     settings |= {"checkpoint": folder_of(model)}
     if checkpoints.find(folder_of(model)) is None and model.exists():
-        return Shards.of(load_state(model), n, **settings)
+        return Shards.load(model, n, **settings)
     features = features_from_json(files.features)
     settings |= {"classes": files.classes, **(parameters or {})}
     return Shards(learner, n, features, **settings)

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.cluster import checkpoints, states
+from romco.cluster import checkpoints, sections, states
 from romco.cluster.coordinators import Coordinator
 from romco.cluster.owners import Owners
 from romco.cluster.rows import pick
@@ -25,6 +25,7 @@ from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, count, cut
 from romco.modelfile import load_state, save_state
 from romco.parameters import whole
+from romco.reading import refusing
 
 PIECE = 1000  # events per shard learned before waiting readers get a turn
 
@@ -251,7 +252,10 @@ class Shards:
     @classmethod
     def load(cls, path: str | Path, n: int | None = None, **settings: Any) -> Self:
         """Shards from a model file, whoever saved it; see :meth:`of` for the settings."""
-        return cls.of(load_state(path), n, **settings)
+        state = load_state(path)
+        with refusing(Path(path)):
+            sections.check(state)
+        return cls.of(state, n, **settings)
 
     @classmethod
     def of(

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from romco.learners import Learner
 from romco.learners.capabilities import Contributes, Decomposed
 from romco.model import Model
-from romco.model.rows import as_round
+from romco.model.rows import Rows, as_round, matrix
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
@@ -91,8 +91,8 @@ def reasons(model: Model, x: Any, task: Any) -> Reasons:
         raise ValueError(f"no task {task!r} is known: reasons are told of tasks that were learned")
     margin = model.margin_one(x, task)
     with model.at_rest() as learner:
-        round = as_round(learner, model.features.read([x]), number)
-        shared, personal = _parts(learner, round)
+        rows = model.features.read([x])
+        shared, personal = _parts(learner, rows, as_round(learner, rows, number))
     names = np.flatnonzero((shared != 0.0) | (personal != 0.0))
     found = [
         Reason(
@@ -105,14 +105,15 @@ def reasons(model: Model, x: Any, task: Any) -> Reasons:
     return Reasons(margin, rest, tuple(found))
 
 
-def _parts(learner: Learner, round: Round) -> tuple[Numbers, Numbers]:
+def _parts(learner: Learner, rows: Rows, round: Round) -> tuple[Numbers, Numbers]:
     """What each feature (d,) adds through what is shared, and through the task's own."""
     if isinstance(learner, Contributes):
         found = learner.contributions(round)
         return found.shared.toarray()[0], found.personal.toarray()[0]
     if not learner.linear:
         raise ValueError(f"margins of {learner.name} are not sums over features")
-    x, task = csr_array(round.x).toarray()[0], int(round.task[0])
+    x = csr_array(matrix(rows, learner.n_features)).toarray()[0]
+    task = int(round.task[0])
     if isinstance(learner, Decomposed):
         left, right = learner.shared_factors()
         own = learner.personal_sparse()[:, [task]].toarray()[:, 0]
