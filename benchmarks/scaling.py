@@ -23,7 +23,7 @@ from romco.cluster import Shards, coordinators
 from romco.cluster.demo import write_stream
 from romco.cluster.files import begin, read
 from romco.cluster.partitions import Files, files_of
-from romco.kernels.merging import Touched
+from romco.kernels.touched import Touched
 from romco.learners.merging import Merged, change, held, merge, take
 from romco.sessions import Source
 from romco.streams import datasets, interleaved
@@ -97,9 +97,10 @@ def averaged(common, changes):
 
 
 def error_of(stream, rounds, n, learner="romco-auto", rule=None, **schedule):
-    features = romco.Columns(stream.n_features)
+    shards = Shards(learner, n, romco.Columns(stream.n_features), classes=(-1.0, 1.0), **schedule)
+    if rule is not None:
+        shards.leader.engine.here = None  # so that what shards changed is sent, and the rule seen
     with mock.patch.object(coordinators, "merge", rule or coordinators.merge):
-        shards = Shards(learner, n, features, classes=(-1.0, 1.0), **schedule)
         margins = shards.learn(rounds.x, rounds.y, [stream.tasks[t] for t in rounds.task])
     return macro_error(rounds, margins, stream.n_tasks)
 

@@ -18,6 +18,7 @@ import json
 import os
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -358,9 +359,10 @@ def _add_vw(
         console.print(f"left out: Vowpal Wabbit ({error})")
         return
     command, port = vw()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, start_new_session=True, **quiet)
     stack.callback(process.wait)
-    stack.callback(process.kill)
+    stack.callback(os.killpg, process.pid, signal.SIGKILL)  # with the child that does the work
     client = _patient(port)
     stack.callback(client.socket.close)
     client.teach(some)

@@ -199,3 +199,15 @@ def test_numbers(tmp_path):
     again = romco.load(tmp_path / "numbers.romco")
     assert type(again) is ROMCORegressor
     assert again.predict_one(events[0][0]) == model.predict_one(events[0][0])
+
+
+def test_reasons_of_one_event_add_up():
+    for make, y in ((ROMCOClassifier, "spam"), (ROMCORegressor, 7.0)):
+        model = make(task_column="user")
+        for other in "abcde":  # so that no word is in nearly every mail
+            model.learn_one({"free": 1.0, other: 1.0, "user": "ann"}, y)
+            model.learn_one({"lunch": 1.0, "user": "ann"}, "ham" if y == "spam" else 3.0)
+        found = model.reasons_one({"free": 1.0, "user": "ann"})
+        total = found.intercept + sum(each.total for each in found.features)
+        assert total == pytest.approx(found.margin, abs=1e-9)
+        assert found.features[0].feature == "free"

@@ -118,6 +118,36 @@ def test_fitted_attributes():
         _ = ROMCOClassifier("romco-nucl").coef_
 
 
+@pytest.mark.parametrize("name", [*romco.LEARNERS])
+def test_linear_attributes_are_what_is_answered_or_they_are_absent(name):
+    method = romco.LEARNERS[name]
+    if name == "classes" or "number" in name:
+        pytest.skip("of other targets")
+    estimator = ROMCOClassifier(name, random_state=0).fit(X, Y, task=TASK)
+    if estimator.model_.learner.linear:
+        at = np.array([estimator.tasks_.tolist().index(task) for task in TASK])
+        told = (X * estimator.coef_[at]).sum(axis=1) + estimator.intercept_[at]
+        margins = estimator.decision_function(X, task=TASK)
+        np.testing.assert_allclose(told, margins, rtol=1e-9, atol=1e-9)
+        return
+    assert not hasattr(estimator, "coef_"), method
+    for attribute in ("coef_", "intercept_"):
+        with pytest.raises(AttributeError, match=r"romco.reasons.*shared_ and personal_"):
+            getattr(estimator, attribute)
+    assert estimator.shared_.shape == estimator.personal_.shape == (4, 8)
+
+
+def test_reasons_of_rows_add_up_to_the_margins():
+    for rows in (X[:5], csr_array(X[:5])):
+        estimator = ROMCOClassifier(random_state=0).fit(X, Y, task=TASK)
+        found = estimator.reasons(rows, task=[*TASK[:4], "nobody"])
+        margins = estimator.decision_function(rows, task=[*TASK[:4], "nobody"])
+        sums = [one.intercept + sum(each.total for each in one.features) for one in found]
+        np.testing.assert_allclose(sums, margins, atol=1e-9)
+        assert [one.task_known for one in found] == [True] * 4 + [False]
+        assert {one.label for one in found} == {"spam"}
+
+
 def test_without_task_all_rows_are_one_task():
     estimator = ROMCOClassifier("romco-nucl", random_state=0).fit(X, Y)
     assert estimator.tasks_.tolist() == ["all"]
@@ -353,7 +383,8 @@ def test_many_classes(learner):
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
     likeliest = estimator.classes_[chances.argmax(axis=1)]
     np.testing.assert_array_equal(likeliest, estimator.predict(MANY_X, task=SHOPS))
-    assert estimator.coef_.shape == (3, 2, 3)
+    with pytest.raises(AttributeError, match=r"reasons\(X, task\)"):  # answers are coupled
+        _ = estimator.coef_
     again = clone(estimator).fit(MANY_X[::-1], MODES[::-1], task=SHOPS[::-1])
     np.testing.assert_allclose(again.predict_proba(MANY_X, task=SHOPS), chances, atol=1e-6)
 
@@ -400,7 +431,9 @@ LEVEL = MANY_X @ np.array([3.0, -1.0, 0.5]) + np.where(SHOPS == "north", 40.0, 6
 def test_numbers(learner):
     estimator = ROMCORegressor(learner, random_state=0).fit(MANY_X, LEVEL, task=SHOPS)
     assert estimator.score(MANY_X, LEVEL, task=SHOPS) > 0.9
-    assert estimator.coef_.shape == (2, 3)
+    at = (estimator.tasks_[None, :] == SHOPS[:, None]).argmax(axis=1)
+    told = (MANY_X * estimator.coef_[at]).sum(axis=1) + estimator.intercept_[at]
+    np.testing.assert_allclose(told, estimator.predict(MANY_X, task=SHOPS), rtol=1e-9)
     scaled = clone(estimator).fit(MANY_X, 1000.0 * LEVEL - 7.0, task=SHOPS)
     np.testing.assert_allclose(
         scaled.predict(MANY_X, task=SHOPS),
@@ -489,14 +522,15 @@ def test_rows_that_need_no_check_are_learned_as_checked_ones():
     for i in range(50, 90):
         checked.partial_fit(X[i : i + 1].tolist(), [Y[i]], task=[TASK[i]])
         plain.partial_fit(X[i : i + 1], np.asarray(Y[i : i + 1]), task=TASK[i : i + 1])
-    np.testing.assert_array_equal(checked.coef_, plain.coef_)
+    np.testing.assert_array_equal(checked.shared_, plain.shared_)
+    np.testing.assert_array_equal(checked.personal_, plain.personal_)
     bad = X[:1].copy()
     bad[0, 0] = np.nan
     new = np.array(["never seen"])
     for refused, y, why in ((bad, Y, "NaN"), (X[:1, :2], Y, "2 features"), (X[:1], new, "never")):
         with pytest.raises(ValueError, match=why):
             plain.partial_fit(refused, y[:1], task=TASK[:1])
-    np.testing.assert_array_equal(checked.coef_, plain.coef_)
+    np.testing.assert_array_equal(checked.shared_, plain.shared_)
 
 
 def test_tasks_given_by_position_are_told():

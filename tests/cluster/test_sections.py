@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from romco.cluster import Shards, sections
-from romco.kernels.merging import Touched, put_rows, take_rows
+from romco.kernels.touched import Touched, put_rows, take_rows
 from romco.modelfile import ModelFileError, save_state
 from tests.cluster.streams import events, learn
 
@@ -118,6 +118,7 @@ def test_rows_outside_of_an_array_are_neither_read_nor_written(rows, copy):
     assert not array.any()
 
 
-def test_a_feature_that_is_listed_twice_is_refused():
-    with pytest.raises(ValueError, match="twice"):
-        Touched(3).load(np.array([1, 1], dtype=np.int32), np.array([1, 1], dtype=np.int32))
+@pytest.mark.parametrize(("rows", "why"), [([1, 1], "twice"), ([-1], "range"), ([3], "range")])
+def test_features_that_cannot_have_occurred_are_refused(rows, why):
+    with pytest.raises(ValueError, match=why):
+        Touched(3).load(np.array(rows, dtype=np.int32), np.ones(len(rows), dtype=np.int32))

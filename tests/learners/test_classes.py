@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import romco
-from romco.learners.classes import Classes
+from romco.learners.classes import Classes, coupled, that_matter
 from tests.reference import classes as reference
 
 D, M = 6, 4
@@ -39,6 +39,41 @@ def test_equals_its_transcription(inner, form, classes, weight):
         h = 1.0 if stream.weight is None else stream.weight[e]
         twin.update(stream.task[e], stream.x[e], stream.y[e], h)
     np.testing.assert_allclose(learner.replay(stream), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_only_pairs_that_matter_are_asked():
+    """Where classes lie apart, as their transcription has it, and in NumPy for newcomers."""
+    stream = rounds(6, n=400)
+    x = stream.x + 3.0 * np.eye(6)[stream.y.astype(int)]
+    stream = romco.Rounds(stream.task, x, stream.y, stream.starts)
+    learner = made(classes=6)
+    twin = reference.Classes(D, M, "romco-auto", learner.pairs(), 6)
+    for e in range(300):
+        twin.update(stream.task[e], stream.x[e], stream.y[e])
+    learner.replay(stream[:300])
+    odds = np.array([member.predict(stream.events) for member in learner.members()]).T
+    odds *= np.exp([scale[0] for scale in learner._scales])
+    heard = that_matter(learner.pairs(), odds)
+    assert heard[300:].mean() < 0.6
+    power = float(np.exp(learner.arrays()["power"][0]))
+    scores = learner.predict(stream.events)
+    np.testing.assert_allclose(coupled(learner.pairs(), odds, 6, power), scores, rtol=1e-9)
+    for e in range(300, 330):
+        one = twin.predict(stream.task[e], stream.x[e])
+        np.testing.assert_allclose(one, scores[e], rtol=1e-6, atol=1e-8)
+
+
+def test_a_pair_that_overflows_is_refused_before_anything_changes():
+    learner = made("ogd-unique", classes=3, form="pairs")
+    stream = rounds(3, n=50)
+    learner.replay(stream)
+    learner.members()[2].arrays()["w"][:] = np.inf  # of classes 1 and 2
+    before = {name: array.copy() for name, array in learner.arrays().items()}
+    x = np.ones((1, D))
+    with pytest.raises(FloatingPointError, match="overflowed"):
+        learner.update(romco.Round(np.array([0]), x, np.array([2.0])))
+    for name, array in learner.arrays().items():
+        np.testing.assert_array_equal(array, before[name])
 
 
 @pytest.mark.parametrize("inner", ["romco-auto", "pa-unique", "romco-nucl"])

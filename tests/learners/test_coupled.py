@@ -10,12 +10,22 @@ from tests.learners.agreement import ROUNDS, compare, same_margins
 from tests.reference import coupled as reference
 
 D, M = 9, 5
+RULES = [
+    {"trigger": "margin", "C": 0.3},
+    {"trigger": "margin", "step": "pa", "C": 0.2},
+    {"trigger": "margin", "step": "pa", "C": 100.0},
+    {"step": "pa"},
+]
 DIVERGENCES = {"omtlvon": "von Neumann", "omtllog": "log det"}
 SETTINGS = [
     {"eta": 1e-3},
     {"eta": 1e-2, "b": 2.0, "prime": 30},
     {"eta": 1e-4, "normalize": "none"},
     {"eta": 1e-5, "b": 0.5, "normalize": "none"},
+    {"eta": 1e-2, "b": 1.0, "refresh": "round"},
+    {"eta": 1e-3, "refresh": "round", "normalize": "none", "prime": 20},
+    *({"eta": 1e-2, "b": 0.5, "refresh": "round", **rule} for rule in RULES),
+    *({"eta": 1e-2, **rule} for rule in RULES[:2]),
 ]
 
 
@@ -23,6 +33,20 @@ SETTINGS = [
 @pytest.mark.parametrize("b", [0.0, 1.0, 5.0])
 def test_fixed_relation_agrees_with_the_transcription(b, rounds):
     compare(romco.learner("perceptron-coupled", D, M, b=b), reference.Coupled(D, M, b=b), rounds)
+
+
+@pytest.mark.parametrize("rounds", ROUNDS.values(), ids=ROUNDS)
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_each_step_agrees_with_the_transcription(rule, rounds):
+    learner = romco.learner("perceptron-coupled", D, M, b=2.0, **rule)
+    compare(learner, reference.Coupled(D, M, b=2.0, **rule), rounds)
+
+
+def test_uncoupled_passive_aggressive_steps_on_margins_are_pa():
+    for rounds in ROUNDS.values():
+        rule = {"trigger": "margin", "step": "pa", "C": 0.4}
+        learner = romco.learner("perceptron-coupled", D, M, b=0.0, **rule)
+        same_margins(learner, romco.learner("pa-unique", D, M, C=0.4), rounds)
 
 
 @pytest.mark.parametrize("rounds", ROUNDS.values(), ids=ROUNDS)
@@ -74,11 +98,12 @@ def test_normalised_relations_have_trace_m_and_no_negative_eigenvalue(name, eta)
 
 @pytest.mark.parametrize("name", DIVERGENCES)
 @pytest.mark.parametrize("size", [1, 7])
-def test_runaway_growth_stops_with_an_error_and_changes_nothing(name, size):
+@pytest.mark.parametrize("refresh", ["event", "round"])
+def test_runaway_growth_stops_with_an_error_and_changes_nothing(name, size, refresh):
     stream = simulated(n_tasks=4, n_features=8, n_events=400, outliers=1, noise=0.3, seed=2)
     rounds = synchronous(stream, 0)
     starts = np.arange(0, len(rounds.y) + 1, size)
-    learner = romco.learner(name, 8, 4, eta=0.1, normalize="none")
+    learner = romco.learner(name, 8, 4, eta=0.1, normalize="none", refresh=refresh)
     before, seen = learner.state(), []
 
     def learn():
@@ -105,7 +130,11 @@ def test_growing_keeps_what_was_learned(name):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"eta": 0.0}, {"b": -1.0}, {"prime": -1}, {"prime": 0.5}, {"normalize": "norm"}]
+    "wrong",
+    [
+        *({"eta": 0.0}, {"b": -1.0}, {"prime": -1}, {"prime": 0.5}, {"normalize": "norm"}),
+        *({"trigger": "loss"}, {"step": "PA"}, {"C": 0.0}, {"refresh": "never"}),
+    ],
 )
 def test_impossible_parameters_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 
 import romco
-from romco.kernels.merging import Touched, merge_beliefs, merge_latest, merge_steps, merge_sums
+from romco.kernels.merging import Beliefs, Column, Entries, Latest, Steps, Sums, look, merge_rows
+from romco.kernels.touched import Touched, add_rows
 from romco.learners.capabilities import Merges
-from romco.learners.merging import change, merge, merge_gaussians, mergeable, take
+from romco.learners.gaussians import merge_gaussians
+from romco.learners.merging import Period, change, held, merge, merge_here, mergeable, take
 from tests.reference import merging as plain
 
 SHARDED = {
@@ -15,82 +17,149 @@ SHARDED = {
 }
 
 
-def entries(rng, n_rows=7, n_shards=3, width=2):
-    """Rows changed by one to three of three shards: as the kernel lists them, and by row."""
+def rows_of_shards(rng, n_rows=7, n_shards=3, width=2):
+    """Rows changed by one to three of three shards: for each shard which, how often, and values."""
     who = [sorted(rng.choice(n_shards, 1 + r % n_shards, replace=False)) for r in range(n_rows)]
-    listed = [(r, k) for k in range(n_shards) for r in range(n_rows) if k in who[r]]
-    order = np.array(sorted(range(len(listed)), key=lambda e: listed[e]))
-    starts = np.cumsum([0] + [len(one) for one in who])
-    values = rng.uniform(0.1, 0.8, (len(listed), width))
-    by_row = [[e for e in order if listed[e][0] == r] for r in range(n_rows)]
-    return values, order, starts, by_row
+    rows = [np.array([r for r in range(n_rows) if k in who[r]], np.int32) for k in range(n_shards)]
+    seen = [rng.integers(1, 9, len(own)).astype(np.int32) for own in rows]
+    return rows, seen, [rng.uniform(0.1, 0.8, (len(own), width)) for own in rows]
+
+
+def by_row(rows, *columns):
+    """What each shard has of each row, in the order of the shards: [row][shard] -> tuple."""
+    n = 1 + max(own.max() for own in rows)
+    found = [[] for _ in range(n)]
+    for k, own in enumerate(rows):
+        for i, r in enumerate(own):
+            found[r].append(tuple(column[k][i] for column in columns))
+    return found
+
+
+def merged(old, rows, seen, blocks, rules):
+    """Rows merged into a copy of ``old``: as blocks that were sent and in place, to the same."""
+    results = []
+    for live in (False, True):
+        common, arrays = old.copy(), blocks
+        if live:
+            arrays = [old.copy() for _ in blocks]
+            for array, own, block in zip(arrays, rows, blocks, strict=True):
+                array[own] = block
+        entries = Entries(rows, seen, len(old), live)
+
+        def column(c, common=common, arrays=arrays, live=live):
+            return Column(common[:, c], [array[:, c] for array in arrays], live)
+
+        made = rules(column)
+        look(entries, made)
+        half = entries.n_rows // 2
+        merge_rows(entries, made, half, entries.n_rows)  # by whom, and in which order, is the same
+        merge_rows(entries, made, 0, half)
+        results.append(common)
+        for array in arrays if live else ():
+            np.testing.assert_array_equal(array, common)
+    np.testing.assert_array_equal(*results)
+    return results[0]
+
+
+def test_entries_list_rows_in_order_and_within_a_row_shards_in_theirs():
+    rng = np.random.default_rng(8)
+    rows, seen, _ = rows_of_shards(rng)
+    shuffled = [rng.permutation(len(own)) for own in rows]
+    rows = [own[at] for own, at in zip(rows, shuffled, strict=True)]
+    entries = Entries(rows, seen, 7, False)
+    listed = sorted((r, k, i) for k, own in enumerate(rows) for i, r in enumerate(own))
+    np.testing.assert_array_equal(entries.rows, np.arange(7))
+    np.testing.assert_array_equal(
+        np.repeat(entries.rows, np.diff(entries.starts)), [r for r, *_ in listed]
+    )
+    np.testing.assert_array_equal(entries.shard, [k for _, k, _ in listed])
+    np.testing.assert_array_equal(entries.place, [i for *_, i in listed])
+    np.testing.assert_array_equal(entries.seen, [seen[k][i] for _, k, i in listed])
+
+
+def test_rows_that_are_not_there_are_refused():
+    one = np.ones(1, dtype=np.int32)
+    for row in (-1, 4):
+        with pytest.raises(ValueError, match=f"feature {row} was touched, but there are 4"):
+            Entries([np.array([row], dtype=np.int32)], [one], 4, False)
+    with pytest.raises(ValueError, match="1 rows were touched, but 0 are counted"):
+        Entries([one], [one[:0]], 4, False)
+    with pytest.raises(ValueError, match="no rows 0 to 2 among 1"):
+        merge_rows(Entries([one], [one], 4, False), [], 0, 2)
 
 
 @pytest.mark.parametrize("spent", [True, False])
 @pytest.mark.parametrize("forgetting", [0.0, 0.05])
 def test_beliefs_are_merged_as_the_formula_says(spent, forgetting):
     rng = np.random.default_rng(4)
-    values, order, starts, by_row = entries(rng)
-    seen = rng.integers(1, 9, len(values)).astype(np.int32)
-    old = rng.uniform(0.0, 0.1, (len(starts) - 1, 2)) if spent else np.ones((len(starts) - 1, 2))
-    merged = old.copy()
-    merge_beliefs(merged, values, order, starts, seen, 0, 1, 1.0, spent, forgetting)
-    for r, chosen in enumerate(by_row):
+    rows, seen, blocks = rows_of_shards(rng)
+    old = rng.uniform(0.0, 0.1, (7, 2)) if spent else np.ones((7, 2))
+    found = merged(old, rows, seen, blocks, lambda c: [Beliefs(c(0), c(1), 1.0, spent, forgetting)])
+    for r, entries in enumerate(by_row(rows, blocks, seen)):
         variance = (lambda s: 1.0 - s) if spent else (lambda s: s)
-        parts = [(values[e, 0], variance(values[e, 1]), seen[e]) for e in chosen]
+        parts = [(mean, variance(spread), often) for (mean, spread), often in entries]
         mean, after = plain.merge_belief((old[r, 0], variance(old[r, 1])), parts, 1.0, forgetting)
-        np.testing.assert_allclose(merged[r], [mean, variance(after)], rtol=1e-11)
-        if len(chosen) == 1:
-            np.testing.assert_array_equal(merged[r], values[chosen[0]])
+        np.testing.assert_allclose(found[r], [mean, variance(after)], rtol=1e-11)
+        if len(entries) == 1:
+            np.testing.assert_array_equal(found[r], entries[0][0])
+
+
+def beliefs_of_one_row(start, values, seen):
+    """One row of which every shard has something."""
+    rows = [np.zeros(1, dtype=np.int32)] * len(values)
+    often = [np.array([one], dtype=np.int32) for one in seen]
+    blocks = [np.array([value]) for value in values]
+    return merged(
+        np.array([start]), rows, often, blocks, lambda c: [Beliefs(c(0), c(1), 1.0, False, 0.0)]
+    )[0]
 
 
 def test_a_shard_that_forgot_more_than_it_says_cannot_blow_up_the_rest():
     """Adding such changes would take away precision that the others' steps are divided by."""
     start, parts = (0.0, 0.01), [(0.5, 0.05, 3), (0.7, 0.04, 2), (0.6, 0.009, 4)]
-    values = np.array([[mean, variance] for mean, variance, _ in parts])
-    merged, seen = np.array([start]), np.array([3, 2, 4], dtype=np.int32)
-    merge_beliefs(merged, values, np.arange(3), np.array([0, 3]), seen, 0, 1, 1.0, False, 0.0)
-    assert 0.5 <= merged[0, 0] <= 0.7
-    assert 0.009 < merged[0, 1] < 0.05
-    np.testing.assert_allclose(merged[0], plain.merge_belief(start, parts), rtol=1e-12)
+    found = beliefs_of_one_row(start, [part[:2] for part in parts], [3, 2, 4])
+    assert 0.5 <= found[0] <= 0.7
+    assert 0.009 < found[1] < 0.05
+    np.testing.assert_allclose(found, plain.merge_belief(start, parts), rtol=1e-12)
 
 
 def test_sums_and_steps_are_merged_as_the_formula_says():
     rng = np.random.default_rng(5)
-    values, order, starts, by_row = entries(rng, width=1)
-    old = rng.uniform(0.0, 1.0, (len(starts) - 1, 1))
-    added, stepped = old.copy(), old.copy()
-    merge_sums(added, values, order, starts, 0, -np.inf)
-    merge_steps(stepped, values, order, starts, 0)
+    rows, seen, blocks = rows_of_shards(rng, width=1)
+    old = rng.uniform(0.0, 1.0, (7, 1))
+    added = merged(old, rows, seen, blocks, lambda c: [Sums(c(0), -np.inf)])
+    stepped = merged(old, rows, seen, blocks, lambda c: [Steps(c(0))])
     whole = np.repeat(old.T, 3, axis=0)  # a shard that did not touch a row is where it began
-    for r, chosen in enumerate(by_row):
-        assert added[r, 0] == pytest.approx(plain.merge_sum(old[r, 0], values[chosen, 0]))
-        whole[: len(chosen), r] = values[chosen, 0]  # which shard it was does not matter
+    for k, own in enumerate(rows):
+        whole[k, own] = blocks[k][:, 0]
+    for r, entries in enumerate(by_row(rows, blocks)):
+        values = [value[0] for (value,) in entries]
+        assert added[r, 0] == pytest.approx(plain.merge_sum(old[r, 0], values))
     np.testing.assert_allclose(stepped[:, 0], plain.merge_steps(old[:, 0], whole), rtol=1e-12)
+    least = merged(old, rows, seen, blocks, lambda c: [Sums(c(0), 0.5)])
+    shared = [r for r, entries in enumerate(by_row(rows, blocks)) if len(entries) > 1]
+    np.testing.assert_array_equal(least[shared], np.maximum(added[shared], 0.5))
 
 
 def test_what_cannot_be_added_is_that_of_the_shard_that_saw_most():
     rng = np.random.default_rng(7)
-    values, order, starts, by_row = entries(rng, width=1)
-    seen = rng.integers(1, 3, len(values)).astype(np.int32)
-    merged = np.zeros((len(starts) - 1, 1))
-    merge_latest(merged, values, order, starts, seen, 0)
-    for r, chosen in enumerate(by_row):
-        assert merged[r, 0] == plain.latest([(values[e, 0], seen[e]) for e in chosen])
+    rows, seen, blocks = rows_of_shards(rng, width=1)
+    found = merged(np.zeros((7, 1)), rows, seen, blocks, lambda c: [Latest(c(0))])
+    for r, entries in enumerate(by_row(rows, blocks, seen)):
+        assert found[r, 0] == plain.latest([(value[0], often) for value, often in entries])
 
 
 def test_steps_that_agree_count_once_and_those_at_right_angles_add_up():
-    rows = np.zeros((2, 1))
-    order, starts = np.array([0, 2, 1, 3]), np.array([0, 2, 4])
-    same = rows.copy()
-    merge_steps(same, np.array([[1.0], [2.0], [1.0], [2.0]]), order, starts, 0)
-    np.testing.assert_array_equal(same[:, 0], [1.0, 2.0])
-    apart = rows.copy()
-    merge_steps(apart, np.array([[1.0], [0.0], [0.0], [2.0]]), order, starts, 0)
-    np.testing.assert_array_equal(apart[:, 0], [1.0, 2.0])
-    np.testing.assert_array_equal(
-        apart[:, 0], plain.merge_steps(np.zeros(2), [[1.0, 0.0], [0.0, 2.0]])
-    )
+    rows, seen = [np.arange(2, dtype=np.int32)] * 2, [np.ones(2, dtype=np.int32)] * 2
+
+    def steps(*own):
+        blocks = [np.array(one)[:, None] for one in own]
+        return merged(np.zeros((2, 1)), rows, seen, blocks, lambda c: [Steps(c(0))])[:, 0]
+
+    np.testing.assert_array_equal(steps([1.0, 2.0], [1.0, 2.0]), [1.0, 2.0])
+    apart = steps([1.0, 0.0], [0.0, 2.0])
+    np.testing.assert_array_equal(apart, [1.0, 2.0])
+    np.testing.assert_array_equal(apart, plain.merge_steps(np.zeros(2), [[1.0, 0.0], [0.0, 2.0]]))
 
 
 def test_full_gaussians_are_merged_as_the_formula_says():
@@ -119,13 +188,9 @@ def test_independent_data_give_the_belief_that_one_learner_of_all_would_have():
         mean = (prior_mean / prior_variance + sum(x / v for x, v in seen)) / precision
         return mean, 1.0 / precision
 
-    values = np.array([posterior([one]) for one in observations])
-    merged = np.array([[prior_mean, prior_variance]])
-    seen = np.ones(3, dtype=np.int32)
-    merge_beliefs(
-        merged, values, np.arange(3), np.array([0, 3]), seen, 0, 1, prior_variance, False, 0.0
-    )
-    np.testing.assert_allclose(merged[0], posterior(observations), rtol=1e-14)
+    values = [posterior([one]) for one in observations]
+    found = beliefs_of_one_row((prior_mean, prior_variance), values, [1, 1, 1])
+    np.testing.assert_allclose(found, posterior(observations), rtol=1e-14)
 
 
 def test_touched_rows_are_counted_without_zeros_and_forgotten_when_cleared():
@@ -138,6 +203,8 @@ def test_touched_rows_are_counted_without_zeros_and_forgotten_when_cleared():
     np.testing.assert_array_equal(seen, [3, 1])
     touched.clear()
     assert touched.rows()[0].size == 0
+    touched.know(np.array([7]))
+    np.testing.assert_array_equal(touched.all(), [1, 3, 7])
     touched.load(rows, seen)
     np.testing.assert_array_equal(touched.rows()[1], seen)
 
@@ -194,3 +261,42 @@ def test_taking_over_leaves_what_is_a_tasks_own_alone():
     for name in ("factor", "own_intercept", "evidence", "belief", "personal"):
         assert not other.arrays()[name].any()
     np.testing.assert_array_equal(other.arrays()["weight"], learner.arrays()["weight"])
+
+
+@pytest.mark.parametrize("name", sorted(SHARDED))
+def test_merging_in_place_is_merging_what_was_sent_to_the_last_bit(name):
+    """Also for a shard that had no events, and with rows dealt to whoever merges them."""
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=(60, 11)) * (rng.random((60, 11)) < 0.4)
+    y, task = np.where(rng.random(60) < 0.5, 1.0, -1.0), np.arange(60) % 6
+    common, apart = romco.learner(name, 11, 1), romco.learner(name, 11, 1)
+    shards = [romco.learner(name, 11, 6) for _ in range(4)]
+    changes, periods = [], []
+    for k, shard in enumerate(shards):
+        own, touched = task % 3 == k, Touched(11)  # nothing for the last one
+        if own.any():
+            shard.replay([romco.Round(task[own], x[own], y[own])])
+            touched.add_dense(x[own])
+        changes.append(change(shard, touched, int(own.sum())))
+        periods.append(Period(int(own.sum()), *touched.rows()))
+    agreed = merge(apart, changes)
+
+    def backwards(act, n):
+        for begin in reversed(range(0, n, 3)):
+            act(begin, min(begin + 3, n))
+
+    merge_here(common, shards, periods, backwards)
+    every = np.arange(11, dtype=np.int32)
+    for learner in (common, *shards):
+        for name, array in held(learner, every).items():
+            np.testing.assert_array_equal(array, held(apart, every)[name], err_msg=name)
+    again = romco.learner(apart.name, 11, 1)
+    take(again, agreed)
+    for name, array in held(again, every).items():
+        np.testing.assert_array_equal(array, held(apart, every)[name], err_msg=name)
+
+
+def test_rows_are_added_up():
+    array = np.ones((4, 6))[:, 1:3]
+    add_rows(array, np.array([2, 0, 2], dtype=np.int32), np.array([[1.0, 2.0]] * 3))
+    np.testing.assert_array_equal(array, [[2, 3], [1, 1], [3, 5], [1, 1]])

@@ -103,3 +103,9 @@ def test_missing_text_of_a_pandas_frame_is_absent_and_a_missing_number_is_refuse
 def test_a_single_mapping_is_not_rows(features):
     with pytest.raises(ValueError, match="put it in a list"):
         features.read({"a": 1.0})
+
+
+def test_names_of_numpy_text_are_hashed_as_text():
+    plain = Hashed(64).read([{"free": 1.0}])
+    of_numpy = Hashed(64).read([{np.str_("free"): 1.0}])
+    np.testing.assert_array_equal(of_numpy.columns, plain.columns)

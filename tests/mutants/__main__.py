@@ -72,9 +72,8 @@ def _limits(kinds: set[tuple[str, ...]], copies: list[Copy]) -> dict[tuple[str, 
     limits = {}
     for outcome in run(tasks, copies):
         if outcome.killed:
-            sys.exit(
-                f"without a change these fail ({outcome.status}): {outcome.task.tests}\n{outcome.output[-3000:]}"
-            )
+            told = f"without a change these fail ({outcome.status}): {outcome.task.tests}"
+            sys.exit(f"{told}\n{outcome.output[-3000:]}")
         limits[outcome.task.tests] = 20.0 + 5.0 * outcome.seconds
     return limits
 

@@ -16,15 +16,28 @@ class Classes:
         round = romco.Round(np.array([i]), x[None], np.empty(0))
         return np.array([learner.predict(round)[0] for learner in self.learners])
 
+    def asked(self, z):
+        """The pairs that matter: of the class that stays when all meet, and of those near it."""
+        if any(low < 0 for low, _ in self.pairs):
+            return set(self.pairs)
+        odds = {(high, low): s for (low, high), s in zip(self.pairs, z, strict=True)}
+        odds |= {(low, high): -s for (high, low), s in list(odds.items())}
+        best = 0
+        for k in range(1, self.classes):
+            best = k if odds[k, best] > 0 else best
+        near = {k for k in range(self.classes) if k != best and odds[best, k] < 4}
+        return {pair for pair in self.pairs if best in pair or near.issuperset(pair)}
+
     def predict(self, i, x):
-        """p_k proportional to 1 / (sum of 1 / r_kj, less K - 2)."""
+        """p_k proportional to 1 / (sum of 1 / r_kj, less one less than their number)."""
         z = np.exp(self.log_a) * self.margins(i, x)
+        asked = self.asked(z)
         likely = 1 / (1 + np.exp(-z))
         inverse = np.zeros(self.classes)
         times = np.zeros(self.classes)
         for (low, high), r in zip(self.pairs, likely, strict=True):
             for k, share in ((low, 1 - r), (high, r)):
-                if k >= 0:
+                if k >= 0 and (low, high) in asked:
                     inverse[k] += 1 / share
                     times[k] += 1
         p = 1 / (inverse - (times - 1))

@@ -32,6 +32,7 @@ class Running:
         self.app = Application(self.store, Doors(tokens, LOCAL), stopping)
         config = uvicorn.Config(
             self.app,
+            http=self.app.wire,
             log_config=None,
             lifespan="off",
             ws="none",

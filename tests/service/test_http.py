@@ -10,6 +10,7 @@ import pytest
 
 import romco
 from romco.service import Client, ServiceError
+from romco.service.descriptions import describe
 from romco.service.settings import Limits, Settings
 from romco.service.tokens import Tokens, create
 from tests.service.same import assert_same_bits
@@ -385,3 +386,35 @@ def test_the_description_names_every_path(service):
             if path != "/v1/live":
                 status = send(service, method.upper(), real)[0]
                 assert status not in (405, 500), (method, path)
+
+
+def test_the_description_says_how_rows_and_lessons_look():
+    limits = Settings().limits
+    by_name = describe(limits, romco.Names())["components"]["schemas"]
+    by_place = describe(limits, romco.Columns(3))["components"]["schemas"]
+    for kind in ("Question", "Lesson"):
+        named = by_name[kind]["properties"]["x"]["anyOf"]
+        assert {row["type"] for row in named} - {"null"} == {"object"}
+        placed = by_place[kind]["properties"]["x"]["anyOf"]
+        (row,) = [row for row in placed if row["type"] != "null"]
+        assert (row["type"], row["minItems"], row["maxItems"]) == ("array", 3, 3)
+    assert [way["required"] for way in by_name["Lesson"]["anyOf"]] == [["id"], ["task", "x"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/predict", {"POST"}),
+        ("/v1/learn", {"POST"}),
+        ("/v1/tasks/ann", {"GET", "HEAD", "DELETE"}),
+    ],
+)
+def test_other_methods_are_told_which_there_are(service, path, allowed):
+    for method in ("PUT", "OPTIONS"):
+        status, headers, _ = send(service, method, path)
+        assert (status, set(headers["allow"].split(", "))) == (405, allowed)
+
+
+@pytest.mark.parametrize("query", ["order=x", "limit=0", "descending=maybe", "search=" + "s" * 257])
+def test_a_bad_query_is_refused(service, query):
+    assert send(service, "GET", f"/v1/tasks?{query}")[0] == 422

@@ -15,7 +15,7 @@ from romco.model import Columns, Model
 from romco.parameters import whole
 
 if TYPE_CHECKING:
-    from romco.insight import Explanation
+    from romco.insight import Explanation, Reasons
 
 ONLY = "all"  # the one task of a model that was fitted without tasks
 
@@ -34,6 +34,19 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         return explain(self.model_, top=top)
+
+    def reasons(self, X: Any, task: Any = None, label: Any = None) -> list[Reasons]:
+        """Of each row of X (n, d), what its features add to the answer: see :func:`romco.reasons`.
+
+        Contributions add up to ``decision_function`` (of numbers: to ``predict``). Of more than two
+        classes they add up to the log-odds of one against the rest, the predicted or ``label``.
+        """
+        from romco.insight import reasons
+
+        check_is_fitted(self)
+        X, task = self._asked(X, task)
+        rows = X if isinstance(X, np.ndarray) else (X[[i]].toarray()[0] for i in range(X.shape[0]))
+        return [reasons(self.model_, x, t, label) for x, t in zip(rows, task, strict=True)]
 
     # In a file
 

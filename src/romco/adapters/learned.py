@@ -12,6 +12,7 @@ from romco.insight.parts import Parts, parts
 from romco.learners import Learner
 from romco.learners.capabilities import Decomposed, personal_of, shared_of
 from romco.model import Model
+from romco.model.rows import Sparse, predict
 
 Numbers = NDArray[np.float64]
 
@@ -31,8 +32,21 @@ class Learned:
 
     @property
     def coef_(self) -> Numbers:
-        """W as one row per task (m, d)."""
-        return self._rows(lambda learner: learner.weights())
+        """W as one row per task (m, d): answers are X @ coef_[i] + intercept_[i] for task i.
+
+        Absent (AttributeError) where a learner's answers are not that, as the default's.
+        """
+        turn = self._model().turn
+        return self._rows(lambda learner: turn * _linear(learner).weights())
+
+    @property
+    def intercept_(self) -> Numbers:
+        """What is answered to a row of zeros, for each task (m,); absent where coef_ is."""
+        model = self._model()
+        with model.at_rest() as learner:
+            numbers = model.numbers(model.tasks)
+            zeros = Sparse(np.empty(0), np.empty(0, np.int32), np.zeros(len(numbers) + 1, np.int32))
+            return model.turn * predict(_linear(learner), zeros, numbers)
 
     @property
     def shared_(self) -> Numbers:
@@ -73,6 +87,20 @@ class Learned:
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in self.__dict__
+
+
+def _linear(learner: Learner) -> Learner:
+    if not learner.linear:
+        parts = (
+            "; shared_ and personal_ for what was learned"
+            if isinstance(learner, Decomposed)
+            else ""
+        )
+        raise AttributeError(
+            f"answers of {learner.name} are not X @ coef_ + intercept_, so there are none: see "
+            f"reasons(X, task), or romco.reasons(model_, x, task), for what features add{parts}"
+        )
+    return learner
 
 
 def _decomposed(learner: Learner) -> Decomposed:

@@ -57,10 +57,12 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     ----------
     tasks_:
         Names of the tasks, (m,).
-    coef_:
-        W, one row per task (m, d).
+    coef_, intercept_:
+        W, one row per task (m, d), and b (m,): numbers are ``X @ coef_[i] + intercept_[i]``.
+    shared_, personal_:
+        U and V with W = U + V, where the learner keeps them apart.
     model_:
-        The :class:`romco.Model` inside; ``romco.save(estimator.model_, path)`` writes it.
+        The :class:`romco.Model` inside; ``romco.save(estimator, path)`` writes both.
 
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -14,6 +14,9 @@ except ModuleNotFoundError as missing:
 
 from romco.adapters.inputs import column_from_json, column_to_json, split_off, tasks_of
 from romco.model import Hashed, Model, Names
+
+if TYPE_CHECKING:
+    from romco.insight import Reasons
 
 
 class TaskStream:
@@ -37,6 +40,12 @@ class TaskStream:
         made = cls(**{**described, "task_column": column_from_json(described["task_column"])})
         made.model = model
         return made
+
+    def reasons_one(self, x: Mapping[Any, Any], task: Any = "all", label: Any = None) -> Reasons:
+        """What the features of one event add to its answer: see :func:`romco.reasons`."""
+        from romco.insight import reasons
+
+        return reasons(self.model, *self._apart_one(x, task), label)
 
     def _apart_one(self, x: Mapping[Any, Any], task: Any) -> tuple[Mapping[Any, Any], Any]:
         """The features without the task, and the task."""

@@ -69,9 +69,11 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         The labels, sorted; of two the second is the positive one.
     tasks_:
         Names of the tasks, (m,).
-    coef_, shared_, personal_:
-        W, U and V, one row per task (m, d); the last two where the learner keeps them. With more
-        than two classes W is (K, m, d): what speaks for each of them.
+    shared_, personal_:
+        U and V, one row per task (m, d), where the learner keeps them apart.
+    coef_, intercept_:
+        W (m, d) and b (m,) where margins are ``X @ coef_[i] + intercept_[i]``, as of "romco-nucl".
+        Those of the default learner also depend on how sure it is: ask :meth:`reasons`.
     singular_values_, personal_norms_:
         Of U, and the length of each task's row of V.
     model_:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
 from romco.cluster import checkpoints, states
 from romco.cluster.engines import Arguments, Engine, engine_of
-from romco.cluster.scales import merge_scales, numbers
+from romco.cluster.scales import Numbers, merge_scales, numbers
 from romco.cluster.schedules import Schedule
 from romco.cluster.shard import Agreement, News, Recipe, Shard
-from romco.learners.capabilities import Drawn, Draws
-from romco.learners.merging import merge, mergeable
+from romco.learners.capabilities import Draws
+from romco.learners.merging import Period, merge, merge_here, mergeable
 from romco.model import Scale
 
 
@@ -82,22 +82,44 @@ class Coordinator:
         self.next = self.schedule.after(self.place)
         if self.n > 1:
             began = time.perf_counter()
-            self._agree(self.engine.all(Shard.news))
+            self._agree()
             self._draw()
             self.merging += time.perf_counter() - began
         self._barriers += 1
         if self._folder is not None and self._barriers % self._checkpoint_every == 0:
             self.checkpoint()
 
-    def _agree(self, news: list[News]) -> None:
-        front = self.front
-        front._inside.make_room(max(front.features.width, *(one.width for one in news)), 0)
-        merged = merge(mergeable(front.learner), [one.change for one in news])
-        counts = [one.change.events for one in news]
-        scale = merge_scales(numbers(front._scale), [one.scale for one in news], counts)
-        front._scale, front._inside.events = Scale(*scale), self.events
-        width = front.learner.n_features
+    def _agree(self) -> None:
+        if self.engine.here is not None:
+            self._agree_here(self.engine.here)
+            return
+        news: list[News] = self.engine.all(Shard.news)
+        width = self._widened(one.width for one in news)
+        merged = merge(mergeable(self.front.learner), [one.change for one in news])
+        scale = self._scaled([one.scale for one in news], [one.change.events for one in news])
         self.engine.all(Shard.agree, Agreement(merged, scale, self.events, width))
+
+    def _agree_here(self, shards: Sequence[Shard]) -> None:
+        """In place: nothing is copied but what is small."""
+        width = self._widened(shard.model.learner.n_features for shard in shards)
+        for shard in shards:
+            shard.widen(width)
+        periods: list[Period] = self.engine.all(Shard.period)
+        with ExitStack() as rest:
+            learners = [mergeable(rest.enter_context(one.model.at_rest())) for one in shards]
+            merge_here(mergeable(self.front.learner), learners, periods, self.engine.ranges)
+        scale = self._scaled([one.scale for one in shards], [one.events for one in periods])
+        self.engine.all(Shard.settle, scale, self.events)
+
+    def _widened(self, widths: Iterable[int]) -> int:
+        """Make room for as many features as any shard has; gives the room of all."""
+        self.front._inside.make_room(max(self.front.features.width, *widths), 0)
+        return self.front.learner.n_features
+
+    def _scaled(self, parts: Sequence[Numbers], events: Sequence[int]) -> Numbers:
+        scale = merge_scales(numbers(self.front._scale), parts, events)
+        self.front._scale, self.front._inside.events = Scale(*scale), self.events
+        return scale
 
     def _draw(self) -> None:
         """Draw what is drawn from all tasks, if it is time."""
@@ -107,14 +129,4 @@ class Coordinator:
         begun = common.begin_drawing()
         if begun is not None:
             self.engine.all(Shard.take_drawn, begun)
-        self.engine.all(Shard.take_drawn, common.drawn(_sum(self.engine.all(Shard.gathered))))
-
-
-def _sum(parts: list[Drawn]) -> Drawn:
-    """Added up in the order of the shards."""
-    every = np.sort(np.concatenate([part.rows for part in parts]))  # faster than np.unique
-    rows = every[np.diff(every, prepend=-1) > 0]
-    total = np.zeros((len(rows), parts[0].values.shape[1]))
-    for part in parts:
-        total[np.searchsorted(rows, part.rows)] += part.values
-    return Drawn(rows, total)
+        self.engine.all(Shard.take_drawn, common.drawn(self.engine.all(Shard.gathered)))

@@ -7,9 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, final
 
+import numpy as np
+
 from romco.cluster.shard import Recipe, Shard, Start
 from romco.parameters import choice
 
+FEW = 2000  # rows that are merged before another thread has woken up
 Verb = Callable[..., Any]  # a method of Shard
 Arguments = Sequence[tuple[Any, ...] | None]
 
@@ -25,6 +28,13 @@ class Engine(Protocol):
 
     def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
         """Call a method of one shard."""
+
+    @property
+    def here(self) -> Sequence[Shard] | None:
+        """The shards themselves, where they are in this process."""
+
+    def ranges(self, act: Callable[[int, int], None], n: int) -> None:
+        """Call ``act(begin, end)`` for ranges that are 0 to n together; where shards are here."""
 
     def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
         """All that happened is in these files; whoever takes up one begins with a call."""
@@ -58,7 +68,8 @@ class Serial:
     lost = 0
 
     def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
-        self._shards = [Shard(recipe, start) for start in starts]
+        self.here: Sequence[Shard] | None = [Shard(recipe, start) for start in starts]
+        self._shards = self.here
 
     def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
         """In turn."""
@@ -74,6 +85,10 @@ class Serial:
     def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
         """At once."""
         return verb(self._shards[k], *arguments)
+
+    def ranges(self, act: Callable[[int, int], None], n: int) -> None:
+        """All at once."""
+        act(0, n)
 
     def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
         """Nothing can be lost but all of it."""
@@ -91,6 +106,7 @@ class Threads:
 
     def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
         self._shards = [Shard(recipe, start) for start in starts]
+        self.here: Sequence[Shard] | None = self._shards
         self._pool = ThreadPoolExecutor(len(self._shards), thread_name_prefix="romco-shard")
 
     def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
@@ -111,6 +127,14 @@ class Threads:
     def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
         """On the caller's thread."""
         return verb(self._shards[k], *arguments)
+
+    def ranges(self, act: Callable[[int, int], None], n: int) -> None:
+        """At the same time, where there is enough to do for more than one."""
+        if n < FEW:
+            act(0, n)
+            return
+        ends = np.linspace(0, n, len(self._shards) + 1).astype(int).tolist()
+        list(self._pool.map(act, ends[:-1], ends[1:]))
 
     def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
         """Nothing can be lost but all of it."""

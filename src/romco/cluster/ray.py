@@ -73,6 +73,12 @@ class Ray:
         given = [arguments if i == k else None for i in range(len(self._actors))]
         return self.each(verb, given)[k]
 
+    here = None  # shards are elsewhere
+
+    def ranges(self, act: Callable[[int, int], None], n: int) -> None:
+        """Here."""
+        act(0, n)
+
     def saved(
         self, paths: Sequence[Path], verb: Callable[..., Any], arguments: Sequence[Any] | None
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.merging import Touched
+from romco.kernels.touched import Touched
 from romco.model.names import Effect, Id
 from romco.model.rows import Rows, Sparse
 

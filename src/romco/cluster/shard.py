@@ -12,10 +12,10 @@ from romco.cluster.dealing import features_of_pairs
 from romco.cluster.partitions import Files, Partition, Position
 from romco.cluster.rows import Ready, touch
 from romco.cluster.scales import Numbers, numbers
-from romco.kernels.merging import Touched
+from romco.kernels.touched import Touched
 from romco.learners import restore
 from romco.learners.capabilities import Drawn, Draws
-from romco.learners.merging import Change, Merged, change, mergeable, take
+from romco.learners.merging import Change, Merged, Period, change, mergeable, take
 from romco.model import Model, Scale
 from romco.model.labels import Labels
 from romco.model.model import Answers
@@ -96,7 +96,7 @@ class Shard:
             self.model = loaded(start, recipe) if isinstance(start, Path) else _model(start)
             self.model.features = Ready(self.model.learner.n_features)
         self._touched = Touched(self.model.learner.n_features)
-        self._ever = features_of_pairs(mergeable(self.model.learner))
+        self._touched.know(features_of_pairs(mergeable(self.model.learner)))
         self._events = 0  # since the last barrier
         self._partition: Partition | None = None
         if recipe.shards > 1 and isinstance(self.model.learner, Draws):
@@ -156,22 +156,30 @@ class Shard:
         """What this shard changed since the last barrier."""
         with self.model.at_rest() as learner:
             found = change(mergeable(learner), self._touched, self._events)
-            return News(found, numbers(self.model._scale), learner.n_features)
+            return News(found, self.scale, learner.n_features)
 
     def agree(self, agreed: Agreement) -> None:
         """Take over what was made of all shards' news."""
         self.widen(agreed.width)
         with self.model.at_rest() as learner:
             take(mergeable(learner), agreed.merged)
-        self.model._scale = Scale(*agreed.scale)
-        self.model._inside.events = agreed.events
-        self._note_features()
+        self.settle(agreed.scale, agreed.events)
+
+    def period(self) -> Period:
+        """What happened since the last barrier."""
+        return Period(self._events, *self._touched.rows())
+
+    @property
+    def scale(self) -> Numbers:
+        """How margins become probabilities."""
+        return numbers(self.model._scale)
+
+    def settle(self, scale: Numbers, events: int) -> None:
+        """What is shared was merged, by whoever did it: a new period begins."""
+        self.model._scale = Scale(*scale)
+        self.model._inside.events = events
         self._touched.clear()
         self._events = 0
-
-    def _note_features(self) -> None:
-        """Features of own tasks, which a drawing gathers from."""
-        self._ever[self._touched.rows()[0]] = True
 
     def widen(self, width: int) -> None:
         """Room for at least so many features."""
@@ -183,13 +191,10 @@ class Shard:
         width = self.model.learner.n_features
         self.model.features.add({"columns": width})
         self._touched.grow(width)
-        if width > len(self._ever):
-            more = np.zeros(width - len(self._ever), dtype=bool)
-            self._ever = np.concatenate([self._ever, more])
 
     def gathered(self) -> Drawn:
         """What a drawing needs to know of the own tasks."""
-        return self._drawing().gathered(np.flatnonzero(self._ever).astype(np.int32))
+        return self._drawing().gathered(self._touched.all())
 
     def take_drawn(self, drawn: Drawn) -> None:
         """Take over what was drawn."""

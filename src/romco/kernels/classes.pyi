@@ -4,14 +4,10 @@ from numpy.typing import NDArray
 from romco.kernels.contract import Kernel
 
 class Member:
-    def __init__(
-        self,
-        kernel: Kernel,
-        scale: NDArray[np.float64],
-        low: int,
-        high: int,
-        next: Member | None,
-    ) -> None: ...
+    def __init__(self, kernel: Kernel, scale: NDArray[np.float64], low: int, high: int) -> None: ...
 
 class ClassesKernel(Kernel):
-    def __init__(self, first: Member, n: int, classes: int, power: NDArray[np.float64]) -> None: ...
+    def __init__(self, members: list[Member], classes: int, power: NDArray[np.float64]) -> None: ...
+
+class RestKernel(ClassesKernel): ...
+class PairsKernel(ClassesKernel): ...

@@ -9,9 +9,15 @@ which is 1 / (sum_j 1 / r_kj - (K - 2)) with r_kj the probability of k among the
 has a learner against the rest of them the sum has that one term. Of more than two classes these
 probabilities are raised to a power t, learned along the stream, and made to sum to one. Scores
 are their logarithms.
+
+Of pairs only those are asked that matter. The classes meet in turn, the likelier of two stays,
+and the last one to stay meets all whom it has not met. Those that come within ``CLOSE`` of it meet
+each other; what two others would say, of an event that is likely of neither, is left out of the sum.
+So of K (K - 1) / 2 pairs about 1.5 (K - 1) are asked where one class stands out.
 """
 
-from libc.math cimport exp, log
+from libc.math cimport NAN, exp, isfinite, isnan, log
+from libc.stdlib cimport free, malloc
 from romco.kernels.baselines.linear cimport Scratch
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events
@@ -21,95 +27,43 @@ cdef double LARGEST_STEP = 0.5
 cdef double LARGEST_LOG = 30.0
 cdef double LARGEST_POWER = 3.0    # of its logarithm
 cdef double FAR = 500.0            # log-odds beyond which nothing changes
+cdef double CLOSE = 4.0            # log-odds from the likeliest class beyond which a class is unlikely
 
 
 cdef class Member:
-    """A learner of two classes, the classes that are its -1 and +1, and the next such learner.
+    """A learner of two classes, and the classes that are its -1 and +1.
 
     ``low`` or ``high`` is -1 where that side is all other classes. ``scale`` (2,) holds log a and
     a curvature: a margin times a is log-odds, learned as by :class:`romco.model.Scale`.
-    They are a chain, and not a list, so that they are visited without the GIL.
     """
 
     cdef Kernel kernel
-    cdef Member next
     cdef double[::1] scale
     cdef Py_ssize_t low, high
 
-    def __init__(self, Kernel kernel not None, scale, Py_ssize_t low, Py_ssize_t high, Member next):
+    def __init__(self, Kernel kernel not None, scale, Py_ssize_t low, Py_ssize_t high):
         self.kernel, self.scale, self.low, self.high = kernel, scale, low, high
-        self.next = next
 
     cdef inline double side(self, Py_ssize_t label) noexcept nogil:
-        """Of a class: -1, +1, or 0 where it is none of the learner's business."""
+        """Of a class: -1 or +1."""
         if label == self.high:
             return 1.0
         if label == self.low:
             return -1.0
-        return -1.0 if self.low < 0 else 1.0 if self.high < 0 else 0.0
+        return -1.0 if self.low < 0 else 1.0
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins, bint followed
     ) except -1 nogil:
-        """Margins (n,) of this learner, then those of the next."""
+        """Margins of events begin to end, the first of which is ``margins[0]``."""
         self.kernel.drop_notes()
         self.kernel.followed = followed
-        self.kernel.score(events, begin, end, margins - begin)
-        if self.next is not None:
-            self.next.score(events, begin, end, margins + (end - begin), followed)
-        return 0
+        return self.kernel.score(events, begin, end, margins - begin)
 
-    cdef void doubt(
-        self, Py_ssize_t n, Py_ssize_t width, const double* margins, double* sums
-    ) noexcept nogil:
-        """Add what speaks against each class, exp(-z), to ``sums`` (n, width)."""
-        cdef double a = exp(self.scale[0])
-        cdef double z
-        cdef Py_ssize_t e
-        for e in range(n):
-            z = a * margins[e]
-            z = FAR if z > FAR else -FAR if z < -FAR else z  # what is not a number stays so
-            if self.high >= 0:
-                sums[e * width + self.high] += exp(-z)
-            if self.low >= 0:
-                sums[e * width + self.low] += exp(z)
-        if self.next is not None:
-            self.next.doubt(n, width, margins + n, sums)
-
-    cdef int learn(
-        self, Events events, const double* truth, Py_ssize_t begin, Py_ssize_t end, double* sides,
-        double* margins,
-    ) except -1 nogil:
-        """Learn what is this learner's business; ``sides`` are the labels that it sees."""
-        cdef Py_ssize_t e
-        for e in range(begin, end):
-            sides[e - begin] = self.side(<Py_ssize_t> truth[e])
-            if sides[e - begin] != 0.0 and events.count(e) > 0.0:
-                self.rescale(margins[e - begin], sides[e - begin], events.count(e))
-        if self.low < 0 or self.high < 0:
-            self.kernel.learn(events, begin, end, margins - begin)
-        else:
-            self.learn_some(events, begin, end, sides, margins)
-        self.kernel.drop_notes()
-        if self.next is not None:
-            self.next.learn(events, truth, begin, end, sides, margins + (end - begin))
-        return 0
-
-    cdef int learn_some(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* sides, double* margins
-    ) except -1 nogil:
-        """Learn the events of two classes, one after the other."""
-        cdef Py_ssize_t e
-        cdef bint fresh = True
-        for e in range(begin, end):
-            if sides[e - begin] == 0.0:
-                continue
-            if not fresh:
-                self.kernel.drop_notes()
-                self.kernel.score(events, e, e + 1, margins - begin)
-            self.kernel.learn(events, e, e + 1, margins - begin)
-            fresh = False
-        return 0
+    cdef inline double odds(self, double margin) noexcept nogil:
+        """Log-odds of its +1; what is not a number stays so."""
+        cdef double z = exp(self.scale[0]) * margin
+        return FAR if z > FAR else -FAR if z < -FAR else z
 
     cdef void rescale(self, double margin, double y, double h) noexcept nogil:
         """A Newton step of log a on the logistic loss, before the event is learned."""
@@ -123,65 +77,62 @@ cdef class Member:
 
 
 cdef class ClassesKernel(Kernel):
-    """Learners of two classes, ``first`` of a chain of ``n``, as one of ``classes``.
+    """Learners of two classes as one of ``classes`` (abstract).
 
-    Notes are the margins of all of them.
+    Notes are the margins of its members: of member i and event e at i (end - begin) + e - begin.
+    ``power`` (2,) holds log t and a curvature.
     """
 
-    cdef Member first
+    cdef list kept
+    cdef void** member             # the same, borrowed, to be visited without the GIL
     cdef Py_ssize_t n
     cdef Scratch margins, sides
-    cdef double[::1] power         # log t, and a curvature
+    cdef double[::1] power
 
-    def __init__(self, Member first not None, Py_ssize_t n, Py_ssize_t classes, double[::1] power):
-        self.first, self.n, self.width, self.power = first, n, classes, power
+    def __cinit__(self):
+        self.member = NULL
+
+    def __init__(self, list members not None, Py_ssize_t classes, double[::1] power):
+        cdef Py_ssize_t i
+        cdef Member one
+        self.kept, self.n, self.width, self.power = list(members), len(members), classes, power
         self.margins, self.sides = Scratch(), Scratch()
+        free(self.member)
+        self.member = <void**> malloc(max(self.n, 1) * sizeof(void*))
+        if self.member == NULL:
+            raise MemoryError()
+        for i in range(self.n):
+            one = self.kept[i]
+            self.member[i] = <void*> one
 
-    cdef int score(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
-    ) except -1 nogil:
-        cdef Py_ssize_t e, k, n = end - begin
-        cdef double* own = self.margins.take(self.n * n)
-        cdef double* p = margins + begin * self.width
-        cdef double total, least, t = exp(self.power[0]) if self.width > 2 else 1.0
-        self.first.score(events, begin, end, own, self.followed)
-        self.keep_notes(events, begin, end)
-        for k in range(n * self.width):
-            p[k] = 1.0
-        self.first.doubt(n, self.width, own, p)
-        for e in range(n):
-            total, least = 0.0, p[0]
-            for k in range(1, self.width):
-                least = p[k] if p[k] < least else least
-            least = log(least)
-            for k in range(self.width):
-                p[k] = t * (least - log(p[k]))
-                total += exp(p[k])
-            total = log(total)
-            for k in range(self.width):
-                p[k] -= total
-            p += self.width
-        return 0
+    def __dealloc__(self):
+        free(self.member)
 
-    cdef int learn(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
-    ) except -1 nogil:
+    cdef void couple(self, double* sums) noexcept nogil:
+        """Log-probabilities (K,) in place of what speaks against each class, 1 + sum of exp(-z)."""
+        cdef double t = exp(self.power[0]) if self.width > 2 else 1.0
+        cdef double total = 0.0, least = sums[0]
+        cdef Py_ssize_t k
+        for k in range(1, self.width):
+            least = sums[k] if sums[k] < least else least
+        least = log(least)
+        for k in range(self.width):
+            sums[k] = t * (least - log(sums[k]))
+            total += exp(sums[k])
+        total = log(total)
+        for k in range(self.width):
+            sums[k] -= total
+
+    cdef void temper_all(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* scores
+    ) noexcept nogil:
         cdef Py_ssize_t e
-        cdef const double* truth = events.labels
-        cdef double* own = self.margins.take(self.n * (end - begin))
-        cdef double* sides = self.sides.take(end - begin)
-        if not self.has_notes(events, begin, end):
-            self.first.score(events, begin, end, own, True)
         if self.width > 2:
             for e in range(begin, end):
                 if events.count(e) > 0.0:
-                    self.temper(margins + e * self.width, <Py_ssize_t> truth[e], events.count(e))
-        events.labels = sides - begin
-        try:
-            self.first.learn(events, truth, begin, end, sides, own)
-        finally:
-            events.labels = truth
-        return 0
+                    self.temper(
+                        scores + e * self.width, <Py_ssize_t> events.labels[e], events.count(e)
+                    )
 
     cdef void temper(self, const double* scores, Py_ssize_t label, double h) noexcept nogil:
         """A Newton step of log t on the log loss of an event that counts as h."""
@@ -194,3 +145,222 @@ cdef class ClassesKernel(Kernel):
         step = h * (scores[label] - mean) / self.power[1]
         self.power[0] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.power[0] = min(max(self.power[0], -LARGEST_POWER), LARGEST_POWER)
+
+
+cdef class RestKernel(ClassesKernel):
+    """A learner of each class against the rest; all are asked, and all learn."""
+
+    cdef int score(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
+    ) except -1 nogil:
+        cdef Py_ssize_t e, i, n = end - begin
+        cdef double* own = self.margins.take(self.n * n)
+        cdef double z
+        self.ask(events, begin, end, own, self.followed)
+        self.keep_notes(events, begin, end)
+        for e in range(n):
+            for i in range(self.n):
+                z = (<Member> self.member[i]).odds(own[i * n + e])
+                z = z if (<Member> self.member[i]).high >= 0 else -z
+                margins[(begin + e) * self.width + i] = 1.0 + exp(-z)
+            self.couple(margins + (begin + e) * self.width)
+        return 0
+
+    cdef int ask(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* own, bint followed
+    ) except -1 nogil:
+        cdef Py_ssize_t i
+        for i in range(self.n):
+            (<Member> self.member[i]).score(
+                events, begin, end, own + i * (end - begin), followed
+            )
+        return 0
+
+    cdef int learn(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    ) except -1 nogil:
+        cdef Py_ssize_t i, n = end - begin
+        cdef const double* truth = events.labels
+        cdef double* own = self.margins.take(self.n * n)
+        if not self.has_notes(events, begin, end):
+            self.ask(events, begin, end, own, True)
+        self.temper_all(events, begin, end, margins)
+        try:
+            for i in range(self.n):
+                self.teach(<Member> self.member[i], events, truth, begin, end, own + i * n)
+        finally:
+            events.labels = truth
+        return 0
+
+    cdef int teach(
+        self, Member member, Events events, const double* truth, Py_ssize_t begin, Py_ssize_t end,
+        const double* own,
+    ) except -1 nogil:
+        """One member learns a round; it sees its sides as labels."""
+        cdef double* sides = self.sides.take(end - begin)
+        cdef Py_ssize_t e
+        for e in range(begin, end):
+            sides[e - begin] = member.side(<Py_ssize_t> truth[e])
+            if events.count(e) > 0.0:
+                member.rescale(own[e - begin], sides[e - begin], events.count(e))
+        events.labels = sides - begin
+        member.kernel.learn(events, begin, end, own - begin)
+        member.kernel.drop_notes()
+        return 0
+
+
+cdef class PairsKernel(ClassesKernel):
+    """A learner for each pair of classes, low < high, which is member high (high - 1) / 2 + low.
+
+    Those of the true class learn, one event after the other. A margin that is not a
+    number has not been asked for.
+    """
+
+    cdef int score(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
+    ) except -1 nogil:
+        cdef Py_ssize_t e, n = end - begin
+        cdef double* own = self.clear(n)
+        if self.n == 1:
+            (<Member> self.member[0]).score(events, begin, end, own, self.followed)
+        for e in range(begin, end):
+            self.meet(events, e, n, own + e - begin, margins + e * self.width)
+            self.couple(margins + e * self.width)
+        self.keep_notes(events, begin, end)
+        return 0
+
+    cdef double* clear(self, Py_ssize_t n) except NULL nogil:
+        """Room for margins, none of which has been asked for."""
+        cdef double* own = self.margins.take(self.n * n)
+        cdef Py_ssize_t i
+        for i in range(self.n * n):
+            own[i] = NAN
+        return own
+
+    cdef int meet(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, double* sums
+    ) except -1 nogil:
+        """1 + what speaks against each class, from the pairs that matter."""
+        cdef Py_ssize_t best = 0, k, j
+        cdef double z = 0.0
+        for k in range(1, self.width):
+            self.ask(events, e, n, own, k, best, &z)
+            if z > 0.0:
+                best = k
+        for k in range(self.width):
+            sums[k] = 1.0
+        for k in range(self.width):
+            if k != best:
+                self.add(events, e, n, own, best, k, sums)
+        for k in range(1, self.width):
+            if k == best or not self.close(own, n, best, k):
+                continue
+            for j in range(k):
+                if j != best and self.close(own, n, best, j):
+                    self.add(events, e, n, own, k, j, sums)
+        return 0
+
+    cdef inline Py_ssize_t place(self, Py_ssize_t k, Py_ssize_t j) noexcept nogil:
+        """Which member tells two classes apart."""
+        return k * (k - 1) // 2 + j if k > j else j * (j - 1) // 2 + k
+
+    cdef inline bint close(
+        self, const double* own, Py_ssize_t n, Py_ssize_t best, Py_ssize_t k
+    ) noexcept nogil:
+        """Whether a class that has met the best one comes near it."""
+        cdef Py_ssize_t i = self.place(best, k)
+        cdef double z = (<Member> self.member[i]).odds(own[i * n])
+        return (z if best > k else -z) < CLOSE
+
+    cdef int ask(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t k, Py_ssize_t j,
+        double* z,
+    ) except -1 nogil:
+        """Log-odds z of class k against class j."""
+        cdef Py_ssize_t i = self.place(k, j)
+        if isnan(own[i * n]):
+            (<Member> self.member[i]).score(events, e, e + 1, own + i * n, self.followed and n == 1)
+        z[0] = (<Member> self.member[i]).odds(own[i * n])
+        if k < j:
+            z[0] = -z[0]
+        return 0
+
+    cdef int add(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t k, Py_ssize_t j,
+        double* sums,
+    ) except -1 nogil:
+        """Let two classes speak against each other."""
+        cdef double z = 0.0
+        self.ask(events, e, n, own, k, j, &z)
+        sums[k] += exp(-z)
+        sums[j] += exp(z)
+        return 0
+
+    cdef int learn(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    ) except -1 nogil:
+        cdef Py_ssize_t e, n = end - begin
+        cdef const double* truth = events.labels
+        cdef double* own = self.margins.take(self.n * n)
+        if not self.has_notes(events, begin, end):
+            own = self.clear(n)
+        self.followed = True
+        for e in range(begin, end):
+            self.ask_true(events, e, n, own + e - begin)
+        self.temper_all(events, begin, end, margins)
+        try:
+            for e in range(begin, end):
+                if events.count(e) > 0.0:
+                    self.rescale_true(events, e, n, own + e - begin)
+            for e in range(begin, end):
+                self.teach(events, truth, e, n, own + e - begin)
+        finally:
+            events.labels = truth
+        return 0
+
+    cdef int ask_true(self, Events events, Py_ssize_t e, Py_ssize_t n, double* own) except -1 nogil:
+        """The margins of an event's class against all others, before anything changes."""
+        cdef Py_ssize_t k, label = <Py_ssize_t> events.labels[e]
+        cdef double z = 0.0
+        for k in range(self.width):
+            if k == label:
+                continue
+            self.ask(events, e, n, own, label, k, &z)
+            z = own[self.place(label, k) * n]
+            if not isfinite(z):
+                with gil:
+                    raise FloatingPointError(
+                        f"event {e}: the margin of class {label} against class {k} is {z}; the "
+                        "weights have overflowed, so use smaller steps or scale the features"
+                    )
+        return 0
+
+    cdef void rescale_true(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, const double* own
+    ) noexcept nogil:
+        cdef Py_ssize_t i, k, label = <Py_ssize_t> events.labels[e]
+        for k in range(self.width):
+            if k != label:
+                i = self.place(label, k)
+                (<Member> self.member[i]).rescale(
+                    own[i * n], 1.0 if label > k else -1.0, events.count(e)
+                )
+
+    cdef int teach(
+        self, Events events, const double* truth, Py_ssize_t e, Py_ssize_t n, double* own
+    ) except -1 nogil:
+        """All pairs of an event's class learn it; they see their sides as labels."""
+        cdef double* side = self.sides.take(1)
+        cdef Py_ssize_t i, k, label = <Py_ssize_t> truth[e]
+        events.labels = side - e
+        for k in range(self.width):
+            if k == label:
+                continue
+            i = self.place(label, k)
+            side[0] = 1.0 if label > k else -1.0
+            if n > 1:  # it may have learned another event of the round
+                (<Member> self.member[i]).score(events, e, e + 1, own + i * n, True)
+            (<Member> self.member[i]).kernel.learn(events, e, e + 1, own + i * n - e)
+            (<Member> self.member[i]).kernel.drop_notes()
+        events.labels = truth
+        return 0

@@ -1,55 +1,43 @@
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-class Touched:
-    def __init__(self, n_features: int) -> None: ...
-    def grow(self, n_features: int) -> None: ...
-    def add(self, values: Floats, columns: NDArray[np.int32]) -> None: ...
-    def add_dense(self, x: Floats) -> None: ...
-    def rows(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]: ...
-    def load(self, rows: NDArray[np.int32], seen: NDArray[np.int32]) -> None: ...
-    def clear(self) -> None: ...
+class Entries:
+    rows: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    shard: NDArray[np.int32]
+    place: NDArray[np.int32]
+    seen: NDArray[np.int32]
+    n_rows: int
+    def __init__(
+        self,
+        rows: Sequence[NDArray[np.int32]],
+        seen: Sequence[NDArray[np.int32]],
+        n_features: int,
+        live: bool,
+    ) -> None: ...
 
-def take_rows(
-    array: Floats, rows: NDArray[np.int32], columns: NDArray[np.int64], out: Floats
-) -> None: ...
-def put_rows(
-    array: Floats, rows: NDArray[np.int32], columns: NDArray[np.int64], given: Floats
-) -> None: ...
-def merge_beliefs(
-    merged: Floats,
-    values: Floats,
-    order: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    seen: NDArray[np.int32],
-    mean: int,
-    spread: int,
-    prior: float,
-    spent: bool,
-    forgetting: float,
-) -> None: ...
-def merge_sums(
-    merged: Floats,
-    values: Floats,
-    order: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    column: int,
-    least: float,
-) -> None: ...
-def merge_steps(
-    merged: Floats,
-    values: Floats,
-    order: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    column: int,
-) -> None: ...
-def merge_latest(
-    merged: Floats,
-    values: Floats,
-    order: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    seen: NDArray[np.int32],
-    column: int,
-) -> None: ...
+class Column:
+    def __init__(self, common: Floats, own: list[Floats], live: bool) -> None: ...
+
+class Rule: ...
+
+class Beliefs(Rule):
+    def __init__(
+        self, mean: Column, spread: Column, prior: float, spent: bool, forgetting: float
+    ) -> None: ...
+
+class Sums(Rule):
+    def __init__(self, column: Column, least: float) -> None: ...
+
+class Steps(Rule):
+    def __init__(self, column: Column) -> None: ...
+
+class Latest(Rule):
+    def __init__(self, column: Column) -> None: ...
+
+def look(entries: Entries, rules: list[Rule]) -> None: ...
+def merge_rows(entries: Entries, rules: list[Rule], begin: int, end: int) -> None: ...

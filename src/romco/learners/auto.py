@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales
 from romco.kernels.events import Events
+from romco.kernels.touched import add_rows, put_rows, take_rows
 from romco.learners.base import Arrays, CompiledLearner
 from romco.learners.capabilities import Drawn, TakesWeights
 from romco.learners.contributions import Contributions, contributions
@@ -51,6 +53,7 @@ COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combine
 SCALED = ("units", "typical")
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
+COLUMNS = np.arange(4)  # of B
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
 SHARING: Sharing = (  # what is not one task's, and how shards merge it
     PerFeature(
@@ -324,22 +327,27 @@ class Auto(CompiledLearner, TakesWeights):
     def gathered(self, rows: NDArray[np.int32]) -> Drawn:
         """W W'B (d, 4), of the own tasks, whose features are all among the rows; B comes next."""
         self.kernel.gather_directions()
-        return Drawn(rows, self._directions()[rows])
+        return self._directions_of(rows)
 
-    def drawn(self, gathered: Drawn) -> Drawn:
+    def drawn(self, gathered: Sequence[Drawn]) -> Drawn:
         """B (d, 4) from what was gathered of all tasks."""
-        self._put_directions(gathered)
+        directions, found = self._directions(), np.zeros(self.n_features, dtype=bool)
+        directions[...] = 0.0
+        for part in gathered:
+            add_rows(directions, part.rows, part.values)
+            found[part.rows] = True
         self.kernel.orthogonalise_directions()
-        return Drawn(gathered.rows, self._directions()[gathered.rows])
+        return self._directions_of(np.flatnonzero(found).astype(np.int32))
 
     def take_drawn(self, drawn: Drawn) -> None:
-        """Take over B, and F = W'B of the own tasks."""
-        self._put_directions(drawn)
+        """Take over B, and F = W'B of the own tasks; other rows are zero since it was gathered."""
+        put_rows(self._directions(), drawn.rows, COLUMNS, drawn.values)
         self.kernel.project_directions()
 
-    def _put_directions(self, given: Drawn) -> None:
-        self._directions()[...] = 0.0
-        self._directions()[given.rows] = given.values
+    def _directions_of(self, rows: NDArray[np.int32]) -> Drawn:
+        values = np.empty((len(rows), len(COLUMNS)))
+        take_rows(self._directions(), rows, COLUMNS, values)
+        return Drawn(rows, values)
 
     def _directions(self) -> NDArray[np.float64]:
         return self._arrays["shared"][:, 6:]

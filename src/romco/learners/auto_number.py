@@ -65,7 +65,6 @@ class AutoNumber(CompiledLearner, TakesWeights):
 
     one_pass = True
     space: ClassVar = {}
-    linear: ClassVar = False
     answers = 0
     shapes: ClassVar = {
         "own": "m*",

@@ -45,7 +45,9 @@ class Learner(ABC):
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
     keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
     answers: int = 1  # what it learns: 1 for -1 or +1, k for one of k classes, 0 for any number
-    linear: ClassVar[bool] = True  # False where margins are not exactly ``weights()`` times x
+    linear: ClassVar[bool] = (
+        True  # False where margins are not ``weights()`` times x and an intercept
+    )
     shapes: ClassVar[Mapping[str, str]] = {}  # of its arrays, a letter for each axis: see above
     one_pass: bool = False  # True where each event is evidence: learned twice, it counts as two
     one_for_all: bool = False  # True where all tasks share one model

@@ -7,7 +7,7 @@ named among the base classes. A new ability is one more protocol here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -245,8 +245,8 @@ class Draws(Protocol):
     """Draws, at certain times, something from all tasks: shards do so together.
 
     A shard is told to :meth:`leave_drawing` to the others; at a barrier where it is
-    :meth:`drawing_due`, each gives what it :meth:`gathered` of its tasks, the sum is
-    :meth:`drawn` from, and each shard takes that over by :meth:`take_drawn`.
+    :meth:`drawing_due`, each gives what it :meth:`gathered` of its tasks, from all of which is
+    :meth:`drawn`, and each shard takes that over by :meth:`take_drawn`.
     """
 
     def leave_drawing(self) -> None:
@@ -264,8 +264,8 @@ class Draws(Protocol):
         ``rows`` are features outside of which the own tasks have nothing.
         """
 
-    def drawn(self, gathered: Drawn) -> Drawn:
-        """Draw from what was gathered of all tasks, and set the time for the next."""
+    def drawn(self, gathered: Sequence[Drawn]) -> Drawn:
+        """Draw from what each shard gathered, in their order, and set the time for the next."""
 
     def take_drawn(self, drawn: Drawn) -> None:
-        """Take over what was drawn."""
+        """Take over what was drawn from what this one and others gathered, or what comes before."""

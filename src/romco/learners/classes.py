@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.classes import ClassesKernel, Member
+from romco.kernels.classes import Member, PairsKernel, RestKernel
 from romco.learners.base import Arrays, CompiledLearner, choice, whole
 from romco.learners.capabilities import Newcomer, Started, StartsTasks
 from romco.learners.forgetting import forget
@@ -16,6 +16,7 @@ from romco.learners.registry import learner
 from romco.rounds import Round
 
 MOST_IN_PAIRS = 30  # classes; there are 435 pairs of them
+CLOSE = 4.0  # log-odds from the likeliest class beyond which a class is unlikely
 MOST = 1000  # classes that are told apart one against the rest
 Form = Literal["pairs", "rest"]
 
@@ -36,7 +37,8 @@ class Classes(CompiledLearner):
     that is learned too. Classes are added by :meth:`make_classes`. Unless a form is asked for,
     the 31st class ends the pairs: all begin anew, each against the rest.
 
-    Cost: an event is learned by K - 1 inner learners (rest: K) and scored by all.
+    Cost: an event is learned by K - 1 inner learners (rest: K). Of the pairs those are asked that
+    matter (:func:`that_matter`), the sum above is over them; of the rest all are asked.
 
     >>> import romco
     >>> by_pairs = Classes(n_features=2, n_tasks=1, inner="romco-auto", n_classes=3)
@@ -193,13 +195,11 @@ class Classes(CompiledLearner):
         self._scales = [np.array([0.0, 1.0]) for _ in range(n)]
 
     def _link(self) -> None:
-        """Make the chain of inner learners anew."""
-        first: Member | None = None
-        parts = list(zip(self.pairs(), self._members, self._scales, strict=True))
-        for (low, high), member, scale in reversed(parts):
-            first = Member(member.kernel, scale, low, high, first)
-        assert first is not None
-        self.kernel = ClassesKernel(first, len(parts), self.answers, self._power)
+        """Make the kernel of the present members."""
+        parts = zip(self.pairs(), self._members, self._scales, strict=True)
+        members = [Member(member.kernel, scale, *pair) for pair, member, scale in parts]
+        kernel = PairsKernel if self.form == "pairs" or self.answers == 2 else RestKernel
+        self.kernel = kernel(members, self.answers, self._power)
 
 
 class _Newcomer:
@@ -226,18 +226,38 @@ def coupled(
     >>> coupled([(0, 1)], np.array([[np.log(3.0)]]), 2)
     array([[-1.38629436, -0.28768207]])
     """
+    odds = np.clip(odds, -500.0, 500.0)
+    heard = np.ones_like(odds) if any(low < 0 for low, _ in pairs) else that_matter(pairs, odds)
     against = np.ones((len(odds), classes))
-    for (low, high), z in zip(pairs, np.clip(odds, -500.0, 500.0).T, strict=True):
+    for (low, high), z, asked in zip(pairs, odds.T, heard.T, strict=True):
         if high >= 0:
-            against[:, high] += np.exp(-z)
+            against[:, high] += asked * np.exp(-z)
         if low >= 0:
-            against[:, low] += np.exp(z)
+            against[:, low] += asked * np.exp(z)
     scores = -power * np.log(against)
     return (
         scores
         - np.log(np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1, keepdims=True))
         - scores.max(axis=1, keepdims=True)
     )
+
+
+def that_matter(pairs: list[tuple[int, int]], odds: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which pairs (n, P) are heard: those of the class that stays, and of those that come near it.
+
+    Classes meet in turn and the likelier of two stays.
+    """
+    each, classes = np.arange(len(odds)), max(high for _, high in pairs) + 1
+    z = np.zeros((len(odds), classes, classes))  # of the first class against the second
+    for (low, high), between in zip(pairs, odds.T, strict=True):
+        z[:, high, low], z[:, low, high] = between, -between
+    best = np.zeros(len(odds), dtype=np.int64)
+    for k in range(1, classes):
+        best = np.where(z[each, k, best] > 0.0, k, best)
+    near = z[each, best] < CLOSE
+    return np.array(
+        [(best == low) | (best == high) | (near[:, low] & near[:, high]) for low, high in pairs]
+    ).T
 
 
 def natural_form(inner: str) -> Form:

@@ -1,4 +1,4 @@
-"""Perceptrons that share their mistakes through a task relation, fixed or learned."""
+"""Perceptrons that share their steps through a task relation, fixed or learned."""
 
 from __future__ import annotations
 
@@ -22,19 +22,35 @@ def coupling(n_tasks: int, b: float) -> NDArray[np.float64]:
     return (np.eye(n_tasks) + b / n_tasks) / (1.0 + b)
 
 
+TRIGGERS = ("mistake", "margin")
+STEPS = ("constant", "pa")
+SIZES = (0.01, 0.1, 1.0, 10.0)
+WEAK_TO_STRONG = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+
+
+def _rule(C: float, trigger: str, step: str) -> tuple[float, bool, bool]:
+    """What every kernel here is told about its steps."""
+    choice("trigger", trigger, *TRIGGERS)
+    choice("step", step, *STEPS)
+    return positive("C", C), trigger == "margin", step == "pa"
+
+
 class CoupledPerceptron(LinearLearner):
-    r"""Multi-task perceptron with a fixed relation: each mistake moves every task a little.
+    r"""Multi-task perceptron with a fixed relation: each error moves every task a little.
 
-    On a mistake in task i, with B the inverse of the interaction matrix,
+    On an error in task i, with B the inverse of the interaction matrix,
 
-    .. math:: w_j \leftarrow w_j + y\, B_{ji}\, x \quad \text{for all } j, \qquad
+    .. math:: w_j \leftarrow w_j + \tau\, y\, B_{ji}\, x \quad \text{for all } j, \qquad
               B = \frac{1}{1+b}\Big(I + \frac{b}{m} 11^\top\Big)
 
     b = 0 gives independent perceptrons, b = m the "half update", large b one perceptron
-    for all. A margin of 0 predicts +1, so at 0 only y = -1 is a mistake. Events of a
-    round are learned in order.
+    for all. ``trigger="mistake"`` (as published) learns from wrong signs; a margin of 0 predicts
+    +1, so at 0 only y = -1 is one. ``trigger="margin"`` learns from every margin y w_i.x below 1.
+    tau is ``C``, which matters only with margins, or, with ``step="pa"``, the passive-aggressive
+    step in the metric of B, the least that brings the margin to 1, at most C:
+    min(C, (1 - y w_i.x) / (B_ii |x|^2)). Events of a round are learned in order.
 
-    Cost: O(m nnz) per mistake, otherwise O(nnz). Source: Cavallanti, Cesa-Bianchi and
+    Cost: O(m nnz) per error, otherwise O(nnz). Source: Cavallanti, Cesa-Bianchi and
     Gentile, JMLR 11 (2010). A control the paper lacks.
 
     >>> import numpy as np, romco
@@ -44,35 +60,46 @@ class CoupledPerceptron(LinearLearner):
     array([[-0.75, -0.25]])
     """
 
-    space: ClassVar = {"b": (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)}
+    space: ClassVar = {"b": WEAK_TO_STRONG, "C": SIZES, "trigger": TRIGGERS, "step": STEPS}
 
-    def __init__(self, n_features: int, n_tasks: int, *, b: float = 1.0) -> None:
+    def __init__(
+        self,
+        n_features: int,
+        n_tasks: int,
+        *,
+        b: float = 1.0,
+        trigger: str = "mistake",
+        step: str = "constant",
+        C: float = 1.0,
+    ) -> None:
         super().__init__(n_features, n_tasks)
-        w = np.zeros((n_tasks, n_features))
+        w, B = np.zeros((n_tasks, n_features)), coupling(n_tasks, not_negative("b", b))
         self._keep(w)
-        self.kernel = FixedKernel(w, coupling(n_tasks, not_negative("b", b)))
+        self.kernel = FixedKernel(w, B, *_rule(C, trigger, step))
 
 
 class LearnedRelation(LinearLearner):
     r"""Multi-task perceptron that learns its task relation (OMTLVON, OMTLLOG).
 
-    On a mistake in task i, after the first ``prime`` events also the relation B moves, by
+    On an error in task i, after the first ``prime`` events also the relation B moves, by
     the weights W from before the event (LOG and VON rule):
 
-    .. math:: w_j \leftarrow w_j + y B_{ji} x, \qquad
+    .. math:: w_j \leftarrow w_j + \tau y B_{ji} x, \qquad
               B \leftarrow B + \eta W^\top W \quad\text{or}\quad
               B \leftarrow \exp(\log B + \eta W^\top W)
 
     and ``normalize="trace"`` then scales B to trace m. At first B is that of
-    ``perceptron-coupled`` with ``b``. Without normalisation larger B makes larger W makes
+    ``perceptron-coupled`` with ``b``; ``trigger``, ``step`` and ``C`` are as there.
+    ``refresh="round"`` moves B once after a round with an error, by the weights after it, not
+    at every error. Without normalisation larger B makes larger W makes
     larger B; ``normalize="none"`` raises FloatingPointError when trace B would exceed e^50, and
     leaves the learner as it was before that round. Events of a round are learned in order.
 
-    Cost: O(m nnz + m^2) per mistake, VON O(m nnz + m^3), otherwise O(nnz); W'W is kept
+    Cost: O(m nnz + m^2) per error, VON O(m nnz + m^3), otherwise O(nnz); W'W is kept
     up to date, not recomputed. Source: Saha, Rai, Daume and Venkatasubramanian, AISTATS
     2011. Uncertain: both rules are recalled and derived, not read; that B moves only on
-    mistakes and by the old W; ``prime`` (published: half the stream, unknown online);
-    the normalisation is ours.
+    errors and by the old W; ``prime`` (published: half the stream, unknown online);
+    the normalisation, margins and their steps are ours.
 
     >>> import romco
     >>> romco.learner("omtlvon", n_features=3, n_tasks=2).relation()
@@ -80,7 +107,14 @@ class LearnedRelation(LinearLearner):
            [0., 1.]])
     """
 
-    space: ClassVar = {"eta": tuple(10.0**k for k in range(-8, -1)), "b": (0.0, 1.0, 10.0)}
+    space: ClassVar = {
+        "eta": tuple(10.0**k for k in range(-6, 1)),
+        "b": WEAK_TO_STRONG,
+        "C": SIZES,
+        "trigger": TRIGGERS,
+        "step": STEPS,
+        "refresh": ("round", "event"),
+    }
     shapes: ClassVar = {"w": "md", "B": "mm", "L": "mm", "G": "mm"}
 
     def __init__(
@@ -93,10 +127,18 @@ class LearnedRelation(LinearLearner):
         b: float = 0.0,
         prime: int = 0,
         normalize: str = "trace",
+        trigger: str = "mistake",
+        step: str = "constant",
+        C: float = 1.0,
+        refresh: str = "event",
     ) -> None:
         super().__init__(n_features, n_tasks)
         choice("normalize", normalize, "trace", "none")
-        rule = positive("eta", eta), whole("prime", prime, 0), normalize == "none"
+        choice("refresh", refresh, "event", "round")
+        rule = (
+            *(positive("eta", eta), whole("prime", prime, 0), normalize == "none"),
+            *(refresh == "round", *_rule(C, trigger, step)),
+        )
         w, B = np.zeros((n_tasks, n_features)), coupling(n_tasks, not_negative("b", b))
         G, seen = np.zeros((n_tasks, n_tasks)), np.zeros(1, dtype=np.int64)
         if divergence == "log det":
@@ -108,5 +150,5 @@ class LearnedRelation(LinearLearner):
             self.kernel = VonNeumannKernel(w, B, L, G, seen, *rule)
 
     def relation(self) -> NDArray[np.float64]:
-        """B (m, m): entry [j, i] is how far a mistake of task i moves task j."""
+        """B (m, m): entry [j, i] is how far an error of task i moves task j."""
         return self._arrays["B"].copy()

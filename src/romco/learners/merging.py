@@ -10,30 +10,25 @@ Changes are added, not beliefs, so that the prior is not counted once for every 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.merging import (
-    Touched,
-    merge_beliefs,
-    merge_latest,
-    merge_steps,
-    merge_sums,
-    put_rows,
-    take_rows,
-)
+from romco.kernels import merging as compiled
+from romco.kernels.merging import Column, Entries, Rule, look, merge_rows
+from romco.kernels.touched import Touched, put_rows, take_rows
 from romco.learners.base import Learner
 from romco.learners.capabilities import Merges
+from romco.learners.gaussians import merge_gaussians
 from romco.learners.sharing import (
     Belief,
     Floats,
     Full,
     Latest,
-    Line,
     Part,
     PerFeature,
     Sum,
@@ -41,6 +36,16 @@ from romco.learners.sharing import (
 )
 
 Values = dict[str, NDArray[Any]]
+# Calls a function f(begin, end) for ranges that are 0 to n together.
+Ranges = Callable[[Callable[[int, int], None], int], object]
+
+
+class Period(NamedTuple):
+    """What a shard did since the last barrier."""
+
+    events: int
+    rows: NDArray[np.int32]  # (t,) features that occurred
+    seen: NDArray[np.int32]  # (t,) how often
 
 
 @final
@@ -67,15 +72,6 @@ class Merged:
     values: Values
 
 
-class _Entries(NamedTuple):
-    """The changed rows of all shards, row by row; within a row by shard."""
-
-    rows: NDArray[np.int32]  # (u,) features
-    order: NDArray[np.int64]  # (t,)
-    starts: NDArray[np.int64]  # (u + 1,)
-    seen: NDArray[np.int32]  # (t,)
-
-
 def mergeable(learner: Learner) -> Merges:
     """The learner, if it can be sharded; raises ValueError with the reason if not."""
     if not isinstance(learner, Merges):
@@ -91,10 +87,13 @@ def change(learner: Merges, touched: Touched, events: int) -> Change:
 
 def held(learner: Merges, rows: NDArray[np.int32]) -> Values:
     """A copy of what the learner holds of all that is merged: these rows, and small arrays."""
-    arrays = learner.arrays()
-    values: Values = {}
+    arrays, values = learner.arrays(), _small(learner)
     for line in learner.sharing():
-        values |= _held(line, arrays, learner.n_features, rows)
+        if isinstance(line, PerFeature):
+            block = np.empty((len(rows), len(line.columns)))
+            for view, own, part in _split(line, line.view(arrays, learner.n_features), block):
+                take_rows(view, rows, own, part)
+            values[line.name] = block
     return values
 
 
@@ -105,20 +104,42 @@ def merge(common: Merges, changes: Sequence[Change]) -> Merged:
     those of shards without events since the last barrier are passed over.
     """
     active = [one for one in changes if one.events]
-    entries, arrays = _entries(active), common.arrays()
-    values = held(common, entries.rows)
-    for line in common.sharing() if active else ():
+    rows, seen = [one.rows for one in active], [one.seen for one in active]
+    entries = Entries(rows, seen, common.n_features, False)
+    arrays, rules = common.arrays(), []
+    for line in common.sharing():
         if isinstance(line, PerFeature):
-            own = np.concatenate([one.values[line.name] for one in active])
-            place = {column: at for at, column in enumerate(line.columns)}
-            _merge_parts(line.parts, place, values[line.name], own, entries)
-        elif isinstance(line, Whole):
-            _merge_whole(line, values[line.name], active)
-        elif isinstance(line, Full):
-            values |= _merge_full(line, arrays, active)
-    merged = Merged(entries.rows, values)
-    take(common, merged)
-    return merged
+            views = line.view(arrays, common.n_features)
+            blocks = [_block(line, one) for one in active]
+            rules += _rules(line.parts, _sent(line, views, blocks))
+    look(entries, rules)
+    merge_rows(entries, rules, 0, entries.n_rows)
+    periods = [(one.events, one.values) for one in active]
+    _put_small(common, _merged_small(common, periods))
+    return Merged(entries.rows, held(common, entries.rows))
+
+
+def merge_here(
+    common: Merges, shards: Sequence[Merges], periods: Sequence[Period], ranges: Ranges
+) -> None:
+    """The same where all shards are at hand: merged in place, row by row, into all of them.
+
+    ``ranges`` decides who does which rows, and when; it does not matter to the result.
+    """
+    entries = Entries([p.rows for p in periods], [p.seen for p in periods], common.n_features, True)
+    arrays, owns = common.arrays(), [shard.arrays() for shard in shards]
+    rules: list[Rule] = []
+    for line in common.sharing():
+        if isinstance(line, PerFeature):
+            views = line.view(arrays, common.n_features)
+            others = [line.view(own, common.n_features) for own in owns]
+            rules += _rules(line.parts, _live(line, views, others))
+    look(entries, rules)
+    ranges(partial(merge_rows, entries, rules), entries.n_rows)
+    active = [(p.events, s) for p, s in zip(periods, shards, strict=True) if p.events]
+    small = _merged_small(common, [(events, _small(shard)) for events, shard in active])
+    for learner in (common, *shards):
+        _put_small(learner, small)
 
 
 def take(learner: Merges, merged: Merged) -> None:
@@ -129,31 +150,10 @@ def take(learner: Merges, merged: Merged) -> None:
             views = line.view(arrays, learner.n_features)
             for view, own, part in _split(line, views, merged.values[line.name]):
                 put_rows(view, merged.rows, own, part)
-        elif isinstance(line, Whole):
-            columns = sorted(c for part in line.parts for c in part.columns)
-            line.view(arrays)[:, columns] = merged.values[line.name][:, columns]
-        elif isinstance(line, Full):
-            for name in line.arrays:
-                arrays[name][...] = merged.values[name]
+    _put_small(learner, merged.values)
 
 
-# One line of the sharing
-
-
-def _held(
-    line: Line, arrays: Values, n_features: int, rows: NDArray[np.int32]
-) -> dict[str, NDArray[Any]]:
-    """A copy of what the arrays hold of it: the given rows, or all; nothing if it is not merged."""
-    if isinstance(line, PerFeature):
-        block = np.empty((len(rows), len(line.columns)))
-        for view, own, part in _split(line, line.view(arrays, n_features), block):
-            take_rows(view, rows, own, part)
-        return {line.name: block}
-    if isinstance(line, Whole):
-        return {line.name: line.view(arrays).astype(np.float64)}
-    if isinstance(line, Full):
-        return {name: arrays[name].copy() for name in line.arrays}
-    return {}
+# What is merged by feature
 
 
 def _split(
@@ -169,95 +169,116 @@ def _split(
     return found
 
 
-def _merge_whole(line: Whole, old: Floats, active: Sequence[Change]) -> None:
-    """As rows that every event touched."""
-    n, k = len(old), len(active)
-    entries = _Entries(
-        np.arange(n, dtype=np.int32),
-        np.arange(n * k).reshape(k, n).T.ravel(),
-        np.arange(0, n * k + 1, k),
-        np.repeat([one.events for one in active], n).astype(np.int32),
-    )
-    own = np.concatenate([one.values[line.name] for one in active])
-    place = {column: column for column in range(old.shape[1])}
-    _merge_parts(line.parts, place, old, own, entries)
+def _block(line: PerFeature, change: Change) -> Floats:
+    """What a shard sent of its arrays."""
+    block: Floats = change.values[line.name]
+    if block.shape != (len(change.rows), len(line.columns)):
+        raise ValueError(f"{line.name} of {len(change.rows)} rows has the shape {block.shape}")
+    return block
 
 
-def _merge_parts(
-    parts: Sequence[Part], place: dict[int, int], old: Floats, own: Floats, entries: _Entries
-) -> None:
-    """Merge entries ``own`` (t, w) into the rows ``old`` (u, w) of the common start, in place."""
-    order, starts = entries.order, entries.starts
+def _sent(line: PerFeature, views: list[Floats], blocks: list[Floats]) -> dict[int, Column]:
+    """The columns that are merged, of which the shards sent the rows they touched."""
+    return {
+        column: Column(_column(views, column), [block[:, at] for block in blocks], False)
+        for at, column in enumerate(line.columns)
+    }
+
+
+def _live(line: PerFeature, views: list[Floats], others: list[list[Floats]]) -> dict[int, Column]:
+    """The columns that are merged, of live arrays."""
+    return {
+        column: Column(_column(views, column), [_column(own, column) for own in others], True)
+        for column in line.columns
+    }
+
+
+def _column(views: list[Floats], column: int) -> Floats:
+    """A column of arrays side by side."""
+    for view in views:
+        if column < view.shape[1]:
+            return view[:, column]
+        column -= view.shape[1]
+    raise IndexError(column)
+
+
+def _rules(parts: Sequence[Part], columns: dict[int, Column]) -> list[Rule]:
+    """How each of the columns is merged."""
+    rules: list[Rule] = []
     for part in parts:
         if isinstance(part, Belief):
-            mean, spread = place[part.mean], place[part.spread]
-            prior, spent, forgetting = part.prior, part.spent, part.forgetting
-            seen = entries.seen
-            merge_beliefs(old, own, order, starts, seen, mean, spread, prior, spent, forgetting)
+            mean, spread = columns[part.mean], columns[part.spread]
+            how = part.prior, part.spent, part.forgetting
+            rules.append(compiled.Beliefs(mean, spread, *how))
         elif isinstance(part, Sum):
-            for column in part.columns:
-                merge_sums(old, own, order, starts, place[column], part.least)
+            rules += [compiled.Sums(columns[column], part.least) for column in part.columns]
         elif isinstance(part, Latest):
-            for column in part.columns:
-                merge_latest(old, own, order, starts, entries.seen, place[column])
+            rules += [compiled.Latest(columns[column]) for column in part.columns]
         else:
-            for column in part.columns:
-                merge_steps(old, own, order, starts, place[column])
+            rules += [compiled.Steps(columns[column]) for column in part.columns]
+    return rules
 
 
-def _merge_full(line: Full, arrays: Values, active: Sequence[Change]) -> Values:
+# What is small, and merged as a whole
+
+
+def _small(learner: Merges) -> Values:
+    """A copy of the small arrays."""
+    arrays, values = learner.arrays(), {}
+    for line in learner.sharing():
+        if isinstance(line, Whole):
+            values[line.name] = line.view(arrays).astype(np.float64)
+        elif isinstance(line, Full):
+            values |= {name: arrays[name].copy() for name in line.arrays}
+    return values
+
+
+def _put_small(learner: Merges, values: Values) -> None:
+    arrays = learner.arrays()
+    for line in learner.sharing():
+        if isinstance(line, Whole):
+            columns = sorted(c for part in line.parts for c in part.columns)
+            line.view(arrays)[:, columns] = values[line.name][:, columns]
+        elif isinstance(line, Full):
+            for name in line.arrays:
+                arrays[name][...] = values[name]
+
+
+def _merged_small(common: Merges, active: Sequence[tuple[int, Values]]) -> Values:
+    """The small arrays merged; ``active`` are events and arrays of each shard that had any."""
+    values = _small(common)
+    for line in common.sharing() if active else ():
+        if isinstance(line, Whole):
+            _merge_whole(line, values[line.name], active)
+        elif isinstance(line, Full):
+            values |= _merge_full(line, common.arrays(), active)
+    return values
+
+
+def _merge_whole(line: Whole, old: Floats, active: Sequence[tuple[int, Values]]) -> None:
+    """As rows that every event touched."""
+    n = len(old)
+    rows = [np.arange(n, dtype=np.int32)] * len(active)
+    seen = [np.full(n, events, dtype=np.int32) for events, _ in active]
+    columns = {
+        column: Column(old[:, column], [own[line.name][:, column] for _, own in active], False)
+        for column in range(old.shape[1])
+    }
+    entries, rules = Entries(rows, seen, n, False), _rules(line.parts, columns)
+    look(entries, rules)
+    merge_rows(entries, rules, 0, n)
+
+
+def _merge_full(line: Full, arrays: Values, active: Sequence[tuple[int, Values]]) -> Values:
     if len(active) == 1:
-        return {name: active[0].values[name] for name in line.arrays}
+        return {name: active[0][1][name] for name in line.arrays}
     start = {name: arrays[name].copy() for name in line.arrays}
     means, covariances = line.view(start)
-    parts = [line.view(one.values) for one in active]
-    events = [one.events for one in active]
+    parts = [line.view(own) for _, own in active]
+    events = [n for n, _ in active]
     for k in range(len(means)):
         own = [(mean[k], covariance[k]) for mean, covariance in parts]
         means[k], covariances[k] = merge_gaussians(
             means[k], covariances[k], own, events, line.renewed(arrays, k), line.ceiling
         )
     return start
-
-
-def merge_gaussians(
-    mean: Floats,
-    covariance: Floats,
-    parts: Sequence[tuple[Floats, Floats]],
-    events: Sequence[int],
-    renewal: Floats,
-    ceiling: float,
-) -> tuple[Floats, Floats]:
-    """Mean (n,) and covariance (n, n) merged of parts that all started at the given one.
-
-    The start's covariance is aged by the renewal of a part's events when its change is formed,
-    and by that of all events in the total: without, what was forgotten is counted as unlearned.
-    """
-
-    def aged(n: int) -> Floats:
-        room = np.maximum(0.0, ceiling - np.diag(covariance))
-        return np.linalg.inv(covariance + np.diag(np.minimum(room, renewal * n)))
-
-    precision, step = aged(sum(events)), np.zeros(len(mean))
-    for (own_mean, own_covariance), n in zip(parts, events, strict=True):
-        own = np.linalg.inv(own_covariance)
-        precision = precision + (own - aged(n))
-        step += own @ (own_mean - mean)
-    values, vectors = np.linalg.eigh(0.5 * (precision + precision.T))
-    values = np.maximum(values, 1.0 / ceiling)  # never less sure than before the first event
-    inverse = (vectors / values) @ vectors.T
-    return mean + inverse @ step, 0.5 * (inverse + inverse.T)
-
-
-def _entries(changes: Sequence[Change]) -> _Entries:
-    """All rows of all changes, sorted by row; stable, so that shards stay in their order."""
-    if not changes:
-        none = np.empty(0, dtype=np.int32)
-        return _Entries(none, none.astype(np.int64), np.zeros(1, dtype=np.int64), none)
-    rows = np.concatenate([one.rows for one in changes])
-    order = np.argsort(rows, kind="stable")
-    ordered = rows[order]
-    first = np.flatnonzero(np.diff(ordered, prepend=-1))
-    starts = np.append(first, len(rows)).astype(np.int64)
-    seen = np.concatenate([one.seen for one in changes])
-    return _Entries(ordered[first], order.astype(np.int64), starts, seen)

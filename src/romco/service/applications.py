@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,14 +20,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from romco.model import Model
 from romco.modelfile import save
 from romco.service import pages
 from romco.service.answers import Refused
 from romco.service.descriptions import describe
-from romco.service.guards import Doors, Guard, answer
+from romco.service.guards import FAILED, Doors, Guard, Headers, answer
 from romco.service.journals import Broken, Full
 from romco.service.live import Live
 from romco.service.meters import Meters
@@ -33,8 +35,10 @@ from romco.service.questions import ask
 from romco.service.requests import BadRequest, Reader
 from romco.service.stores import Store
 from romco.service.views import ORDERS, Asked, Views
+from romco.service.wires import Wire
 from romco.service.writers import Busy, Stopped
 
+LOG = logging.getLogger(__name__)
 ANYBODY = Doors(None, None)
 EVERY = 1.0  # seconds between what the page is told
 encode = msgspec.json.Encoder().encode
@@ -55,17 +59,39 @@ class Application:
         self._views = Views(store.live)
         self.meters = Meters(store, self._views)
         self._page, self._policy = pages.page()
-        self._description = encode(describe(store.settings.limits))
+        self._description = encode(describe(store.settings.limits, store.live.model.features))
         self._posts: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
             "/v1/predict": self._predict,
             "/v1/learn": self._learn,
         }
         self._others = self._starlette()
-        self._app: ASGIApp = Guard(self._route, doors, self.meters)
+        self._guard = Guard(self._route, doors, self.meters)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        await self._app(scope, receive, send)
+        await self._guard(scope, receive, send)
+
+    def wire(self, **options: Any) -> Wire:
+        """A connection of uvicorn's that knows a short way for predictions."""
+        return Wire(self._predict_at_once, self._store.settings.limits.body, **options)
+
+    def _predict_at_once(self, headers: Headers, body: bytes) -> tuple[int, bytes]:
+        """Status and body of the answer to a prediction, with all that the long way does."""
+        begin = time.perf_counter()
+        refusal = self._guard.refusal("POST", "/v1/predict", headers)
+        if refusal is None:
+            try:
+                _check_json(headers)
+                status, data = 200, self._predictions(body)
+            except Exception as error:
+                refusal = refusal_of(error)
+                if refusal is None:
+                    LOG.exception("a request failed")
+                    refusal = FAILED
+        if refusal is not None:
+            status, data = refusal[0], encode(refusal[1])
+        self.meters.add("/v1/predict", status, time.perf_counter() - begin)
+        return status, data
 
     # Two paths carry the load: they go past the framework, which would cost more than they do.
 
@@ -87,10 +113,7 @@ class Application:
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """The body, unless it is too long or no JSON."""
         most = self._store.settings.limits.body
-        headers = dict(scope["headers"])
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if kind != b"application/json" or b"content-encoding" in headers:
-            raise BadRequest("send JSON: Content-Type: application/json", status=415)
+        _check_json(scope["headers"])
         parts, size, more = [], 0, True
         while more:
             message = await receive()
@@ -104,6 +127,9 @@ class Application:
         return b"".join(parts)
 
     async def _predict(self, body: bytes) -> bytes:
+        return self._predictions(body)
+
+    def _predictions(self, body: bytes) -> bytes:
         questions, many = self._reader.questions(body)
         with _of_one(many):
             told = ask(self._store.live, questions)
@@ -126,11 +152,10 @@ class Application:
             Route("/readyz", self._ready),
             Route("/metrics", self._metrics),
             Route("/openapi.json", self._describe),
-            Route("/v1/predict", _only_post, methods=["GET"]),
-            Route("/v1/learn", _only_post, methods=["GET"]),
+            Route("/v1/predict", _never, methods=["POST"]),
+            Route("/v1/learn", _never, methods=["POST"]),
             Route("/v1/tasks", self._tasks),
-            Route("/v1/tasks/{task:path}", self._task),
-            Route("/v1/tasks/{task:path}", self._forget, methods=["DELETE"]),
+            Route("/v1/tasks/{task:path}", self._one_task, methods=["GET", "DELETE"]),
             Route("/v1/model", self._model),
             Route("/v1/checkpoint", self._checkpoint, methods=["POST"]),
             Route("/v1/live", self._live),
@@ -162,6 +187,9 @@ class Application:
     async def _tasks(self, request: Request) -> Response:
         asked = _asked(request)
         return _json(await run_in_threadpool(self._views.tasks, asked))
+
+    async def _one_task(self, request: Request) -> Response:
+        return await (self._forget if request.method == "DELETE" else self._task)(request)
 
     async def _task(self, request: Request) -> Response:
         text = request.path_params["task"]
@@ -220,6 +248,13 @@ class Application:
             await asyncio.sleep(EVERY)
 
 
+def _check_json(given: Headers) -> None:
+    headers = dict(given)
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind != b"application/json" or b"content-encoding" in headers:
+        raise BadRequest("send JSON: Content-Type: application/json", status=415)
+
+
 @contextmanager
 def _of_one(many: bool) -> Iterator[None]:
     """Where there is but one event, nobody asks which."""
@@ -256,8 +291,9 @@ async def _told(request: Request, error: Exception) -> Response:
     return _json({"error": error.detail}, error.status_code, error.headers)
 
 
-async def _only_post(request: Request) -> Response:
-    raise HTTPException(405, "Method Not Allowed", headers={"allow": "POST"})
+async def _never(request: Request) -> Response:
+    """Stands for paths that are answered before: other methods are told which one is meant."""
+    raise AssertionError
 
 
 def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
@@ -280,5 +316,9 @@ def _asked(request: Request) -> Asked:
         raise HTTPException(422, "offset and limit are whole numbers") from None
     if not (0 <= offset <= 10**9 and 1 <= limit <= 1000):
         raise HTTPException(422, "offset is at least 0, limit from 1 to 1000")
-    descending = query.get("descending", "true").lower() in ("true", "1", "yes")
-    return Asked(query.get("search", "")[:256], order, descending, offset, limit)
+    descending, search = query.get("descending", "true").lower(), query.get("search", "")
+    if descending not in ("true", "false"):
+        raise HTTPException(422, "descending is true or false")
+    if len(search) > 256:
+        raise HTTPException(422, "search has at most 256 characters")
+    return Asked(search, order, descending == "true", offset, limit)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from romco.model.features import Columns, Features
 from romco.service.questions import Told
 from romco.service.requests import types
 from romco.service.settings import Limits
@@ -29,13 +30,17 @@ class Error(msgspec.Struct, omit_defaults=True):
     index: int | None = None
 
 
-def describe(limits: Limits) -> dict[str, Any]:
-    """The OpenAPI description."""
+def describe(limits: Limits, features: Features) -> dict[str, Any]:
+    """The OpenAPI description of a service whose events have such features."""
     question, lesson = types(limits)
     (_, _, _, _), parts = msgspec.json.schema_components(
         (question, lesson, Told, Learned), ref_template=REF
     )
     (_,), errors = msgspec.json.schema_components((Error,), ref_template=REF)
+    for kind in ("Question", "Lesson"):
+        fields = parts[kind]["properties"]
+        fields["x"] = {"anyOf": _rows(fields["x"]["anyOf"], features)}
+    parts["Lesson"]["anyOf"] = [_given(parts["Lesson"], "id"), _given(parts["Lesson"], "task", "x")]
     return {
         "openapi": "3.1.0",
         "info": {"title": "romco", "version": __version__, "description": ABOUT},
@@ -46,6 +51,25 @@ def describe(limits: Limits) -> dict[str, Any]:
         },
         "security": [{}, {"token": []}],
     }
+
+
+def _rows(kinds: list[dict[str, Any]], features: Features) -> list[dict[str, Any]]:
+    """Rows are lists where columns have places, and else objects by names."""
+    if not isinstance(features, Columns):
+        return [kind for kind in kinds if kind["type"] != "array"]
+    width = {"minItems": features.width, "maxItems": features.width}
+    return [
+        kind | width if kind["type"] == "array" else kind
+        for kind in kinds
+        if kind["type"] != "object"
+    ]
+
+
+def _given(kind: dict[str, Any], *names: str) -> dict[str, Any]:
+    """A kind of which these fields must be there, and must not be null."""
+    fields = {name: kind["properties"][name]["anyOf"] for name in names}
+    said = {n: {"anyOf": [o for o in some if o["type"] != "null"]} for n, some in fields.items()}
+    return {"required": list(names), "properties": said}
 
 
 ABOUT = (
@@ -64,7 +88,7 @@ def _paths(limits: Limits) -> dict[str, Any]:
         "/": {"get": _operation("The page", page)},
         "/v1/predict": {"post": _posting("Predict events", "Question", "Told", limits)},
         "/v1/learn": {"post": _posting("Learn answers", "Lesson", "Learned", limits)},
-        "/v1/tasks": {"get": _operation("Tasks", _any(), parameters=_listing())},
+        "/v1/tasks": {"get": _operation("Tasks", _any(), 422, parameters=_listing())},
         "/v1/tasks/{task}": {
             "get": _operation("What was learned of a task", _any(), 404, parameters=[task]),
             "delete": _operation("Forget a task", _any(), 404, 503, 507, parameters=[task]),

@@ -26,6 +26,10 @@ SECURITY = [
 ]
 NOTHING = b"default-src 'none'; frame-ancestors 'none'"
 
+FAILED = 500, {"error": "the service has failed; see its log"}
+
+Headers = list[tuple[bytes, bytes]]
+
 
 class Doors(NamedTuple):
     """Who may come in: tokens, if any, and the names under which the service is known."""
@@ -56,7 +60,7 @@ class Guard:
             await send(message)
 
         try:
-            refusal = self._refusal(scope)
+            refusal = self.refusal(scope["method"], scope["path"], scope["headers"])
             if refusal is None:
                 await self._app(scope, receive, guarded)
             else:
@@ -65,35 +69,35 @@ class Guard:
             LOG.exception("a request failed")
             if status:
                 raise
-            await answer(guarded, 500, {"error": "the service has failed; see its log"})
+            await answer(guarded, *FAILED)
         finally:
             self._meters.add(known(scope["path"]), status, time.perf_counter() - begin)
 
-    def _refusal(self, scope: Scope) -> tuple[int, dict[str, Any]] | None:
+    def refusal(self, method: str, path: str, given: Headers) -> tuple[int, dict[str, Any]] | None:
         """Status and body of an answer to one who may not come in."""
-        headers = {name: value for name, value in scope["headers"] if name in WANTED}
+        headers = {name: value for name, value in given if name in WANTED}
         host = headers.get(b"host", b"").decode("latin-1")
         if self._doors.hosts is not None and _name(host) not in self._doors.hosts:
             return 421, {"error": "the service is not known by this Host"}
         origin = headers.get(b"origin")
-        if origin is not None and scope["method"] not in ("GET", "HEAD"):
+        if origin is not None and method not in ("GET", "HEAD"):
             try:
                 same = urlsplit(origin.decode("latin-1")).netloc == host
             except ValueError:
                 same = False
             if not same:
                 return 403, {"error": "requests from other sites are refused"}
-        return self._stranger(scope, headers)
+        return self._stranger(method, path, headers)
 
     def _stranger(
-        self, scope: Scope, headers: dict[bytes, bytes]
+        self, method: str, path: str, headers: dict[bytes, bytes]
     ) -> tuple[int, dict[str, Any]] | None:
-        if self._doors.tokens is None or scope["path"] in OPEN:
+        if self._doors.tokens is None or path in OPEN:
             return None
         scopes = self._doors.tokens.scopes(headers.get(b"authorization", b"").decode("latin-1"))
         if scopes is None:
             return 401, {"error": "a token is needed: Authorization: Bearer TOKEN"}
-        needed = "write" if writes(scope["method"], scope["path"]) else "read"
+        needed = "write" if writes(method, path) else "read"
         if needed not in scopes:
             return 403, {"error": f"this token has no {needed} scope"}
         return None
@@ -120,19 +124,27 @@ PATHS = OPEN | WRITES | {"/v1/predict", "/v1/tasks", "/v1/model", "/v1/live", "/
 async def answer(send: Send, status: int, body: Any) -> None:
     """Send a JSON answer."""
     data = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(data)).encode()),
-    ]
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if status == 503:
-        headers.append((b"retry-after", b"1"))
+    headers = described(status, len(data))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": data})
 
 
-def _secured(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def described(status: int, length: int) -> Headers:
+    """What says of a JSON answer what it is."""
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % length)]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if status == 503:
+        headers.append((b"retry-after", b"1"))
+    return headers
+
+
+def carried(status: int, length: int) -> Headers:
+    """All that a JSON answer carries."""
+    return _secured(described(status, length))
+
+
+def _secured(headers: Headers) -> Headers:
     own = {name for name, _ in headers}
     if b"content-security-policy" not in own:
         headers = [*headers, (b"content-security-policy", NOTHING)]

@@ -99,6 +99,7 @@ def serve(
     server = uvicorn.Server(
         uvicorn.Config(
             application,
+            http=application.wire,  # type: ignore[arg-type]  # called like the class it stands for
             log_config=None,
             access_log=False,
             server_header=False,

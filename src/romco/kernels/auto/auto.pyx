@@ -479,9 +479,12 @@ cdef class AutoKernel(Kernel):
         return self.subspace.seed()
 
     def gather_directions(self):
-        """B = W F, of these tasks."""
+        """B = W F, of these tasks; releases the GIL."""
         self.check_idle()
-        self.subspace.gather()
+        self.busy = True
+        with nogil:
+            self.subspace.gather()
+        self.busy = False
 
     def orthogonalise_directions(self):
         """B made orthonormal; sets when to draw next."""
@@ -490,9 +493,12 @@ cdef class AutoKernel(Kernel):
         self.wait()
 
     def project_directions(self):
-        """F = W'B, of these tasks."""
+        """F = W'B, of these tasks; releases the GIL."""
         self.check_idle()
-        self.subspace.project()
+        self.busy = True
+        with nogil:
+            self.subspace.project()
+        self.busy = False
 
 
 cdef double mixed(const Opinions* o) noexcept nogil:

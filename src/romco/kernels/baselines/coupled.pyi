@@ -4,7 +4,14 @@ from numpy.typing import NDArray
 from romco.kernels.baselines.linear import LinearKernel
 
 class FixedKernel(LinearKernel):
-    def __init__(self, w: NDArray[np.float64], B: NDArray[np.float64]) -> None: ...
+    def __init__(
+        self,
+        w: NDArray[np.float64],
+        B: NDArray[np.float64],
+        C: float,
+        wide: bool,
+        passive: bool,
+    ) -> None: ...
 
 class LearnedKernel(LinearKernel):
     def __init__(
@@ -17,6 +24,10 @@ class LearnedKernel(LinearKernel):
         eta: float,
         prime: int,
         literal: bool,
+        by_round: bool,
+        C: float,
+        wide: bool,
+        passive: bool,
     ) -> None: ...
 
 class LogDetKernel(LearnedKernel): ...

@@ -1,6 +1,6 @@
-"""Perceptrons that share their mistakes through a task relation, fixed or learned."""
+"""Perceptrons that share their steps through a task relation, fixed or learned."""
 
-from libc.math cimport INFINITY, exp, fabs, fmax, isfinite, ldexp, log
+from libc.math cimport INFINITY, exp, fabs, fmax, fmin, isfinite, ldexp, log
 from libc.string cimport memcpy
 from romco.kernels.events cimport Events, Row, add, dot, square
 from romco.kernels.baselines.linear cimport LinearKernel, Scratch
@@ -9,17 +9,32 @@ cdef double LARGEST = 50.0  # logarithm of the largest trace that "none" puts up
 
 
 cdef class CoupledKernel(LinearKernel):
-    """On a mistake in task i, w_j += y B[j, i] x for every task j (abstract).
+    """On an error in task i, w_j += tau y B[j, i] x for every task j (abstract).
 
-    ``B`` (m, m) is the inverse of the tasks' interaction matrix.
+    ``B`` (m, m) is the inverse of the tasks' interaction matrix. ``wide`` counts a margin below 1
+    as an error, not only a wrong sign; tau is C, or with ``passive`` as much of it as brings
+    the margin to 1.
     """
 
     cdef double[:, ::1] B
+    cdef double C
+    cdef bint wide, passive
 
-    cdef inline bint mistaken(self, double y, double margin) noexcept nogil:
-        return (margin >= 0.0) != (y > 0.0)
+    cdef inline double step(self, Row x, double y, double margin, Py_ssize_t i) noexcept nogil:
+        """tau; 0 where there is no error."""
+        cdef double missing = 1.0 - y * margin, reach
+        if self.wide:
+            if not missing > 0.0:
+                return 0.0
+        elif (margin >= 0.0) == (y > 0.0):
+            return 0.0
+        if not self.passive:
+            return self.C
+        reach = self.B[i, i] * square(x)  # what a step of 1 adds to y times the margin
+        return fmin(self.C, missing / reach) if reach > 0.0 else 0.0
 
     cdef inline void spread(self, Row x, double y, Py_ssize_t i) noexcept nogil:
+        """``y`` is the label times tau."""
         cdef Py_ssize_t j
         for j in range(self.w.shape[0]):
             if self.B[j, i] != 0.0:
@@ -29,27 +44,32 @@ cdef class CoupledKernel(LinearKernel):
 cdef class FixedKernel(CoupledKernel):
     """The relation stays as it is given."""
 
-    def __init__(self, double[:, ::1] w, double[:, ::1] B):
+    def __init__(
+        self, double[:, ::1] w, double[:, ::1] B, double C, bint wide, bint passive
+    ):
         self.w, self.B = w, B
+        self.C, self.wide, self.passive = C, wide, passive
 
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e, i
-        cdef double margin
+        cdef double margin, tau
         for e in range(begin, end):
             i = events.tasks[e]
             margin = margins[e] if e == begin else dot(events.row(e), &self.w[i, 0])
-            if self.mistaken(events.labels[e], margin):
-                self.spread(events.row(e), events.labels[e], i)
+            tau = self.step(events.row(e), events.labels[e], margin, i)
+            if tau > 0.0:
+                self.spread(events.row(e), events.labels[e] * tau, i)
         return 0
 
 
 cdef class LearnedKernel(CoupledKernel):
-    """The relation follows G = W'W, which is kept up to date at every mistake (abstract).
+    """The relation follows G = W'W, which is kept up to date at every step (abstract).
 
     A rule adds eta G to ``A`` (m, m), which is B itself or its logarithm, and ``relate``
-    makes B of it. ``G`` is (m, m), ``seen`` (1,) counts events; the relation is learned
+    makes B of it: at every step, from W before it, or ``by_round``, from W after a round with
+    a step. ``G`` is (m, m), ``seen`` (1,) counts events; the relation is learned
     after the first ``prime``. ``literal`` leaves out the normalisation and stops before
     numbers run away.
     """
@@ -58,15 +78,17 @@ cdef class LearnedKernel(CoupledKernel):
     cdef long long[::1] seen
     cdef long long prime
     cdef double eta
-    cdef bint literal
+    cdef bint literal, by_round
     cdef Scratch room, memory
 
     def __init__(
         self, double[:, ::1] w, double[:, ::1] B, double[:, ::1] A, double[:, ::1] G,
-        long long[::1] seen, double eta, long long prime, bint literal,
+        long long[::1] seen, double eta, long long prime, bint literal, bint by_round,
+        double C, bint wide, bint passive,
     ):
         self.w, self.B, self.A, self.G, self.seen = w, B, A, G, seen
-        self.eta, self.prime, self.literal = eta, prime, literal
+        self.eta, self.prime, self.literal, self.by_round = eta, prime, literal, by_round
+        self.C, self.wide, self.passive = C, wide, passive
         self.room, self.memory = Scratch(), Scratch()
 
     cdef bint relate(self, Py_ssize_t m, double* A, double* B, double* free) except -1 nogil:
@@ -80,26 +102,35 @@ cdef class LearnedKernel(CoupledKernel):
         cdef Py_ssize_t e
         cdef double margin
         cdef long long seen = self.seen[0]
-        # Only the literal rules can fail, and only a longer round can fail half-way.
-        cdef bint careful = self.literal and end - begin > 1
+        cdef bint moved = False
+        # Only the literal rules can fail, and a single event's does before anything has changed.
+        cdef bint careful = self.literal and (self.by_round or end - begin > 1)
         if careful:
             self.remember(False)
         for e in range(begin, end):
             margin = margins[e]
             if e > begin:
                 margin = dot(events.row(e), &self.w[events.tasks[e], 0])
-            if not self.one(events, e, margin):
-                if careful:
-                    self.remember(True)
-                self.seen[0] = seen
-                with gil:
-                    raise FloatingPointError(
-                        f"event {e}: the task relation grows without bound; "
-                        "use normalize='trace', a smaller eta, or smaller features"
-                    )
+            if not self.one(events, e, margin, &moved):
+                self.give_up(seen, careful, e)
+        if self.by_round and moved and self.seen[0] > self.prime and not self.renewed():
+            self.give_up(seen, careful, end - 1)
         return 0
 
-    cdef bint one(self, Events events, Py_ssize_t e, double margin) except -1 nogil:
+    cdef int give_up(self, long long seen, bint careful, Py_ssize_t e) except -1 nogil:
+        """Undo the round and say why."""
+        if careful:
+            self.remember(True)
+        self.seen[0] = seen
+        with gil:
+            raise FloatingPointError(
+                f"event {e}: the task relation grows without bound; "
+                "use normalize='trace', a smaller eta, or smaller features"
+            )
+
+    cdef bint one(
+        self, Events events, Py_ssize_t e, double margin, bint* moved
+    ) except -1 nogil:
         """Learn one event; False, with nothing changed but the count, where that is impossible."""
         cdef Py_ssize_t j, k, i = events.tasks[e], m = self.w.shape[0]
         cdef double* A = self.room.take(4 * m * m + m)
@@ -109,12 +140,15 @@ cdef class LearnedKernel(CoupledKernel):
         cdef double s, y = events.labels[e]
         cdef Row x = events.row(e)
         self.seen[0] += 1
-        if not self.mistaken(y, margin):
+        cdef double tau = self.step(x, y, margin, i)
+        if not tau > 0.0:
             return True
-        cdef bint learned = self.seen[0] > self.prime
+        moved[0] = True
+        cdef bint learned = self.seen[0] > self.prime and not self.by_round
         if learned and not self.propose(A, B, free):  # from W before this event
             return False
-        s = square(x)
+        y *= tau
+        s = y * y * square(x)
         for j in range(m):
             p[j] = dot(x, &self.w[j, 0])
         for j in range(m):  # G of W + y x b', with b = B[:, i]
@@ -124,9 +158,23 @@ cdef class LearnedKernel(CoupledKernel):
                 self.G[k, j] = self.G[j, k]
         self.spread(x, y, i)
         if learned:
-            memcpy(&self.A[0, 0], A, m * m * sizeof(double))
-            memcpy(&self.B[0, 0], B, m * m * sizeof(double))
+            self.take_over(A, B)
         return True
+
+    cdef bint renewed(self) except -1 nogil:
+        """Move the relation by the present W; False, with nothing changed, if impossible."""
+        cdef Py_ssize_t m = self.w.shape[0]
+        cdef double* A = self.room.take(4 * m * m + m)
+        cdef double* B = A + m * m
+        if not self.propose(A, B, B + m * m):
+            return False
+        self.take_over(A, B)
+        return True
+
+    cdef inline void take_over(self, const double* A, const double* B) noexcept nogil:
+        cdef Py_ssize_t m = self.w.shape[0]
+        memcpy(&self.A[0, 0], A, m * m * sizeof(double))
+        memcpy(&self.B[0, 0], B, m * m * sizeof(double))
 
     cdef bint propose(self, double* A, double* B, double* free) except -1 nogil:
         cdef Py_ssize_t j, k, m = self.w.shape[0]

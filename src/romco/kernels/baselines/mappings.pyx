@@ -115,7 +115,7 @@ cdef class HashedMappings(Mappings):
         self.mask = size - 1
 
     cdef int put(self, name, double value, int place) except -1:
-        cdef unsigned long long h = hash_name(name if isinstance(name, str) else str(name))
+        cdef unsigned long long h = hash_name(name if type(name) is str else str(name))
         return self.push(<int> (h & self.mask), -value if h >> 63 else value, place)
 
 

@@ -44,8 +44,9 @@ cdef class Pairs:
         self.bits = bits
         self.places = np.full(1 << bits, -1, dtype=np.int32)
         self.place = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
-        for pair in range(self.used):
-            self.find(self.key[pair])[0] = <int> pair
+        with nogil:  # millions of them, while other threads learn
+            for pair in range(self.used):
+                self.find(self.key[pair])[0] = <int> pair
 
     cdef int reserve(self, Py_ssize_t more) except -1 nogil:
         """Make room for so many new pairs."""
