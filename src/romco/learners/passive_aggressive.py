@@ -8,12 +8,11 @@ import numpy as np
 
 from romco.kernels.baselines.passive_aggressive import CollaborativeKernel, PassiveAggressiveKernel
 from romco.learners.base import choice, not_negative, positive
-from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
 from romco.learners.sharing import PerFeature, Sharing, Steps
 
 
-class PassiveAggressive(LinearLearner, TakesWeights):
+class PassiveAggressive(LinearLearner):
     r"""Passive-aggressive: the smallest step that repairs the loss, if C allows it.
 
     With hinge loss l and s = \|x\|^2,
@@ -37,6 +36,7 @@ class PassiveAggressive(LinearLearner, TakesWeights):
     array([-0.25, -0.25])
     """
 
+    weighs = True
     space: ClassVar = {"C": tuple(10.0**k for k in np.arange(-3, 1.5, 0.5))}
 
     def __init__(
