@@ -350,3 +350,28 @@ def test_signals_at_random_moments(name, batch):
 )
 def test_ten_thousand_signals(name, batch, readers):
     weathered(name, 2_500, batch, readers)
+
+
+@pytest.mark.parametrize("target", ["two classes", "classes"])
+def test_labels_of_rows_that_were_not_learned_are_not_known(target, monkeypatch):
+    from romco.model import pieces
+
+    model, real, calls = Model("pa-unique", target=target), pieces.learn, []
+
+    def broken(*given):
+        calls.append(given)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    monkeypatch.setattr(pieces, "learn", broken)
+    rows, labels = [{"a": 1.0}] * 300, ["ham"] * 280 + ["spam"] * 20
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(rows, labels, ["ann"] * 300)
+    assert (model.events, model.classes) == (250, ("ham",))
+    monkeypatch.undo()
+    model.learn(rows[250:], labels[250:], ["ann"] * 50)
+    whole = Model("pa-unique", target=target)
+    whole.learn(rows, labels, ["ann"] * 300)
+    assert model.classes == whole.classes == ("ham", "spam")
+    assert model.margins(rows[:1], ["ann"]).tolist() == whole.margins(rows[:1], ["ann"]).tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MODEL = ("tests/model/test_model.py", "tests/test_modelfile.py", "tests/model/test_new_tasks.py")
-RUN = ("tests/sessions/test_run.py", "tests/sessions/test_faults.py")
+RUN = ("tests/sessions/test_faults.py", "tests/sessions/test_run.py")
 
 # Tests in the order in which they run: those that find most, and are quick, first.
 FILES: dict[str, tuple[str, ...]] = {
@@ -28,8 +28,11 @@ FILES: dict[str, tuple[str, ...]] = {
     "model/fairlock.py": ("tests/model/test_threads.py", "tests/model/test_forks.py"),
     "model/pieces.py": (*MODEL, "tests/model/test_interrupts.py"),
     "model/model.py": (*MODEL, "tests/model/test_targets.py", "tests/model/test_waiting.py"),
+    "model/batches.py": (*MODEL, "tests/model/test_targets.py"),
     "sessions/log.py": RUN,
-    "sessions/run.py": RUN,
+    "sessions/learning.py": RUN,
+    "sessions/records.py": RUN,
+    "sessions/session.py": RUN,
     "sessions/identity.py": RUN,
     "sessions/stopping.py": RUN,
 }
