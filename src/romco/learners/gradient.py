@@ -25,7 +25,10 @@ class Gradient(LinearLearner):
     """
 
     weighs = True
-    space: ClassVar = {"eta": tuple(10.0**k for k in np.arange(-3, 2.5, 0.5))}
+    space: ClassVar = {
+        "eta": tuple(10.0**k for k in np.arange(-3, 2.5, 0.5)),
+        "step": ("constant", "inverse-sqrt"),
+    }
 
     def __init__(
         self,

@@ -37,7 +37,10 @@ class PassiveAggressive(LinearLearner):
     """
 
     weighs = True
-    space: ClassVar = {"C": tuple(10.0**k for k in np.arange(-3, 1.5, 0.5))}
+    space: ClassVar = {
+        "C": tuple(10.0**k for k in np.arange(-3, 1.5, 0.5)),
+        "variant": ("PA-I", "PA-II"),  # plain PA is PA-I with a large C
+    }
 
     def __init__(
         self,
@@ -85,7 +88,7 @@ class Collaborative(LinearLearner):
     array([[1., 0.]])
     """
 
-    space: ClassVar = {"eta2": (0.01, 0.1, 0.25, 1.0, 4.0), "C": (0.01, 0.1, 1.0)}
+    space: ClassVar = {"eta2": (0.001, 0.01, 0.1, 1.0, 10.0), "C": (0.01, 0.1, 1.0, 10.0)}
 
     def __init__(
         self,
