@@ -375,3 +375,27 @@ def test_labels_of_rows_that_were_not_learned_are_not_known(target, monkeypatch)
     whole.learn(rows, labels, ["ann"] * 300)
     assert model.classes == whole.classes == ("ham", "spam")
     assert model.margins(rows[:1], ["ann"]).tolist() == whole.margins(rows[:1], ["ann"]).tolist()
+
+
+@pytest.mark.parametrize("name", ["ogd-unique", "romco-auto"])
+def test_looking_broken_off_at_every_bytecode(name):
+    """``with model.at_rest()``: between getting the lock and the block there is no gap."""
+    model = Model.from_state(started(name))
+    before = contents(model)
+
+    def look():
+        with model.at_rest() as learner:
+            return learner.n_tasks
+
+    step, broken = 0, True
+    while broken:
+        broken = broken_off(look, step)
+        assert model._locks.step.acquire_at_once(), step
+        model._locks.step.release()
+        step += 1
+    assert step > 15
+    for step in range(0, 3000, 101):
+        broken_off(lambda: romco.explain(model), step)
+        assert model._locks.step.acquire_at_once(), step
+        model._locks.step.release()
+    assert contents(model) == before

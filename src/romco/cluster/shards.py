@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +20,7 @@ from romco.learners.merging import mergeable
 from romco.model import Features, Model
 from romco.model.answers import Answers
 from romco.model.batches import check_lengths, many
-from romco.model.fairlock import Turns
+from romco.model.fairlock import Locks
 from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, cut
 from romco.modelfile import load_state, save_state
@@ -102,7 +101,7 @@ class Shards:
     def _begin(self, leader: Coordinator) -> None:
         self.leader, self._front = leader, leader.front  # who leads the shards; names
         self._owners = Owners(leader.n)
-        self._writing, self._step = threading.RLock(), Turns()
+        self._locks = Locks()
 
     # What is known
 
@@ -149,7 +148,7 @@ class Shards:
     @property
     def tasks(self) -> list[Id]:
         """Names of the tasks, shard by shard."""
-        with self._step:
+        with self._locks.step:
             return [task for own in self.leader.engine.all(Shard.tasks) for task in own]
 
     def events_of(self, task: Any) -> int:
@@ -202,7 +201,7 @@ class Shards:
 
     def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
         """:meth:`learn`, giving also the probabilities that were predicted just before."""
-        with self._writing:
+        with self._locks.writing:
             labels = self._front.sides
             signs, sides = labels.read(y)
             ids = [identity("task", one) for one in many(task)]
@@ -210,7 +209,7 @@ class Shards:
             rows = self.features.read(x, new)
             check_lengths(rows, task=ids, y=signs)
             before = labels.turn
-            with self._step:
+            with self._locks.step:
                 labels.adopt(sides)
                 self.features.add(new)
             answers = self._learn(rows, signs, ids)
@@ -223,7 +222,7 @@ class Shards:
             left = self.leader.next - self.leader.place
             end = min(len(ids), begin + left, begin + PIECE * self.n)
             part = slice(begin, end)
-            with self._step:
+            with self._locks.step:
                 given = _dealt(self.n, owners[part], cut(rows, begin, end), signs[part], ids[part])
                 _fill(answers, begin, owners[part], self.leader.engine.each(Shard.learn, given))
                 self.leader.passed(end - begin, end - begin)
@@ -232,14 +231,14 @@ class Shards:
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are."""
-        with self._writing:
+        with self._locks.writing:
             self._ask(task, Shard.forget)
 
     # State
 
     def state(self) -> dict[str, Any]:
         """The state of one :class:`romco.Model` of all tasks, from which shards can go on, too."""
-        with self._writing, self._step:
+        with self._locks.writing, self._locks.step:
             return self.leader.state()
 
     def model(self) -> Model:
@@ -302,7 +301,7 @@ class Shards:
     # Within
 
     def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
-        with self._step:
+        with self._locks.step:
             rows = self.features.read(x)
             ids = [identity("task", one) for one in many(task)]
             check_lengths(rows, task=ids)
@@ -314,7 +313,7 @@ class Shards:
 
     def _ask(self, task: Any, verb: Any) -> Any:
         """Ask the owner of a task."""
-        with self._step:
+        with self._locks.step:
             (owner,) = self._owners.of([identity("task", task)])
             return self.leader.engine.one(int(owner), verb, task)
 

@@ -55,9 +55,10 @@ class Record:
 @contextmanager
 def understood(name: str, *others: type[Exception]) -> Iterator[None]:
     """Whatever cannot be read of a model's memory is told as such; nothing in a file is trusted."""
+    failures: tuple[type[Exception], ...] = (LookupError, TypeError, AttributeError, *others)
     try:
         yield
-    except (LookupError, TypeError, AttributeError, *others) as error:
+    except failures as error:
         raise ValueError(
             f"what {name} remembers of its sources cannot be used ({error!r}): learn into another "
             "model file"
