@@ -194,7 +194,7 @@ def test_a_full_disk_keeps_the_last_good_model(folder):
 
 def test_a_huge_value_is_one_bad_row(folder, capsys):
     assert run(f"learn one-huge.csv {LEARN}") == 2
-    assert "line 3, column 'a'" in capsys.readouterr().err
+    assert "line 3: feature 'a' is 1e+200" in capsys.readouterr().err
     assert load(folder / "new.romco").events == 1  # what comes before it is kept
     (folder / "new.romco").unlink()
     for learner in ("romco-auto", "pa-unique", "mtfl", "romco-logd"):
@@ -206,6 +206,8 @@ def test_a_huge_value_is_one_bad_row(folder, capsys):
         for verb in ("predict", "evaluate"):
             assert run(f"{verb} one-huge.csv {command}") == 0
             assert "2 bad rows skipped" in capsys.readouterr().err
+            assert run(f"{verb} one-huge.csv --task u --label y --model {model}") == 2
+            assert "line 3: a feature is 1e+200" in capsys.readouterr().err
         assert run(f"learn ok.csv --task u --label y --model {model}") == 0  # it goes on
 
 

@@ -51,7 +51,7 @@ class Compiled:
 _SCALE = ("kernels/history.pyx", ("tests/model/test_calibration.py", "tests/test_reading.py"))
 _HISTORY = ("kernels/history.pyx", ("tests/model/test_model.py", "tests/model/test_new_tasks.py"))
 _STEP = ("kernels/history.pyx", ("tests/model/test_model.py", "tests/model/test_interrupts.py"))
-_TURNS = ("kernels/turns.pyx", ("tests/model/test_threads.py", "tests/model/test_forks.py"))
+_TURNS = ("kernels/fairlock.pyx", ("tests/model/test_threads.py", "tests/model/test_forks.py"))
 
 _IN_LINE = """self.line.acquire()
         try:

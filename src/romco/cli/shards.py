@@ -15,7 +15,7 @@ from rich.text import Text
 
 from romco.cli.lines import inert
 from romco.cluster import Shards
-from romco.cluster.files import Progress, folder_of, learn
+from romco.cluster.files import ShardsProgress, folder_of, learn
 from romco.cluster.partitions import Files, files_of
 from romco.model import Hashed, Model
 from romco.model.features import Features
@@ -101,7 +101,7 @@ def learn_in_shards(
     console.print(told, highlight=False, soft_wrap=True, markup=False)
 
 
-def line(progress: Progress, seconds: float) -> str:
+def line(progress: ShardsProgress, seconds: float) -> str:
     """Where learning stands, in one line."""
     speed = (progress.rows - progress.resumed) / max(seconds, 1e-9)
     parts = [

@@ -22,7 +22,7 @@ NOTE = "files"  # where a model's notes tell how far its files were read
 
 @final
 @dataclass(frozen=True)
-class Progress:
+class ShardsProgress:
     """Where learning stands."""
 
     rows: int  # of the files, read so far
@@ -47,7 +47,7 @@ def folder_of(model: Path) -> Path:
 
 def learn(
     files: Files, model: Path, stop: Stop | None = None, **settings: Any
-) -> Iterator[Progress]:
+) -> Iterator[ShardsProgress]:
     """Learn all rows that the model at ``model`` has not learned yet, and write it at the end.
 
     The same call goes on where it was stopped: from the checkpoints beside the model file, else
@@ -88,7 +88,9 @@ def finish(shards: Shards, model: Path) -> None:
     shutil.rmtree(folder_of(model), ignore_errors=True)
 
 
-def read(shards: Shards, files: Files, stop: Stop | None = None) -> Generator[Progress, None, bool]:
+def read(
+    shards: Shards, files: Files, stop: Stop | None = None
+) -> Generator[ShardsProgress, None, bool]:
     """Learn all rows that were not learned yet, period by period, until ``stop`` is wanted.
 
     Returns whether all of them are learned; if not, the shards are at a barrier.
@@ -101,7 +103,8 @@ def read(shards: Shards, files: Files, stop: Stop | None = None) -> Generator[Pr
     resumed, ended = leader.place, False
     leader.engine.each(Shard.open, [(files, k, position) for k in range(leader.n)])
     while not ended and not stop.wanted:
-        reports: list[Report] = leader.engine.all(Shard.read, leader.next - leader.place)
+        left = leader.next - leader.place
+        reports: list[Report] = leader.ask(Shard.read, [(left,)] * leader.n, left)
         _check_agree(reports)
         first = reports[0]
         wrong += sum(one.wrong for one in reports)
@@ -116,7 +119,7 @@ def read(shards: Shards, files: Files, stop: Stop | None = None) -> Generator[Pr
         leader.reopen = [(files, k, position) for k in range(leader.n)]
         leader.passed(first.rows, sum(one.learned for one in reports))
         counts = leader.place, leader.events, wrong, skipped, resumed
-        yield Progress(*counts, leader.merging, leader.staleness, leader.engine.lost)
+        yield ShardsProgress(*counts, leader.merging, leader.staleness, leader.engine.lost)
     return ended
 
 

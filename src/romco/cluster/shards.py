@@ -224,7 +224,8 @@ class Shards:
             part = slice(begin, end)
             with self._locks.step:
                 given = _dealt(self.n, owners[part], cut(rows, begin, end), signs[part], ids[part])
-                _fill(answers, begin, owners[part], self.leader.engine.each(Shard.learn, given))
+                found = self.leader.ask(Shard.learn, given, end - begin)
+                _fill(answers, begin, owners[part], found)
                 self.leader.passed(end - begin, end - begin)
             begin = end
         return answers

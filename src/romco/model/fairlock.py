@@ -9,9 +9,9 @@ import time
 import weakref
 from typing import final
 
-from romco.kernels.turns import Held, Turns, holding
+from romco.kernels.fairlock import FairLock, Held, holding
 
-__all__ = ["Held", "Locks", "Turns", "holding"]
+__all__ = ["FairLock", "Held", "Locks", "holding"]
 
 
 @final
@@ -28,7 +28,7 @@ class Locks:
 
     def __init__(self) -> None:
         self.writing = threading.RLock()
-        self.step = Turns()
+        self.step = FairLock()
         _ALL[id(self)] = weakref.ref(self)
 
     def forget_others(self) -> None:
@@ -42,7 +42,7 @@ class Locks:
 # whenever one goes, and an interrupt that falls there is lost.
 _ALL: dict[int, weakref.ref[Locks]] = {}
 _forking = threading.Lock()  # one fork at a time
-_held: list[Turns] = []  # by the thread that forks
+_held: list[FairLock] = []  # by the thread that forks
 
 
 def _before() -> None:
