@@ -191,6 +191,7 @@ def test_planted_links_and_pipes_are_not_followed(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / f".m.{'1' * 16}.partial")
     (tmp_path / f".m.{'2' * 16}.partial").mkdir()
     durable.replace(path, [b"new"])
+    assert stat.S_ISFIFO((tmp_path / f".m.{'1' * 16}.partial").stat().st_mode)  # not ours
     assert victim.read_bytes() == b"precious"
     path.unlink()
     path.symlink_to(victim)
@@ -413,3 +414,24 @@ def test_a_spare_that_could_not_become_the_last_one_is_removed(tmp_path, monkeyp
         durable.replace(path, [b"new"], keep_last=True)
     assert names(tmp_path) == ["m"]
     assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(("error", "told"), [(errno.EIO, True), (errno.EINVAL, False)])
+def test_a_folder_that_cannot_be_synced_is_told_unless_it_needs_no_sync(
+    error, told, tmp_path, monkeypatch
+):
+    real, before = os.fsync, handles()
+
+    def failing(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(error, os.strerror(error))
+        real(handle)
+
+    monkeypatch.setattr(durable.os, "fsync", failing)
+    if told:
+        with pytest.raises(OSError, match=os.strerror(error)):
+            durable.replace(tmp_path / "m", [b"new"])
+    else:
+        durable.replace(tmp_path / "m", [b"new"])
+    assert (tmp_path / "m").read_bytes() == b"new"
+    assert handles() == before
