@@ -74,7 +74,7 @@ def macro_error(rounds, margins, n_tasks):
     return float(100 * (bad[events > 0] / events[events > 0]).mean())
 
 
-def averaged(common, changes):
+def averaged(common, changes, ranges):
     """The rule that one would try first: the mean of what shards hold of what they touched."""
     active = [one for one in changes if one.events]
     rows = np.unique(np.concatenate([one.rows for one in active]))
