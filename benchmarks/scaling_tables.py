@@ -23,10 +23,10 @@ def write(kept, page):
 
 def error(figures):
     variants = [name for name in next(iter(figures.values())) if name != "one process"]
-    yield "| stream | one process | " + " | ".join(variants) + " |"
-    yield "|---|--:|" + "--:|" * len(variants)
+    yield "| stream | runs | one process | " + " | ".join(variants) + " |"
+    yield "|---|--:|--:|" + "--:|" * len(variants)
     for stream, table in figures.items():
-        cells = [f"{np.mean(table['one process']):.2f}"]
+        cells = [str(len(table["one process"])), f"{np.mean(table['one process']):.2f}"]
         for variant in variants:
             losses = [loss for loss in table[variant] if loss is not None]
             worst = f" (worst {max(losses):+.2f})" if variant == "growth 10 %" else ""
