@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +37,7 @@ from romco.sessions import Progress, Source
 from romco.sessions.asking import Asking
 from romco.sessions.session import Learns
 from romco.sessions.source import classes_of, load_model, settled
+from romco.sessions.stopping import terminated
 from romco.streams.survey import Survey
 
 app = typer.Typer()
@@ -96,6 +95,9 @@ def learn(
         Path | None, typer.Option(help="SOURCE has answers to this file that romco ask wrote.")
     ] = None,
     id: Annotated[str | None, typer.Option(help="With --asked: column of the ids.")] = None,
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[SOURCE]...", help="More, learned one by one.")
+    ] = None,
 ) -> None:
     """Predict each event, then learn it; the same command goes on where it was stopped."""
     if asked is not None:
@@ -103,16 +105,41 @@ def learn(
         return
     schedule = {"growth": growth, "every": every}
     name = learner or "romco-auto"
-    wanted = Wanted(name, chosen(set_ or []), listed(classes), positive, schedule)
+    wanted = Wanted(name, chosen(set_ or []), listed(classes), positive, schedule, learner)
     source = replace(source, weight=weight)
-    known = load_model(model) if model.exists() else None
-    _check_alone(known, target, weight, threads, shards)
     if shards is not None:
+        known = load_model(model) if model.exists() else None
+        _check_alone(known, target, weight, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
-        learn_in_shards(source, model, wanted, hash_, shards, engine, address, console)
+        paths = [source.path, *(more or [])]
+        learn_in_shards(source, paths, model, wanted, hash_, shards, engine, address, console)
         return
+    if more and predictions is not None:
+        raise ValueError("--predictions are of one SOURCE: learn them one by one")
+    for path in (source.path, *(more or [])):
+        one = replace(source, path=path)
+        _learn_one(
+            one, model, wanted, hash_, target, predictions, checkpoint_every, threads, labels
+        )
+
+
+def _learn_one(
+    source: Source,
+    model: Path,
+    wanted: Wanted,
+    hash_: int | None,
+    target: str | None,
+    predictions: Path | None,
+    checkpoint_every: int,
+    threads: int | None,
+    labels: str | None,
+) -> None:
+    """Learn one source, by a model or by threads."""
+    learner, positive = wanted.asked, wanted.positive
     check_source(source, labelled=True)
+    known = load_model(model) if model.exists() else None
+    _check_alone(known, target, source.weight, threads, None)
     source, looked = settled(source, known)
     two = wanted.classes
     if known is not None and (learner or wanted.settings or hash_ or two or positive):
@@ -171,7 +198,7 @@ def _follow(
     """Show how learning goes on, and what came of it."""
     last = None
     try:
-        with _live() as show, _terminated(stop):
+        with _live() as show, terminated(stop):
             for last in steps:
                 if looked is not None and last.events > last.resumed:
                     report(looked)
@@ -196,19 +223,6 @@ def _named(model: Any) -> str:
     if isinstance(model, Model) and model.target == "classes":
         return f", classes: {', '.join(map(str, model.classes))}"
     return f", positive label: {model.positive}"
-
-
-@contextmanager
-def _terminated(stop: sessions.Stop) -> Iterator[None]:
-    """What SIGTERM asks for is done in good order."""
-    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop.ask)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

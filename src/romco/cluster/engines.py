@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, final
 
-import numpy as np
-
+from romco.cluster.ranges import in_ranges
 from romco.cluster.shard import Recipe, Shard, Start
 from romco.parameters import choice
 
@@ -44,7 +44,7 @@ class Engine(Protocol):
         """The shards themselves, where they are in this process."""
 
     def ranges(self, act: Callable[[int, int], None], n: int) -> None:
-        """Call ``act(begin, end)`` for ranges that are 0 to n together; where shards are here."""
+        """Call ``act(begin, end)`` for ranges that are 0 to n together."""
 
     def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
         """All that happened is in these files; whoever takes up one begins with a call."""
@@ -122,7 +122,16 @@ class Threads:
     def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
         self._shards = [Shard(recipe, start) for start in starts]
         self.here: Sequence[Shard] | None = self._shards
-        self._pool = ThreadPoolExecutor(len(self._shards), thread_name_prefix="romco-shard")
+        self._pools: dict[int, ThreadPoolExecutor] = {}  # by process: a fork has no threads
+
+    @property
+    def _pool(self) -> ThreadPoolExecutor:
+        """The threads of this process."""
+        process = os.getpid()
+        if process not in self._pools:
+            made = ThreadPoolExecutor(len(self._shards), thread_name_prefix="romco-shard")
+            self._pools = {process: made}
+        return self._pools[process]
 
     def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
         """At the same time; when all are done, the first error in the order of the shards."""
@@ -153,9 +162,8 @@ class Threads:
         """At the same time, where there is enough to do for more than one."""
         if n < FEW:
             act(0, n)
-            return
-        ends = np.linspace(0, n, len(self._shards) + 1).astype(int).tolist()
-        list(self._pool.map(act, ends[:-1], ends[1:]))
+        else:
+            in_ranges(self._pool, len(self._shards), act, n)
 
     def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
         """Nothing can be lost but all of it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,21 +10,25 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.cluster import checkpoints, states
+from romco.cluster import checkpoints, sections, states
 from romco.cluster.coordinators import Coordinator
 from romco.cluster.owners import Owners
 from romco.cluster.rows import pick
 from romco.cluster.schedules import EVERY, Schedule
 from romco.cluster.shard import Shard
+from romco.learners import Learner
 from romco.learners.merging import mergeable
 from romco.model import Features, Model
 from romco.model.answers import Answers
 from romco.model.batches import check_lengths, many
-from romco.model.fairlock import FairLock
+from romco.model.fairlock import Locks
 from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, cut
+from romco.model.targets import target_from_json
+from romco.model.weights import weights_of
 from romco.modelfile import load_state, save_state
 from romco.parameters import whole
+from romco.reading import refusing
 
 PIECE = 1000  # events per shard learned before waiting readers get a turn
 
@@ -55,8 +58,9 @@ class Shards:
     n:
         How many shards.
     features, classes, positive, new_task:
-        As in ``Model``. With the engine "ray" and files that the shards read themselves, features
-        must be hashed or given columns: shards cannot agree on growing names.
+        As in ``Model``; the target must be two classes. With files that the shards read
+        themselves, features must be hashed or given columns: shards cannot agree on growing
+        names.
     engine:
         "serial", "threads", or "ray" (``pip install 'romco[ray]'``); ``address`` is that of a
         running Ray cluster, else one is started here.
@@ -78,11 +82,13 @@ class Shards:
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 10,
         address: str | None = None,
+        target: str | None = None,
         classes: Sequence[Any] | None = None,
         positive: Any = None,
         new_task: Literal["mean", "zero"] = "mean",
         **parameters: Any,
     ) -> None:
+        _check_target(target or "two classes")
         front = Model(
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )
@@ -101,7 +107,7 @@ class Shards:
     def _begin(self, leader: Coordinator) -> None:
         self.leader, self._front = leader, leader.front  # who leads the shards; names
         self._owners = Owners(leader.n)
-        self._writing, self._step = threading.RLock(), FairLock()
+        self._locks = Locks()
 
     # What is known
 
@@ -148,7 +154,7 @@ class Shards:
     @property
     def tasks(self) -> list[Id]:
         """Names of the tasks, shard by shard."""
-        with self._step:
+        with self._locks.step:
             return [task for own in self.leader.engine.all(Shard.tasks) for task in own]
 
     def events_of(self, task: Any) -> int:
@@ -182,48 +188,64 @@ class Shards:
         """Probability (n,) of the positive label."""
         return self._answers(x, task).probabilities
 
+    def margin_one(self, x: Any, task: Any) -> float:
+        """Margin of one event."""
+        return float(self.margins([x], [task])[0])
+
+    def probability_one(self, x: Any, task: Any) -> float:
+        """Probability of the positive label of one event."""
+        return float(self.probabilities([x], [task])[0])
+
     def predict_one(self, x: Any, task: Any) -> Id:
         """Label of one event; None before any label is known."""
         return self._front.label_of(float(self.margins([x], [task])[0]))
 
     # Learning
 
-    def learn_one(self, x: Any, y: Any, task: Any) -> float:
+    def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> float:
         """Learn one event; gives the margin that was predicted just before."""
-        return float(self.learn([x], [y], [task])[0])
+        weights = None if weight == 1.0 else [weight]
+        return float(self.learn([x], [y], [task], weight=weights)[0])
 
-    def learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Dense:
+    def learn(self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None) -> Dense:
         """Learn rows; those of a task one after the other, in the order of the stream.
 
-        Gives the margins (n,) predicted just before. Nothing changes if any row is bad.
+        An event of ``weight`` h counts as h events. Gives the margins (n,) predicted just before.
+        Nothing changes if any row is bad.
         """
-        return self.predict_and_learn(x, y, task).margins
+        return self.predict_and_learn(x, y, task, weight=weight).margins
 
-    def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
+    def predict_and_learn(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
+    ) -> Answers:
         """:meth:`learn`, giving also the probabilities that were predicted just before."""
-        with self._writing:
+        weights = None if weight is None else _weights(weight, self._front.learner)
+        with self._locks.writing:
             labels = self._front.sides
             signs, sides = labels.read(y)
             ids = [identity("task", one) for one in many(task)]
             new: dict[Id, int] = {}
             rows = self.features.read(x, new)
-            check_lengths(rows, task=ids, y=signs)
+            weighed = {} if weights is None else {"weight": weights}
+            check_lengths(rows, task=ids, y=signs, **weighed)
             before = labels.turn
-            with self._step:
+            with self._locks.step:
                 labels.adopt(sides)
                 self.features.add(new)
-            answers = self._learn(rows, signs, ids)
+            answers = self._learn(rows, signs, ids, weights)
             return _turned(answers, labels.outward(np.ones(len(ids)), signs, before))
 
-    def _learn(self, rows: Rows, signs: Dense, ids: list[Id]) -> Answers:
+    def _learn(self, rows: Rows, signs: Dense, ids: list[Id], weights: Dense | None) -> Answers:
         owners, begin = self._owners.of(ids), 0
         answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
         while begin < len(ids):
             left = self.leader.next - self.leader.place
             end = min(len(ids), begin + left, begin + PIECE * self.n)
             part = slice(begin, end)
-            with self._step:
-                given = _dealt(self.n, owners[part], cut(rows, begin, end), signs[part], ids[part])
+            with self._locks.step:
+                weighed = [] if weights is None else [weights[part]]
+                columns = cut(rows, begin, end), signs[part], ids[part], *weighed
+                given = _dealt(self.n, owners[part], *columns)
                 found = self.leader.ask(Shard.learn, given, end - begin)
                 _fill(answers, begin, owners[part], found)
                 self.leader.passed(end - begin, end - begin)
@@ -232,14 +254,14 @@ class Shards:
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are."""
-        with self._writing:
+        with self._locks.writing:
             self._ask(task, Shard.forget)
 
     # State
 
     def state(self) -> dict[str, Any]:
         """The state of one :class:`romco.Model` of all tasks, from which shards can go on, too."""
-        with self._writing, self._step:
+        with self._locks.writing, self._locks.step:
             return self.leader.state()
 
     def model(self) -> Model:
@@ -253,7 +275,10 @@ class Shards:
     @classmethod
     def load(cls, path: str | Path, n: int | None = None, **settings: Any) -> Self:
         """Shards from a model file, whoever saved it; see :meth:`of` for the settings."""
-        return cls.of(load_state(path), n, **settings)
+        state = load_state(path)
+        with refusing(Path(path)):
+            sections.check(state)
+        return cls.of(state, n, **settings)
 
     @classmethod
     def of(
@@ -274,6 +299,7 @@ class Shards:
         on as if they had never stopped.
         """
         state = model.state() if isinstance(model, Model) else model
+        _check_target(target_from_json(state["labels"]).kind)
         schedule = states.schedule_of(state, n, growth, every)
         made = cls.__new__(cls)
         folder = None if checkpoint is None else Path(checkpoint)
@@ -299,7 +325,7 @@ class Shards:
     # Within
 
     def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
-        with self._step:
+        with self._locks.step:
             rows = self.features.read(x)
             ids = [identity("task", one) for one in many(task)]
             check_lengths(rows, task=ids)
@@ -311,9 +337,27 @@ class Shards:
 
     def _ask(self, task: Any, verb: Any) -> Any:
         """Ask the owner of a task."""
-        with self._step:
+        with self._locks.step:
             (owner,) = self._owners.of([identity("task", task)])
             return self.leader.engine.one(int(owner), verb, task)
+
+
+def _check_target(kind: str) -> None:
+    if kind != "two classes":
+        raise ValueError(
+            f"shards learn two classes, not {kind!r}: of the learners of classes and of numbers "
+            "it is not known how beliefs that were learned apart become one; take a plain Model"
+        )
+
+
+def _weights(weight: Any, learner: Learner) -> Dense:
+    found = weights_of(weight, learner)
+    if not found.all():
+        at = int(np.flatnonzero(found == 0.0)[0])
+        raise ValueError(
+            f"row {at}: weight 0: shards learn what they are given; ask for its margin"
+        )
+    return found
 
 
 def _dealt(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, ...] | None]:
