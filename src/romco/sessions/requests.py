@@ -49,7 +49,7 @@ def requests(
     known = remembered(model, source)
     found: list[tuple[int, str, float]] = []  # line, task, margin
     with known.blocks() as events:
-        for chunk in chunks(events):
+        for chunk in chunks(events, known):
             some = model.margins(chunk.features, chunk.tasks)
             found += zip(chunk.lines, chunk.tasks, some.tolist(), strict=True)
     if not found:
