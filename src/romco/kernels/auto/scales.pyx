@@ -78,10 +78,13 @@ cdef class Scales:
     def __init__(self, columns, typical):
         self.columns, self.typical = columns, typical
         d = len(columns)
-        self.indices, self.values, self.logs = np.empty(d, np.int32), np.empty(d), np.empty(d)
+        self.indices, self.values, self.kept = np.empty(d, np.int32), np.empty(d), np.empty(d)
         self.index = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.indices)
         self.value = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.values)
-        self.log_size = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.logs)
+        self.sizes = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.kept)
+        self.listed = np.empty(d, np.int32)
+        self.met = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed)
+        self.n_met, self.counted = -1, 0.0
 
     cdef Scaled look(self, Row x) noexcept nogil:
         """A row as it would be if it were counted; changes nothing."""
@@ -130,13 +133,19 @@ cdef class Scales:
         """Count a row's values; features whose factor is out of date have none afterwards."""
         cdef Column* c
         cdef Py_ssize_t k
+        if self.counted != self.typical[EVENTS]:  # others have changed the columns
+            self.n_met = -1
         self.typical[EVENTS] += 1.0
+        self.counted = self.typical[EVENTS]
         for k in range(x.n):
             if fabs(x.value[k]) < SMALLEST:
                 continue
             c = <Column*> &self.columns[column(x, k), 0]
             add(c, x.value[k])
             if due(c, c.count, self.typical[EVENTS]):
+                if c.size == 0.0 and self.n_met >= 0:
+                    self.met[self.n_met] = <int> column(x, k)
+                    self.n_met += 1
                 measure(c, self.typical[EVENTS])
                 c.factor = 0.0
                 self.typical[FOUND] += 1.0
@@ -146,12 +155,16 @@ cdef class Scales:
 
     cdef double median(self) noexcept nogil:
         """Of log s over the features seen (the upper one of two): one odd unit does not move it."""
-        cdef Py_ssize_t j, n = 0
-        for j in range(self.columns.shape[0]):
-            if self.columns[j, 4] > 0.0:
-                self.log_size[n] = log(self.columns[j, 4])
-                n += 1
-        return select(self.log_size, n, n // 2)
+        cdef Py_ssize_t j
+        if self.n_met < 0:
+            self.n_met = 0
+            for j in range(self.columns.shape[0]):
+                if self.columns[j, 4] > 0.0:
+                    self.met[self.n_met] = <int> j
+                    self.n_met += 1
+        for j in range(self.n_met):
+            self.sizes[j] = self.columns[self.met[j], 4]
+        return log(select(self.sizes, self.n_met, self.n_met // 2))  # logarithms keep the order
 
 
 cdef Scaled found(Py_ssize_t n, const int* index, const double* value, double x2) noexcept nogil:
