@@ -10,7 +10,7 @@ ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
 .PHONY: help demo serve-demo test test-slow test-checked test-sanitized fuzz fuzz-sanitized kernels check check-all docs lint types contracts \
-        dist dist-smoke bench bench-docs paper beyond reproduction cluster-demo clean
+        dist dist-smoke bench bench-docs paper paper-docs beyond cluster-demo clean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,9 +23,8 @@ help:
 	@echo "make dist       sdist and wheel, each tried in a fresh environment"
 	@echo "make bench      speed, as ratios within one run (make bench BENCH=--quick for a minute's worth)"
 	@echo "make beyond     romco-auto against everything tuned in hindsight, into docs/beyond-the-paper.md"
-	@echo "make paper      every table and figure of the paper, measured, into docs/paper"
+	@echo "make paper      every table and figure of the paper and what it leaves open, measured, into docs"
 	@echo "make cluster-demo   four shards on a local Ray lose a worker, and not a bit"
-	@echo "make reproduction   what the paper leaves open, measured, into docs/reproduction.md"
 
 # Rebuilt whenever a kernel or the metadata changes. Versions are those that were tried together.
 SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]*) pyproject.toml setup.py
@@ -121,19 +120,19 @@ bench-docs: $(VENV)/bench
 # The report of the last run goes into docs/paper.
 paper: $(VENV)/ready
 	$(BIN)/romco paper all --out results/paper
+	$(MAKE) --no-print-directory paper-docs
+
+# Puts the last run into the documentation.
+paper-docs:
 	mkdir -p docs/paper/figures
-	cp results/paper/report.md docs/paper/README.md
-	cp results/paper/summary.csv results/paper/tuning.csv results/paper/tables.tex docs/paper/
+	cd results/paper && cp README.md fair.md claims.md tables.md figures.md settings.md \
+	  summary.csv tuning.csv tables.tex $(CURDIR)/docs/paper/
+	cp results/paper/reproduction.md docs/reproduction.md
 	cp results/paper/figures/*.png docs/paper/figures/
 
 # romco-auto against everything tuned in hindsight: docs/beyond-the-paper.md.
 beyond: $(VENV)/ready
 	$(BIN)/romco beyond
-
-# What the paper leaves open, measured: docs/reproduction.md.
-reproduction: $(VENV)/ready
-	$(BIN)/romco paper all --choices --shuffles 5 --trials 8 --out results/choices
-	cp results/choices/reproduction.md docs/reproduction.md
 
 # Learns a stream of 100,000 tasks on a local Ray, kills a worker half-way, compares the model files.
 cluster-demo: $(VENV)/ready

@@ -197,7 +197,7 @@ def test_other_columns_are_said(shops, tmp_path):
 
 
 def test_names_do_not_command_the_terminal():
-    from romco.cli.files import _inert
+    from romco.cli.lines import inert
 
-    assert _inert("plain [/bold] ä") == "plain [/bold] ä"
-    assert _inert("a\x1b[31m\r\u202e") == "a\\x1b[31m\\r\\u202e"
+    assert inert("plain [/bold] ä") == "plain [/bold] ä"
+    assert inert("a\x1b[31m\r\u202e") == "a\\x1b[31m\\r\\u202e"

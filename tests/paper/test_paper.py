@@ -1,12 +1,13 @@
 import csv
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import romco
+from romco.experiments import preparations, sources
 from romco.experiments import run as running
-from romco.experiments import sources
 from romco.learners import registry
 from romco.paper import experiment as planning
 from romco.paper import report as reporting
@@ -24,6 +25,15 @@ def tiny(name, data_dir=None):
     return romco.streams.simulated(n_tasks, 12, n_events, outliers=1, name=name)
 
 
+def tiny_prepared(name, data_dir=None):
+    """Worlds as they are; another preparation of a data set is the tiny one with longer rows."""
+    first, mark, how = name.partition("@")
+    if not mark or first == "world":
+        return preparations.prepared(name, data_dir)
+    stream = tiny(first)
+    return replace(stream, name=name, x=stream.x * (2.0 + len(how)))
+
+
 @contextmanager
 def silent(what, total):
     yield lambda run: None
@@ -36,6 +46,7 @@ def world():
         for cached in (sources.stream_of, sources.shuffled, sources.digest_of):
             cached.cache_clear()
         patch.setattr(sources, "load", tiny)
+        patch.setattr(sources, "prepared", tiny_prepared)
         own = registry.Method(
             registry.LEARNERS["ogd-unique"].make, "My-Own", fixed={"models": "unique"}
         )
@@ -87,7 +98,7 @@ def test_printed_numbers_stand_beside_ours(report):
 
 
 def test_a_listed_learner_and_an_added_data_set_are_in_every_table(report):
-    text = (report / "report.md").read_text()
+    text = (report / "tables.md").read_text()
     for title in ("Table 2. spam", "Table 4. mhc", "Table 5. movies", "Further table. mine"):
         table = text.split(f"**{title}")[1].split("**\n\n")[1].split("\n\n")[0]
         assert "| My-Own |" in table
@@ -100,6 +111,7 @@ def test_a_listed_learner_and_an_added_data_set_are_in_every_table(report):
 def test_all_figures_come_three_ways(report):
     names = {path.name for path in (report / "figures").iterdir()}
     stems = {"figure1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure-mine"}
+    stems |= {"beside"}  # the tiny users of spam have names of their own: none is printed
     assert names == {f"{stem}.{kind}" for stem in stems for kind in ("svg", "png", "pdf")}
 
 
@@ -115,12 +127,27 @@ def test_the_verdict_is_on_the_first_screen_of_a_page_that_needs_no_other_file(r
     assert tables.count(r"\begin{tabular}") == tables.count(r"\end{tabular}") > 8
 
 
+def test_the_first_page_has_the_verdict_one_table_and_one_figure(report):
+    text = (report / "README.md").read_text()
+    verdict, rest = text.split("**Error, %, averaged over tasks (printed number)**")
+    assert "## Verdict" in verdict
+    assert "**does not hold**" in verdict or "**holds**" in verdict
+    assert "CW-COL" in verdict  # the fairest rival by name
+    assert text.count("![") == 1
+    assert text.count("\n| --- |") == 1
+    for line in rest.split("## More")[1].split("\n- [")[1:]:
+        assert (report / line.split("](")[1].split(")")[0]).exists()
+
+
 def test_the_whole_tuning_curve_is_stored(report):
     with (report / "tuning.csv").open() as file:
         trials = list(csv.DictReader(file))
     per_method = {(t["dataset"], t["learner"]) for t in trials}
     assert len(per_method) == len(SHAPES) * len(LEARNERS)
-    assert len(trials) == 3 * len(per_method)
+    expected = [3 * len(registry.LEARNERS[name].space) for name in LEARNERS]
+    assert len(SHAPES) * sum(expected) >= len(trials) > len(per_method)
+    tried = [t for t in trials if (t["dataset"], t["learner"]) == ("spam", "romco-nucl")]
+    assert len(tried) == 3 * 4  # trials for each parameter
 
 
 def test_tuning_uses_a_shuffle_of_its_own(world):
@@ -128,6 +155,16 @@ def test_tuning_uses_a_shuffle_of_its_own(world):
     assert {run.seed for run in experiment.tuning_runs()} == {TUNING_SEED}
     settings = {(run.dataset, run.learner): run.parameters for run in experiment.tuning_runs()}
     assert TUNING_SEED not in {run.seed for run in experiment.main_runs(settings)}
+
+
+def test_batch_methods_may_run_on_fewer_shuffles(world):
+    whole = Experiment((Source("spam", "spam"),), ("pa-unique", "mtfl"), shuffles=3)
+    fewer = replace(whole, batch_shuffles=2)
+    settings = {("spam", name): () for name in whole.learners}
+    assert [run.learner for run in whole.main_runs(settings)].count("mtfl") == 3
+    runs = fewer.main_runs(settings)
+    assert [run.seed for run in runs if run.learner == "mtfl"] == [0, 1]
+    assert [run.seed for run in runs if run.learner == "pa-unique"] == [0, 1, 2]
 
 
 def test_started_again_it_repeats_nothing_and_reports_the_same(report, monkeypatch, world):
@@ -141,14 +178,14 @@ def test_started_again_it_repeats_nothing_and_reports_the_same(report, monkeypat
 def test_on_simulated_data_every_title_says_so(world, tmp_path, monkeypatch):
     monkeypatch.setattr(reporting, "figures", lambda *_: [])
     measure(make_experiment(real=False), tmp_path, 1, "romco paper all", silent)
-    text = (tmp_path / "report.md").read_text()
+    text = (tmp_path / "tables.md").read_text()
     titles = [
         line for line in text.splitlines() if line.startswith("**Table") or "**Further" in line
     ]
     assert len(titles) > 4
     for title in titles[1:]:
         assert "SIMULATED" in title or title.startswith("**Table 3")
-    assert "SIMULATED" in text.splitlines()[0]
+    assert "SIMULATED" in (tmp_path / "README.md").read_text().splitlines()[0]
     assert {row["printed"] for row in rows(tmp_path)} == {""}
 
 

@@ -31,6 +31,7 @@ def test_readings_differ_in_what_they_say_and_in_nothing_else(world):  # noqa: F
         assert other != default
         for one, two in zip(default, other, strict=False):
             changed = {key for key, value in two.parameters if dict(one.parameters)[key] != value}
-            assert changed <= set(choice.change) | ({"eta2"} if choice.tied else set())
+            units = {"eta1", "eta2", "lambda1", "lambda2"} if choice.unscaled else set()
+            assert changed <= set(choice.change) | ({"eta2"} if choice.tied else set()) | units
             assert two.order == choice.order
             assert two.seed == one.seed

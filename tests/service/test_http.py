@@ -321,6 +321,7 @@ def test_tokens_and_scopes(serving, tmp_path):
     wanted = {
         ("POST", "/v1/learn", body): "write",
         ("POST", "/v1/predict", asked): "read",
+        ("POST", "/v1/explain", asked): "read",
         ("GET", "/v1/tasks", None): "read",
         ("GET", "/metrics", None): "read",
         ("GET", "/v1/model", None): "read",
@@ -418,3 +419,18 @@ def test_other_methods_are_told_which_there_are(service, path, allowed):
 @pytest.mark.parametrize("query", ["order=x", "limit=0", "descending=maybe", "search=" + "s" * 257])
 def test_a_bad_query_is_refused(service, query):
     assert send(service, "GET", f"/v1/tasks?{query}")[0] == 422
+
+
+def test_reasons_add_up_to_the_margin(serving):
+    with serving() as service:
+        service.client.learn(STREAM)
+        for task in (STREAM[0]["task"], "nobody"):
+            event = {"task": task, "x": STREAM[0]["x"]}
+            told = service.client.explain(event)
+            assert told["margin"] == pytest.approx(service.client.predict(event)["margin"])
+            adds = sum(each["adds"] for each in told["features"])
+            assert adds + told["intercept"] == pytest.approx(told["margin"])
+            assert (told["label"], told["task_known"]) == ("yes", task != "nobody")
+        for bad in ([], [event], {"task": "t"}, {"task": "t", "x": [1.0]}):
+            assert send(service, "POST", "/v1/explain", json.dumps(bad))[0] == 422
+        assert send(service, "POST", "/v1/explain", "no json")[0] == 400

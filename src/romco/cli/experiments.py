@@ -41,6 +41,10 @@ def compare(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Your file: count bad rows instead of stopping.")
     ] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(help="What is predicted, if not one of two: classes, number, or auto."),
+    ] = None,
     learners: Annotated[
         str | None, typer.Option(help="Names from `romco learners`, a,b; or all; or paper.")
     ] = None,
@@ -72,19 +76,30 @@ def compare(
 
     A table, a sentence that says whether sharing helps and by how much, figures and a page.
     """
-    from romco.cli.own import own_stream
+    from romco.cli.own import asked_stream, own_stream
     from romco.experiments import compare as comparing
     from romco.experiments.elsewhere import performing
     from romco.experiments.run import perform
     from romco.presentation import screen
     from romco.streams.datasets import DATASETS
 
+    answers = 1
     if task is not None or label is not None or dataset not in DATASETS:
         asked = {"task": task, "label": label, "text": text, "ignore": ignore}
-        data_dir = own_stream(dataset, asked, positive, skip_bad, out / "streams")
-        dataset, order = Path(dataset).name, order or "interleaved"
+        answers = own_stream(dataset, asked, positive, skip_bad, out / "streams", target)
+        data_dir, dataset, order = out / "streams", Path(dataset).name, order or "interleaved"
+    elif target is not None:
+        answers, dataset = asked_stream(dataset, target, data_dir, out / "streams")
+        data_dir, order = out / "streams", order or "interleaved"
     order = order or "synchronous"
     _known("order", order, ORDERS)
+    if answers != 1:
+        if labels is not None:
+            raise ValueError("--labels asks for labels of two classes: leave out --target")
+        given = (dataset, learners, shuffles, order, set_ or [], data_dir)
+        with performing(engine, address):
+            _compare_others(*given, jobs, out)
+        return
     if labels is not None:
         study = (dataset, labels, policies, learners or "romco-auto", shuffles, delay, data_dir)
         _compare_labels(*study, jobs, out)
@@ -116,13 +131,22 @@ def paper(
         bool, typer.Option("--quick", help="2 shuffles, 5 trials, 40 % of rounds.")
     ] = False,
     shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 10,
-    trials: Annotated[int, typer.Option(min=1, help="Settings tried per method.")] = 20,
+    batch_shuffles: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many for batch methods; all if not given."),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Settings tried for each parameter of a method.")
+    ] = 20,
     tuning: Annotated[str, typer.Option(help="equal: same trials for all; or grid.")] = "equal",
     order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "synchronous",
     learners: Annotated[str, typer.Option(help="Names a,b; or all; or paper.")] = "all",
     choices: Annotated[
         bool, typer.Option("--choices", help="Measure what the paper leaves open instead.")
     ] = False,
+    review: Annotated[
+        bool, typer.Option(help="Also whether everybody had a fair chance; never with --quick.")
+    ] = True,
     data_dir: DataDir = None,
     jobs: Jobs = None,
     engine: Engine = None,
@@ -135,6 +159,7 @@ def paper(
     from romco.paper.experiment import Experiment, sources_for
     from romco.paper.measure import measure
     from romco.paper.readings import Study, study
+    from romco.paper.review import Extent
     from romco.presentation import screen
 
     _known("order", order, ORDERS)
@@ -143,6 +168,7 @@ def paper(
         sources=sources_for(dataset, data_dir),
         learners=chosen_learners(learners),
         shuffles=min(shuffles, 2) if quick else shuffles,
+        batch_shuffles=batch_shuffles,
         trials=min(trials, 5) if quick else trials,
         tuning=tuning,
         order=order,
@@ -155,7 +181,9 @@ def paper(
             plan, progress = Study(experiment), partial(screen.progress, console)
             page = study(plan, out, jobs, _command(), progress)
         else:
-            page = measure(experiment, out, jobs, _command(), partial(screen.progress, console))
+            extent = Extent() if review and not quick else None
+            progress = partial(screen.progress, console)
+            page = measure(experiment, out, jobs, _command(), progress, extent)
     console.print(f"page: {page}", soft_wrap=True)
 
 
@@ -225,6 +253,43 @@ def _compare_labels(
         perform(runs, out / "runs", data_dir, jobs, done)
     table, page = labelling.report(study, out / "runs", out / f"{dataset}-labels", _command())
     screen.show(console, table)
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+def _compare_others(
+    dataset: str,
+    learners: str | None,
+    shuffles: int,
+    order: str,
+    settings: list[str],
+    data_dir: Path | None,
+    jobs: int | None,
+    out: Path,
+) -> None:
+    """Learners side by side on many classes, or on numbers."""
+    from romco.experiments import others
+    from romco.experiments.other_reports import other_report
+    from romco.experiments.run import perform
+    from romco.experiments.sources import stream_of
+    from romco.presentation import screen
+
+    answers = stream_of(dataset, data_dir).answers
+    comparison = others.OtherComparison(
+        dataset,
+        others.chosen_others(learners, answers),
+        shuffles,
+        order,
+        others.other_settings(settings, answers),
+        data_dir,
+    )
+    runs = comparison.runs()
+    with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
+        perform(runs, out / "runs", data_dir, jobs, done, others.other_records)
+    tables, told, page = other_report(comparison, out / "runs", out / dataset, _command())
+    for table in tables:
+        screen.show(console, table)
+    if told is not None:
+        console.print(told, soft_wrap=True, highlight=False, markup=False)
     console.print(f"page: {page}", soft_wrap=True)
 
 

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from romco.cli.options import check_source, listed
+from romco.cli.options import check_source, listed, wanted_target
 from romco.experiments import own
 from romco.sessions import Source
 from romco.sessions.source import settled
+from romco.streams import questions
 from romco.streams.blocks import Block, Blocks
 
 AT_ONCE = 10_000  # events read at a time
 
 
 def own_stream(
-    path: str, asked: Mapping[str, str | None], positive: str | None, skip_bad: bool, folder: Path
-) -> Path:
-    """Read the file and keep it as a stream in ``folder``, which it gives back."""
+    path: str,
+    asked: Mapping[str, str | None],
+    positive: str | None,
+    skip_bad: bool,
+    folder: Path,
+    target: str | None = None,
+) -> int:
+    """Read the file and keep it as a stream in ``folder``; gives what a learner of it answers."""
     if not Path(path).is_file():
         from romco.streams.datasets import DATASETS
 
@@ -29,9 +35,18 @@ def own_stream(
     check_source(source, labelled=True)
     source, _ = settled(source, None)
     with source.blocks() as blocks:
-        stream = own.gather(Path(path).name, _all(blocks), positive)
+        stream = own.gather(Path(path).name, _all(blocks), positive, wanted_target(target, source))
     own.keep(stream, folder)
-    return folder
+    return stream.answers
+
+
+def asked_stream(name: str, target: str, data_dir: Path | None, folder: Path) -> tuple[int, str]:
+    """Keep a data set's other question as a stream in ``folder``; gives its answers and name."""
+    if target not in ("classes", "number", "auto"):
+        raise ValueError(f"--target {target}: expected classes, number or auto")
+    stream = questions.ask(name, target, data_dir)
+    own.keep(stream, folder)
+    return stream.answers, stream.name
 
 
 def _all(blocks: Blocks) -> Iterator[Block]:

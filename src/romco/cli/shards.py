@@ -19,7 +19,7 @@ from romco.cluster.partitions import Files, files_of
 from romco.model import Hashed, Model
 from romco.model.features import Features
 from romco.sessions import Source
-from romco.sessions.run import Learns
+from romco.sessions.session import Learns
 from romco.sessions.source import classes_of, load_model, settled
 
 BITS = 18  # of the hash of features, where none is said

@@ -113,12 +113,12 @@ class Coordinator:
 
     def _widened(self, widths: Iterable[int]) -> int:
         """Make room for as many features as any shard has; gives the room of all."""
-        self.front._inside.make_room(max(self.front.features.width, *widths), 0)
+        self.front.make_room(max(self.front.features.width, *widths))
         return self.front.learner.n_features
 
     def _scaled(self, parts: Sequence[Numbers], events: Sequence[int]) -> Numbers:
-        scale = merge_scales(numbers(self.front._scale), parts, events)
-        self.front._scale, self.front._inside.events = Scale(*scale), self.events
+        scale = merge_scales(numbers(self.front.scale), parts, events)
+        self.front.take_over(Scale(*scale), self.events)
         return scale
 
     def _draw(self) -> None:

@@ -16,8 +16,8 @@ from romco.kernels.touched import Touched
 from romco.learners.capabilities import Drawn, Draws
 from romco.learners.merging import Change, Merged, Period, change, mergeable, take
 from romco.model import Model, Scale
+from romco.model.answers import Answers
 from romco.model.labels import Labels
-from romco.model.model import Answers
 from romco.model.names import Id
 from romco.model.rows import Dense, Rows
 from romco.modelfile import load, save
@@ -171,18 +171,17 @@ class Shard:
     @property
     def scale(self) -> Numbers:
         """How margins become probabilities."""
-        return numbers(self.model._scale)
+        return numbers(self.model.scale)
 
     def settle(self, scale: Numbers, events: int) -> None:
         """What is shared was merged, by whoever did it: a new period begins."""
-        self.model._scale = Scale(*scale)
-        self.model._inside.events = events
+        self.model.take_over(Scale(*scale), events)
         self._touched.clear()
         self._events = 0
 
     def widen(self, width: int) -> None:
         """Room for at least so many features."""
-        self.model._inside.make_room(width, 0)
+        self.model.make_room(width)
         self._fit()
 
     def _fit(self) -> None:
@@ -218,7 +217,7 @@ class Shard:
         """Hold again, in the middle of a period, what was changed in it."""
         with self.model.at_rest() as learner:
             take(mergeable(learner), Merged(news.change.rows, news.change.values))
-        self.model._scale = Scale(*news.scale)
+        self.model.take_over(Scale(*news.scale))
         self._touched.load(news.change.rows, news.change.seen)
         self._events = news.change.events
 

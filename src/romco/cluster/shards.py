@@ -19,10 +19,11 @@ from romco.cluster.schedules import EVERY, Schedule
 from romco.cluster.shard import Shard
 from romco.learners.merging import mergeable
 from romco.model import Features, Model
+from romco.model.answers import Answers
+from romco.model.batches import check_lengths, many
 from romco.model.fairlock import Turns
-from romco.model.model import Answers
 from romco.model.names import Id, identity
-from romco.model.rows import Dense, Rows, count, cut
+from romco.model.rows import Dense, Rows, cut
 from romco.modelfile import load_state, save_state
 from romco.parameters import whole
 
@@ -175,7 +176,7 @@ class Shards:
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
         """Labels (n,) of rows ``x``."""
-        return self._front._labels.answers(self.margins(x, task))
+        return self._front.answers(self.margins(x, task))
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
         """Probability (n,) of the positive label."""
@@ -201,12 +202,12 @@ class Shards:
     def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
         """:meth:`learn`, giving also the probabilities that were predicted just before."""
         with self._writing:
-            labels = self._front._labels
+            labels = self._front.sides
             signs, sides = labels.read(y)
-            ids = [identity("task", one) for one in _many(task)]
+            ids = [identity("task", one) for one in many(task)]
             new: dict[Id, int] = {}
             rows = self.features.read(x, new)
-            _check_lengths(rows, task=ids, y=signs)
+            check_lengths(rows, task=ids, y=signs)
             before = labels.turn
             with self._step:
                 labels.adopt(sides)
@@ -299,8 +300,8 @@ class Shards:
     def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
         with self._step:
             rows = self.features.read(x)
-            ids = [identity("task", one) for one in _many(task)]
-            _check_lengths(rows, task=ids)
+            ids = [identity("task", one) for one in many(task)]
+            check_lengths(rows, task=ids)
             owners = self._owners.of(ids)
             answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
             given = _dealt(self.n, owners, rows, ids)
@@ -343,16 +344,3 @@ def _turned(answers: Answers, turn: Dense) -> Answers:
     """Answers as people see them, where the learner's +1 may be their negative label."""
     margins, chances = answers
     return Answers(turn * margins, np.where(turn > 0.0, chances, 1.0 - chances))
-
-
-def _many(tasks: Iterable[Any]) -> Iterable[Any]:
-    if isinstance(tasks, str | bytes):
-        raise ValueError(f"expected a task for each row, got the text {tasks!r}: put it in a list")
-    return tasks
-
-
-def _check_lengths(rows: Rows, **others: Any) -> None:
-    n = count(rows)
-    for name, values in others.items():
-        if len(values) != n:
-            raise ValueError(f"x has {n} rows but {name} has {len(values)} entries")

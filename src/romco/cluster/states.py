@@ -62,9 +62,9 @@ def gathered(
     common = mergeable(restore(front.learner.state()))
     merge(common, [one.change for one in news])
     counts = [one.change.events for one in news]
-    scale = merge_scales(numbers(front._scale), [one.scale for one in news], counts)
+    scale = merge_scales(numbers(front.scale), [one.scale for one in news], counts)
     state = combine({**outside, "scale": list(scale), "events": at.events}, common, states)
-    start = numbers(front._scale)
+    start = numbers(front.scale)
     section, arrays = _open_period(front, news)
     state["arrays"] |= arrays
     state[SECTION] = {

@@ -1,6 +1,7 @@
 """The prequential loop and what it keeps score of."""
 
 from romco.evaluation import baselines
+from romco.evaluation.class_scores import ClassScore
 from romco.evaluation.classes import Brier, Calibration, ClassTable, LogLoss
 from romco.evaluation.delays import Delay
 from romco.evaluation.metrics import (
@@ -13,10 +14,12 @@ from romco.evaluation.metrics import (
 )
 from romco.evaluation.numbers import Coverage, NumberErrors
 from romco.evaluation.prequential import Record, prequential
+from romco.evaluation.two_classes import TwoClassScore
 
 __all__ = [
     "Brier",
     "Calibration",
+    "ClassScore",
     "ClassTable",
     "Confusion",
     "Coverage",
@@ -28,6 +31,7 @@ __all__ = [
     "Record",
     "Seconds",
     "Structure",
+    "TwoClassScore",
     "answers",
     "baselines",
     "prequential",

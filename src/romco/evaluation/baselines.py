@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 
-def majority(y: Iterable[Any]) -> list[Any]:
+def majority(y: Iterable[Any], counts: Counter[Any] | None = None) -> list[Any]:
     """The most frequent answer so far (of equal ones the first that came); None at first.
+
+    Answers of before may be given by ``counts``, which is counted up.
 
     >>> majority(["a", "b", "b", "a"])
     [None, 'a', 'a', 'b']
     """
-    counts: Counter[Any] = Counter()
+    counts = Counter() if counts is None else counts
     found = []
     for answer in y:
         found.append(max(counts, key=counts.__getitem__) if counts else None)

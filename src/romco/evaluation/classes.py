@@ -7,10 +7,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.evaluation.sums import LEAST, Reliability, in_order, surprise
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
-LEAST = 1e-15  # probability that an impossible answer is counted with
 
 
 def likeliest(scores: Numbers) -> NDArray[np.intp]:
@@ -40,7 +40,14 @@ class ClassTable:
 
     def add(self, round: Round, scores: Numbers) -> None:
         """Count a round."""
-        np.add.at(self.counts, (round.y.astype(np.intp), likeliest(scores)), 1)
+        self.add_answers(round.y.astype(np.intp), likeliest(scores))
+
+    def add_answers(self, truth: NDArray[np.intp], answer: NDArray[np.intp]) -> None:
+        """Count classes (n,) and what was answered; the table grows where there are more."""
+        more = max(truth.max(initial=-1), answer.max(initial=-1)) + 1 - len(self.counts)
+        if more > 0:
+            self.counts = np.pad(self.counts, (0, more))
+        np.add.at(self.counts, (truth, answer), 1)
 
     def f1(self) -> Numbers:
         """F1 (K,) of each class; 0 where it was never answered rightly, NaN where it never came."""
@@ -68,8 +75,15 @@ class LogLoss:
     def add(self, round: Round, scores: Numbers) -> None:
         """Add a round."""
         given = scores[np.arange(len(round.y)), round.y.astype(np.intp)]
-        self.total -= float(np.maximum(given, np.log(LEAST)).sum())
-        self.n += len(given)
+        self._add(-np.maximum(given, np.log(LEAST)))
+
+    def add_chances(self, chances: Numbers) -> None:
+        """Add probabilities (n,) that were given to what came true."""
+        self._add(surprise(chances))
+
+    def _add(self, losses: Numbers) -> None:
+        self.total = float(in_order(self.total, losses))
+        self.n += len(losses)
 
     def value(self) -> float:
         """The mean so far."""
@@ -103,17 +117,14 @@ class Calibration:
     """
 
     def __init__(self, bins: int = 15) -> None:
-        self.sums = np.zeros((3, bins))  # answers, stated probability, right answers
+        self.reliability = Reliability(bins)
 
     def add(self, round: Round, scores: Numbers) -> None:
         """Add a round."""
         answer = likeliest(scores)
         stated = np.exp(scores[np.arange(len(answer)), answer])
-        place = np.minimum((stated * self.sums.shape[1]).astype(np.intp), self.sums.shape[1] - 1)
-        for row, what in enumerate((np.ones(len(answer)), stated, answer == round.y)):
-            np.add.at(self.sums[row], place, what)
+        self.reliability.add(stated, answer == round.y)
 
     def value(self) -> float:
         """The mean gap so far."""
-        n, stated, right = self.sums
-        return float(np.abs(stated - right).sum() / max(n.sum(), 1.0))
+        return self.reliability.gap()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.evaluation.delays import Delay, Waiting
-from romco.evaluation.metrics import Metric
+from romco.evaluation.outcomes import Outcome
 from romco.labels import Audit, Peers, Policy
 from romco.labels.audits import summary
 from romco.learners import Learner
@@ -21,13 +20,12 @@ Numbers = NDArray[np.float64]
 def labelled(
     learner: Learner,
     rounds: Iterable[Round],
-    metrics: Mapping[str, Metric],
     policy: Policy | None,
     delay: Delay,
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """After each round: how many events it had, and what was spent on labels.
+) -> Iterator[Outcome]:
+    """What became of each round, and what was spent on labels.
 
-    Every event is predicted and scored. Labels that were not asked for are never learned, the
+    Every event is predicted. Labels that were not asked for are never learned, the
     others once they are known; those still under way at the end are not learned.
     """
     waiting, audit, seen, learned = Waiting(), Audit(), 0, 0
@@ -36,8 +34,6 @@ def labelled(
             learner.update(late)
             learned += len(late.y)
         margins = learner.predict(round)
-        for metric in metrics.values():
-            metric.add(round, margins)
         asked = ask(policy, learner, round, margins)
         if policy is not None:
             audit.add_round(round, margins, policy.audited)
@@ -51,7 +47,7 @@ def labelled(
                 learned += len(now.y)
         spent = seen if policy is None else policy.spent
         told = {"asked": spent, "learned": learned, "share": spent / seen, **summary(audit)}
-        yield len(margins), told
+        yield Outcome(1, round, margins, told)
 
 
 def ask(

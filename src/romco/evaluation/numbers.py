@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Sequence
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.model.answers import Answers
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
 
 
+class Reads(Protocol):
+    """Who knows which number an answer is."""
+
+    def number(self, label: Any) -> float:
+        """The answer as a number."""
+
+
 @final
 class NumberErrors:
     """Mean absolute and root mean squared error, and the share of variance explained.
+
+    The baseline predicts the mean of the numbers so far.
 
     >>> errors = NumberErrors()
     >>> round = Round(np.array([0, 0]), np.eye(2), np.array([1.0, 3.0]))
@@ -23,25 +34,65 @@ class NumberErrors:
     {'mae': 0.5, 'rmse': 0.7071067811865476, 'r2': 0.5}
     """
 
-    def __init__(self) -> None:
-        self.n, self.absolute, self.squares = 0, 0.0, 0.0
-        self.mean, self.spread = 0.0, 0.0  # of the answers, by Welford
+    kind = "number"
+
+    def __init__(self, sums: Sequence[float] = (0.0,) * 6) -> None:
+        # events, absolute and squared errors, squared errors of the mean so far; that mean, spread
+        self.sums = list(sums)
 
     def add(self, round: Round, scores: Numbers) -> None:
         """Add a round."""
-        error, y = scores - round.y, round.y
-        self.absolute += float(np.abs(error).sum())
-        self.squares += float(np.square(error).sum())
-        n = self.n + len(y)
-        step = float(y.mean()) - self.mean
-        self.spread += float(np.square(y - y.mean()).sum()) + step * step * self.n * len(y) / n
-        self.mean, self.n = self.mean + step * len(y) / n, n
+        n, absolute, squares, usual, mean, spread = self.sums
+        for y, predicted in zip(round.y.tolist(), scores.tolist(), strict=True):
+            absolute, squares = absolute + abs(y - predicted), squares + (y - predicted) ** 2
+            usual, n, step = usual + (y - mean) ** 2, n + 1.0, y - mean
+            mean += step / n
+            spread += step * (y - mean)  # by Welford
+        self.sums = [n, absolute, squares, usual, mean, spread]
+
+    def count(self, model: Reads, labels: Sequence[Any], answers: Answers) -> None:
+        """Count events in order, before which ``answers`` were given."""
+        y = np.array([model.number(label) for label in labels], dtype=np.float64)
+        nobody = np.zeros(len(y), dtype=np.int64)
+        self.add(Round(nobody, np.empty((len(y), 0)), y), answers.margins)
+
+    @property
+    def events(self) -> int:
+        """How many were counted."""
+        return int(self.sums[0])
 
     def value(self) -> dict[str, float]:
         """All three so far; R2 is NaN while the answers are all alike."""
-        n = max(self.n, 1)
-        r2 = 1.0 - self.squares / self.spread if self.spread > 0.0 else float("nan")
-        return {"mae": self.absolute / n, "rmse": float(np.sqrt(self.squares / n)), "r2": r2}
+        n, absolute, squares, _, _, spread = self.sums
+        r2 = 1.0 - squares / spread if spread > 0.0 else float("nan")
+        n = max(n, 1.0)
+        return {"mae": absolute / n, "rmse": (squares / n) ** 0.5, "r2": r2}
+
+    def summary(self) -> dict[str, Any]:
+        """All of it by name, as every output has it."""
+        found, usual = self.value(), self.sums[3] / max(self.sums[0], 1.0)
+        return {
+            "events": self.events,
+            "rmse": found["rmse"],
+            "mae": found["mae"],
+            "r2": None if np.isnan(found["r2"]) else found["r2"],
+            "baseline_rmse": usual**0.5,
+        }
+
+    def line(self) -> str:
+        """For people."""
+        s = self.summary()
+        r2 = "" if s["r2"] is None else f", R2 {s['r2']:.3f}"
+        return f"RMSE {s['rmse']:.4g} (baseline {s['baseline_rmse']:.4g}), MAE {s['mae']:.4g}{r2}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything needed to go on counting."""
+        return {"kind": self.kind, "sums": self.sums}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> NumberErrors:
+        """What :meth:`to_json` wrote."""
+        return cls([float(value) for value in found["sums"]])
 
 
 @final

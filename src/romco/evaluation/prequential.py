@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from romco.evaluation.delays import Delay
 from romco.evaluation.labelling import labelled
 from romco.evaluation.metrics import Metric
+from romco.evaluation.outcomes import Outcome
 from romco.labels import Policy
 from romco.learners import Learner
 from romco.rounds import Round, Rounds
@@ -56,15 +57,32 @@ def prequential(
     rounds = _rounds(rounds)
     if labels is not None or delay:
         late = delay if isinstance(delay, Delay) else Delay(delay)
-        yield from _with_labels(learner, rounds, metrics, every, labels, late)
-        return
+        outcomes = labelled(learner, rounds, labels, late)
+    else:
+        outcomes = _replayed(learner, rounds, every)
+    yield from records(outcomes, metrics, every)
+
+
+def records(
+    outcomes: Iterable[Outcome], metrics: Mapping[str, Metric], every: int
+) -> Iterator[Record]:
+    """Keep score of outcomes: a record every ``every`` rounds, and once at the end."""
     done = events = 0
-    for part in _parts(rounds, every):
-        scores = learner.replay(part)
+    told: dict[str, Any] = {}
+    for rounds, round, scores, told in outcomes:
         for metric in metrics.values():
-            metric.add(part.events, scores)
-        done, events = done + len(part), events + len(scores)
-        yield Record(done, events, {name: metric.value() for name, metric in metrics.items()})
+            metric.add(round, scores)
+        done, events = done + rounds, events + len(scores)
+        if done % every == 0:
+            yield _record(done, events, metrics, told)
+    if done % every:
+        yield _record(done, events, metrics, told)
+
+
+def _replayed(learner: Learner, rounds: Iterable[Round], every: int) -> Iterator[Outcome]:
+    """What became of ``every`` rounds at a time; the last may be fewer."""
+    for part in _parts(rounds, every):
+        yield Outcome(len(part), part.events, learner.replay(part))
 
 
 def _rounds(rounds: Any) -> Iterable[Round]:
@@ -81,27 +99,9 @@ def _rounds(rounds: Any) -> Iterable[Round]:
     return rounds
 
 
-def _with_labels(
-    learner: Learner,
-    rounds: Iterable[Round],
-    metrics: Mapping[str, Metric],
-    every: int,
-    labels: Policy | None,
-    delay: Delay,
-) -> Iterator[Record]:
-    done = events = 0
-    told: dict[str, Any] = {}
-    for n, told in labelled(learner, rounds, metrics, labels, delay):
-        done, events = done + 1, events + n
-        if done % every == 0:
-            yield _record(done, events, metrics, told)
-    if done % every:
-        yield _record(done, events, metrics, told)
-
-
 def _record(done: int, events: int, metrics: Mapping[str, Metric], told: dict[str, Any]) -> Record:
     values = {name: metric.value() for name, metric in metrics.items()}
-    return Record(done, events, {**values, "labels": told})
+    return Record(done, events, {**values, "labels": told} if told else values)
 
 
 def _parts(rounds: Iterable[Round], every: int) -> Iterator[Rounds]:

@@ -13,17 +13,20 @@ from scipy.sparse import csr_array
 from romco.model.features import Names
 from romco.model.labels import Labels
 from romco.model.rows import Sparse
+from romco.model.targets import Target, target_of
 from romco.model.tasks import Tasks
 from romco.streams.blocks import Block
 from romco.streams.stream import Stream
 
 
-def gather(name: str, blocks: Iterable[Block], positive: str | None = None) -> Stream:
+def gather(
+    name: str, blocks: Iterable[Block], positive: str | None = None, target: str | None = None
+) -> Stream:
     """The events of a file as a stream: all of them, in memory.
 
-    Raises ValueError where labels are not two.
+    Raises ValueError where labels are not two, or not what ``target`` says.
     """
-    names, tasks, labels = Names(), Tasks(), Labels(positive=positive)
+    names, tasks, labels = Names(), Tasks(), target_of(target, None, positive)
     parts: list[Sparse] = []
     task: list[int] = []
     y: list[np.ndarray[Any, Any]] = []
@@ -37,22 +40,35 @@ def gather(name: str, blocks: Iterable[Block], positive: str | None = None) -> S
         signs, side = labels.read(block.labels)
         labels.adopt(side)
         y.append(signs)
-    if len(labels.classes) < 2:
+    if not y or (labels.kind != "number" and len(labels.classes) < 2):
         raise ValueError(f"{name}: expected events of two labels; found {labels.classes}")
     return Stream(
         name,
         np.array(task, dtype=np.int64),
         _matrix(parts, names.width),
-        labels.turn * np.concatenate(y),
+        _turn(labels) * np.concatenate(y),
         tuple(str(one) for one, _ in tasks.items()),
-        (str(labels.classes[0]), str(labels.classes[1])),
+        tuple(map(str, labels.classes)),
+        answers=_answers(labels),
     )
+
+
+def _turn(target: Target) -> float:
+    """What signs are to be multiplied by, so that the positive label is +1."""
+    return float(target.turn) if isinstance(target, Labels) else 1.0
+
+
+def _answers(target: Target) -> int:
+    """What a learner of the target learns: see :class:`romco.learners.Learner`."""
+    if target.kind == "two classes":
+        return 1
+    return len(target.classes) if target.kind == "classes" else 0
 
 
 def keep(stream: Stream, folder: Path) -> None:
     """Write a stream to where :func:`found` finds it."""
     folder.mkdir(parents=True, exist_ok=True)
-    words = json.dumps([stream.tasks, stream.labels]).encode()
+    words = json.dumps([stream.tasks, stream.labels, stream.notes]).encode()
     x = csr_array(stream.x)
     np.savez_compressed(
         _place(stream.name, folder),
@@ -62,6 +78,7 @@ def keep(stream: Stream, folder: Path) -> None:
         indices=x.indices,
         indptr=x.indptr,
         width=np.int64(x.shape[1]),
+        answers=np.int64(stream.answers),
         words=np.frombuffer(words, dtype=np.uint8),
     )
 
@@ -71,10 +88,11 @@ def found(name: str, folder: Path | None) -> Stream | None:
     if folder is None or not _place(name, folder).exists():
         return None
     with np.load(_place(name, folder)) as kept:
-        tasks, labels = json.loads(kept["words"].tobytes())
+        tasks, labels, notes = (tuple(one) for one in json.loads(kept["words"].tobytes()))
         shape = (len(kept["y"]), int(kept["width"]))
         x = csr_array((kept["data"], kept["indices"], kept["indptr"]), shape=shape)
-        return Stream(name, kept["task"], x, kept["y"], tuple(tasks), tuple(labels))
+        answers = int(kept["answers"])
+        return Stream(name, kept["task"], x, kept["y"], tasks, labels, notes, answers=answers)
 
 
 def _place(name: str, folder: Path) -> Path:

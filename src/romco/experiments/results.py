@@ -91,6 +91,12 @@ class Outcome:
         return np.array(values, dtype=float)
 
 
+def in_common(first: Outcome, second: Outcome) -> tuple[Numbers, Numbers]:
+    """Macro errors of both on the shuffles that both ran on, which are the first ones."""
+    n = min(len(first.runs), len(second.runs))
+    return first.macro("error_rate")[:n], second.macro("error_rate")[:n]
+
+
 def read(path: Path) -> Finished:
     """One results file."""
     with path.open() as lines:

@@ -76,7 +76,7 @@ def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
         watch.start()
         asking = policy(**dict(run.labels)) if run.labels else None
         for record in prequential(learner, rounds, metrics, every, labels=asking, delay=run.delay):
-            yield {"rounds": record.rounds, "events": record.events, **_short(record.metrics)}
+            yield {"rounds": record.rounds, "events": record.events, **shortened(record.metrics)}
             watch.start()
         yield {"end": decomposition(learner)}
     except (ArithmeticError, ValueError) as error:  # a setting that breaks down is a result too
@@ -165,13 +165,13 @@ def _metrics(learner: Learner) -> dict[str, Metric]:
     return metrics
 
 
-def _short(value: Any) -> Any:
+def shortened(value: Any) -> Any:
     """Seven digits are enough for any table, and keep files small."""
     if isinstance(value, float):
         return float(f"{value:.7g}")
     if isinstance(value, dict):
-        return {key: _short(part) for key, part in value.items()}
-    return [_short(part) for part in value] if isinstance(value, list) else value
+        return {key: shortened(part) for key, part in value.items()}
+    return [shortened(part) for part in value] if isinstance(value, list) else value
 
 
 def _in_turn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,22 @@ from romco.presentation.tables import Table, mark_best
 DEFAULT = "romco-auto"
 
 
-def sentence(outcomes: Sequence[Outcome]) -> str | None:
+@dataclass(frozen=True)
+class Words:
+    """How a difference of errors is told, and how an error is written."""
+
+    fewer: str = "fewer"
+    more: str = "more"
+    what: str = " mistakes"
+    error: str = "Error"
+    form: str = ".2%"
+
+
+MISTAKES = Words()
+NUMBERS = Words("lower", "higher", " RMSE", "RMSE", ".4g")
+
+
+def sentence(outcomes: Sequence[Outcome], words: Words = MISTAKES) -> str | None:
     """What the comparison says about sharing; None if it has nothing to say it from.
 
     The learner that shares is the default one where it ran; those it is compared with are the
@@ -22,10 +38,13 @@ def sentence(outcomes: Sequence[Outcome]) -> str | None:
     ours, alone, same = _sides(outcomes)
     if ours is None or alone is None:
         return None
-    told = [f"{ours.title} {_error(ours)}", f"each task alone {_error(alone)} ({alone.title})"]
+    told = [
+        f"{ours.title} {_error(ours, words)}",
+        f"each task alone {_error(alone, words)} ({alone.title})",
+    ]
     if same is not None:
-        told.append(f"one model for all {_error(same)} ({same.title})")
-    return f"{_verdict(ours, alone, same)} Error: {', '.join(told)}."
+        told.append(f"one model for all {_error(same, words)} ({same.title})")
+    return f"{_verdict(ours, alone, same, words)} {words.error}: {', '.join(told)}."
 
 
 def tasks_table(outcomes: Sequence[Outcome]) -> Table | None:
@@ -66,17 +85,19 @@ def _sides(outcomes: Sequence[Outcome]) -> tuple[Outcome | None, Outcome | None,
     return _best([o for o in shares if o.learner == DEFAULT] or shares), alone, same
 
 
-def _verdict(ours: Outcome, alone: Outcome, same: Outcome | None) -> str:
+def _verdict(ours: Outcome, alone: Outcome, same: Outcome | None, words: Words) -> str:
     fewer = _fewer(ours, alone)
     if not _clear(ours, alone):
         return "Sharing makes no clear difference here."
     if fewer < 0:
-        return f"Sharing does not help here: {-fewer:.0%} more mistakes than each task alone."
-    more = f"Sharing helps: {fewer:.0%} fewer mistakes than each task alone"
+        told = f"{-fewer:.0%} {words.more}{words.what}"
+        return f"Sharing does not help here: {told} than each task alone."
+    more = f"Sharing helps: {fewer:.0%} {words.fewer}{words.what} than each task alone"
     if same is None or not _clear(ours, same):
         return more + (", no clear difference to one model for all." if same else ".")
     other = _fewer(ours, same)
-    return f"{more}, {abs(other):.0%} {'fewer' if other > 0 else 'more'} than one model for all."
+    how = words.fewer if other > 0 else words.more
+    return f"{more}, {abs(other):.0%} {how} than one model for all."
 
 
 def _fewer(ours: Outcome, theirs: Outcome) -> float:
@@ -98,5 +119,5 @@ def _best(outcomes: Sequence[Outcome]) -> Outcome | None:
     return min(outcomes, key=lambda one: float(one.macro("error_rate").mean()), default=None)
 
 
-def _error(outcome: Outcome) -> str:
-    return f"{outcome.macro('error_rate').mean():.2%}"
+def _error(outcome: Outcome, words: Words) -> str:
+    return f"{outcome.macro('error_rate').mean():{words.form}}"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from romco.experiments import own
+from romco.experiments.preparations import prepared
 from romco.rounds import Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.datasets import load
@@ -19,7 +20,8 @@ from romco.streams.datasets import load
 def stream_of(dataset: str, data_dir: Path | None = None) -> Stream:
     """The stream of a data set; a second call gives the same object."""
     kept = own.found(dataset, data_dir)
-    return load(dataset, data_dir) if kept is None else kept
+    made = prepared(dataset, data_dir) if kept is None else kept
+    return load(dataset, data_dir) if made is None else made
 
 
 @lru_cache(maxsize=2)  # a dense shuffle may take 100 MB

@@ -14,7 +14,7 @@ from romco.kernels.auto.scales import Scales
 from romco.kernels.events import Events
 from romco.kernels.touched import add_rows, put_rows, take_rows
 from romco.learners.base import Arrays, CompiledLearner
-from romco.learners.capabilities import Drawn, TakesWeights
+from romco.learners.capabilities import Drawn
 from romco.learners.contributions import Contributions, contributions
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
@@ -75,7 +75,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
 )
 
 
-class Auto(CompiledLearner, TakesWeights):
+class Auto(CompiledLearner):
     r"""Five simple learners, a low-rank U between them, and three combiners; no parameters.
 
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
@@ -109,6 +109,7 @@ class Auto(CompiledLearner, TakesWeights):
     True
     """
 
+    weighs = True
     space: ClassVar = {}
     linear: ClassVar = False
     one_pass = True

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
 from romco.kernels.events import Events
 from romco.learners.base import Arrays, CompiledLearner
-from romco.learners.capabilities import TakesWeights
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
 from romco.rounds import Round
@@ -37,7 +36,7 @@ EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of what wa
 PRIOR_EVENTS = 10.0  # whose residuals are as a normal distribution has them
 
 
-class AutoNumber(CompiledLearner, TakesWeights):
+class AutoNumber(CompiledLearner):
     r"""Five simple learners of numbers, a low-rank U between them, three combiners; no parameters.
 
     Two learners have one vector for all tasks (*global*; *recent* forgets fast), two know each task
@@ -63,6 +62,7 @@ class AutoNumber(CompiledLearner, TakesWeights):
     True
     """
 
+    weighs = True
     one_pass = True
     space: ClassVar = {}
     answers = 0

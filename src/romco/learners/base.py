@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from romco.kernels.contract import Kernel
 from romco.kernels.events import Events
-from romco.learners.capabilities import TakesWeights
 from romco.parameters import choice as choice  # for learners, who need all of it
 from romco.parameters import not_negative as not_negative
 from romco.parameters import positive as positive
@@ -50,6 +49,7 @@ class Learner(ABC):
     )
     shapes: ClassVar[Mapping[str, str]] = {}  # of its arrays, a letter for each axis: see above
     one_pass: bool = False  # True where each event is evidence: learned twice, it counts as two
+    weighs: bool = False  # True where ``update`` honours how much each event of a round counts
     one_for_all: bool = False  # True where all tasks share one model
     task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
     version: ClassVar[int] = 1  # of its state; raised when that changes
@@ -64,7 +64,6 @@ class Learner(ABC):
         self.n_features = whole("n_features", n_features)
         self.n_tasks = whole("n_tasks", n_tasks)
         self.parameters = {}
-        self.weighs = isinstance(self, TakesWeights)  # whether some events may count more
         self.task_axes = _axes(self.shapes, "mk") if self.shapes else None
 
     @abstractmethod

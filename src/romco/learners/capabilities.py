@@ -1,8 +1,8 @@
 """What a learner may be able to do beside learning: one protocol for each ability.
 
 Whoever wants to know asks ``isinstance(learner, Decomposed)``, and nobody looks for methods by
-name. A learner has an ability by having its methods; :class:`TakesWeights`, which has none, is
-named among the base classes. A new ability is one more protocol here.
+name. A learner has an ability by having its methods; what is a yes or no, as ``Learner.weighs``, is
+an attribute of the contract. A new ability is one more protocol here.
 """
 
 from __future__ import annotations
@@ -118,10 +118,6 @@ class Contributes(Protocol):
 
     def contributions(self, round: Round) -> Contributions:
         """Parts of the margins of a round, which add up to them."""
-
-
-class TakesWeights:
-    """Marks a learner whose ``update`` honours how much each event of a round counts (abstract)."""
 
 
 class Newcomer(Protocol):

@@ -13,15 +13,14 @@ from romco.kernels.baselines.confidence import (
     FullCollaborativeKernel,
 )
 from romco.learners.base import choice, not_negative, positive
-from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
 from romco.learners.sharing import Belief, Full, PerFeature, Sharing
 
 SHAPES = {"w": "kd", "s": "kd", "S": "kdd", "u": "d", "su": "d", "Su": "dd"}
-STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 
-class Arow(LinearLearner, TakesWeights):
+class Arow(LinearLearner):
     r"""Adaptive regularisation of weights (AROW): small steps where a feature is well known.
 
     With w Gaussian of mean w and covariance S (at first I), and l the hinge loss,
@@ -42,6 +41,7 @@ class Arow(LinearLearner, TakesWeights):
     (0.5, 0.5)
     """
 
+    weighs = True
     space: ClassVar = {"r": STRENGTHS}
     shapes: ClassVar = SHAPES
 
@@ -100,7 +100,11 @@ class ConfidenceWeighted(LinearLearner):
     """
 
     shapes: ClassVar = SHAPES
-    space: ClassVar = {"r": STRENGTHS, "eta2": (0.01, 0.1, 0.25, 1.0, 4.0)}
+    space: ClassVar = {
+        "r": STRENGTHS,
+        "eta2": (0.001, 0.01, 0.1, 1.0, 10.0),
+        "a": (0.1, 1.0, 10.0),
+    }
 
     def __init__(
         self,

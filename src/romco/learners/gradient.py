@@ -8,12 +8,11 @@ import numpy as np
 
 from romco.kernels.baselines.gradient import GradientKernel
 from romco.learners.base import choice, positive
-from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
 from romco.learners.sharing import PerFeature, Sharing, Steps, Sum, Whole
 
 
-class Gradient(LinearLearner, TakesWeights):
+class Gradient(LinearLearner):
     r"""Online gradient descent on the hinge loss.
 
     .. math:: w \leftarrow w + \eta_t\, y\, x \quad \text{if } 1 - y\, w \cdot x > 0
@@ -25,7 +24,11 @@ class Gradient(LinearLearner, TakesWeights):
     (eta = eta1 + eta2), missing from the paper's comparison.
     """
 
-    space: ClassVar = {"eta": tuple(10.0**k for k in np.arange(-3, 2.5, 0.5))}
+    weighs = True
+    space: ClassVar = {
+        "eta": tuple(10.0**k for k in np.arange(-3, 2.5, 0.5)),
+        "step": ("constant", "inverse-sqrt"),
+    }
 
     def __init__(
         self,

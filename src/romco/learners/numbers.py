@@ -13,20 +13,20 @@ from romco.kernels.baselines.numbers import (
     PassiveAggressiveNumber,
 )
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, not_negative, positive
-from romco.learners.capabilities import TakesWeights
 
 Models = Literal["unique", "global"]
 Numbers = NDArray[np.float64]
 Kept = tuple[Numbers, Numbers, Numbers]
 
 
-class NumberLearner(CompiledLearner, TakesWeights):
+class NumberLearner(CompiledLearner):
     """prediction = mean of the answers + w_i . x + b_i, one (w, b) per task or for all (abstract).
 
     Answers are measured from their running mean and in units of their running spread, so their
     place and unit do not matter. ``clock`` counts events, and holds what tells mean and spread.
     """
 
+    weighs = True
     answers = 0
     shapes: ClassVar = {"w": "kd", "b": "k", "s": "k*"}
 

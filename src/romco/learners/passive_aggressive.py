@@ -8,12 +8,11 @@ import numpy as np
 
 from romco.kernels.baselines.passive_aggressive import CollaborativeKernel, PassiveAggressiveKernel
 from romco.learners.base import choice, not_negative, positive
-from romco.learners.capabilities import TakesWeights
 from romco.learners.linear import LinearLearner
 from romco.learners.sharing import PerFeature, Sharing, Steps
 
 
-class PassiveAggressive(LinearLearner, TakesWeights):
+class PassiveAggressive(LinearLearner):
     r"""Passive-aggressive: the smallest step that repairs the loss, if C allows it.
 
     With hinge loss l and s = \|x\|^2,
@@ -37,7 +36,11 @@ class PassiveAggressive(LinearLearner, TakesWeights):
     array([-0.25, -0.25])
     """
 
-    space: ClassVar = {"C": tuple(10.0**k for k in np.arange(-3, 1.5, 0.5))}
+    weighs = True
+    space: ClassVar = {
+        "C": tuple(10.0**k for k in np.arange(-3, 1.5, 0.5)),
+        "variant": ("PA-I", "PA-II"),  # plain PA is PA-I with a large C
+    }
 
     def __init__(
         self,
@@ -85,7 +88,7 @@ class Collaborative(LinearLearner):
     array([[1., 0.]])
     """
 
-    space: ClassVar = {"eta2": (0.01, 0.1, 0.25, 1.0, 4.0), "C": (0.01, 0.1, 1.0)}
+    space: ClassVar = {"eta2": (0.001, 0.01, 0.1, 1.0, 10.0), "C": (0.01, 0.1, 1.0, 10.0)}
 
     def __init__(
         self,

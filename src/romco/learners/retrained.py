@@ -191,7 +191,10 @@ class TraceNormLearning(Retrained):
     Chen and Ye 2011), read from its code, which leaves ``rho1`` to the caller.
     """
 
-    space: ClassVar = {"rho1": tuple(10.0**k for k in np.arange(-4, 1.5, 0.5))}
+    space: ClassVar = {
+        "rho1": tuple(10.0**k for k in np.arange(-4, 1.5, 0.5)),
+        "loss": ("logistic", "least-squares"),
+    }
 
     def __init__(
         self,

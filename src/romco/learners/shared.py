@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from romco.kernels.baselines.shared import SharedArow, SharedPassiveAggressive
 from romco.kernels.stores.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
-from romco.learners.capabilities import TakesWeights
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
 
@@ -56,12 +55,13 @@ def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> csc_array:
     return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
 
 
-class SharedAndPersonal(CompiledLearner, TakesWeights):
+class SharedAndPersonal(CompiledLearner):
     """w_i = u + v_i: one vector that all tasks share, and one of each task's own (abstract).
 
     ``_u`` holds u, with whatever else is kept of a feature beside it; ``_v`` the same of pairs.
     """
 
+    weighs = True
     _u: NDArray[np.float64]
     _v: Pairs
 

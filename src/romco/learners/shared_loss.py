@@ -45,7 +45,11 @@ class SharedLoss(LinearLearner):
     array([[ 0.707107, -0.707107]])
     """
 
-    space: ClassVar = {"C": tuple(10.0**k for k in np.arange(-3, 1.5, 0.5))}
+    space: ClassVar = {
+        "C": tuple(10.0**k for k in np.arange(-3, 1.5, 0.5)),
+        "norm": ("L2", "L1", "Linf", "r-max"),
+        "update": ("implicit", "finite", "scaled"),
+    }
 
     def __init__(
         self,

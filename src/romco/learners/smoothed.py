@@ -51,9 +51,10 @@ class Smoothed(CompiledLearner):
     """
 
     space: ClassVar = {
-        "alpha": (0.1, 0.3, 0.5, 0.7, 0.9),
+        "alpha": (0.1, 0.3, 0.5, 0.7, 0.9, 0.99),
         "lambda_": (0.01, 0.1, 1.0, 10.0, 100.0),
-        "C": (0.01, 0.1, 1.0),
+        "C": (0.01, 0.1, 1.0, 10.0),
+        "trigger": ("margin", "mistake"),
     }
     shapes: ClassVar = {"w": "md", "p": "mm"}
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, Literal, NamedTuple, Self, final
+from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,28 +12,24 @@ from numpy.typing import NDArray
 from romco.kernels.history import surely
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
-from romco.learners import Learner, known, number_learner
+from romco.learners import Learner
 from romco.model import pieces
-from romco.model.calibration import Scale, logistic
+from romco.model.answers import Answers, answered, probabilities, room
+from romco.model.asking import ask
+from romco.model.batches import check_lengths, many, read_batch
+from romco.model.calibration import Scale
 from romco.model.fairlock import Locks, holding
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
 from romco.model.labels import Labels
-from romco.model.names import Effect, Id, identity, known_as
-from romco.model.rows import Dense, Rows, count, widths
+from romco.model.making import check_size, fixed_width, learner_for, memories
+from romco.model.names import Id, identity, known_as
+from romco.model.rows import Dense
 from romco.model.targets import ManyClasses, Target, target_from_json, target_of, widened
 from romco.model.tasks import Tasks
-from romco.model.waiting import Asked, Waiting
+from romco.model.waiting import Waiting
 from romco.model.weights import counting, weights_of
 from romco.parameters import choice
-from romco.rounds import Round
-
-
-class Answers(NamedTuple):
-    """What was predicted for some events."""
-
-    margins: Dense  # (n,) above 0 for the positive label
-    probabilities: Dense  # (n,) of the positive label
 
 
 @final
@@ -104,8 +99,8 @@ class Model:
         self._tasks, self._scale = Tasks(), Scale()
         for task in dict.fromkeys(tasks):
             self._tasks.add(identity("task", task))
-        d = self._fixed_width or doubled(64, self.features.width)
-        inner = self._made(learner, d, len(self._tasks) or 8, parameters)
+        d = fixed_width(self.features) or doubled(64, self.features.width)
+        inner = learner_for(self._target, learner, d, len(self._tasks) or 8, parameters)
         self._inside = GrowingLearner(inner, new_task == "mean")
         self._locks = Locks()
 
@@ -181,6 +176,30 @@ class Model:
         since = int(self._inside.history.since[number]) if number >= 0 else -1
         return since if since >= 0 else None
 
+    # For models that learn one stream together, as shards do
+
+    @property
+    def sides(self) -> Labels:
+        """The two labels, where there are two; else ValueError."""
+        if not isinstance(self._target, Labels):
+            raise ValueError(f"expected a model of two classes; this one predicts {self.target}")
+        return self._target
+
+    @property
+    def scale(self) -> Scale:
+        """How margins become probabilities."""
+        return self._scale
+
+    def take_over(self, scale: Scale, events: int | None = None) -> None:
+        """Go on with what was agreed: a scale, and how many events were learned by all."""
+        self._scale = scale
+        if events is not None:
+            self._inside.events = events
+
+    def make_room(self, n_features: int) -> None:
+        """Room for at least so many features, before they come."""
+        self._inside.make_room(n_features, 0)
+
     # Predicting
 
     def margins(self, x: Any, task: Iterable[Any]) -> Dense:
@@ -199,7 +218,7 @@ class Model:
         """
         margins = self.margins(x, task)
         if id is not None:
-            self._keep(x, list(task), list(id), margins)
+            self.waiting.put_all(list(id), x, list(task), margins)
         return self._target.answers(margins)
 
     def ask(self, x: Any, task: Iterable[Any]) -> NDArray[np.bool_]:
@@ -210,18 +229,7 @@ class Model:
         >>> model.ask([{"a": 1}], ["ann"])
         array([ True])
         """
-        if self.labels is None:
-            raise ValueError(
-                "this model has no policy that asks for labels: give it one, "
-                "Model(labels=romco.labels.Budget(0.05)), or set model.labels"
-            )
-        numbers = self.numbers(_many(task))
-        nothing = np.full(len(numbers), np.nan)
-        round = Round(numbers, np.zeros((len(numbers), 1)), nothing)
-        if self.target == "number":
-            widths = np.diff(self.intervals(x, task, 0.5), axis=1)[:, 0]
-            return self.labels.ask_by_width(round, widths)
-        return self.labels.ask(round, self.margins(x, task))
+        return ask(self.labels, self, x, task)
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
         """Probability (n,) of the positive label, see :class:`romco.model.Scale`.
@@ -232,11 +240,7 @@ class Model:
 
     def probability_of(self, margins: Dense) -> Dense:
         """The same, from margins of this model."""
-        if isinstance(self._target, ManyClasses):
-            return self._target.probabilities(margins)
-        if self.target == "number":
-            raise ValueError("a number has no probability: use intervals")
-        return self._scale.probability(margins)
+        return probabilities(self._target, self._scale, margins)
 
     def intervals(self, x: Any, task: Iterable[Any], level: float = 0.9) -> Dense:
         """Bounds (n, 2) within which a share ``level`` of the numbers of such rows will be."""
@@ -253,7 +257,7 @@ class Model:
         """
         margins = self.margins([x], [task])
         if id is not None:
-            self._keep([x], [task], [id], margins)
+            self.waiting.put_all([id], [x], [task], margins)
         return self.label_of(margins[0])
 
     def probability_one(self, x: Any, task: Any) -> float:
@@ -277,7 +281,7 @@ class Model:
 
     def side(self, label: Any) -> float:
         """-1 or +1: the side of margin 0 on which a label is."""
-        return self._labels.known_side(label)
+        return self.sides.known_side(label)
 
     def number(self, label: Any) -> float:
         """An answer as a number: its side, its place in :attr:`classes`, or the number itself."""
@@ -299,14 +303,8 @@ class Model:
         >>> bool(model.answer("mail 7", "yes") > 0), model.events
         (True, 3)
         """
-        event = self.waiting.take(id)
-        if event is None:
-            raise KeyError(f"no event {id!r} waits: it was answered, dropped, or never predicted")
-        try:
+        with self.waiting.answering(id) as event:
             self.learn(event.x, [y], [event.task], weight=None if weight == 1.0 else [weight])
-        except BaseException:
-            self.waiting.put(id, event)  # nothing was learned, so it still waits
-            raise
         return event.margin
 
     def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any:
@@ -351,17 +349,8 @@ class Model:
         if weight is not None:
             weight = weights_of(weight, self.learner)
             if not weight.all():
-                return Answers(*counting(self, x, list(y), list(_many(task)), weight, together))
+                return Answers(*counting(self, x, list(y), list(many(task)), weight, together))
         return holding(self._locks.writing, self._learn, x, y, task, together, weight)
-
-    def _answers(self, margins: Dense, y: Dense, before: float, scales: Dense) -> Answers:
-        """Margins as people see them, with probabilities; of numbers there are none (NaN)."""
-        if isinstance(self._target, Labels):
-            outward = self._target.outward(margins, y, before)
-            return Answers(outward, logistic(scales * outward))
-        if isinstance(self._target, ManyClasses):
-            return Answers(margins, self._target.probabilities(margins))
-        return Answers(margins, np.full(len(margins), np.nan))
 
     def widen_for(self, labels: Iterable[Any]) -> None:
         """Become a model of many classes if there are more than two, with what was learned so far.
@@ -404,7 +393,7 @@ class Model:
         made = cls.__new__(cls)
         made.features = features_from_json(state["features"])
         made.new_task = choice("new_task", state["new_task"], "mean", "zero")
-        made.notes, made.session = _remembered(state)
+        made.notes, made.session = memories(state)
         asking = state.get("asking")
         made.labels = None if asking is None else restore_policy(asking)
         made.waiting = Waiting(10_000)
@@ -413,7 +402,7 @@ class Model:
         made._scale = Scale.from_json(state["scale"])
         made._inside = GrowingLearner.from_state(state, made.new_task == "mean")
         made._locks = Locks()
-        made._check()
+        check_size(made.learner, len(state["tasks"]), made.features)
         return made
 
     def __reduce__(self) -> Any:
@@ -423,20 +412,14 @@ class Model:
 
     def _margins(self, x: Any, task: Iterable[Any]) -> Dense:
         rows = self.features.read(x)
-        numbers = self._tasks.numbers(_many(task))
-        _check_lengths(rows, task=numbers)
+        numbers = self._tasks.numbers(many(task))
+        check_lengths(rows, task=numbers)
         return self.turn * self._inside.margins(rows, numbers, self._tasks.next)
-
-    def _keep(self, x: Any, tasks: list[Any], ids: list[Any], margins: Dense) -> None:
-        if not len(ids) == len(tasks) == len(margins):
-            raise ValueError(f"x has {len(margins)} rows but id has {len(ids)} entries")
-        for i, (id, task, margin) in enumerate(zip(ids, tasks, margins, strict=True)):
-            self.waiting.put(id, Asked(x[i : i + 1], task, margin))
 
     def _intervals(self, x: Any, task: Iterable[Any], level: float) -> Dense:
         rows = self.features.read(x)
-        numbers = self._tasks.numbers(_many(task))
-        _check_lengths(rows, task=numbers)
+        numbers = self._tasks.numbers(many(task))
+        check_lengths(rows, task=numbers)
         return self._inside.intervals(rows, numbers, self._tasks.next, level)
 
     def _learn(
@@ -444,7 +427,7 @@ class Model:
     ) -> Answers:
         batch, before, turn = self._read(x, y, task, together, weight), self.events, self.turn
         n, scale = len(batch.ids), self._scale if isinstance(self._target, Labels) else None
-        margins, scales, end = self._room(n, batch.n_classes), np.zeros(n), 0
+        margins, scales, end = room(self._target, n, batch.n_classes), np.zeros(n), 0
         try:
             while end < n:
                 given = (self._inside, self._tasks, scale, scales, batch, end)
@@ -454,32 +437,13 @@ class Model:
             if self.events > before:
                 error.add_note(f"{self.events - before} of {n} rows were learned")
             raise
-        return self._answers(margins, batch.y, turn, np.exp(scales))
+        return answered(self._target, margins, batch.y, turn, np.exp(scales))
 
     def _read(
         self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool, weight: Dense | None
     ) -> pieces.Batch:
         """Rows, checked; changes nothing."""
-        answers, labels = self._target.read(y)
-        ids = [identity("task", one) for one in _many(task)]
-        new: dict[Id, int] = {}
-        rows = self.features.read(x, new)
-        weighed = {} if weight is None else {"weight": weight}
-        _check_lengths(rows, task=ids, y=answers, **weighed)
-        self._inside.check_classes(len(labels))
-        effects, needed = None, np.zeros(len(ids), dtype=np.int64)
-        if new or labels is not self._target.known:
-            new = {identity("feature", name): column for name, column in new.items()}
-            needed = widths(rows) if new else needed
-            effects = partial(self._naming, new, labels, needed)
-        return pieces.Batch(rows, ids, answers, weight, needed, len(labels), together, effects)
-
-    def _naming(
-        self, new: dict[Id, int], labels: dict[Id, float], needed: NDArray[np.int64], end: int
-    ) -> list[Effect]:
-        """What takes over the names of features in the rows up to ``end``, and of labels."""
-        effects = self.features.adding(new, int(needed[end - 1])) if new else []
-        return [*effects, (self._target.__dict__.update, self._target.adopted(labels))]
+        return read_batch(self.features, self._target, self._inside, x, y, task, together, weight)
 
     def _widen(self) -> None:
         """May be done twice: the target goes last."""
@@ -507,61 +471,3 @@ class Model:
             "session": self.session,
             **({} if self.labels is None else {"asking": self.labels.state()}),
         }
-
-    def _check(self) -> None:
-        n, d = self.learner.n_tasks, self.learner.n_features
-        width = self._fixed_width
-        if (
-            len(self._tasks.to_json()) > n
-            or (width or self.features.width) > d
-            or (width or d) != d
-        ):
-            raise ValueError("the tasks or features named do not fit the learner's size")
-
-    @property
-    def _fixed_width(self) -> int | None:
-        return None if isinstance(self.features, Names) else self.features.width
-
-    @property
-    def _labels(self) -> Labels:
-        """The two labels, where there are two."""
-        if not isinstance(self._target, Labels):
-            raise ValueError(f"expected a model of two classes; this one predicts {self.target}")
-        return self._target
-
-    def _made(self, name: str, d: int, m: int, parameters: dict[str, Any]) -> Learner:
-        """The learner of a name for this model's target."""
-        if self._target.kind == "classes":
-            form, n = parameters.pop("form", None), max(2, len(self.classes))
-            return known("classes")(d, m, inner=name, n_classes=n, form=form, parameters=parameters)
-        made = known(number_learner(name) if self.target == "number" else name)(d, m, **parameters)
-        if (made.answers == 0) != (self.target == "number"):
-            raise ValueError(f"{made.name} does not predict {self.target}")
-        return made
-
-    def _room(self, n: int, n_classes: int) -> Dense:
-        """Room for the margins of n events; classes that are not known yet have no chance."""
-        if isinstance(self._target, ManyClasses):
-            return np.full((n, max(2, n_classes)), -np.inf)
-        return np.empty(n)
-
-
-def _remembered(state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Notes and the program's own memory, which files of before have among the notes."""
-    notes = dict(state["notes"])
-    if "session" in state:
-        return notes, dict(state["session"])
-    return notes, {part: notes.pop(part) for part in ("columns", "sources") if part in notes}
-
-
-def _many(tasks: Iterable[Any]) -> Iterable[Any]:
-    if isinstance(tasks, str | bytes):
-        raise ValueError(f"expected a task for each row, got the text {tasks!r}: put it in a list")
-    return tasks
-
-
-def _check_lengths(rows: Rows, **others: Any) -> None:
-    n = count(rows)
-    for name, values in others.items():
-        if len(values) != n:
-            raise ValueError(f"x has {n} rows but {name} has {len(values)} entries")

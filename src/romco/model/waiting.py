@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, final
 
+from romco.model.rows import Dense
 from romco.parameters import whole
 
 
@@ -46,6 +48,25 @@ class Waiting:
             self._events.popitem(last=False)
             self.dropped += 1
 
+    def put_all(self, ids: Sequence[Any], x: Any, tasks: Sequence[Any], margins: Dense) -> None:
+        """Keep rows, each with its task and the margin predicted for it."""
+        if not len(ids) == len(tasks) == len(margins):
+            raise ValueError(f"x has {len(margins)} rows but id has {len(ids)} entries")
+        for i, (id, task, margin) in enumerate(zip(ids, tasks, margins, strict=True)):
+            self.put(id, Asked(x[i : i + 1], task, margin))
+
     def take(self, id: Hashable) -> Asked | None:
         """The event of an id, which waits no longer; None if there is none."""
         return self._events.pop(id, None)
+
+    @contextmanager
+    def answering(self, id: Any) -> Iterator[Asked]:
+        """The event of an id, which waits on if learning it fails; KeyError if there is none."""
+        event = self.take(id)
+        if event is None:
+            raise KeyError(f"no event {id!r} waits: it was answered, dropped, or never predicted")
+        try:
+            yield event
+        except BaseException:
+            self.put(id, event)  # nothing was learned, so it still waits
+            raise

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from romco.experiments.plan import Run, complete
+from romco.experiments.preparations import source_of
 from romco.experiments.results import Finished, Outcome, outcomes, read
 from romco.experiments.run import place
 from romco.experiments.sources import digest_of, stream_of
@@ -38,8 +39,8 @@ class Source:
 
     @property
     def real(self) -> bool:
-        """Whether these are the data themselves."""
-        return self.name == self.dataset
+        """Whether these are the data themselves, in whatever preparation."""
+        return self.name == source_of(self.dataset)
 
     @property
     def title(self) -> str:
@@ -65,7 +66,8 @@ class Experiment:
     sources: tuple[Source, ...]
     learners: tuple[str, ...] = tuple(LEARNERS)
     shuffles: int = 10
-    trials: int = 20
+    batch_shuffles: int | None = None  # the first so many for batch methods; None for all
+    trials: int = 20  # for each parameter that tuning may move; for a batch method in all
     tuning: str = "equal"
     order: str = "synchronous"
     tuned_on: float = 0.5  # share of the tuning shuffle's rounds, counted from its beginning
@@ -100,6 +102,7 @@ class Experiment:
             for source in self.sources
             for seed in range(self.shuffles)
             for learner in self.learners
+            if seed < self._shuffles(learner)
         ]
 
     def sensitivity(self, chosen: Chosen) -> list[Curve]:
@@ -118,8 +121,17 @@ class Experiment:
         runs = [run for run in self.main_runs(chosen) if run.dataset == source.dataset]
         return outcomes(runs, results)
 
+    def _shuffles(self, learner: str) -> int:
+        """How many shuffles a method runs on."""
+        fewer = self.batch_shuffles if LEARNERS[learner].keeps_events else None
+        return self.shuffles if fewer is None else min(fewer, self.shuffles)
+
     def _trials(self, learner: str) -> list[dict[str, Any]]:
-        return grid_trials(learner) if self.tuning == "grid" else equal_trials(learner, self.trials)
+        if self.tuning == "grid":
+            return grid_trials(learner)
+        method = LEARNERS[learner]
+        parameters = 1 if method.keeps_events else max(1, len(method.space))
+        return equal_trials(learner, self.trials * parameters)
 
     def _rounds(self, source: Source, share: float) -> int | None:
         """How many rounds a share of a shuffle is; None for all."""

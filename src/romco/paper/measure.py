@@ -1,4 +1,4 @@
-"""The whole of the paper from one call: tune, run, sweep, report."""
+"""The whole of the paper from one call: tune, run, sweep, review, report."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from romco.experiments.plan import Run
 from romco.experiments.run import Progress, perform
 from romco.paper.experiment import Experiment
 from romco.paper.report import findings, write
+from romco.paper.review import Extent, Review
 
 
 def measure(
-    experiment: Experiment, out: Path, jobs: int | None, command: str, progress: Progress
+    experiment: Experiment,
+    out: Path,
+    jobs: int | None,
+    command: str,
+    progress: Progress,
+    extent: Extent | None = None,
 ) -> Path:
-    """Run what has not run yet, then write the report; gives its page."""
+    """Run what has not run yet, then write the report; gives its page.
+
+    With an ``extent`` also whether everybody had a fair chance is run and told.
+    """
     results = out / "runs"
 
     def execute_all(what: str, runs: list[Run]) -> None:
@@ -27,4 +36,8 @@ def measure(
     execute_all(
         "sensitivity", [run for curve in curves for _, runs in curve.points for run in runs]
     )
-    return write(findings(experiment, chosen, results, out), results, out, command)
+    review = None if extent is None else Review(experiment, chosen, extent)
+    if review is not None:
+        for what, runs in review.passes(results):
+            execute_all(what, runs)
+    return write(findings(experiment, chosen, results, out), results, out, command, review)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from romco.experiments.pairing import paired
 from romco.experiments.plan import Run, complete, title_of
+from romco.experiments.preparations import OTHERWISE
 from romco.experiments.results import outcomes, read
 from romco.experiments.run import Progress, perform, place
+from romco.experiments.sources import stream_of
 from romco.paper.experiment import ROMCO, Experiment, Source
 from romco.presentation.tables import Table, mark_best, markdown
 
@@ -29,6 +31,7 @@ class Choice:
     change: Mapping[str, Any] = field(default_factory=dict)  # parameters that make the other
     order: str = "synchronous"
     tied: bool = False  # one step size for both parts
+    unscaled: bool = False  # rows as long as they are
     learners: tuple[str, ...] = ROMCO
 
 
@@ -84,10 +87,23 @@ MEASURED = (
         "one event at a time, tasks in random order",
         order="interleaved",
     ),
+    Choice(
+        "Length of rows",
+        "not said for any data set",
+        "rows of unit length",
+        "rows as long as they are; steps and penalties searched in the matching units",
+        unscaled=True,
+    ),
+    Choice(
+        "C, if it is the weight of the loss",
+        '"C = 1" for ROMCO, though no formula has a C',
+        "C = 1",
+        "C = 0.1: steps and penalties then stand in another proportion",
+        {"C": 0.1},
+    ),
 )
 SETTLED = (
     ("sign(0)", "undefined", "+1 for every learner; costs a task at most one event"),
-    ("C = 1 for ROMCO", "no C in any formula", "C multiplies the loss gradient; 1 changes nothing"),
     ("indices", "init u_0, loop from t = 1, output w_T", "U = V = 0 at the start; the final state"),
     ("Omega", "a closed convex set, never used", "no constraint"),
     (
@@ -124,10 +140,9 @@ class Study:
 
     def tuning_runs(self, choice: Choice | None, source: Source, learner: str) -> list[Run]:
         """Trials of one reading; None is the default one."""
-        base = replace(
-            self.experiment, sources=(source,), learners=(learner,), order=_order(choice)
-        )
-        return list(dict.fromkeys(_altered(run, choice) for run in base.tuning_runs()))
+        base = self._alone(choice, source, learner)
+        units = _units(choice, base)
+        return list(dict.fromkeys(_altered(run, choice, units) for run in base.tuning_runs()))
 
     def main_runs(
         self, choice: Choice | None, source: Source, learner: str, results: Path
@@ -135,10 +150,18 @@ class Study:
         """The shuffles of one reading as tuned."""
         trials = [read(place(run, results)) for run in self.tuning_runs(choice, source, learner)]
         best = min(trials, key=lambda trial: trial.error()).run.parameters
-        base = replace(
+        base = self._alone(choice, source, learner)
+        runs = base.main_runs({(base.sources[0].dataset, learner): best})
+        return [replace(run, records=1) for run in runs]
+
+    def _alone(self, choice: Choice | None, source: Source, learner: str) -> Experiment:
+        """The experiment of one reading of one learner on one data set."""
+        unscaled = f"{source.dataset}@unscaled"
+        if choice is not None and choice.unscaled and unscaled in OTHERWISE:
+            source = Source(source.name, unscaled)
+        return replace(
             self.experiment, sources=(source,), learners=(learner,), order=_order(choice)
         )
-        return base.main_runs({(source.dataset, learner): best})
 
     def parts(self) -> list[tuple[Choice | None, Source, str]]:
         """Every reading of every learner on every data set, the default first."""
@@ -150,16 +173,19 @@ class Study:
         ]
 
 
+def passes(plan: Study, results: Path) -> Iterator[tuple[str, list[Run]]]:
+    """What is to run, in order; the second list can be told only after the first has run."""
+    parts = plan.parts()
+    yield "choices: tuning", [run for part in parts for run in plan.tuning_runs(*part)]
+    yield "choices: shuffles", [run for part in parts for run in plan.main_runs(*part, results)]
+
+
 def study(plan: Study, out: Path, jobs: int | None, command: str, progress: Progress) -> Path:
     """Run what has not run yet; write ``reproduction.md``."""
     results = out / "runs"
-    data_dir = plan.experiment.data_dir
-    trials = [run for part in plan.parts() for run in plan.tuning_runs(*part)]
-    with progress("choices: tuning", len(dict.fromkeys(trials))) as done:
-        perform(trials, results, data_dir, jobs, done)
-    runs = [run for part in plan.parts() for run in plan.main_runs(*part, results)]
-    with progress("choices: shuffles", len(dict.fromkeys(runs))) as done:
-        perform(runs, results, data_dir, jobs, done)
+    for what, runs in passes(plan, results):
+        with progress(what, len(dict.fromkeys(runs))) as done:
+            perform(runs, results, plan.experiment.data_dir, jobs, done)
     path = out / "reproduction.md"
     path.write_text(told(plan, results, command), encoding="utf-8")
     return path
@@ -174,9 +200,9 @@ def told(plan: Study, results: Path, command: str) -> str:
         "Every point on which the paper is silent or contradicts itself, the reading taken here, "
         "and, where another reading is possible, what it changes.",
         f"Measured on {names}: {experiment.shuffles} shuffles; each reading is tuned anew by "
-        f"{experiment.trials} trials on a held-out shuffle. Figures are points of percent of macro "
-        "error, the other reading minus the default one on the same shuffles (negative: the other "
-        "reading is better), with a 95 % interval over shuffles.",
+        f"{experiment.trials} trials for each of its parameters on a held-out shuffle. Figures are "
+        "points of percent of macro error, the other reading minus the default one on the same "
+        "shuffles (negative: the other reading is better), with a 95 % interval over shuffles.",
         "## In short",
         markdown(_summary(plan, results)),
         "## Choice by choice",
@@ -238,10 +264,25 @@ def _order(choice: Choice | None) -> str:
     return "synchronous" if choice is None else choice.order
 
 
-def _altered(run: Run, choice: Choice | None) -> Run:
+def _units(choice: Choice | None, experiment: Experiment) -> float:
+    """The median squared length of a row: by it steps are divided, by its root penalties grow.
+
+    That leaves ROMCO-NuCl on rows of any one length as it was on rows of unit length.
+    """
+    if choice is None or not choice.unscaled:
+        return 1.0
+    x = stream_of(experiment.sources[0].dataset, experiment.data_dir).x
+    squares = x**2 if isinstance(x, np.ndarray) else x.multiply(x)
+    return float(np.median(np.asarray(squares.sum(axis=1))))
+
+
+def _altered(run: Run, choice: Choice | None, units: float = 1.0) -> Run:
     if choice is None:
         return run
     setting = {**dict(run.parameters), **choice.change}
+    for name, scale in (("eta", 1.0 / units), ("lambda", units**0.5)):
+        for part in (f"{name}1", f"{name}2"):
+            setting[part] = float(f"{setting[part] * scale:.6g}")
     if choice.tied:
         setting["eta2"] = setting["eta1"]
     return replace(run, parameters=complete(run.learner, setting))

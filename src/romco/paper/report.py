@@ -16,7 +16,12 @@ from romco.experiments.results import Outcome, read
 from romco.experiments.run import place
 from romco.learners import LEARNERS
 from romco.paper import charts
+from romco.paper.beside import draw_overview, draw_tasks
 from romco.paper.experiment import Chosen, Experiment, Source
+from romco.paper.pages import LINKS, figures_page, first_page, write_pages
+from romco.paper.pages import page as page_of
+from romco.paper.readings import told
+from romco.paper.review import Review
 from romco.paper.tables import (
     averages_table,
     paired_table,
@@ -57,12 +62,17 @@ class Findings:
     def lead(self) -> str:
         """One sentence on how."""
         plan = self.experiment
-        budget = f"{plan.trials} trials each" if plan.tuning == "equal" else "the full grid"
+        each = (
+            f"{plan.trials} trials for each parameter it has (batch methods: {plan.trials} in all)"
+        )
+        budget = each if plan.tuning == "equal" else "the full grid"
         share = "" if plan.tuned_on >= 1 else f" (its first {plan.tuned_on:.0%} of rounds)"
         part = "" if plan.run_on >= 1 else f"QUICK LOOK at the first {plan.run_on:.0%} of rounds: "
+        fewer = plan.batch_shuffles
+        few = "" if fewer is None else f" (batch methods: the first {fewer} of them)"
         return (
-            f"{part}{plan.shuffles} shuffles, the same for every method, {plan.order} order; every "
-            f"method tuned by {budget} on one held-out shuffle{share} used for nothing else."
+            f"{part}{plan.shuffles} shuffles{few}, the same for every method, {plan.order} order; "
+            f"every method tuned by {budget} on one held-out shuffle{share} used for nothing else."
         )
 
 
@@ -82,15 +92,17 @@ def findings(experiment: Experiment, chosen: Chosen, results: Path, out: Path) -
     )
 
 
-def write(found: Findings, results: Path, out: Path, command: str) -> Path:
-    """The page, and beside it summary.csv, tuning.csv, report.md and tables.tex."""
+def write(
+    found: Findings, results: Path, out: Path, command: str, review: Review | None = None
+) -> Path:
+    """The page, and beside it summary.csv, tuning.csv, tables.tex and pages for GitHub."""
     versions = next(iter(found.measured.values()))[0].runs[0].versions
     summary(found.measured, out / "summary.csv")
     tuning_curve(found.experiment, results, out / "tuning.csv")
     everything = [*found.tables, *found.tuning]
     (out / "tables.tex").write_text("\n".join(map(latex, everything)), encoding="utf-8")
     footer = page.origin(command, versions)
-    (out / "report.md").write_text(as_markdown(found, footer), encoding="utf-8")
+    write_pages(pages(found, footer, review, out), out)
     parts = [verdict_html(found)]
     parts += [page.heading("Tables"), *map(as_html, found.tables)]
     parts += [page.heading("Figures"), *(page.picture(*drawn) for drawn in found.figures)]
@@ -136,7 +148,8 @@ def figures(
             drawn.append(charts.draw_averages(number, source, shown, directory, file))
     if swept:
         drawn.append(charts.draw_sensitivity(swept, directory))
-    return drawn
+    beside = (draw_overview(whole, directory), draw_tasks(whole, directory))
+    return [*drawn, *(one for one in beside if one is not None)]
 
 
 def sweeps(experiment: Experiment, chosen: Chosen, results: Path) -> list[Sweep]:
@@ -207,16 +220,35 @@ READING = (
 )
 
 
-def as_markdown(found: Findings, footer: str) -> str:
-    """The whole report for GitHub; pictures beside it."""
-    parts = [f"# {found.title}", found.lead, "## Verdict", *(f"- {text}" for text in found.losses)]
-    parts.append(markdown(verdict_table(found)))
-    parts += ["## Tables", *map(markdown, found.tables), "## Figures"]
-    parts += [f"![{text}](figures/{svg.stem}.png)\n\n{text}" for svg, text in found.figures]
-    parts += ["## Settings chosen by tuning", *map(markdown, found.tuning)]
-    parts += ["## Figures behind the verdict", markdown(figures_table(found))]
+def pages(found: Findings, footer: str, review: Review | None, out: Path) -> dict[str, str]:
+    """The report for GitHub, by name of the page; pictures beside it."""
     foot = footer.replace("<code>", "`").replace("</code>", "`")
-    return "\n\n".join([*parts, "---", foot]) + "\n"
+    overview = next((drawn for drawn in found.figures if drawn[0].stem == "beside"), None)
+    made = {
+        "tables.md": page_of("Tables", [markdown(table) for table in found.tables]),
+        "figures.md": figures_page(found.figures),
+        "settings.md": page_of("Settings chosen by tuning", map(markdown, found.tuning)),
+        "claims.md": page_of(
+            "Claim by claim",
+            [
+                *(f"- {text}" for text in found.losses),
+                markdown(verdict_table(found)),
+                markdown(figures_table(found)),
+            ],
+        ),
+    }
+    if review is not None:
+        results = out / "runs"
+        made["fair.md"] = review.page(found.measured, results, out)
+        made["reproduction.md"] = told(review.study, results, foot_command(foot))
+    links = [link for link in LINKS if link[0].removeprefix("../") in made]
+    parts = (found.title, found.lead, found.measured, found.verdicts, overview, foot, links)
+    return {"README.md": first_page(*parts), **made}
+
+
+def foot_command(footer: str) -> str:
+    """The command that the footer names."""
+    return footer.split("`")[1]
 
 
 def verdict_table(found: Findings) -> Table:

@@ -11,7 +11,7 @@ import numpy as np
 
 from romco.experiments.pairing import paired
 from romco.experiments.plan import title_of
-from romco.experiments.results import MEASURES, Outcome
+from romco.experiments.results import MEASURES, Outcome, in_common
 from romco.paper.experiment import Source
 from romco.paper.printed import printed, printed_numbers
 from romco.presentation.tables import Table, mark_best, mean_and_spread
@@ -190,8 +190,8 @@ def _times(source: Source, outcome: Outcome, base: Outcome | None) -> list[Any]:
 def _gap(outcome: Outcome, mine: Outcome | None) -> str:
     if outcome.failed or mine is None:
         return "failed"
-    gap = paired(outcome.macro("error_rate"), mine.macro("error_rate"))
-    ties = int((outcome.macro("error_rate") == mine.macro("error_rate")).sum())
+    theirs, ours = in_common(outcome, mine)
+    gap, ties = paired(theirs, ours), int((theirs == ours).sum())
     interval = f" [{gap.low:+.2f}, {gap.high:+.2f}]" if np.isfinite(gap.low) else ""
     return f"{gap.mean:+.2f}{interval}, {gap.shuffles - gap.wins - ties} of {gap.shuffles}"
 
@@ -199,7 +199,9 @@ def _gap(outcome: Outcome, mine: Outcome | None) -> str:
 def _how(outcomes: Sequence[Outcome]) -> list[str]:
     run = outcomes[0].runs[0].run
     n = len(outcomes[0].runs)
-    told = f"mean ± standard deviation over {n} shuffles, {run.order} order"
+    fewer = {len(o.runs) for o in outcomes} - {n}
+    of_some = f" ({min(fewer)} for batch methods)" if fewer else ""
+    told = f"mean ± standard deviation over {n} shuffles{of_some}, {run.order} order"
     failed = [f"{o.title} broke down: {o.failed}" for o in outcomes if o.failed]
     return [f"{told}; over tasks: standard deviation over tasks of their means", *failed]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from romco.experiments.pairing import Difference, paired
 from romco.experiments.plan import title_of
-from romco.experiments.results import Outcome
+from romco.experiments.results import Outcome, in_common
 from romco.learners import LEARNERS
 from romco.paper.experiment import ROMCO, Source
 
@@ -99,6 +99,12 @@ def losses(measured: Measured) -> list[str]:
     return sentences
 
 
+def strongest(outcomes: Sequence[Outcome]) -> Outcome | None:
+    """The online rival of the paper with the lowest error as tuned; None if none ran."""
+    _, rivals = _parted(outcomes, _online)
+    return min(rivals, key=lambda o: float(o.macro("error_rate").mean()), default=None)
+
+
 SLIGHTLY_SLOWER_THAN = ("cw-col", "omtlvon", "omtllog", "osmtl-e")
 
 
@@ -128,7 +134,7 @@ def _parted(
 
 
 def _difference(first: Outcome, second: Outcome) -> Difference:
-    return paired(first.macro("error_rate"), second.macro("error_rate"))
+    return paired(*in_common(first, second))
 
 
 def _percent(outcome: Outcome) -> str:
@@ -148,11 +154,10 @@ def _against(mine: Outcome, rivals: Sequence[Outcome]) -> Line:
     differences = {rival.title: _difference(mine, rival) for rival in rivals}
     status = overall(difference.status for difference in differences.values())
     deciding = [title for title, found in differences.items() if found.status == status]
-    strongest = max(deciding, key=lambda title: differences[title].mean)
-    found = differences[strongest]
-    name = "" if len(rivals) == 1 else f" {strongest}"
-    told = f"{mine.title} minus {strongest}: {found}"
-    return Line(status, f"{_variant(mine)} {found.mean:+.2f}{name}", told)
+    hardest = max(deciding, key=lambda title: differences[title].mean)
+    found = differences[hardest]
+    told = f"{mine.title} minus {hardest}: {found}"
+    return Line(status, f"{_variant(mine)} {found.mean:+.2f} {hardest}", told)
 
 
 def _variant(outcome: Outcome) -> str:
@@ -189,7 +194,7 @@ def _speed_line(mine: Outcome, rivals: Sequence[Outcome], least: float) -> Line:
     ours, theirs = float(mine.seconds().mean()), float(rival.seconds().mean())
     ratio = theirs / ours
     told = f"{rival.title} takes {ratio:.2g} times as long as {mine.title}"
-    short = f"{_variant(mine)} x{ratio:.2g}" + ("" if len(rivals) == 1 else f" {rival.title}")
+    short = f"{_variant(mine)} x{ratio:.2g} {rival.title}"
     status = HOLDS if ratio >= least else FAILS
     return Line(status, short, f"{told} ({theirs:.3g} s, {ours:.3g} s)")
 

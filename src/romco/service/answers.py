@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from romco.insight import reasons
 from romco.model import Model
 from romco.model.names import known_as
 from romco.service.changes import Answer, Event, Prediction, Row, Task
+
+TOP = 50  # features that are told one by one
 
 
 class Refused(ValueError):  # noqa: N818
@@ -43,6 +46,14 @@ def predict(model: Model, rows: Sequence[Row], tasks: Sequence[Task]) -> list[Pr
         Prediction(above if margin >= 0.0 else below, chance, margin)
         for margin, chance in zip(margins.tolist(), chances.tolist(), strict=True)
     ]
+
+
+def explain(model: Model, row: Row, task: Task) -> dict[str, Any]:
+    """What each feature of a row adds to its margin; the most important ones, and all others."""
+    try:
+        return reasons(model, row, task).summary(TOP)
+    except ValueError as error:
+        raise Refused(str(error), 0) from None
 
 
 def judge(model: Model, made: Prediction, answer: Answer) -> tuple[float, bool | None]:

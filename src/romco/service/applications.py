@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 from romco.model import Model
 from romco.modelfile import save
 from romco.service import pages
-from romco.service.answers import Refused
+from romco.service.answers import Refused, explain
 from romco.service.descriptions import describe
 from romco.service.guards import FAILED, Doors, Guard, Headers, answer
 from romco.service.journals import Broken, Full
@@ -154,6 +154,7 @@ class Application:
             Route("/openapi.json", self._describe),
             Route("/v1/predict", _never, methods=["POST"]),
             Route("/v1/learn", _never, methods=["POST"]),
+            Route("/v1/explain", self._explain, methods=["POST"]),
             Route("/v1/tasks", self._tasks),
             Route("/v1/tasks/{task:path}", self._one_task, methods=["GET", "DELETE"]),
             Route("/v1/model", self._model),
@@ -183,6 +184,16 @@ class Application:
 
     async def _describe(self, request: Request) -> Response:
         return Response(self._description, media_type="application/json")
+
+    async def _explain(self, request: Request) -> Response:
+        """Why one event is answered as it is."""
+        try:
+            event = self._reader.one(await self._body(request.scope, request.receive))
+            told = await run_in_threadpool(explain, self._store.live.model, event.x, event.task)
+        except (BadRequest, Refused) as error:
+            status = error.status if isinstance(error, BadRequest) else 422
+            raise HTTPException(status, error.reason) from None
+        return _json(told)
 
     async def _tasks(self, request: Request) -> Response:
         asked = _asked(request)

@@ -77,6 +77,10 @@ class Client:
             return self._send("POST", "/v1/learn", _named(events))
         return self._batches("/v1/learn", [_named(event) for event in events])
 
+    def explain(self, event: Mapping[str, Any]) -> Any:
+        """What each feature of ``{"task", "x"}`` adds to its margin."""
+        return self._send("POST", "/v1/explain", dict(event))
+
     def tasks(self, **asked: Any) -> Any:
         """Tasks; ``search``, ``order``, ``descending``, ``offset``, ``limit``."""
         return self._send("GET", f"/v1/tasks?{urlencode(asked)}")

@@ -88,6 +88,7 @@ def _paths(limits: Limits) -> dict[str, Any]:
         "/": {"get": _operation("The page", page)},
         "/v1/predict": {"post": _posting("Predict events", "Question", "Told", limits)},
         "/v1/learn": {"post": _posting("Learn answers", "Lesson", "Learned", limits)},
+        "/v1/explain": {"post": _explaining()},
         "/v1/tasks": {"get": _operation("Tasks", _any(), 422, parameters=_listing())},
         "/v1/tasks/{task}": {
             "get": _operation("What was learned of a task", _any(), 404, parameters=[task]),
@@ -107,6 +108,12 @@ def _posting(summary: str, asked: str, told: str, limits: Limits) -> dict[str, A
     codes = (400, 413, 415, 422) if told == "Told" else (400, 413, 415, 422, 503, 507)
     operation = _operation(summary, {"application/json": {"schema": _one_or_many(told)}}, *codes)
     body = {"schema": _one_or_many(asked, limits.events)}
+    return {**operation, "requestBody": {"required": True, "content": {"application/json": body}}}
+
+
+def _explaining() -> dict[str, Any]:
+    operation = _operation("Why an event is answered as it is", _any(), 400, 413, 415, 422)
+    body = {"schema": {"$ref": REF.format(name="Question")}}
     return {**operation, "requestBody": {"required": True, "content": {"application/json": body}}}
 
 

@@ -118,7 +118,9 @@ def known(path: str) -> str:
     return path if path in PATHS else "other"
 
 
-PATHS = OPEN | WRITES | {"/v1/predict", "/v1/tasks", "/v1/model", "/v1/live", "/metrics"}
+PATHS = (
+    OPEN | WRITES | {"/v1/predict", "/v1/explain", "/v1/tasks", "/v1/model", "/v1/live", "/metrics"}
+)
 
 
 async def answer(send: Send, status: int, body: Any) -> None:

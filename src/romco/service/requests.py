@@ -44,6 +44,13 @@ class Reader:
             for kind in (self.question, self.lesson)
         }
 
+    def one(self, body: bytes) -> Question:
+        """The one event of a body."""
+        (found, *_), many = self.questions(body)
+        if many:
+            raise BadRequest("send one event, an object")
+        return found
+
     def questions(self, body: bytes) -> tuple[list[Question], bool]:
         """Events to predict, and whether they came as a list."""
         found: tuple[list[Question], bool] = self._read(body, self.question)

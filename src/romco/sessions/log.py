@@ -14,7 +14,7 @@ STDOUT = Path("-")
 class Log:
     """A file of JSON lines, stdout (-), or nothing; what a killed run wrote too much is cut off."""
 
-    def __init__(self, path: Path | None, keep: int) -> None:
+    def __init__(self, path: Path | None, keep: int = 0) -> None:
         self._aloud = path == STDOUT
         self._path, self._keep = None if self._aloud else path, keep
         path = self._path

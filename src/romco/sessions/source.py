@@ -16,6 +16,7 @@ from romco.streams.blocks import Blocks, read_blocks
 from romco.streams.files import Events, read_events
 from romco.streams.survey import Survey, survey
 
+STDIN = "-"
 CHUNK = 1000  # events read, then learned or answered, at a time
 LOOK_AHEAD = 100_000  # events among which both labels are looked for
 
@@ -171,7 +172,7 @@ def classes_of(source: Source, positive: str | None = None) -> tuple[str, str] |
     A file that begins with many events of one label would else decide by chance, see
     :class:`romco.model.labels.Labels`. What cannot be read is left to whoever learns it.
     """
-    if source.path == "-":  # cannot be read twice
+    if source.path == STDIN:  # cannot be read twice
         return None
     found: dict[Id, str] = {}
     try:

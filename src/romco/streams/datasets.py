@@ -61,7 +61,7 @@ class Description:
     present: bool
     problem: str | None  # why a present data set cannot be read
     statistics: Statistics | None  # None if missing or unreadable
-    labels: tuple[str, str] | None
+    labels: tuple[str, ...] | None
     notes: tuple[str, ...]
     place: tuple[Path, ...]  # where a missing one is looked for
 

@@ -38,10 +38,11 @@ def find(data_dir: Path) -> Path | None:
     return first_existing(data_dir, (FILE,))
 
 
-def load(data_dir: Path | None = None) -> Stream:
+def load(data_dir: Path | None = None, normalise: bool = True) -> Stream:
     """6000 messages, 400 of each of 15 users, half of them spam (+1).
 
-    The 1500 most frequent words, TF-IDF of unit length, (6000, 1500) sparse.
+    The 1500 most frequent words, TF-IDF of unit length unless ``normalise=False``,
+    (6000, 1500) sparse.
     """
     data_dir = data_directory(data_dir)
     path = located("emails", find(data_dir), data_dir, PROVENANCE)
@@ -52,7 +53,7 @@ def load(data_dir: Path | None = None) -> Stream:
     return Stream(
         name="emails",
         task=np.repeat(np.arange(len(users)), [user.shape[0] for user in users]),
-        x=tf_idf(csr_array(counts[:, most_frequent(counts, WORDS)])),
+        x=tf_idf(csr_array(counts[:, most_frequent(counts, WORDS)]), normalise=normalise),
         y=np.where(spam, 1.0, -1.0),
         tasks=tuple(f"User{i + 1}" for i in range(len(users))),
         labels=("legitimate", "spam"),

@@ -64,14 +64,17 @@ def find(data_dir: Path) -> Path | None:
 def load(
     data_dir: Path | None = None,
     selection: Literal["information-gain", "frequency"] = "information-gain",
+    damped: bool | None = None,
+    normalise: bool = True,
 ) -> Stream:
     """7070 messages of 4 users; -1 is legitimate, +1 is spam.
 
     ``selection="information-gain"`` keeps the union of each user's 382 most telling
     numbers, near the paper's 1458, and looks at all labels to do so.
     ``selection="frequency"`` keeps the union of each user's 500 most frequent ones and
-    looks at none. Rows are TF-IDF of unit length, (7070, d) sparse, with plain term
-    counts in the first case and logarithmic ones, which learn better, in the second.
+    looks at none. Rows are TF-IDF of unit length (of any, with ``normalise=False``), (7070, d)
+    sparse, with plain term counts in the first case and logarithmic ones, which learn better, in
+    the second, unless ``damped`` says which.
     """
     if selection not in ("information-gain", "frequency"):
         raise ValueError(f"selection must be 'information-gain' or 'frequency', not {selection!r}")
@@ -80,7 +83,7 @@ def load(
     return Stream(
         name="spam",
         task=corpora.user,
-        x=features(corpora, selection),
+        x=features(corpora, selection, damped, normalise),
         y=np.where(corpora.spam, 1.0, -1.0),
         tasks=tuple(f"User{i + 1} ({name})" for i, name in enumerate(CORPORA)),
         labels=("legitimate", "spam"),
@@ -101,7 +104,12 @@ def read(path: Path) -> Corpora:
     return corpora
 
 
-def features(corpora: Corpora, selection: Literal["information-gain", "frequency"]) -> csr_array:
+def features(
+    corpora: Corpora,
+    selection: Literal["information-gain", "frequency"],
+    damped: bool | None = None,
+    normalise: bool = True,
+) -> csr_array:
     """TF-IDF of the selected numbers, (n, d), columns in ascending order of the number."""
     chosen: set[int] = set()
     for user in np.unique(corpora.user):
@@ -113,7 +121,7 @@ def features(corpora: Corpora, selection: Literal["information-gain", "frequency
             gain = information_gain(counts, corpora.spam[rows])
             chosen.update(best(gain, BEST_PER_USER).tolist())
     counts = csr_array(corpora.counts[:, sorted(chosen)])
-    return tf_idf(counts, damped=selection == "frequency")
+    return tf_idf(counts, selection == "frequency" if damped is None else damped, normalise)
 
 
 def information_gain(counts: csr_array, label: NDArray[np.bool_]) -> NDArray[np.float64]:

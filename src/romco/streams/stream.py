@@ -30,11 +30,12 @@ class Stream:
     name: str
     task: NDArray[np.int64]  # (n,)
     x: Features  # (n, d)
-    y: NDArray[np.float64]  # (n,) -1 or +1
+    y: NDArray[np.float64]  # (n,) -1 or +1; class numbers or numbers where ``answers`` says so
     tasks: tuple[str, ...]  # names of the m tasks
-    labels: tuple[str, str] = ("-1", "+1")  # what -1 and +1 mean, for people
+    labels: tuple[str, ...] = ("-1", "+1")  # what -1 and +1 mean, or each class, for people
     notes: tuple[str, ...] = ()  # what the data cannot show; printed beside every result
     truth: Truth | None = None
+    answers: int = 1  # as of a learner: 1 for -1 or +1, k for one of k classes, 0 for any number
 
     @property
     def n_tasks(self) -> int:

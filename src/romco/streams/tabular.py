@@ -78,6 +78,28 @@ class Tabular:
         y = np.where(positive, 1.0, -1.0)
         return Stream(self.name, self.task, self.x, y, self.tasks, labels, (*self.notes, *notes))
 
+    def tell_apart(self, column: str) -> Stream:
+        """The stream that asks for one of the classes of a column."""
+        y, labels = self.words(column)
+        return self._asking(y.astype(np.float64), labels, len(labels))
+
+    def measure(self, column: str) -> Stream:
+        """The stream that asks for a column of numbers, where they are known."""
+        return self._asking(self.number(column), (), 0)
+
+    def _asking(self, y: NDArray[np.float64], labels: tuple[str, ...], answers: int) -> Stream:
+        known = np.flatnonzero(np.isfinite(y))
+        return Stream(
+            self.name,
+            self.task[known],
+            self.x[known],
+            y[known],
+            self.tasks,
+            labels,
+            self.notes,
+            answers=answers,
+        )
+
 
 def find_in(recipe: Recipe) -> Callable[[Path], Path | None]:
     """A function of the data directory: the recipe's file, or None if it is not there."""

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array
 
 
-def tf_idf(counts: csr_array, damped: bool = True) -> csr_array:
+def tf_idf(counts: csr_array, damped: bool = True, normalise: bool = True) -> csr_array:
     """(1 + log count) * log(n / number of rows with the term), rows of unit length.
 
     ``counts`` is (n, d) with positive entries only; ``damped=False`` takes the count
-    itself in place of 1 + its logarithm. The document frequencies are those
+    itself in place of 1 + its logarithm, ``normalise=False`` leaves rows as long as they
+    are. The document frequencies are those
     of all n rows, so the weights of the first row know how common words will be; they
     know nothing of labels.
 
@@ -27,6 +28,9 @@ def tf_idf(counts: csr_array, damped: bool = True) -> csr_array:
     tf = 1.0 + np.log(counts.data) if damped else counts.data
     data = tf * idf[counts.indices]
     weighted = csr_array((data, counts.indices, counts.indptr), shape=counts.shape)
+    if not normalise:
+        weighted.eliminate_zeros()
+        return weighted
     norms = np.sqrt(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel())
     scaled = csr_array(diags_array(_inverse(norms)) @ weighted)
     scaled.eliminate_zeros()

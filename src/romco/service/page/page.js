@@ -268,12 +268,17 @@ by("try").addEventListener("submit", async (event) => {
   try {
     const x = JSON.parse(by("try-x").value);
     const body = JSON.stringify({ task: by("try-task").value, x });
-    const told = await read("/v1/predict",
-      { method: "POST", body, headers: { "content-type": "application/json" } });
+    const sent = { method: "POST", body, headers: { "content-type": "application/json" } };
+    const told = await read("/v1/predict", sent);
     const chance = told.probability === null ? "" : `, probability ${short(told.probability)}`;
     say("try-answer", `${told.label === null ? "no label known yet" : told.label}${chance}, margin ${short(told.margin)}, after change ${whole(told.version)}`);
+    if (told.label === null) return show("try-why");
+    const why = await read("/v1/explain", sent);
+    show("try-why", bars(why.features.slice(0, 10).map((f) => ({ name: f.feature, value: f.adds }))),
+      make("p", { class: "note" }, `What features add to the margin${why.label === null ? "" : " for " + why.label} (${short(why.margin)}); without features it is ${short(why.intercept)}.`));
   } catch (error) {
     say("try-answer", error.message);
+    show("try-why");
   }
 });
 

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from romco.evaluation.sums import LEAST, Reliability, in_order, surprise
+from romco.model.answers import Answers
+from romco.model.calibration import logistic
+from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
 
 BLOCK, BLOCKS = 100, 10  # "of late" are the last nine to ten blocks of events
 GROUPS = 10  # of probability, for the calibration
 BINS, REACH = 600, 15.0  # of the logit, for the area under the curve
-LEAST = 1e-15  # no probability counts as more certain than this
+
+
+class Sides(Protocol):
+    """Who knows on which side of margin 0 a label is."""
+
+    def side(self, label: Any) -> float:
+        """-1 or +1."""
 
 
 @final
-class Score:
+class TwoClassScore:
     """Right and wrong answers so far, and how good their probabilities were.
 
     The baseline answers the label that was the more frequent so far, with its frequency
     so far as the probability: what a model without any features would do.
 
-    >>> score = Score()
+    >>> score = TwoClassScore()
     >>> margins, chances = np.array([0.5, -0.5, -1.0]), np.array([0.6, 0.4, 0.2])
-    >>> score.add(np.array([1.0, 1.0, -1.0]), margins, chances)
+    >>> score.add_answers(np.array([1.0, 1.0, -1.0]), margins, chances)
     >>> round(score.error, 3), round(score.baseline, 3), round(score.f1, 3), score.auc
     (0.333, 0.333, 0.667, 1.0)
     """
@@ -33,19 +46,26 @@ class Score:
         self.counts = np.array(counts or [0, 0, 0, 0]).reshape(2, 2)  # truth, answer
         self.blocks: list[Numbers] = [np.zeros(len(COLUMNS))]
         self.sums = np.zeros(len(COLUMNS))
-        self.groups = np.zeros((GROUPS, 3)) if curve else None
+        self.reliability = Reliability(GROUPS) if curve else None
         self.bins = np.zeros((2, BINS), dtype=np.int64) if curve else None
 
-    def add(self, y: Numbers, margins: Numbers, chances: Numbers) -> None:
+    def add(self, round: Round, scores: Numbers) -> None:
+        """Count a round whose probabilities are the logistic function of the margins."""
+        self.add_answers(round.y, scores, logistic(scores))
+
+    def count(self, model: Sides, labels: Sequence[Any], answers: Answers) -> None:
+        """Count events in order, before which ``answers`` were given."""
+        self.add_answers(sides(model, labels), *answers)
+
+    def add_answers(self, y: Numbers, margins: Numbers, chances: Numbers) -> None:
         """Count events in order: truth -1 or +1, margin, probability of the positive label."""
         up = y > 0
         table = _columns(self.counts.sum(axis=1), up, margins, chances)
         np.add.at(self.counts, (up.astype(int), (margins >= 0).astype(int)), 1)
-        self.sums = _in_order(self.sums, table)
+        self.sums = in_order(self.sums, table)
         self._add_blocks(table)
-        if self.groups is not None and self.bins is not None:
-            group = np.minimum((chances * GROUPS).astype(int), GROUPS - 1)
-            np.add.at(self.groups, group, np.stack([np.ones(len(y)), chances, up], axis=1))
+        if self.reliability is not None and self.bins is not None:
+            self.reliability.add(chances, up)
             np.add.at(self.bins, (up.astype(int), _bin(chances)), 1)
 
     @property
@@ -94,10 +114,7 @@ class Score:
     @property
     def calibration(self) -> float | None:
         """By how much probabilities are off: mean over ten groups of them, by size."""
-        if self.groups is None:
-            return None
-        _, chances, positive = self.groups.T
-        return float(np.abs(chances - positive).sum() / max(self.events, 1))
+        return None if self.reliability is None else self.reliability.gap()
 
     @property
     def positives(self) -> float:
@@ -110,35 +127,53 @@ class Score:
         means = [float(total / max(n, 1.0)) for total in sums]
         return {"events": int(n), **dict(zip(NAMES, means, strict=True))}
 
+    def value(self) -> dict[str, Any]:
+        """All of it by name."""
+        return self.summary()
+
     def summary(self) -> dict[str, Any]:
         """All of it by name, as every output has it."""
         names = ("events", "error", "baseline", "log_loss", "baseline_log_loss", "f1", "auc")
         found = {name: getattr(self, name) for name in (*names, "calibration", "positives")}
         return {name: value for name, value in found.items() if value is not None}
 
+    def line(self) -> str:
+        """For people: error and the rest beside the baseline's, and of late."""
+        recent = self.recent()
+        late = f"; last {recent['events']:,}: {recent['error']:.2%}"
+        parts = [
+            f"error {self.error:.2%} (baseline {self.baseline:.2%}"
+            f"{late if recent['events'] < self.events else ''})",
+            f"log loss {self.log_loss:.3f} ({self.baseline_log_loss:.3f})",
+            *([] if self.auc is None else [f"AUC {self.auc:.3f}"]),
+            f"F1 {self.f1:.3f}",
+        ]
+        return ", ".join(parts)
+
     def to_json(self) -> dict[str, Any]:
         """Everything needed to go on counting."""
-        assert self.groups is not None
+        assert self.reliability is not None
         assert self.bins is not None
         used = np.flatnonzero(self.bins.any(axis=0))
         return {
             "counts": self.counts.ravel().tolist(),
             "sums": self.sums.tolist(),
             "blocks": [block.tolist() for block in self.blocks],
-            "groups": self.groups.tolist(),
+            "groups": self.reliability.sums.tolist(),
             "bins": [used.tolist(), *self.bins[:, used].tolist()],
         }
 
     @classmethod
-    def from_json(cls, found: dict[str, Any] | list[int] | None) -> Score:
+    def from_json(cls, found: dict[str, Any] | list[int] | None) -> TwoClassScore:
         """What :meth:`to_json` wrote; a bare list holds counts alone."""
         if not isinstance(found, dict):
             return cls(found)
         score = cls(found["counts"])
+        assert score.reliability is not None
         assert score.bins is not None
         score.sums = np.array(found["sums"], dtype=float)
         score.blocks = [np.array(block, dtype=float) for block in found["blocks"]]
-        score.groups = np.array(found["groups"], dtype=float).reshape(GROUPS, 3)
+        score.reliability.sums = np.array(found["groups"], dtype=float).reshape(GROUPS, 3)
         used, below, above = found["bins"]
         score.bins[:, used] = [below, above]
         return score
@@ -151,7 +186,7 @@ class Score:
             if self.blocks[-1][0] == BLOCK:
                 self.blocks = [*self.blocks[1 - BLOCKS :], np.zeros(len(COLUMNS))]
             room = BLOCK - int(self.blocks[-1][0])
-            self.blocks[-1] = _in_order(self.blocks[-1], table[:room])
+            self.blocks[-1] = in_order(self.blocks[-1], table[:room])
             table = table[room:]
 
 
@@ -178,14 +213,8 @@ def _columns(
     return np.stack(columns, axis=1).astype(float)
 
 
-def _in_order(sums: Numbers, table: Numbers) -> Numbers:
-    """Rows added one after the other: the bits do not depend on how events were cut into calls."""
-    return np.add.accumulate(np.concatenate([sums[None], table]), axis=0)[-1]
-
-
 def _loss(up: NDArray[np.bool_], chances: Numbers) -> Numbers:
-    right = np.where(up, chances, 1.0 - chances)
-    return -np.log(np.maximum(right, LEAST))
+    return surprise(np.where(up, chances, 1.0 - chances))
 
 
 def _bin(chances: Numbers) -> NDArray[np.intp]:
@@ -193,3 +222,12 @@ def _bin(chances: Numbers) -> NDArray[np.intp]:
     sure = np.clip(chances, LEAST, 1.0 - LEAST)
     logit = np.clip(np.log(sure / (1.0 - sure)), -REACH, REACH)
     return np.minimum(((logit + REACH) * (BINS / (2 * REACH))).astype(np.intp), BINS - 1)
+
+
+def sides(model: Sides, labels: Sequence[Any]) -> Numbers:
+    """-1 or +1 of each label (n,); NaN where the model does not know it."""
+    known: dict[Any, float] = {}
+    for label in set(labels):
+        with suppress(ValueError):
+            known[label] = model.side(label)
+    return np.array([known.get(label, np.nan) for label in labels])

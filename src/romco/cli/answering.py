@@ -1,0 +1,142 @@
+"""The commands that ask a model for answers to a file, and how good these are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from romco import durable, sessions
+from romco.cli.lines import inert, say, tell_skipped, warn
+from romco.cli.options import ModelPath, check_source, reads_source
+from romco.evaluation import TwoClassScore
+from romco.model import Model
+from romco.sessions import Evaluation, Source
+from romco.sessions.source import load_model, mismatch, remembered
+
+app = typer.Typer()
+
+
+@app.command()
+@reads_source
+def predict(
+    source: Source,
+    model: ModelPath,
+    out: Annotated[Path | None, typer.Option(help="Where answers go; stdout if not given.")] = None,
+) -> None:
+    """Answers as JSON lines, one per event.
+
+    Line, task, what is predicted, the probability of the label that is named positive,
+    the margin (above 0 for the positive label), and the true label where the file has it.
+    """
+    found = load_model(model)
+    known = remembered(found, source)
+    check_source(known, labelled=False)
+    rows = _hinted(found, _told(sessions.predict(found, source)), mismatch(found, known))
+    lines = (json.dumps(row) + "\n" for row in rows)
+    if out is None:
+        for line in lines:
+            sys.stdout.write(line)
+            if source.path == "-":  # whoever feeds us line by line waits for the answer
+                sys.stdout.flush()
+        return
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {out.parent} to put the answers in")
+    durable.replace(out, (line.encode() for line in lines))
+
+
+@app.command()
+@reads_source
+def evaluate(
+    source: Source,
+    model: ModelPath,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
+) -> None:
+    """How good a model is on labelled events, by task; nothing is learned.
+
+    The baseline is the error of always answering the label more frequent so far.
+    """
+    found = load_model(model)
+    known = remembered(found, source, labelled=True)
+    check_source(known, labelled=True)
+    warning = mismatch(found, known)
+    scores = sessions.evaluate(found, source)
+    warn(warning)
+    tell_skipped(scores.skipped)
+    if not scores.whole.events:
+        raise ValueError(f"{source.path} has no events that can be scored")
+    two = found.target == "two classes"
+    if as_json:
+        about = {"positive": found.positive} if two else {"target": found.target}
+        tasks = {task: score.summary() for task, score in scores.tasks.items()}
+        print(json.dumps({**about, **scores.whole.summary(), "tasks": tasks}))
+    elif two:
+        _show_table(found, scores)
+    else:
+        _show_lines(scores)
+
+
+def _show_table(model: Model, scores: Evaluation) -> None:
+    """Of two classes: the worst tasks, and all."""
+    whole, tasks = scores.whole, scores.tasks
+    table = Table("task", "events", "error", "baseline", "log loss", "F1", box=None)
+    for name in sorted(tasks, key=lambda task: -tasks[task].error)[:20]:
+        _add_score(table, name, tasks[name])
+    _add_score(table, f"all {len(tasks)} tasks", whole)
+    Console().print(table)
+    print(_in_words(model, whole))
+
+
+def _show_lines(scores: Evaluation) -> None:
+    """Of many classes, or of numbers: the busiest tasks, and all."""
+    tasks = scores.tasks
+    for task in sorted(tasks, key=lambda task: -tasks[task].events)[:20]:
+        print(f"{task}: {tasks[task].events:,} events, {tasks[task].line()}")
+    print(f"all {len(tasks)} tasks: {scores.whole.events:,} events, {scores.whole.line()}")
+
+
+def _add_score(table: Table, name: str, score: TwoClassScore) -> None:
+    numbers = f"{score.error:.2%}", f"{score.baseline:.2%}", f"{score.log_loss:.3f}"
+    table.add_row(escape(inert(name)), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
+
+
+def _in_words(model: Model, score: TwoClassScore) -> str:
+    """What the numbers of an evaluation say."""
+    curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
+    return (
+        f"Positive: {model.positive}, {score.positives:.2%} of events. {curve}"
+        f"log loss {score.log_loss:.3f}, {score.baseline_log_loss:.3f} with no features; "
+        f"probabilities are off by {score.calibration:.3f}."
+    )
+
+
+def _hinted(
+    model: Model, rows: Iterator[dict[str, Any]], warning: str | None
+) -> Iterator[dict[str, Any]]:
+    """The rows; with the first a warning, at the end a hint if nearly no task was learned."""
+    tasks: set[str] = set()
+    for row in rows:
+        if not tasks:
+            warn(warning)
+        tasks.add(row["task"])
+        yield row
+    known = int(np.count_nonzero(model.numbers(tasks) >= 0))
+    if len(tasks) > 1 and known < 0.1 * len(tasks) and model.tasks:
+        examples = f"{next(iter(tasks))!r} was asked for, {model.tasks[0]!r} learned"
+        say(
+            f"hint: {len(tasks) - known:,} of {len(tasks):,} tasks are unknown to the model and "
+            f"were answered from what tasks have in common ({examples}); is --task right?"
+        )
+
+
+def _told(rows: Generator[dict[str, Any], None, int]) -> Iterator[dict[str, Any]]:
+    """The rows, and at the end how many could not be read."""
+    tell_skipped((yield from rows))

@@ -1,0 +1,215 @@
+"""The command that learns a file."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from romco import sessions
+from romco.cli.lines import console, report, say
+from romco.cli.options import (
+    ModelPath,
+    check_same,
+    check_source,
+    chosen,
+    listed,
+    reads_source,
+    wanted_target,
+)
+from romco.cli.shards import Wanted, learn_in_shards, on_threads
+from romco.cluster.schedules import EVERY
+from romco.learners.capabilities import Decomposed
+from romco.model import Hashed, Model, Names
+from romco.model.features import Features
+from romco.model.growing import personal_tasks
+from romco.model.targets import Kind
+from romco.sessions import Progress, Source
+from romco.sessions.session import Learns
+from romco.sessions.source import classes_of, load_model, settled
+from romco.streams.survey import Survey
+
+app = typer.Typer()
+
+
+@app.command()
+@reads_source
+def learn(
+    source: Source,
+    model: ModelPath,
+    learner: Annotated[str | None, typer.Option(help="One of `romco learners`.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="parameter=value, repeatable.")
+    ] = None,
+    hash_: Annotated[
+        int | None,
+        typer.Option(
+            "--hash", min=1, max=30, help="Hash features to 2^BITS columns.", metavar="BITS"
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="classes (any number of them), number, or auto; else two classes."),
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="The two labels, NEGATIVE,POSITIVE; else told by a rule.")
+    ] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The label that is positive; else 1, true, yes, the larger.")
+    ] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Where predictions go, as JSON lines; - is stdout.")
+    ] = None,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Events between saves.")] = 10_000,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Learn in so many shards, each on a thread.")
+    ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(min=1, help="Learn a file or a folder in so many shards that read it."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Who runs the shards: serial, threads or ray.")
+    ] = "threads",
+    address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
+    growth: Annotated[float, typer.Option(help="Shards meet when the stream grew by this.")] = 0.1,
+    every: Annotated[int, typer.Option(min=1, help="And after so many events per shard.")] = EVERY,
+) -> None:
+    """Predict each event, then learn it; the same command goes on where it was stopped."""
+    schedule = {"growth": growth, "every": every}
+    name = learner or "romco-auto"
+    wanted = Wanted(name, chosen(set_ or []), listed(classes), positive, schedule)
+    if shards is not None:
+        if threads is not None or predictions is not None:
+            raise ValueError("--shards goes neither with --threads nor with --predictions")
+        learn_in_shards(source, model, wanted, hash_, shards, engine, address, console)
+        return
+    check_source(source, labelled=True)
+    known = load_model(model) if model.exists() else None
+    source, looked = settled(source, known)
+    labels = wanted.classes
+    if known is not None and (learner or wanted.settings or hash_ or labels or positive):
+        check_same(model, known, learner, wanted.settings, hash_, labels, positive)
+    other = None if known is not None else wanted_target(target, source)
+    if known is None and other is None:
+        wanted = replace(wanted, classes=labels or classes_of(source, positive))
+    features = Names() if hash_ is None else Hashed(2**hash_)
+    new, doors = _new(wanted, features, other, threads)
+    stop = sessions.Stop()
+    more: dict[str, Any] = {**doors, "stop": stop}
+    steps = sessions.learn(source, model, new, predictions, checkpoint_every, **more)
+    _follow(steps, model, looked, stop)
+
+
+def _new(
+    wanted: Wanted, features: Features, other: Kind | None, threads: int | None
+) -> tuple[Learns, dict[str, Any]]:
+    """A new model, and how such a one is opened and saved."""
+    if other is None:
+        return on_threads(threads, wanted, features)
+    if threads is not None or wanted.positive is not None:
+        raise ValueError("--target goes neither with --threads nor with --positive")
+    made = Model(wanted.learner, features, target=other, classes=wanted.classes, **wanted.settings)
+    return made, {}
+
+
+def _follow(
+    steps: Iterator[Progress], model: Path, looked: Survey | None, stop: sessions.Stop
+) -> None:
+    """Show how learning goes on, and what came of it."""
+    last = None
+    try:
+        with _live() as show, _terminated(stop):
+            for last in steps:
+                if looked is not None and last.events > last.resumed:
+                    report(looked)
+                    looked = None
+                show(last)
+    except KeyboardInterrupt:
+        kept = f"{model} is as it was last saved" if model.exists() else "nothing was saved yet"
+        say(f"stopped: {kept}; the same command goes on from there")
+        raise typer.Exit(130) from None
+    assert last is not None
+    say(_line(last))
+    if stop.wanted:
+        say(f"stopped: {model} is saved; the same command goes on from there")
+        raise typer.Exit(143)
+    say(f"model: {model}" + _named(last.model))
+
+
+def _named(model: Any) -> str:
+    """What a model's answers are, for people."""
+    if isinstance(model, Model) and model.target == "number":
+        return ", predicts a number"
+    if isinstance(model, Model) and model.target == "classes":
+        return f", classes: {', '.join(map(str, model.classes))}"
+    return f", positive label: {model.positive}"
+
+
+@contextmanager
+def _terminated(stop: sessions.Stop) -> Iterator[None]:
+    """What SIGTERM asks for is done in good order."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop.ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _live() -> Iterator[Any]:
+    """A line that shows where learning stands, at most ten times a second.
+
+    And seldom enough to cost little: to tell the rank of many features takes a while.
+    """
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    begin, due = time.perf_counter(), 0.0
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        line = bar.add_task("reading")
+
+        def show(progress: Progress) -> None:
+            nonlocal due
+            now = time.perf_counter()
+            if console.is_terminal and now >= due:
+                speed = (progress.events - progress.resumed) / max(now - begin, 1e-9)
+                bar.update(line, description=f"{_line(progress)}, {speed:,.0f} events/s")
+                due = now + max(0.1, 50.0 * (time.perf_counter() - now))
+
+        yield show
+
+
+def _line(progress: Progress) -> str:
+    """Where learning stands, in one line."""
+    model = progress.model
+    parts = [f"{progress.events - progress.refused:,} events learned", progress.score.line()]
+    if isinstance(model, Model):
+        parts += _found(model)
+    if progress.skipped:
+        parts.append(f"{progress.skipped:,} bad rows skipped")
+    if progress.resumed:
+        parts.append(f"{progress.resumed:,} learned before")
+    return ", ".join(parts)
+
+
+def _found(model: Model) -> list[str]:
+    """What was found of the tasks."""
+    parts, learner = [f"{len(model.tasks):,} tasks"], model.learner
+    if isinstance(learner, Decomposed):
+        parts.append(f"rank {len(learner.singular_values())}")
+    personal = personal_tasks(learner)
+    if personal is not None:
+        parts.append(f"{np.count_nonzero(personal):,} on their own")
+    return parts

@@ -1,0 +1,71 @@
+"""From outside events to a batch of rows: everything is checked before anything is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.model.features import Features
+from romco.model.growing import GrowingLearner
+from romco.model.names import Effect, Id, identity
+from romco.model.pieces import Batch
+from romco.model.rows import Dense, Rows, count, widths
+from romco.model.targets import Target
+
+
+def read_batch(
+    features: Features,
+    target: Target,
+    inside: GrowingLearner,
+    x: Any,
+    y: Iterable[Any],
+    task: Iterable[Any],
+    together: bool,
+    weight: Dense | None,
+) -> Batch:
+    """Rows, checked; changes nothing."""
+    answers, labels = target.read(y)
+    ids = [identity("task", one) for one in many(task)]
+    new: dict[Id, int] = {}
+    rows = features.read(x, new)
+    weighed = {} if weight is None else {"weight": weight}
+    check_lengths(rows, task=ids, y=answers, **weighed)
+    inside.check_classes(len(labels))
+    effects, needed = None, np.zeros(len(ids), dtype=np.int64)
+    if new or labels is not target.known:
+        new = {identity("feature", name): column for name, column in new.items()}
+        needed = widths(rows) if new else needed
+        effects = partial(_naming, features, target, new, labels, needed)
+    return Batch(rows, ids, answers, weight, needed, len(labels), together, effects)
+
+
+def _naming(
+    features: Features,
+    target: Target,
+    new: dict[Id, int],
+    labels: dict[Id, float],
+    needed: NDArray[np.int64],
+    end: int,
+) -> list[Effect]:
+    """What takes over the names of features in the rows up to ``end``, and of labels."""
+    effects = features.adding(new, int(needed[end - 1])) if new else []
+    return [*effects, (target.__dict__.update, target.adopted(labels))]
+
+
+def many(tasks: Iterable[Any]) -> Iterable[Any]:
+    """The tasks; a text is refused, which is one task and no list of them."""
+    if isinstance(tasks, str | bytes):
+        raise ValueError(f"expected a task for each row, got the text {tasks!r}: put it in a list")
+    return tasks
+
+
+def check_lengths(rows: Rows, **others: Any) -> None:
+    """Raise ValueError where something has not one entry per row."""
+    n = count(rows)
+    for name, values in others.items():
+        if len(values) != n:
+            raise ValueError(f"x has {n} rows but {name} has {len(values)} entries")

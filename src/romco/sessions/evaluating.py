@@ -1,0 +1,81 @@
+"""How good a model's answers to the events of a file are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from romco.evaluation.scores import Score, score_of
+from romco.model import Model
+from romco.model.answers import Answers
+from romco.sessions.answers import answered, chunks
+from romco.sessions.source import Source, remembered
+from romco.streams.blocks import Block
+from romco.streams.files import BadRow
+
+
+@final
+@dataclass
+class Evaluation:
+    """How good answers to labelled events were."""
+
+    model: Model
+    whole: Any = None  # the score of all
+    tasks: dict[str, Any] = field(default_factory=dict)  # without curves, which take room
+    skipped: int = 0  # bad rows
+
+    def __post_init__(self) -> None:
+        self.whole = score_of(self.model)
+
+    def add(self, events: Block, answers: Answers, known: Sequence[int]) -> None:
+        """Count the ``known`` ones of events: those whose label is one of the model's."""
+        self._count(self.whole, events, answers, known)
+        places: dict[str, list[int]] = {}
+        for at in known:
+            places.setdefault(events.tasks[at], []).append(at)
+        for task, some in places.items():
+            if task not in self.tasks:
+                self.tasks[task] = score_of(self.model, curve=False)
+            self._count(self.tasks[task], events, answers, some)
+
+    def _count(self, score: Score, events: Block, answers: Answers, at: Sequence[int]) -> None:
+        if at:
+            some = Answers(answers.margins[at], answers.probabilities[at])
+            score.count(self.model, [events.labels[i] for i in at], some)
+
+
+def evaluate(model: Model, source: Source) -> Evaluation:
+    """Scores of a labelled source, of all and by task; learns nothing."""
+    source = remembered(model, source, labelled=True)
+    found = Evaluation(model)
+    with source.blocks() as events:
+        for chunk in chunks(events):
+            known = _known(model, source, chunk)
+            found.add(chunk, answered(model, chunk), known)
+            found.skipped += len(chunk) - len(known)
+        found.skipped += events.skipped
+        return found
+
+
+def _known(model: Model, source: Source, chunk: Block) -> list[int]:
+    """Where a chunk has answers that the model understands; BadRow if others are not skipped."""
+    known = []
+    wrong: dict[Any, ValueError | None] = {}
+    for at, label in enumerate(chunk.labels):
+        if label not in wrong:
+            wrong[label] = _trouble(model, label)
+        error = wrong[label]
+        if error is None:
+            known.append(at)
+        elif not source.skip_bad:
+            raise BadRow(source.path, chunk.lines[at], source.label, str(error))
+    return known
+
+
+def _trouble(model: Model, label: Any) -> ValueError | None:
+    try:
+        model.number(label)
+    except ValueError as error:
+        return error
+    return None

@@ -1,0 +1,94 @@
+"""A session: one model, and what is kept while it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, final
+
+from romco.evaluation.scores import Score, score_of
+from romco.model.answers import Answers
+from romco.sessions.answers import Named, Names, told
+from romco.sessions.log import Log
+from romco.sessions.records import Record
+
+
+class Learns(Names, Protocol):
+    """What learns: a model, or one in shards."""
+
+    @property
+    def session(self) -> dict[str, Any]:
+        """What is kept in the file to go on by; its notes are the user's."""
+
+    def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
+        """What was predicted of events before they were learned."""
+
+
+class Events(Named, Protocol):
+    """Events with their features; as a block of a file has them."""
+
+    @property
+    def features(self) -> Any:
+        """Rows, in a form that the model's features read."""
+
+    def __len__(self) -> int: ...
+
+    def rows(self, begin: int, end: int) -> Events:
+        """Some of them."""
+
+
+@final
+class Session:
+    """Events are predicted, then learned, then scored, logged and counted: always in this order.
+
+    ``score`` says how good the predictions were, ``log`` has each of them as a line, ``record``
+    counts what was read; without a log nothing is written.
+
+    >>> from types import SimpleNamespace
+    >>> from romco import Model
+    >>> session = Session(Model("pa-unique", classes=("ham", "spam")))
+    >>> rows = [{"free": 1}, {"lunch": 1}, {"free": 1}]
+    >>> columns = {"tasks": ["ann"] * 3, "labels": ["spam", "ham", "spam"], "lines": [1, 2, 3]}
+    >>> answers = session.learn(SimpleNamespace(features=rows, **columns))
+    >>> session.record.events, session.score.summary()["error"]
+    (3, 0.3333333333333333)
+    """
+
+    def __init__(
+        self,
+        model: Learns,
+        score: Score | None = None,
+        log: Log | None = None,
+        record: Record | None = None,
+    ) -> None:
+        self.model = model
+        self.score = score_of(model) if score is None else score
+        self.log = Log(None) if log is None else log
+        self.record = Record() if record is None else record
+
+    def learn(self, events: Any) -> Answers:
+        """Learn events, all or none; gives what was predicted of them before."""
+        answers = self.model.predict_and_learn(events.features, events.labels, events.tasks)
+        self.record.events += len(events.tasks)
+        self.score.count(self.model, events.labels, answers)
+        if self.log.wanted:
+            for row in told(self.model, events, answers):
+                self.log.write(row)
+        return answers
+
+    def learn_good(self, events: Events) -> Iterator[tuple[int, ValueError]]:
+        """Learn events, all if that can be; else one by one, telling which cannot, and why.
+
+        Whoever asks for the next one has the bad one counted as refused.
+        """
+        try:
+            self.learn(events)
+            return
+        except ValueError:
+            pass
+        for at in range(len(events)):
+            try:
+                self.learn(events.rows(at, at + 1))
+            except ValueError as error:
+                yield at, error
+                self.record.events += 1
+                self.record.refused += 1
