@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from romco.model import Model
 from romco.model.labels import positive_of
@@ -53,10 +53,10 @@ class Source:
             one_task=self.one_task,
         )
 
-    def blocks(self, start: int = 0) -> Blocks:
-        """The same in blocks, which is much faster."""
+    def blocks(self, start: int = 0, stream: BinaryIO | None = None) -> Blocks:
+        """The same in blocks, which is much faster; of a ``stream`` in place of the path."""
         return read_blocks(
-            self.path,
+            self.path if stream is None else stream,
             self.task,
             self.label,
             self.text or (),
