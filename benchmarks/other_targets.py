@@ -3,7 +3,8 @@
 Each set is read once, in the order of its file (or one fixed shuffle where it has none); every
 event is predicted, then learned. Rivals are given their best of a grid in hindsight, ROMCO has
 nothing to choose. Numeric columns are standardised in hindsight, for all alike. Results go to
-docs/targets/results.json, a set at a time; `--report` writes docs/targets.md from them.
+docs/targets/results.json, a set at a time; `--report` prints the tables of docs/targets.md from
+them. `--only romco`, `rivals` or `packages` runs a part and leaves what else is stored.
 """
 
 import csv
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import romco
+from benchmarks import packages
 from romco.evaluation import (
     Brier,
     Calibration,
@@ -265,7 +267,7 @@ def best(runs, by):
     return min(runs, key=lambda run: run[by])
 
 
-def measure_classes(task, x, y):
+def own_classes(task, x, y):
     k, m = int(y.max()) + 1, int(task.max()) + 1
     rounds = romco.Rounds(task, x, y.astype(float), np.arange(len(y) + 1))
     found = {}
@@ -278,10 +280,15 @@ def measure_classes(task, x, y):
             "classes", x.shape[1], m, n_classes=k, inner="arow-shared"
         ),
     }.items():
-        begin = time.perf_counter()
+        begin = time.process_time()
         scores = learner.replay(rounds)
-        took = (time.perf_counter() - begin) / len(y)
+        took = (time.process_time() - begin) / len(y)
         found[title] = {**class_scores(task, y, scores, k), "us": 1e6 * took}
+    return found
+
+
+def rival_classes(task, x, y):
+    k, m, found = int(y.max()) + 1, int(task.max()) + 1, {}
     ways = ("one for all", "task intercepts", "per task")
     ways = tuple(w for w in ways if w != "task intercepts" or m <= 100)
     for title, rival, some in (
@@ -307,64 +314,119 @@ def measure_classes(task, x, y):
     return found
 
 
-def measure_numbers(task, x, y):
-    m, unit = int(task.max()) + 1, y.std()
-    z = (y - y.mean()) / unit  # rivals are told place and unit in hindsight
-    found = {}
+def package_classes(task, x, y):
+    k, found = int(y.max()) + 1, {}
+    for title, makers in packages.class_trees().items():
+        runs = [class_scores(task, y, packages.river_classes(m, task, x, y, k), k) for m in makers]
+        found[title] = best_of_both(runs)
+    runs = [
+        {
+            **class_scores(task, y, packages.vowpal_classes(task, x, y, k, crossed, rate), k),
+            "chosen": f"{crossed or 'plain'}, {rate}",
+        }
+        for crossed in packages.CROSSED
+        for rate in packages.RATES
+    ]
+    found["Vowpal Wabbit --oaa, with and without -q"] = best_of_both(runs)
+    return found
 
-    def errors(predicted, answers):
-        scored = NumberErrors()
-        round = romco.Round(task[SKIPPED:], np.empty((len(y) - SKIPPED, 0)), answers[SKIPPED:])
-        scored.add(round, predicted[SKIPPED:])
-        return {**scored.value(), "rmse": 100.0 * scored.value()["rmse"] / answers.std()}
 
+def best_of_both(runs):
+    """The run of the lowest error, with the lowest log loss of any."""
+    return {**best(runs, "error"), "log loss": best(runs, "log loss")["log loss"]}
+
+
+def errors(task, predicted, answers):
+    """Of numbers, without the first events; RMSE in percent of the answers' spread."""
+    scored = NumberErrors()
+    left = len(answers) - SKIPPED
+    round = romco.Round(task[SKIPPED:], np.empty((left, 0)), answers[SKIPPED:])
+    scored.add(round, predicted[SKIPPED:])
+    return {**scored.value(), "rmse": 100.0 * scored.value()["rmse"] / answers.std()}
+
+
+def told_in_hindsight(y):
+    """Answers as rivals see them: they are told place and unit."""
+    return (y - y.mean()) / y.std()
+
+
+def package_numbers(task, x, y):
+    z, found = told_in_hindsight(y), {}
+    for title, makers in packages.number_trees().items():
+        runs = [errors(task, packages.river_numbers(make, task, x, z), z) for make in makers]
+        found[title] = best(runs, "rmse")
+    runs = [
+        {
+            **errors(task, packages.vowpal_numbers(task, x, z, crossed, rate), z),
+            "chosen": f"{crossed or 'plain'}, {rate}",
+        }
+        for crossed in packages.CROSSED
+        for rate in packages.RATES
+    ]
+    found["Vowpal Wabbit, with and without -q"] = best(runs, "rmse")
+    return found
+
+
+def own_numbers(task, x, y):
+    m, found = int(task.max()) + 1, {}
     rounds = romco.Rounds(task, x, y, np.arange(len(y) + 1))
     for name in ("romco-auto-number", "arow-unique-number", "pa-unique-number"):
         learner = romco.learner(name, x.shape[1], m)
-        begin = time.perf_counter()
+        begin = time.process_time()
         predicted = learner.replay(rounds)
-        took = (time.perf_counter() - begin) / len(y)
-        found[name] = {**errors(predicted, y), "us": 1e6 * took}
+        took = (time.process_time() - begin) / len(y)
+        found[name] = {**errors(task, predicted, y), "us": 1e6 * took}
     learner, coverage = romco.learner("romco-auto-number", x.shape[1], m), Coverage()
     for e, round in enumerate(rounds):
         if e >= 50:
             coverage.add_bounds(round.y, learner.intervals(round, 0.9))
         learner.update(round)
     found["romco-auto-number"]["coverage"] = coverage.value()["coverage"]
+    return found
+
+
+def rival_numbers(task, x, y):
+    m, z, found = int(task.max()) + 1, told_in_hindsight(y), {}
     ways = ("one for all", "per task", *(("task intercepts",) if m <= 100 else ()))
     for how in ways:
-        runs = [errors(least_squares(task, x, z, how, p), z) for p in (0.1, 1.0, 10.0)]
+        runs = [errors(task, least_squares(task, x, z, how, p), z) for p in (0.1, 1.0, 10.0)]
         found[f"least squares, {how}"] = best(runs, "rmse")
     runs = [
-        {**errors(gradient_numbers(task, x, z, how, step), z), "chosen": f"{how}, {step}"}
+        {**errors(task, gradient_numbers(task, x, z, how, step), z), "chosen": f"{how}, {step}"}
         for how in ways
         for step in STEPS
     ]
     found["gradient descent"] = best(runs, "rmse")
-    found["mean of the task"] = errors(baselines.task_mean(z, task.tolist()), z)
+    found["mean of the task"] = errors(task, baselines.task_mean(z, task.tolist()), z)
     return found
 
 
 # --- the report -------------------------------------------------------------------------------
 
 
-def run(names):
+PARTS = {
+    "romco": (own_classes, own_numbers),
+    "rivals": (rival_classes, rival_numbers),
+    "packages": (package_classes, package_numbers),
+}
+
+
+def run(names, parts):
     store = HERE / "targets" / "results.json"
     store.parent.mkdir(exist_ok=True)
-    results = json.loads(store.read_text()) if store.exists() else {}
     for name in names or [*CLASSES, *NUMBERS]:
-        make, measure = (
-            (CLASSES[name], measure_classes)
-            if name in CLASSES
-            else (NUMBERS[name], measure_numbers)
-        )
-        task, x, y = make()
+        task, x, y = (CLASSES[name] if name in CLASSES else NUMBERS[name])()
         size = {"events": len(y), "tasks": int(task.max()) + 1, "features": x.shape[1]}
         if name in CLASSES:
             size["classes"] = int(y.max()) + 1
-        results[name] = {"size": size, "found": measure(task, x, y)}
-        store.write_text(json.dumps(results, indent=1) + "\n")
-        print(name, json.dumps(results[name], indent=1), flush=True)
+        for part in parts:
+            found = PARTS[part][name not in CLASSES](task, x, y)
+            results = json.loads(store.read_text()) if store.exists() else {}  # others may write
+            kept = results.setdefault(name, {"size": size, "found": {}})
+            kept["size"] = size
+            kept["found"].update(found)
+            store.write_text(json.dumps(results, indent=1) + "\n")
+            print(name, json.dumps(found, indent=1), flush=True)
 
 
 def tables():
@@ -410,4 +472,10 @@ def number_cell(found):
 
 
 if __name__ == "__main__":
-    tables() if "--report" in sys.argv else run(sys.argv[1:])
+    asked = sys.argv[1:]
+    only = list(PARTS)
+    if "--only" in asked:
+        place = asked.index("--only")
+        only = asked[place + 1].split(",")
+        del asked[place : place + 2]
+    tables() if "--report" in asked else run(asked, only)

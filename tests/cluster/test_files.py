@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,10 +10,11 @@ import romco
 from romco.__main__ import main
 from romco.cluster import Shards, checkpoints
 from romco.cluster.files import folder_of, learn
+from romco.cluster.owners import owner
 from romco.cluster.partitions import Files, Partition, Position, files_of
 from romco.model import Hashed
 from romco.sessions import Source
-from romco.streams.files import BadRow
+from romco.streams.files import BadFile, BadRow
 from tests.cluster.streams import assert_same, events
 
 STREAM = events(260, seed=4)
@@ -123,14 +125,17 @@ def test_a_partition_holds_its_own_tasks_and_goes_on_from_a_position(tmp_path):
     parts = [Partition(given, 3, k, Position()) for k in range(3)]
     found = [part.read(10**6) for part in parts]
     assert [rows for _, rows in found] == [260] * 3
-    assert sum(len(own) for own, _ in found) == 260
-    tasks = [{event.task for event in own} for own, _ in found]
-    assert sum(map(len, tasks)) == len(set.union(*tasks))
-    again = Partition(given, 3, 1, Position())
-    own, _ = again.read(101)
-    again.close()
-    rest, _ = Partition(given, 3, 1, again.position).read(10**6)
-    assert own + rest == found[1][0]
+    tasks = [[task for one in own for task in one.tasks] for own, _ in found]
+    assert sum(map(len, tasks)) == 260
+    assert sum(len(set(own)) for own in tasks) == len({task for own in tasks for task in own})
+    for at in (5, 90, 101, 200):
+        again = Partition(given, 3, 1, Position())
+        own, _ = again.read(at)
+        again.close()
+        rest, _ = Partition(given, 3, 1, again.position).read(10**6)
+        assert [task for one in own + rest for task in one.tasks] == tasks[1]
+        whole = [np.concatenate([one.y for one in part]) for part in (own + rest, found[1][0])]
+        np.testing.assert_array_equal(*whole)
 
 
 def test_command_line_in_shards_and_on_threads(tmp_path, monkeypatch, capsys):
@@ -162,3 +167,78 @@ def test_command_line_in_shards_and_on_threads(tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(
         romco.load(threaded).margins(x, task), whole.model().margins(x, task)
     )
+
+
+def shares(given, n, piece=7):
+    """What each of n shards finds, piece by piece: tasks with sides, rows passed, bad rows."""
+    found = []
+    for k in range(n):
+        part, tasks, sides, rows = Partition(given, n, k, Position()), [], [], 0
+        while not part.ended:
+            own, passed = part.read(piece)
+            rows += passed
+            for one in own:
+                tasks += one.tasks
+                sides += one.y.tolist()
+        found.append((list(zip(tasks, sides, strict=True)), rows, part.skipped))
+    return found
+
+
+ODD = {
+    "quotes.csv": 'user,spam,f1\nann,yes,1\n"bob, the",no,2\n"li\nu",yes,3\nann,no,4\n',
+    "spaces.csv": "f1,spam, user \r\n1,yes, ann \r\n\r\n2,no,7.0\r\n3,no,7\r\n",
+    "short.tsv": "f1\tspam\tuser\n1\tyes\tann\n2\n3\tno\tbob\t9\n4\tno\t\n5\tyes\tann",
+    "names.jsonl": '{"user": 7, "spam": "no", "f1": 1}\n\n{"spam": "yes", "user": "7.0"}\n'
+    '{"\\u0075ser": "ann", "spam": "yes", "in": {"user": "bob"}}\n'
+    '{"kind": "user", "spam": "no", "user": "ann", "f1": 2}\n{"user": ["x"], "spam": "no"}\n'
+    '{"user": "dan", "spam": "no"\n{"in": {"user": "eve"}, "spam": "no"}\n',
+    "plain.svm": "+1 qid:3 1:2 # user\n-1 qid:4 1:1\n",
+}
+
+
+@pytest.mark.parametrize("name", sorted(ODD))
+def test_what_a_line_tells_cheaply_is_what_reading_it_tells(tmp_path, name):
+    """Every row is found by one shard, which is the owner of the task that is really there."""
+    path = tmp_path / name
+    path.write_text(ODD[name], newline="")
+    columns = (None, None) if name.endswith("svm") else ("user", "spam")
+    source = Source(str(path), *columns, skip_bad=True)
+    classes = ("-1", "1") if name.endswith("svm") else ("no", "yes")
+    given = Files((str(path),), source, classes, Hashed(2**BITS).to_json())
+    expected = list(source.events())
+    (everything, rows, skipped), *_ = shares(given, 1)
+    assert [task for task, _ in everything] == [event.task for event in expected]
+    for n in (2, 3):
+        parts = shares(given, n)
+        assert {count for _, count, _ in parts} == {rows}
+        assert sum(bad for _, _, bad in parts) == skipped == rows - len(everything)
+        for k, (own, _, _) in enumerate(parts):
+            assert own == [one for one in everything if owner(one[0], n) == k]
+    if skipped:
+        with pytest.raises(BadRow) as alone:
+            list(replace(source, skip_bad=False).events())
+        strict = replace(given, source=replace(source, skip_bad=False))
+        with pytest.raises(BadRow) as sharded:
+            shares(strict, 1)
+        assert (sharded.value.line, sharded.value.column) == (alone.value.line, alone.value.column)
+
+
+def test_a_partition_that_cannot_be_read_is_an_error_and_the_last_checkpoint_stays(tmp_path):
+    folder, model = write(tmp_path / "in"), tmp_path / "m.romco"
+    whole = (folder / "3.parquet").read_bytes()
+    (folder / "3.parquet").write_bytes(whole[: len(whole) // 2])
+    settings = {"n": 3, "every": 20, "checkpoint_every": 3}
+    for engine in ("serial", "threads"):
+        with pytest.raises(BadFile, match=r"3\.parquet: damaged or not Parquet"):
+            list(learn(files(folder), model, engine=engine, **settings))
+        place = checkpoints.find(folder_of(model)).at.place
+        assert 0 < place <= 170
+    (folder / "3.parquet").unlink()
+    missing = replace(files(folder), paths=(*files(folder).paths, str(folder / "3.parquet")))
+    with pytest.raises(FileNotFoundError, match=r"3\.parquet"):
+        list(learn(missing, model, **settings))
+    assert checkpoints.find(folder_of(model)).at.place == place
+    (folder / "3.parquet").write_bytes(whole)
+    *_, last = learn(files(folder), model, **settings)
+    assert last.resumed == place
+    assert_same(without_section(Shards.load(model).state()), without_section(direct(3, every=20)))

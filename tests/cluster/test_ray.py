@@ -36,17 +36,18 @@ def killing(monkeypatch, moments, shard=1, pause=0.0, again=False):
     """Kill a shard's worker during the n-th call of a kind, for each (kind, n); gives the kills."""
     issue, seen, kills = Ray._issue, dict.fromkeys(dict(moments), 0), []
 
-    def struck(self, k, name, given):
-        pid = None
-        if k == shard and name in seen:
-            seen[name] += 1
-            if (name, seen[name]) in moments or (again and kills):
-                pid = self._ray.get(self._actors[k].pid.remote())
-        ref = issue(self, k, name, given)
+    def struck(self, k, calls):
+        pid, struck_by = None, None
+        for name, _ in calls if k == shard else ():
+            if name in seen:
+                seen[name] += 1
+                if (name, seen[name]) in moments or (again and kills):
+                    pid, struck_by = self._ray.get(self._actors[k].pid.remote()), name
+        ref = issue(self, k, calls)
         if pid is not None:
             time.sleep(pause)
             os.kill(pid, signal.SIGKILL)
-            kills.append(name)
+            kills.append(struck_by)
         return ref
 
     monkeypatch.setattr(Ray, "_issue", struck)

@@ -6,7 +6,7 @@ import pytest
 import romco
 from romco import labels
 from romco.evaluation import Confusion, Delay
-from romco.evaluation.delays import Waiting
+from romco.evaluation.delays import DelayedRounds
 
 STREAM = romco.streams.simulated(n_tasks=4, n_features=6, n_events=60, seed=2)
 ROUNDS = romco.streams.synchronous(STREAM, seed=0)
@@ -56,7 +56,7 @@ def test_late_labels_are_learned_after_so_many_events(delay):
 
 
 def test_labels_by_the_clock_arrive_in_their_own_order():
-    waiting = Waiting()
+    waiting = DelayedRounds()
     events = romco.Round(np.array([0, 1, 2]), np.eye(3), np.array([1.0, -1.0, 1.0]))
     waiting.add(events, np.array([9.0, 5.0, 9.0]))
     assert [late.task.tolist() for late in waiting.arrived(6.0)] == [[1]]

@@ -46,7 +46,7 @@ def hashed(monkeypatch):
 
 
 @pytest.mark.usefixtures("many", "hashed")
-class TestManyTasks:
+class TestTwoSided:
     def test_keeps_every_promise(self):
         check_learner(lambda d, m: romco.learner("romco-nucl", d, m, **SETTINGS[0]))
 

@@ -9,7 +9,7 @@ import pytest
 
 import romco
 from romco.model import Columns, Model, Names
-from romco.model.fairlock import Turns
+from romco.model.fairlock import FairLock
 
 STREAM = romco.streams.simulated(n_tasks=5, n_features=12, n_events=60, outliers=1, sparsity=0.5)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)
@@ -96,7 +96,7 @@ def test_explanations_and_attributes_are_read_while_another_thread_learns(name):
 
 def test_who_waits_is_next():
     """A plain lock would be taken again by the one who just let go, most of the time."""
-    turns, now, entered = Turns(), [0], []
+    turns, now, entered = FairLock(), [0], []
 
     def enter():
         with turns:

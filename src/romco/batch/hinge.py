@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from romco.batch.proximal import Solution
-from romco.batch.rows import Table, tabulated
+from romco.batch.rows import TaskRows, tabulated
 from romco.batch.spectra import TraceNorm, singular_values
 from romco.losses import Hinge
 from romco.penalties import TaskGroups
@@ -95,7 +95,7 @@ def hinge_robust(
 RELAX = 1.6  # over-relaxation, as usual for ADMM
 
 
-def _objective(table: Table, price: TwoPrices, parts: Numbers) -> float:
+def _objective(table: TaskRows, price: TwoPrices, parts: Numbers) -> float:
     p = table.rows.margins(parts.sum(axis=0))
     return float(Hinge().value(p, table.y).sum()) + price.value(parts)
 
@@ -118,7 +118,9 @@ def _balance(value: Numbers, copy: Numbers, copy_before: Numbers, pull: Numbers)
     return stiffer if max(stiffer, 1.0 / stiffer) > 2.0 else 1.0
 
 
-def _least_squares(events: Round, table: Table, e: float, f: float) -> Callable[[Numbers], Numbers]:
+def _least_squares(
+    events: Round, table: TaskRows, e: float, f: float
+) -> Callable[[Numbers], Numbers]:
     """The map r -> (e X'X + f / 2)^-1 r, task by task, with matrices of the shorter side."""
     d, m = table.n_features, table.n_tasks
     starts = np.searchsorted(events.task, np.arange(m + 1))

@@ -61,7 +61,7 @@ class SparseRows:
 
 
 @dataclass(frozen=True)
-class Table:
+class TaskRows:
     """Events as the solvers want them: the map, and task and label of each row."""
 
     rows: Rows
@@ -74,7 +74,7 @@ class Table:
 DENSE = 0.25  # share of non-zeros from which on plain arrays are faster than CSR
 
 
-def tabulated(events: Round, n_tasks: int, intercept: bool = False) -> Table:
+def tabulated(events: Round, n_tasks: int, intercept: bool = False) -> TaskRows:
     """The table of some events; an intercept is one more feature that is always 1.
 
     >>> events = Round(np.array([1, 0]), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, -1.0]))
@@ -87,16 +87,16 @@ def tabulated(events: Round, n_tasks: int, intercept: bool = False) -> Table:
     nonzero = features.nnz if issparse(features) else np.count_nonzero(features)
     if nonzero < DENSE * len(events.y) * d:
         rows = _sparse_rows(csr_array(features), events.task, n_tasks, intercept)
-        return Table(rows, events.task, events.y, d + intercept, n_tasks)
+        return TaskRows(rows, events.task, events.y, d + intercept, n_tasks)
     order = np.argsort(events.task, kind="stable")
     x = (features.toarray() if issparse(features) else features)[order]
     x = np.column_stack([x, np.ones(len(x))]) if intercept else x
     task = events.task[order]
     blocks = np.split(x, np.searchsorted(task, np.arange(1, n_tasks)))
-    return Table(DenseRows(blocks), task, events.y[order], d + intercept, n_tasks)
+    return TaskRows(DenseRows(blocks), task, events.y[order], d + intercept, n_tasks)
 
 
-def compressed(table: Table) -> Table:
+def compressed(table: TaskRows) -> TaskRows:
     """A table with the same sum of squared errors for every W, and few rows per task.
 
     ``|X w - y|^2`` depends on (X, y) only through the triangular factor of [X y].
@@ -111,7 +111,7 @@ def compressed(table: Table) -> Table:
         blocks.append(np.ascontiguousarray(both[:, :d]))
         labels.append(both[:, d])
     task = np.repeat(np.arange(table.n_tasks), [len(x) for x in blocks])
-    return Table(DenseRows(blocks), task, np.concatenate(labels), d, table.n_tasks)
+    return TaskRows(DenseRows(blocks), task, np.concatenate(labels), d, table.n_tasks)
 
 
 def _sparse_rows(

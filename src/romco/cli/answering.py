@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,6 +62,9 @@ def predict(
 def evaluate(
     source: Source,
     model: ModelPath,
+    weight: Annotated[
+        str | None, typer.Option(help="Column of weights: the error is told by weight too.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
 ) -> None:
     """How good a model is on labelled events, by task; nothing is learned.
@@ -68,6 +72,7 @@ def evaluate(
     The baseline is the error of always answering the label more frequent so far.
     """
     found = load_model(model)
+    source = replace(source, weight=weight)
     known = remembered(found, source, labelled=True)
     check_source(known, labelled=True)
     warning = mismatch(found, known)
@@ -80,11 +85,15 @@ def evaluate(
     if as_json:
         about = {"positive": found.positive} if two else {"target": found.target}
         tasks = {task: score.summary() for task, score in scores.tasks.items()}
-        print(json.dumps({**about, **scores.whole.summary(), "tasks": tasks}))
+        print(json.dumps({**about, **scores.whole.summary(), **scores.weighted(), "tasks": tasks}))
     elif two:
         _show_table(found, scores)
     else:
         _show_lines(scores)
+    if not as_json:
+        for name, value in scores.weighted().items():
+            told = f"{value:.4g}" if found.target == "number" else f"{value:.2%}"
+            print(f"by weight: {name.removeprefix('weighted_').replace('rmse', 'RMSE')} {told}")
 
 
 def _show_table(model: Model, scores: Evaluation) -> None:

@@ -61,6 +61,9 @@ def learn(
         str | None,
         typer.Option(help="classes (any number of them), number, or auto; else two classes."),
     ] = None,
+    weight: Annotated[
+        str | None, typer.Option(help="Column that says how much each event counts.")
+    ] = None,
     classes: Annotated[
         str | None, typer.Option(help="The two labels, NEGATIVE,POSITIVE; else told by a rule.")
     ] = None,
@@ -92,13 +95,15 @@ def learn(
     schedule = {"growth": growth, "every": every}
     name = learner or "romco-auto"
     wanted = Wanted(name, chosen(set_ or []), listed(classes), positive, schedule)
+    source = replace(source, weight=weight)
+    known = load_model(model) if model.exists() else None
+    _check_alone(known, target, weight, threads, shards)
     if shards is not None:
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
         learn_in_shards(source, model, wanted, hash_, shards, engine, address, console)
         return
     check_source(source, labelled=True)
-    known = load_model(model) if model.exists() else None
     source, looked = settled(source, known)
     labels = wanted.classes
     if known is not None and (learner or wanted.settings or hash_ or labels or positive):
@@ -112,6 +117,29 @@ def learn(
     more: dict[str, Any] = {**doors, "stop": stop}
     steps = sessions.learn(source, model, new, predictions, checkpoint_every, **more)
     _follow(steps, model, looked, stop)
+
+
+def _check_alone(
+    known: Model | None,
+    target: str | None,
+    weight: str | None,
+    threads: int | None,
+    shards: int | None,
+) -> None:
+    """Raise ValueError where something is asked of the model, or of shards, that cannot be."""
+    if known is not None and target not in (None, "auto") and target != known.target:
+        raise ValueError(f"the model predicts {known.target}, not {target}: use another model file")
+    if threads is None and shards is None:
+        return
+    asked = "--threads" if shards is None else "--shards"
+    other = target if known is None else known.target
+    if other not in (None, "two classes"):
+        raise ValueError(
+            f"{asked} goes with two classes only: how shards would agree on new classes or on the "
+            f"unit of a number is not settled; leave it out to learn --target {other}"
+        )
+    if weight is not None:
+        raise ValueError(f"{asked} does not go with --weight: shards count every event as one")
 
 
 def _new(

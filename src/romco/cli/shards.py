@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from romco.cluster import Shards
-from romco.cluster.files import Progress, learn
+from romco.cluster.files import ShardsProgress, learn
 from romco.cluster.partitions import Files, files_of
 from romco.model import Hashed, Model
 from romco.model.features import Features
@@ -93,7 +93,7 @@ def learn_in_shards(
     console.print(f"model: {model}, positive label: {classes[1]}", highlight=False, markup=False)
 
 
-def line(progress: Progress, seconds: float) -> str:
+def line(progress: ShardsProgress, seconds: float) -> str:
     """Where learning stands, in one line."""
     speed = (progress.rows - progress.resumed) / max(seconds, 1e-9)
     parts = [

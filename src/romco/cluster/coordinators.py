@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from romco.cluster import checkpoints, states
-from romco.cluster.engines import Arguments, Engine, engine_of
+from romco.cluster.engines import Arguments, Engine, Verb, engine_of
 from romco.cluster.scales import Numbers, merge_scales, numbers
 from romco.cluster.schedules import Schedule
 from romco.cluster.shard import Agreement, News, Recipe, Shard
@@ -39,6 +39,7 @@ class Coordinator:
         self.notes = begun.at.notes  # of whoever reads the stream, to go on after a loss
         self.reopen: Arguments | None = None  # how shards open what they read themselves
         self.merging = 0.0  # seconds spent at barriers
+        self._news: list[News] | None = None  # told already, with the answers to something else
         self._barriers, self._folder, self._checkpoint_every = 0, folder, checkpoint_every
         inner = self.front.learner
         recipe = Recipe(
@@ -58,6 +59,18 @@ class Coordinator:
         """Events, at most, that a shard does not know of what others learned."""
         return self.next - self.place if self.n > 1 else 0
 
+    def ask(self, verb: Verb, arguments: Arguments, places: int) -> list[Any]:
+        """The answers of the shards to what they are to do with so many places.
+
+        Where a barrier follows, shards elsewhere tell their news in the same message.
+        """
+        asked = [(verb, arguments)]
+        if self.n > 1 and self.engine.here is None and self.place + places == self.next:
+            asked.append((Shard.news, [()] * self.n))
+        answers = self.engine.series(*asked)
+        self._news = [own[1] for own in answers] if len(asked) > 1 else None
+        return [own[0] for own in answers]
+
     def passed(self, places: int, learned: int) -> None:
         """So many places were passed, all before the next barrier or up to it."""
         self.place, self.events = self.place + places, self.events + learned
@@ -66,7 +79,9 @@ class Coordinator:
 
     def state(self) -> dict[str, Any]:
         """The state of one model of all tasks, from which shards can go on, too."""
-        found, news = self.engine.all(Shard.state), self.engine.all(Shard.news)
+        nothing = [()] * self.n
+        told = self.engine.series((Shard.state, nothing), (Shard.news, nothing))
+        found, news = ([own[i] for own in told] for i in (0, 1))
         at = states.At(self.events, self.place, self.next, self.notes)
         return states.gathered(self.front, self.schedule, at, found, news)
 
@@ -93,11 +108,11 @@ class Coordinator:
         if self.engine.here is not None:
             self._agree_here(self.engine.here)
             return
-        news: list[News] = self.engine.all(Shard.news)
+        news: list[News] = self._news or self.engine.all(Shard.news)
         width = self._widened(one.width for one in news)
         merged = merge(mergeable(self.front.learner), [one.change for one in news])
         scale = self._scaled([one.scale for one in news], [one.change.events for one in news])
-        self.engine.all(Shard.agree, Agreement(merged, scale, self.events, width))
+        self.engine.tell(Shard.agree, Agreement(merged, scale, self.events, width))
 
     def _agree_here(self, shards: Sequence[Shard]) -> None:
         """In place: nothing is copied but what is small."""
@@ -128,5 +143,5 @@ class Coordinator:
             return
         begun = common.begin_drawing()
         if begun is not None:
-            self.engine.all(Shard.take_drawn, begun)
-        self.engine.all(Shard.take_drawn, common.drawn(self.engine.all(Shard.gathered)))
+            self.engine.tell(Shard.take_drawn, begun)
+        self.engine.tell(Shard.take_drawn, common.drawn(self.engine.all(Shard.gathered)))

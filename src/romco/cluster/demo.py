@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from romco.cluster.files import Progress, begin, finish, read
+from romco.cluster.files import ShardsProgress, begin, finish, read
 from romco.cluster.partitions import Files, files_of
 from romco.cluster.ray import Ray
 from romco.cluster.shards import Shards
@@ -71,7 +71,7 @@ def main(n_tasks: int = 100_000, n: int = 4) -> bool:
     return same
 
 
-def _run(files: Files, path: Path, n: int, engine: str, kill_at: int | None) -> Progress:
+def _run(files: Files, path: Path, n: int, engine: str, kill_at: int | None) -> ShardsProgress:
     """Learn the files; a worker is killed when so many rows were read."""
     last = None
     with begin(files, path, n=n, engine=engine, checkpoint_every=25) as shards:

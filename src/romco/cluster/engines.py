@@ -20,11 +20,21 @@ Arguments = Sequence[tuple[Any, ...] | None]
 class Engine(Protocol):
     """Shards that can be asked; it decides where and when each answers, not what."""
 
+    def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
+        """Call methods of every shard, one after the other, each with its own arguments.
+
+        Gives the answers by shard; where arguments are None the method is not called, and answers
+        None.
+        """
+
     def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
         """Call a method of every shard with its own arguments; where None, it is not called."""
 
     def all(self, verb: Verb, *arguments: Any) -> list[Any]:
         """Call a method of every shard with the same arguments."""
+
+    def tell(self, verb: Verb, *arguments: Any) -> None:
+        """The same, if nobody waits for an answer: before anything else, at the latest."""
 
     def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
         """Call a method of one shard."""
@@ -71,16 +81,21 @@ class Serial:
         self.here: Sequence[Shard] | None = [Shard(recipe, start) for start in starts]
         self._shards = self.here
 
+    def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
+        """In turn."""
+        return [_answers(shard, calls, k) for k, shard in enumerate(self._shards)]
+
     def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
         """In turn."""
-        return [
-            None if given is None else verb(shard, *given)
-            for shard, given in zip(self._shards, arguments, strict=True)
-        ]
+        return [answer for (answer,) in self.series((verb, arguments))]
 
     def all(self, verb: Verb, *arguments: Any) -> list[Any]:
         """In turn."""
         return self.each(verb, [arguments] * len(self._shards))
+
+    def tell(self, verb: Verb, *arguments: Any) -> None:
+        """In turn."""
+        self.all(verb, *arguments)
 
     def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
         """At once."""
@@ -109,20 +124,26 @@ class Threads:
         self.here: Sequence[Shard] | None = self._shards
         self._pool = ThreadPoolExecutor(len(self._shards), thread_name_prefix="romco-shard")
 
-    def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
+    def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
         """At the same time; when all are done, the first error in the order of the shards."""
         waiting = [
-            None if given is None else self._pool.submit(verb, shard, *given)
-            for shard, given in zip(self._shards, arguments, strict=True)
+            self._pool.submit(_answers, shard, calls, k) for k, shard in enumerate(self._shards)
         ]
         for one in waiting:
-            if one is not None:
-                one.exception()
-        return [None if one is None else one.result() for one in waiting]
+            one.exception()
+        return [one.result() for one in waiting]
+
+    def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
+        """At the same time."""
+        return [answer for (answer,) in self.series((verb, arguments))]
 
     def all(self, verb: Verb, *arguments: Any) -> list[Any]:
         """At the same time."""
         return self.each(verb, [arguments] * len(self._shards))
+
+    def tell(self, verb: Verb, *arguments: Any) -> None:
+        """At once."""
+        self.all(verb, *arguments)
 
     def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
         """On the caller's thread."""
@@ -143,3 +164,11 @@ class Threads:
         """End the threads."""
         self.all(Shard.close)
         self._pool.shutdown()
+
+
+def _answers(shard: Shard, calls: Sequence[tuple[Verb, Arguments]], k: int) -> list[Any]:
+    """What the k-th shard answers to some calls."""
+    return [
+        None if (given := arguments[k]) is None else verb(shard, *given)
+        for verb, arguments in calls
+    ]

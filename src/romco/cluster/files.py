@@ -22,7 +22,7 @@ NOTE = "files"  # where a model's notes tell how far its files were read
 
 @final
 @dataclass(frozen=True)
-class Progress:
+class ShardsProgress:
     """Where learning stands."""
 
     rows: int  # of the files, read so far
@@ -45,7 +45,7 @@ def folder_of(model: Path) -> Path:
     return model.with_name(model.name + ".shards")
 
 
-def learn(files: Files, model: Path, **settings: Any) -> Iterator[Progress]:
+def learn(files: Files, model: Path, **settings: Any) -> Iterator[ShardsProgress]:
     """Learn all rows that the model at ``model`` has not learned yet, and write it at the end.
 
     The same call goes on where it was stopped: from the checkpoints beside the model file, else
@@ -83,7 +83,7 @@ def finish(shards: Shards, model: Path) -> None:
     shutil.rmtree(folder_of(model), ignore_errors=True)
 
 
-def read(shards: Shards, files: Files) -> Iterator[Progress]:
+def read(shards: Shards, files: Files) -> Iterator[ShardsProgress]:
     """Learn all rows that were not learned yet, period by period."""
     leader = shards.leader
     shards.session.setdefault("columns", files.source.columns())
@@ -92,7 +92,8 @@ def read(shards: Shards, files: Files) -> Iterator[Progress]:
     resumed, ended = leader.place, False
     leader.engine.each(Shard.open, [(files, k, position) for k in range(leader.n)])
     while not ended:
-        reports: list[Report] = leader.engine.all(Shard.read, leader.next - leader.place)
+        left = leader.next - leader.place
+        reports: list[Report] = leader.ask(Shard.read, [(left,)] * leader.n, left)
         _check_agree(reports)
         first = reports[0]
         wrong += sum(one.wrong for one in reports)
@@ -107,7 +108,7 @@ def read(shards: Shards, files: Files) -> Iterator[Progress]:
         leader.reopen = [(files, k, position) for k in range(leader.n)]
         leader.passed(first.rows, sum(one.learned for one in reports))
         counts = leader.place, leader.events, wrong, skipped, resumed
-        yield Progress(*counts, leader.merging, leader.staleness, leader.engine.lost)
+        yield ShardsProgress(*counts, leader.merging, leader.staleness, leader.engine.lost)
 
 
 def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from romco.cluster.owners import Owners
+from romco.cluster.rows import pick
+from romco.cluster.sieves import Found, Sieve, sieve_of
 from romco.model.features import features_from_json
 from romco.model.labels import Labels
 from romco.model.rows import Dense, Rows
 from romco.sessions import Source
-from romco.streams.files import BadRow, Event, Events, format_of
+from romco.streams.files import BadRow, format_of
 
 
 @final
@@ -41,6 +43,14 @@ class Files:
     features: dict[str, Any]  # as JSON: hashed, or columns
 
 
+class Learnable(NamedTuple):
+    """Events as a shard learns them."""
+
+    rows: Rows
+    y: Dense
+    tasks: list[Any]
+
+
 @final
 class Partition:
     """The events of one shard's tasks, from a position on."""
@@ -49,74 +59,82 @@ class Partition:
         self._files, self._owners, self._k = files, Owners(n), k
         self._labels = Labels(files.classes)
         self._features = features_from_json(files.features)
-        self.position, self._skipped, self._refused = position, 0, 0
-        self._events: Events | None = None
+        self.position, self._skipped = position, 0
+        self._sieve: Sieve | None = None
 
     @property
     def ended(self) -> bool:
         """Whether there are no more files."""
         return self.position.file >= len(self._files.paths)
 
-    def read(self, rows: int) -> tuple[list[Event], int]:
-        """The own events among so many next rows, and how many rows there were."""
-        own, done = [], 0
-        while done < rows and not self.ended:
-            events = self._open()
-            try:
-                event = events.next_of(self._mine)
-            except StopIteration:
-                self._skipped += events.skipped
-                self._events, self.position = None, Position(self.position.file + 1)
-                continue
-            self.position = replace(self.position, row=self.position.row + 1)
-            done += 1
-            if event is not None:
-                own.append(event)
-        return own, done
+    def read(self, rows: int) -> tuple[list[Learnable], int]:
+        """The own events among so many next rows, and how many rows there were.
 
-    def numbers(self, events: list[Event]) -> tuple[Rows, Dense, list[Any]]:
-        """Events as a shard learns them; those whose label is neither of the two are bad rows."""
-        sides = [self._side(event) for event in events]
-        kept = [(event, side) for event, side in zip(events, sides, strict=True) if side]
-        rows = self._features.read([event.features for event, _ in kept])
-        return rows, np.array([side for _, side in kept]), [event.task for event, _ in kept]
-
-    def _side(self, event: Event) -> float:
+        Where it raises, the file is closed, and nothing more can be read.
+        """
         try:
-            return self._labels.known_side(event.label)
+            return self._read(rows)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self, rows: int) -> tuple[list[Learnable], int]:
+        found, done = [], 0
+        while done < rows and not self.ended:
+            own, passed = self._open().read(rows - done)
+            found += [self._numbers(one) for one in own]
+            done += passed
+            self.position = replace(self.position, row=self.position.row + passed)
+            if not passed:
+                self._next_file()
+        return [one for one in found if one.tasks], done
+
+    def _numbers(self, found: Found) -> Learnable:
+        """Events as a shard learns them; those whose label is neither of the two are bad rows."""
+        sides = np.array([self._side(*one) for one in zip(found.labels, found.lines, strict=True)])
+        rows = self._features.read(found.features)
+        if sides.all():
+            return Learnable(rows, sides, found.tasks)
+        kept = np.flatnonzero(sides)
+        return Learnable(pick(rows, kept), sides[kept], [found.tasks[at] for at in kept])
+
+    def _side(self, label: str | None, line: int) -> float:
+        try:
+            return self._labels.known_side(label)
         except ValueError as error:
             if self._files.source.skip_bad:
-                self._refused += 1
+                self._skipped += 1
                 return 0.0
-            path = self._files.paths[min(self.position.file, len(self._files.paths) - 1)]
-            raise BadRow(path, event.line, self._files.source.label, str(error)) from None
+            path = self._files.paths[self.position.file]
+            raise BadRow(path, line, self._files.source.label, str(error)) from None
 
     @property
     def skipped(self) -> int:
         """Bad rows of own tasks so far."""
-        return self._skipped + self._refused + (self._events.skipped if self._events else 0)
+        return self._skipped + (self._sieve.skipped if self._sieve else 0)
 
     def close(self) -> None:
         """Close the file that is open."""
-        if self._events is not None:
-            self._events.close()
+        if self._sieve is not None:
+            self._sieve.close()
 
-    def _open(self) -> Events:
+    def _open(self) -> Sieve:
         """The file at the position, read up to it."""
-        if self._events is None:
+        if self._sieve is None:
             path = self._files.paths[self.position.file]
-            self._events = replace(self._files.source, path=path).events()
-            for _ in range(self.position.row):
-                self._events.next_of(_nobodys)
-        return self._events
+            self._sieve = sieve_of(replace(self._files.source, path=path), self._mine)
+            self._sieve.pass_over(self.position.row)
+        return self._sieve
+
+    def _next_file(self) -> None:
+        assert self._sieve is not None
+        self._skipped += self._sieve.skipped
+        self._sieve.close()
+        self._sieve, self.position = None, Position(self.position.file + 1)
 
     def _mine(self, task: str | None) -> bool:
         """Rows whose task cannot be read are the first shard's."""
         return int(self._owners.of([task])[0]) == self._k if task is not None else self._k == 0
-
-
-def _nobodys(task: str | None) -> bool:
-    return False
 
 
 def files_of(paths: list[str], format: str | None = None) -> tuple[str, ...]:

@@ -4,6 +4,9 @@ What a shard is, is a function of the calls made to it. So the driver writes dow
 change one (by reference: what they were given is in Ray's object store), and after a loss a new
 actor takes up the shard's last checkpoint and gets the calls since then again. The others wait
 at the barrier meanwhile. Ray's own retries are not used: they may change the order of calls.
+
+A message to an actor costs about as much as a small merge, so calls that nobody waits for go with
+the next one: a period is one message to each shard, to agree, to read, and to tell the news.
 """
 
 from __future__ import annotations
@@ -33,8 +36,15 @@ class _Worker:
     def begin(self, recipe: Recipe, start: Start) -> None:
         self._shard = Shard(recipe, start)
 
-    def call(self, verb: str, given: tuple[Any, ...]) -> Any:
-        return getattr(self._shard, verb)(*given)
+    def call(self, names: list[str], *given: tuple[Any, ...]) -> tuple[list[Any], Any]:
+        """Answers to some calls, up to the first that is refused, and why it is."""
+        answers: list[Any] = []
+        try:
+            for name, one in zip(names, given, strict=True):
+                answers.append(getattr(self._shard, name)(*one))
+        except Exception as refused:
+            return answers, refused
+        return answers, None
 
     def pid(self) -> int:
         return os.getpid()
@@ -51,22 +61,39 @@ class Ray:
         self._recipe = recipe
         self._starts = [self._ray.put(one) if isinstance(one, dict) else one for one in starts]
         self._logs: list[list[Call]] = [[] for _ in starts]
+        self._told: list[list[Call]] = [[] for _ in starts]  # goes with the next call
         self.lost = 0  # workers so far
         self._actors = [self._kind.remote() for _ in starts]
         for k, one in enumerate([self._begin(k) for k in range(len(starts))]):
             self._wait(k, one, partial(self._begin, k))
 
+    def series(self, *calls: tuple[Callable[..., Any], Sequence[Any]]) -> list[list[Any]]:
+        """At the same time, each in its own process; one message to each."""
+        asked: list[list[Call]] = [[] for _ in self._actors]
+        for verb, arguments in calls:
+            put = self._ray.put if verb.__name__ in BULKY else tuple
+            for mine, given in zip(asked, arguments, strict=True):
+                if given is not None:
+                    mine.append((verb.__name__, put(given)))
+        return [
+            [None if given[k] is None else next(own) for _, given in calls]
+            for k, own in enumerate(map(iter, self._all(asked)))
+        ]
+
     def each(self, verb: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
-        """At the same time, each in its own process."""
-        name = verb.__name__
-        put = self._ray.put if name in BULKY else tuple
-        return self._all(name, [None if given is None else put(given) for given in arguments])
+        """At the same time."""
+        return [answer for (answer,) in self.series((verb, arguments))]
 
     def all(self, verb: Callable[..., Any], *arguments: Any) -> list[Any]:
         """At the same time; what they are given is sent once."""
-        name = verb.__name__
-        given = self._ray.put(arguments) if name in BULKY else arguments
-        return self._all(name, [given] * len(self._actors))
+        call = verb.__name__, self._given(verb.__name__, arguments)
+        return [answer for (answer,) in self._all([[call]] * len(self._actors))]
+
+    def tell(self, verb: Callable[..., Any], *arguments: Any) -> None:
+        """With the next call of each; what they are given is sent once."""
+        call = verb.__name__, self._given(verb.__name__, arguments)
+        for told in self._told:
+            told.append(call)
 
     def one(self, k: int, verb: Callable[..., Any], *arguments: Any) -> Any:
         """In its process."""
@@ -101,28 +128,36 @@ class Ray:
 
     # Within
 
-    def _all(self, name: str, given: Sequence[Any]) -> list[Any]:
-        waiting = [
-            None if one is None else self._issue(k, name, one) for k, one in enumerate(given)
-        ]
-        answers, troubles = [], []
-        for k, (one, ref) in enumerate(zip(given, waiting, strict=True)):
+    def _given(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        return self._ray.put(arguments) if name in BULKY else arguments
+
+    def _all(self, asked: Sequence[list[Call]]) -> list[list[Any]]:
+        """The answers of each shard to its calls."""
+        sent = [[*told, *own] if own else [] for told, own in zip(self._told, asked, strict=True)]
+        waiting = [self._issue(k, calls) if calls else None for k, calls in enumerate(sent)]
+        answers: list[list[Any]] = []
+        troubles = []
+        for k, (calls, ref) in enumerate(zip(sent, waiting, strict=True)):
             try:
-                answers.append(None if ref is None else self._answer(k, ref, name, one))
+                answers.append([] if ref is None else self._answers(k, ref, calls))
             except Exception as trouble:  # the others are waited for, so that none runs ahead
                 troubles.append(trouble)
         if troubles:
             raise troubles[0]
         return answers
 
-    def _issue(self, k: int, name: str, given: Any) -> Any:
-        return self._actors[k].call.remote(name, given)
+    def _issue(self, k: int, calls: list[Call]) -> Any:
+        return self._actors[k].call.remote([name for name, _ in calls], *(g for _, g in calls))
 
-    def _answer(self, k: int, ref: Any, name: str, given: Any) -> Any:
-        answer = self._wait(k, ref, partial(self._issue, k, name, given))
-        if name in CHANGING:
-            self._logs[k].append((name, given))
-        return answer
+    def _answers(self, k: int, ref: Any, calls: list[Call]) -> list[Any]:
+        """The answers to what was asked of a shard; what it was told before answers nothing."""
+        answers, refused = self._wait(k, ref, partial(self._issue, k, calls))
+        told, self._told[k] = len(self._told[k]), []
+        done = calls[: len(answers)]
+        self._logs[k] += [call for call in done if call[0] in CHANGING]
+        if refused is not None:
+            raise refused
+        return list(answers[told:])
 
     def _wait(self, k: int, ref: Any, again: Callable[[], Any]) -> Any:
         """The answer of a call; where the worker is lost, a new one is asked ``again``."""
@@ -147,8 +182,13 @@ class Ray:
         """A new worker that gets the calls since the last checkpoint again."""
         self._ray.kill(self._actors[k])
         self._actors[k] = self._kind.remote()
-        waiting = [self._begin(k), *(self._issue(k, *call) for call in self._logs[k])]
-        self._ray.get(waiting)
+        begun = self._begin(k)
+        if not self._logs[k]:
+            self._ray.get(begun)
+            return
+        _, refused = self._ray.get([begun, self._issue(k, self._logs[k])])[1]
+        if refused is not None:
+            raise refused
 
     def _pid(self, k: int) -> Any:
         return self._actors[k].pid.remote()

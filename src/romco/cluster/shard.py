@@ -136,12 +136,10 @@ class Shard:
         while done < rows and not part.ended:
             events, passed = part.read(min(rows - done, PIECE))
             done += passed
-            if events:
-                x, y, tasks = part.numbers(events)
-                if len(tasks):
-                    margins = self.learn(x, y, tasks).margins
-                    learned += len(tasks)
-                    wrong += int(np.count_nonzero((margins >= 0.0) != (y > 0.0)))
+            for x, y, tasks in events:
+                margins = self.learn(x, y, tasks).margins
+                learned += len(tasks)
+                wrong += int(np.count_nonzero((margins >= 0.0) != (y > 0.0)))
         return Report(done, learned, wrong, part.skipped - skipped, part.position, part.ended)
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from romco.learners.merging import mergeable
 from romco.model import Features, Model
 from romco.model.answers import Answers
 from romco.model.batches import check_lengths, many
-from romco.model.fairlock import Turns
+from romco.model.fairlock import FairLock
 from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, cut
 from romco.modelfile import load_state, save_state
@@ -101,7 +101,7 @@ class Shards:
     def _begin(self, leader: Coordinator) -> None:
         self.leader, self._front = leader, leader.front  # who leads the shards; names
         self._owners = Owners(leader.n)
-        self._writing, self._step = threading.RLock(), Turns()
+        self._writing, self._step = threading.RLock(), FairLock()
 
     # What is known
 
@@ -224,7 +224,8 @@ class Shards:
             part = slice(begin, end)
             with self._step:
                 given = _dealt(self.n, owners[part], cut(rows, begin, end), signs[part], ids[part])
-                _fill(answers, begin, owners[part], self.leader.engine.each(Shard.learn, given))
+                found = self.leader.ask(Shard.learn, given, end - begin)
+                _fill(answers, begin, owners[part], found)
                 self.leader.passed(end - begin, end - begin)
             begin = end
         return answers

@@ -65,7 +65,7 @@ class Delay:
 
 
 @final
-class Waiting:
+class DelayedRounds:
     """Events whose labels are under way, handed out in the order in which these arrive."""
 
     def __init__(self) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.evaluation.delays import Delay, Waiting
-from romco.evaluation.outcomes import Outcome
+from romco.evaluation.delays import Delay, DelayedRounds
+from romco.evaluation.predicted import Predicted
 from romco.labels import Audit, Peers, Policy
 from romco.labels.audits import summary
 from romco.learners import Learner
@@ -22,13 +22,13 @@ def labelled(
     rounds: Iterable[Round],
     policy: Policy | None,
     delay: Delay,
-) -> Iterator[Outcome]:
+) -> Iterator[Predicted]:
     """What became of each round, and what was spent on labels.
 
     Every event is predicted. Labels that were not asked for are never learned, the
     others once they are known; those still under way at the end are not learned.
     """
-    waiting, audit, seen, learned = Waiting(), Audit(), 0, 0
+    waiting, audit, seen, learned = DelayedRounds(), Audit(), 0, 0
     for round in rounds:
         for late in waiting.arrived(delay.now(seen)):
             learner.update(late)
@@ -47,7 +47,7 @@ def labelled(
                 learned += len(now.y)
         spent = seen if policy is None else policy.spent
         told = {"asked": spent, "learned": learned, "share": spent / seen, **summary(audit)}
-        yield Outcome(1, round, margins, told)
+        yield Predicted(1, round, margins, told)
 
 
 def ask(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from romco.evaluation.delays import Delay
 from romco.evaluation.labelling import labelled
 from romco.evaluation.metrics import Metric
-from romco.evaluation.outcomes import Outcome
+from romco.evaluation.predicted import Predicted
 from romco.labels import Policy
 from romco.learners import Learner
 from romco.rounds import Round, Rounds
@@ -64,7 +64,7 @@ def prequential(
 
 
 def records(
-    outcomes: Iterable[Outcome], metrics: Mapping[str, Metric], every: int
+    outcomes: Iterable[Predicted], metrics: Mapping[str, Metric], every: int
 ) -> Iterator[Record]:
     """Keep score of outcomes: a record every ``every`` rounds, and once at the end."""
     done = events = 0
@@ -79,10 +79,10 @@ def records(
         yield _record(done, events, metrics, told)
 
 
-def _replayed(learner: Learner, rounds: Iterable[Round], every: int) -> Iterator[Outcome]:
+def _replayed(learner: Learner, rounds: Iterable[Round], every: int) -> Iterator[Predicted]:
     """What became of ``every`` rounds at a time; the last may be fewer."""
     for part in _parts(rounds, every):
-        yield Outcome(len(part), part.events, learner.replay(part))
+        yield Predicted(len(part), part.events, learner.replay(part))
 
 
 def _rounds(rounds: Any) -> Iterable[Round]:

@@ -18,7 +18,7 @@ So of K (K - 1) / 2 pairs about 1.5 (K - 1) are asked where one class stands out
 
 from libc.math cimport NAN, exp, isfinite, isnan, log
 from libc.stdlib cimport free, malloc
-from romco.kernels.baselines.linear cimport Scratch
+from romco.kernels.memory cimport Scratch
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events
 

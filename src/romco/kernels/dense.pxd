@@ -20,27 +20,37 @@ cdef extern from *:
     ) {
         for (Py_ssize_t i = 0; i < n; i++) y[i] += a * x[i];
     }
-    /* out (nc) = x (k) b (k, nc) for a constant nc, so that sums stay in registers. */
-    ROMCO_INLINE void romco_row_part(
-        const int nc, Py_ssize_t k, const double* ROMCO_RESTRICT x,
-        const double* ROMCO_RESTRICT b, Py_ssize_t ldb, double* ROMCO_RESTRICT out
+    /* out (mr, nr) = or += a b, where a (mr, k) has strides ai and ap. With constant mr and nr, at
+       most 4 and 8, all sums stay in registers; each is taken in the order of k, whatever the tile. */
+    ROMCO_INLINE void romco_tile(
+        const int mr, const int nr, Py_ssize_t k,
+        const double* ROMCO_RESTRICT a, Py_ssize_t ai, Py_ssize_t ap,
+        const double* ROMCO_RESTRICT b, Py_ssize_t ldb,
+        double* ROMCO_RESTRICT out, Py_ssize_t ldo, const int add
     ) {
-        double s[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-        for (Py_ssize_t i = 0; i < k; i++, b += ldb)
-            for (int j = 0; j < nc; j++) s[j] += x[i] * b[j];
-        for (int j = 0; j < nc; j++) out[j] = s[j];
+        double s[4][8];
+        for (int i = 0; i < mr; i++)
+            for (int j = 0; j < nr; j++) s[i][j] = add ? out[i * ldo + j] : 0.0;
+        for (Py_ssize_t p = 0; p < k; p++, a += ap, b += ldb)
+            for (int i = 0; i < mr; i++)
+                for (int j = 0; j < nr; j++) s[i][j] += a[i * ai] * b[j];
+        for (int i = 0; i < mr; i++)
+            for (int j = 0; j < nr; j++) out[i * ldo + j] = s[i][j];
     }
+    /* The same for one row x (k) and nr columns. */
+    #define ROMCO_ROW_PART(nr, k, x, b, ldb, out) \\
+        romco_tile(1, nr, k, x, k, 1, b, ldb, out, nr, 0)
     /* out (w) = x (k) b (k, w). What is left over is done with columns before it, once more. */
     static inline void romco_row_times(
         Py_ssize_t k, Py_ssize_t w, const double* x, const double* b, Py_ssize_t ldb, double* out
     ) {
         Py_ssize_t j = 0;
-        for (; j + 8 <= w; j += 8) romco_row_part(8, k, x, b + j, ldb, out + j);
-        if (w - j > 4 && w >= 8) romco_row_part(8, k, x, b + w - 8, ldb, out + w - 8);
+        for (; j + 8 <= w; j += 8) ROMCO_ROW_PART(8, k, x, b + j, ldb, out + j);
+        if (w - j > 4 && w >= 8) ROMCO_ROW_PART(8, k, x, b + w - 8, ldb, out + w - 8);
         else if (w - j > 0 && w >= 4) {
-            if (w - j > 4) romco_row_part(4, k, x, b + j, ldb, out + j);
-            romco_row_part(4, k, x, b + w - 4, ldb, out + w - 4);
-        } else for (; j < w; j++) romco_row_part(1, k, x, b + j, ldb, out + j);
+            if (w - j > 4) ROMCO_ROW_PART(4, k, x, b + j, ldb, out + j);
+            ROMCO_ROW_PART(4, k, x, b + w - 4, ldb, out + w - 4);
+        } else for (; j < w; j++) ROMCO_ROW_PART(1, k, x, b + j, ldb, out + j);
     }
     /* x . y, in four partial sums. */
     static inline double romco_dot(Py_ssize_t n, const double* x, const double* y) {

@@ -3,23 +3,6 @@
 
 cdef extern from *:
     """
-    /* out (mr, nr) = or += a b, where a (mr, k) has strides ai and ap. With constant mr and nr, at
-       most 4 and 8, all sums stay in registers; each is taken in the order of k, whatever the tile. */
-    ROMCO_INLINE void romco_tile(
-        const int mr, const int nr, Py_ssize_t k,
-        const double* ROMCO_RESTRICT a, Py_ssize_t ai, Py_ssize_t ap,
-        const double* ROMCO_RESTRICT b, Py_ssize_t ldb,
-        double* ROMCO_RESTRICT out, Py_ssize_t ldo, const int add
-    ) {
-        double s[4][8];
-        for (int i = 0; i < mr; i++)
-            for (int j = 0; j < nr; j++) s[i][j] = add ? out[i * ldo + j] : 0.0;
-        for (Py_ssize_t p = 0; p < k; p++, a += ap, b += ldb)
-            for (int i = 0; i < mr; i++)
-                for (int j = 0; j < nr; j++) s[i][j] += a[i * ai] * b[j];
-        for (int i = 0; i < mr; i++)
-            for (int j = 0; j < nr; j++) out[i * ldo + j] = s[i][j];
-    }
     /* mr rows of the product. */
     ROMCO_INLINE void romco_tiles(
         const int mr, Py_ssize_t k, Py_ssize_t w, const double* a, Py_ssize_t ai, Py_ssize_t ap,

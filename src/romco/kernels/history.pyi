@@ -28,7 +28,7 @@ class History:
     def grown(self, n_tasks: int) -> History: ...
     def forget(self, task: int) -> None: ...
 
-class Step:
+class PieceStep:
     def __init__(
         self,
         history: History,

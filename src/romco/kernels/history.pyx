@@ -106,7 +106,7 @@ cdef class History:
         self.events += n
 
 
-cdef class Step:
+cdef class PieceStep:
     """Rows that are learned together with all that must be remembered of them.
 
     Parameters

@@ -10,3 +10,10 @@ cdef void release(void* pointer) noexcept nogil
 # At least `need` items of `size` bytes behind `pointer`, `room` of which are there already;
 # what was there stays, what is new is undefined.
 cdef int reserve(void** pointer, Py_ssize_t* room, Py_ssize_t need, size_t size) except -1 nogil
+
+
+cdef class Scratch:
+    cdef double* data
+    cdef Py_ssize_t size
+    # Room for n doubles, valid until the next call; what it holds is left over from before.
+    cdef double* take(self, Py_ssize_t n) except NULL nogil

@@ -86,3 +86,14 @@ cdef bint fits(Py_ssize_t n, size_t size) noexcept nogil:
 cdef int refuse(Py_ssize_t n, size_t size) except -1 nogil:
     with gil:
         raise MemoryError(f"no room for {n} items of {size} bytes")
+
+
+cdef class Scratch:
+    """Memory that grows to the largest round seen and is used again for the next."""
+
+    cdef double* take(self, Py_ssize_t n) except NULL nogil:
+        reserve(<void**> &self.data, &self.size, max(n, 1), sizeof(double))
+        return self.data
+
+    def __dealloc__(self):
+        release(self.data)

@@ -190,7 +190,7 @@ class Proposes(Protocol):
 
 
 @runtime_checkable
-class ManyClasses(Protocol):
+class AddsClasses(Protocol):
     """Learns one of ``answers`` classes, and more of them when asked."""
 
     answers: int

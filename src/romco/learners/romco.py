@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from romco.couplings import COUPLINGS, Coupling, Given, Independent, Learned, Uniform, coupling_of
 from romco.kernels.events import Events
-from romco.kernels.romco.few_tasks import FewTasks
-from romco.kernels.romco.many_tasks import ManyTasks
+from romco.kernels.romco.one_sided import OneSided
 from romco.kernels.romco.relations import Relations, unseen_as_mean
 from romco.kernels.romco.rules import Rules, TaskVectors
+from romco.kernels.romco.two_sided import TwoSided
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
@@ -153,8 +153,8 @@ class Romco(CompiledLearner):
         # tasks cannot tell from rounding; with a column for each task nothing is lost.
         whole_matrix = self._coupling.compiled != "uniform"
         few = self.n_tasks <= FEW or not penalty.low_rank or whole_matrix
-        kind = FewTasks if few else ManyTasks
-        self.kernel: FewTasks | ManyTasks = kind(
+        kind = OneSided if few else TwoSided
+        self.kernel: OneSided | TwoSided = kind(
             self._rules, self._tasks, self.n_features, self.n_tasks
         )
 
@@ -190,7 +190,7 @@ class Romco(CompiledLearner):
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """L (d, r), orthonormal, and R (m, r) with U = L R'."""
         core = self.kernel.core_matrix().T
-        right = core if isinstance(self.kernel, FewTasks) else self.kernel.right_vectors() @ core
+        right = core if isinstance(self.kernel, OneSided) else self.kernel.right_vectors() @ core
         if isinstance(self._coupling, Uniform) and self._coupling.strength > 0.0:
             right = right[1:] + np.sqrt(self._coupling.strength) * right[0]  # what is shared first
         elif not isinstance(self._coupling, Independent):

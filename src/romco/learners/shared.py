@@ -128,7 +128,7 @@ class PassiveAggressiveShared(SharedAndPersonal):
         super().__init__(n_features, n_tasks)
         self._u = np.zeros(n_features)
         self._v = personal_store(n_features, n_tasks, 1)
-        self.kernel = SharedPassiveAggressive(self._u, self._v, positive("C", C))
+        self.kernel = SharedPassiveAggressive(self._u.reshape(-1, 1), self._v, positive("C", C))
 
     def sharing(self) -> Sharing:
         """Of what kind each array is."""

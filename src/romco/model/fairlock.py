@@ -8,9 +8,9 @@ import time
 import weakref
 from typing import final
 
-from romco.kernels.turns import Turns, holding
+from romco.kernels.fairlock import FairLock, holding
 
-__all__ = ["Locks", "Turns", "holding"]
+__all__ = ["FairLock", "Locks", "holding"]
 
 
 @final
@@ -27,7 +27,7 @@ class Locks:
 
     def __init__(self) -> None:
         self.writing = threading.RLock()
-        self.step = Turns()
+        self.step = FairLock()
         _ALL[id(self)] = weakref.ref(self)
 
     def forget_others(self) -> None:
@@ -41,7 +41,7 @@ class Locks:
 # whenever one goes, and an interrupt that falls there is lost.
 _ALL: dict[int, weakref.ref[Locks]] = {}
 _forking = threading.Lock()  # one fork at a time
-_held: list[Turns] = []  # by the thread that forks
+_held: list[FairLock] = []  # by the thread that forks
 
 
 def _before() -> None:

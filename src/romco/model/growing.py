@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from romco.kernels.history import History
 from romco.learners import Learner, grown, known, restore
 from romco.learners.capabilities import (
+    AddsClasses,
     FindsOutliers,
     GivesIntervals,
-    ManyClasses,
     Newcomer,
     Started,
     StartsTasks,
@@ -38,7 +38,7 @@ class Body(NamedTuple):
             return self
         d, m = doubled(old.n_features, n_features), doubled(old.n_tasks, n_tasks)
         new = grown(old, d, m)
-        if isinstance(new, ManyClasses):
+        if isinstance(new, AddsClasses):
             new.make_classes(max(n_classes, old.answers))
         return Body(new, self.history.grown(m))
 
@@ -56,7 +56,7 @@ class GrowingLearner:
         empty = History(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
         self.body = Body(inner, empty)
         self.starts = from_mean and isinstance(inner, StartsTasks)  # whether a start changes it
-        self.many = isinstance(inner, ManyClasses)  # whether classes may be added
+        self.many = isinstance(inner, AddsClasses)  # whether classes may be added
         self._common: tuple[int, Learner, Newcomer | None] | None = None
 
     @property
@@ -118,7 +118,7 @@ class GrowingLearner:
 
     def check_classes(self, n: int) -> None:
         """Raise ValueError where n classes are too many."""
-        if self.many and isinstance(self.learner, ManyClasses):  # the second is slow to ask
+        if self.many and isinstance(self.learner, AddsClasses):  # the second is slow to ask
             self.learner.check_classes(n)
 
     def widen(self, scale: list[float]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.events import Events
-from romco.kernels.history import Scale, Step
+from romco.kernels.history import PieceStep, Scale
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner, check_weights
 from romco.learners.capabilities import Proposes, Started, StartsAtOnce
@@ -120,7 +120,7 @@ def learn(
     if not compiled(learner) and not isinstance(learner, Proposes):
         undo = partial(learner.load, {name: a.copy() for name, a in learner.arrays().items()})
     given = (events, _starts(batch, len(ids)), settle, begin_with, undo, inside.watch, WATCH)
-    step = Step(history, scale, scales[begin:end], *given)
+    step = PieceStep(history, scale, scales[begin:end], *given)
     if compiled(learner):
         return end, step.compiled(learner.kernel)  # type: ignore[attr-defined]
     return end, step.plain(partial(_attempt, learner, round))

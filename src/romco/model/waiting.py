@@ -11,7 +11,7 @@ from romco.model.rows import Dense
 from romco.parameters import whole
 
 
-class Asked(NamedTuple):
+class Unanswered(NamedTuple):
     """One event as it was predicted."""
 
     x: Any  # its row, as it was given
@@ -25,7 +25,7 @@ class Waiting:
 
     >>> waiting = Waiting(limit=2)
     >>> for id in "abc":
-    ...     waiting.put(id, Asked([{"x": 1.0}], "ann", 0.5))
+    ...     waiting.put(id, Unanswered([{"x": 1.0}], "ann", 0.5))
     >>> waiting.dropped, len(waiting)
     (1, 2)
     >>> waiting.take("a") is None, waiting.take("c").task
@@ -35,12 +35,12 @@ class Waiting:
     def __init__(self, limit: int) -> None:
         self.limit = whole("waiting", limit)
         self.dropped = 0
-        self._events: OrderedDict[Hashable, Asked] = OrderedDict()
+        self._events: OrderedDict[Hashable, Unanswered] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._events)
 
-    def put(self, id: Hashable, event: Asked) -> None:
+    def put(self, id: Hashable, event: Unanswered) -> None:
         """Keep an event; an earlier one of the same id is replaced."""
         self._events.pop(id, None)
         self._events[id] = event
@@ -53,14 +53,14 @@ class Waiting:
         if not len(ids) == len(tasks) == len(margins):
             raise ValueError(f"x has {len(margins)} rows but id has {len(ids)} entries")
         for i, (id, task, margin) in enumerate(zip(ids, tasks, margins, strict=True)):
-            self.put(id, Asked(x[i : i + 1], task, margin))
+            self.put(id, Unanswered(x[i : i + 1], task, margin))
 
-    def take(self, id: Hashable) -> Asked | None:
+    def take(self, id: Hashable) -> Unanswered | None:
         """The event of an id, which waits no longer; None if there is none."""
         return self._events.pop(id, None)
 
     @contextmanager
-    def answering(self, id: Any) -> Iterator[Asked]:
+    def answering(self, id: Any) -> Iterator[Unanswered]:
         """The event of an id, which waits on if learning it fails; KeyError if there is none."""
         event = self.take(id)
         if event is None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.reading.encoded import Encoded
 from romco.learners import Learner
 
 Model = Any  # a romco.Model, which imports this file
@@ -74,7 +75,9 @@ def _at(at: NDArray[np.intp], x: Any, y: list[Any], task: list[Any]) -> tuple[An
 
 
 def rows_at(x: Any, at: NDArray[np.intp]) -> Any:
-    """Rows of a list, an array, a CSR matrix or a frame."""
+    """Rows of a list, an array, a CSR matrix, a frame or of a file."""
+    if isinstance(x, Encoded):
+        return x.at(at)
     if isinstance(x, list | tuple):
         return [x[i] for i in at]
     if hasattr(x, "iloc"):

@@ -48,7 +48,7 @@ class Curve(msgspec.Struct, array_like=True):
         self.filled = 0
 
 
-class Score(msgspec.Struct, array_like=True):
+class Tally(msgspec.Struct, array_like=True):
     """Events whose prediction could be compared with the answer."""
 
     events: int = 0
@@ -77,7 +77,7 @@ class Running(msgspec.Struct):
     (0.5, 0.57)
     """
 
-    whole: Score = msgspec.field(default_factory=Score)
+    whole: Tally = msgspec.field(default_factory=Tally)
     loss: float = 0.0
     judged: int = 0  # events with a probability
     faded_wrong: float = 0.0
@@ -85,14 +85,14 @@ class Running(msgspec.Struct):
     count: list[int] = msgspec.field(default_factory=lambda: [0] * BINS)
     chance: list[float] = msgspec.field(default_factory=lambda: [0.0] * BINS)
     positive: list[int] = msgspec.field(default_factory=lambda: [0] * BINS)
-    tasks: dict[str, Score] = msgspec.field(default_factory=dict)
+    tasks: dict[str, Tally] = msgspec.field(default_factory=dict)
 
     def add(self, task: Task, made: Prediction, wrong: float, positive: bool | None) -> None:
         """Count a prediction; ``positive`` says whether what its probability is of came true."""
         self.whole.add(wrong)
         known = str(known_as(task))
         if known not in self.tasks:
-            self.tasks[known] = Score()
+            self.tasks[known] = Tally()
         self.tasks[known].add(wrong)
         self.faded_wrong = FADE * self.faded_wrong + wrong
         self.faded_events = FADE * self.faded_events + 1.0
@@ -103,7 +103,7 @@ class Running(msgspec.Struct):
         """Forget a task's own score."""
         self.tasks.pop(str(known_as(task)), None)
 
-    def score(self, task: Any) -> Score | None:
+    def score(self, task: Any) -> Tally | None:
         """A task's own score, if any of its predictions could be judged."""
         return self.tasks.get(str(known_as(task)))
 

@@ -19,7 +19,7 @@ from romco.model import Model
 from romco.service.applications import Application
 from romco.service.guards import Doors
 from romco.service.settings import Settings
-from romco.service.sources import Feeder, Source
+from romco.service.sources import EventSource, Feeder
 from romco.service.stores import Store
 from romco.service.tokens import Tokens
 
@@ -81,7 +81,7 @@ def serve(
     settings: Settings,
     address: Address,
     ready: Callable[[str, Store], None],
-    source: Source | None = None,
+    source: EventSource | None = None,
 ) -> bool:
     """Serve until a signal comes; False if the stop took too long to write a checkpoint.
 

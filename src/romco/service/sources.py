@@ -28,7 +28,7 @@ class Message(NamedTuple):
     body: bytes
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """A stream that can be read again from any position.
 
     Positions are texts that rise along the stream. The service stores the position of what it
@@ -58,7 +58,7 @@ class Source(Protocol):
 class Feeder:
     """Reads a source and hands it to the writer, each message once, in order."""
 
-    def __init__(self, source: Source, store: Store) -> None:
+    def __init__(self, source: EventSource, store: Store) -> None:
         self.learned = self.refused = 0  # messages
         self.trouble: str | None = None
         self._source, self._store = source, store

@@ -19,7 +19,7 @@ from romco.streams.blocks import Block, Blocks
 Numbers = NDArray[np.float64]
 
 
-class Names(Protocol):
+class LabelNames(Protocol):
     """Who knows what the labels are called."""
 
     @property
@@ -101,7 +101,7 @@ def _bounds(model: Model, chunk: Block) -> Numbers | None:
 
 
 def told(
-    model: Names, events: Named, answers: Answers, bounds: Numbers | None = None
+    model: LabelNames, events: Named, answers: Answers, bounds: Numbers | None = None
 ) -> Iterator[dict[str, Any]]:
     r"""Answers in the one form that files, JSON and Python share.
 
@@ -132,7 +132,7 @@ def told(
         yield row if label is None else {**row, "label": label}
 
 
-def _sided(model: Names, answers: Answers) -> Iterator[dict[str, Any]]:
+def _sided(model: LabelNames, answers: Answers) -> Iterator[dict[str, Any]]:
     """Of two classes: what is predicted, and how probable the positive label is."""
     negative, positive = model.label_of(-1.0), model.label_of(1.0)
     for margin, chance in zip(*(part.tolist() for part in answers), strict=True):

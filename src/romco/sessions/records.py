@@ -11,7 +11,7 @@ from romco.sessions.source import STDIN
 
 @final
 @dataclass
-class Record:
+class SourceRecord:
     """How far a source was learned."""
 
     events: int = 0  # read so far, learned or refused
@@ -50,7 +50,8 @@ class Record:
 def keep_columns(memory: dict[str, Any], given: dict[str, Any], name: str) -> None:
     """Remember which column plays which part, or ValueError if it was another one before."""
     learned = memory.setdefault("columns", given)
-    for part, column in given.items():
+    weight = {"weight": given.get("weight")} if "weight" in learned else {}
+    for part, column in {**weight, **given}.items():
         if column != learned.get(part):
             raise ValueError(
                 f"{name} was learned with {part} {learned.get(part)!r}, "

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, final
 
 from romco.evaluation.scores import Score, score_of
+from romco.model import Model
 from romco.model.answers import Answers
-from romco.sessions.answers import Named, Names, told
+from romco.sessions.answers import LabelNames, Named, told
 from romco.sessions.log import Log
-from romco.sessions.records import Record
+from romco.sessions.records import SourceRecord
+from romco.streams.blocks import Block
 
 
-class Learns(Names, Protocol):
+class Learns(LabelNames, Protocol):
     """What learns: a model, or one in shards."""
 
     @property
@@ -23,8 +25,8 @@ class Learns(Names, Protocol):
         """What was predicted of events before they were learned."""
 
 
-class Events(Named, Protocol):
-    """Events with their features; as a block of a file has them."""
+class EventRows(Named, Protocol):
+    """EventRows with their features; as a block of a file has them."""
 
     @property
     def features(self) -> Any:
@@ -32,13 +34,13 @@ class Events(Named, Protocol):
 
     def __len__(self) -> int: ...
 
-    def rows(self, begin: int, end: int) -> Events:
+    def rows(self, begin: int, end: int) -> EventRows:
         """Some of them."""
 
 
 @final
 class Session:
-    """Events are predicted, then learned, then scored, logged and counted: always in this order.
+    """EventRows are predicted, then learned, then scored, logged and counted: always in this order.
 
     ``score`` says how good the predictions were, ``log`` has each of them as a line, ``record``
     counts what was read; without a log nothing is written.
@@ -58,16 +60,23 @@ class Session:
         model: Learns,
         score: Score | None = None,
         log: Log | None = None,
-        record: Record | None = None,
+        record: SourceRecord | None = None,
     ) -> None:
         self.model = model
         self.score = score_of(model) if score is None else score
         self.log = Log(None) if log is None else log
-        self.record = Record() if record is None else record
+        self.record = SourceRecord() if record is None else record
 
     def learn(self, events: Any) -> Answers:
         """Learn events, all or none; gives what was predicted of them before."""
-        answers = self.model.predict_and_learn(events.features, events.labels, events.tasks)
+        given, model = (events.features, events.labels, events.tasks), self.model
+        weight = events.weights if isinstance(events, Block) else None
+        if weight is None:
+            answers = model.predict_and_learn(*given)
+        elif isinstance(model, Model):
+            answers = model.predict_and_learn(*given, weight=weight)
+        else:
+            raise ValueError("shards count every event as one: leave out the weights")
         self.record.events += len(events.tasks)
         self.score.count(self.model, events.labels, answers)
         if self.log.wanted:
@@ -75,7 +84,7 @@ class Session:
                 self.log.write(row)
         return answers
 
-    def learn_good(self, events: Events) -> Iterator[tuple[int, ValueError]]:
+    def learn_good(self, events: EventRows) -> Iterator[tuple[int, ValueError]]:
         """Learn events, all if that can be; else one by one, telling which cannot, and why.
 
         Whoever asks for the next one has the bad one counted as refused.

@@ -13,7 +13,7 @@ from romco.model.labels import positive_of
 from romco.model.names import Id, known_as
 from romco.modelfile import load
 from romco.streams.blocks import Blocks, read_blocks
-from romco.streams.files import Events, read_events
+from romco.streams.files import Events, Plan, plan, read_events
 from romco.streams.survey import Survey, survey
 
 STDIN = "-"
@@ -36,6 +36,7 @@ class Source:
     kinds: Mapping[str, str] | None = None  # how columns are read; see romco.streams.survey
     one_task: bool = False  # there is no column of the task
     counts: bool = False  # words are counted, not weighted, as models of before had it
+    weight: str | None = None  # column that says how much an event counts; no feature
 
     def events(self, start: int = 0) -> Events:
         """The events from number ``start`` on."""
@@ -54,7 +55,7 @@ class Source:
         )
 
     def blocks(self, start: int = 0, stream: BinaryIO | None = None) -> Blocks:
-        """The same in blocks, which is much faster; of a ``stream`` in place of the path."""
+        """The same in blocks, which is much faster; ``stream`` is read instead of the path."""
         return read_blocks(
             self.path if stream is None else stream,
             self.task,
@@ -65,6 +66,21 @@ class Source:
             format=self.format,
             skip_bad=self.skip_bad,
             start=start,
+            labelled=self.labelled,
+            one_task=self.one_task,
+            weight=self.weight,
+        )
+
+    def plan(self) -> Plan:
+        """The source opened, and which columns are read in which way."""
+        return plan(
+            self.path,
+            self.task,
+            self.label,
+            self.text or (),
+            self.features,
+            kinds=self._kinds(),
+            format=self.format,
             labelled=self.labelled,
             one_task=self.one_task,
         )
@@ -79,11 +95,14 @@ class Source:
             parts["kinds"] = dict(self.kinds)
         elif self.text and not self.counts:
             parts["words"] = "weighted"
+        if self.weight is not None:
+            parts["weight"] = self.weight
         return {**parts, "one_task": True} if self.one_task else parts
 
     def _kinds(self) -> Mapping[str, str]:
         words = dict.fromkeys(_listed(self.text), "counts" if self.counts else "text")
-        return {**words, **(self.kinds or {})}
+        unused = {} if self.weight is None else {self.weight: "ignored"}
+        return {**words, **(self.kinds or {}), **unused}
 
 
 def remembered(model: Model, source: Source, labelled: bool = False) -> Source:
@@ -111,6 +130,8 @@ def settled(source: Source, model: Model | None) -> tuple[Source, Survey | None]
     Gives the look at the source that the guess comes from, where there was one.
     """
     asked = {**dict.fromkeys(_listed(source.text), "text"), **(source.kinds or {})}
+    if source.weight is not None:
+        asked[source.weight] = "ignored"
     learned = {} if model is None else model.session.get("columns", {})
     if model is not None and learned:
         known = remembered(model, replace(source, text=None, kinds=None))

@@ -18,8 +18,8 @@ from romco.kernels.reading.encoded import Encoded
 from romco.kernels.reading.encoder import Encoder
 from romco.kernels.reading.lexicon import Lexicon
 from romco.streams.cells import ENCODERS, BadCell, identity
-from romco.streams.files import ONLY, Columns, Plan, label_of, plan
-from romco.streams.formats import LONGEST, BadFile, BadRow, Rows, check_header
+from romco.streams.files import ONLY, Columns, Plan, format_of, label_of, plan
+from romco.streams.formats import FORMATS, LONGEST, BadFile, BadRow, Rows, check_header
 
 AT_ONCE = 2**18  # bytes read at a time
 MOST_NAMES = 2**20  # kept; beyond it names are forgotten and found again, so that memory is bounded
@@ -33,6 +33,7 @@ class Block:
     labels: list[str | None]  # None where there is none
     lines: list[int]
     features: Encoded
+    weights: NDArray[np.float64] | None = None  # how much each counts, where a column says so
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -41,7 +42,8 @@ class Block:
         """Events begin to end."""
         part = slice(begin, end)
         features = self.features.rows(begin, end)
-        return Block(self.tasks[part], self.labels[part], self.lines[part], features)
+        weights = None if self.weights is None else self.weights[part]
+        return Block(self.tasks[part], self.labels[part], self.lines[part], features, weights)
 
 
 class Part(NamedTuple):
@@ -77,9 +79,12 @@ def read_blocks(
     *,
     start: int = 0,
     skip_bad: bool = False,
+    weight: str | None = None,
     **options: Any,
 ) -> Blocks:
     r"""The events of a file in blocks; arguments are those of :func:`romco.streams.read_events`.
+
+    ``weight`` is a column of numbers that say how much each event counts; it is no feature.
 
     >>> import io
     >>> table = io.BytesIO(b"user,age,town,spam\nann,7,Rome,no\nbob,,Bonn,yes\n")
@@ -90,6 +95,10 @@ def read_blocks(
     >>> block.features.names.tolist(), block.features.lexicon.names
     ([0, 1, 2], ['age', 'town=Rome', 'town=Bonn'])
     """
+    if weight is not None:  # read as a feature, and taken out of them
+        _check_weight(weight, task, label, source, options.get("format"))
+        options["kinds"] = {**(options.get("kinds") or {}), weight: "number"}
+        features = None if features is None else (*features, weight)
     found = plan(source, task, label, text, features, **options)
     encoder = Encoder(_plainly, Lexicon())
     reader: _Reader
@@ -100,9 +109,18 @@ def read_blocks(
         reader = _Mappings(rows, found.name, found.columns, encoder)
     owned = found.stream if found.owned else None
     live = not found.owned and not found.stream.seekable()
-    blocks = Blocks(reader, found.name, owned, skip_bad, live)
+    blocks = Blocks(reader, found.name, owned, skip_bad, live, weight)
     blocks.pass_over(start)
     return blocks
+
+
+def _check_weight(
+    weight: str, task: str | None, label: str | None, source: Any, format: str | None
+) -> None:
+    if weight in (task, label):
+        raise ValueError(f"column {weight!r} is the task or the label: it cannot be the weight too")
+    if FORMATS[format_of(str(getattr(source, "name", source)), format)].task is not None:
+        raise ValueError(f"{source}: this format has no column that could be the weight")
 
 
 @final
@@ -110,8 +128,15 @@ class Blocks:
     """Blocks of events, on demand; counts the bad rows it skipped."""
 
     def __init__(
-        self, reader: _Reader, name: str, owned: BinaryIO | None, skip_bad: bool, live: bool
+        self,
+        reader: _Reader,
+        name: str,
+        owned: BinaryIO | None,
+        skip_bad: bool,
+        live: bool,
+        weight: str | None = None,
     ) -> None:
+        self._weight = weight
         self.skipped = 0  # bad rows so far
         self.first_bad: BadRow | None = None
         self._reader, self._name, self._owned = reader, name, owned
@@ -148,7 +173,8 @@ class Blocks:
         values, names = encoder.take()
         starts = np.array([0, *found.ends], dtype=np.int64)
         features = Encoded(values, names, starts, encoder.lexicon)
-        return Block(found.tasks, found.labels, found.lines, features), trouble
+        block = Block(found.tasks, found.labels, found.lines, features)
+        return (block if self._weight is None else _weighed(block, self._weight)), trouble
 
     def pass_over(self, n: int) -> None:
         """Go on after the next ``n`` events; fewer is an error."""
@@ -334,6 +360,21 @@ class _Mappings:
         part.labels.append(label)
         part.lines.append(line)
         part.ends.append(self.encoder.count())
+
+
+def _weighed(block: Block, column: str) -> Block:
+    """The block without the column of weights among its features; NaN where a row has none."""
+    values, names, starts, lexicon = block.features
+    found = np.flatnonzero(names == lexicon.number(column))
+    weights = np.full(len(block), np.nan)
+    weights[np.searchsorted(starts, found, side="right") - 1] = values[found]
+    rest = Encoded(
+        np.delete(values, found),
+        np.delete(names, found),
+        starts - np.searchsorted(found, starts),
+        lexicon,
+    )
+    return Block(block.tasks, block.labels, block.lines, rest, weights)
 
 
 def _joined(one: Part, other: Part) -> Part:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 BATCH = 1024  # rows of a Parquet file held in memory at a time
 LONGEST = 16 * 2**20  # bytes of a cell, and of a row
@@ -102,6 +102,17 @@ def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
 
 def parquet_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
     """Rows of a Parquet file, a batch at a time; the line number is that of the row."""
+    line = 0
+    for batch in parquet_batches(stream, name, wanted):
+        for row in batch.to_pylist():
+            line += 1
+            yield line, row
+
+
+def parquet_batches(
+    stream: BinaryIO, name: str, wanted: Sequence[str]
+) -> Generator[Any, None, None]:
+    """The rows of a Parquet file in Arrow's batches."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -114,9 +125,8 @@ def parquet_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
         table = pq.ParquetFile(stream)
         _check_columns(name, table.schema_arrow.names, wanted)
         for batch in table.iter_batches(batch_size=BATCH):
-            for row in batch.to_pylist():
-                line += 1
-                yield line, row
+            yield batch
+            line += batch.num_rows
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name}: damaged or not Parquet, after row {line} ({error})") from error
 

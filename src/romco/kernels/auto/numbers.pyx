@@ -25,7 +25,7 @@ from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt
 from libc.string cimport memset
 from romco.kernels.auto.gaussians cimport Step, move
 from romco.kernels.auto.subspace cimport RANK, Subspace
-from romco.kernels.baselines.linear cimport Scratch
+from romco.kernels.memory cimport Scratch
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events, Row, column, square
 from romco.kernels.stores.pairs cimport Pairs

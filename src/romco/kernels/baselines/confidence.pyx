@@ -1,10 +1,12 @@
 """Second-order learners: AROW, and AROW drawn towards a global Gaussian (CW-COL)."""
 
 from libc.float cimport DBL_MIN
-from libc.math cimport fmax, sqrt
+from libc.math cimport fmax
 from libc.string cimport memset
 from romco.kernels.events cimport Events, Row, column, dot
-from romco.kernels.baselines.linear cimport LinearKernel, Scratch
+from romco.kernels.baselines.linear cimport LinearKernel
+from romco.kernels.memory cimport Scratch
+from romco.kernels.triangles cimport cholesky, solve
 
 
 cdef inline void diagonal_step(Row x, double y, double r, double* mu, double* s) noexcept nogil:
@@ -158,20 +160,22 @@ cdef class FullCollaborativeKernel(LinearKernel):
         """With M = eta1 Su + eta2 S: mu += eta2 S M^-1 (u - mu), S <- (eta1 + eta2) S M^-1 Su."""
         cdef Py_ssize_t i, j, k, d = self.w.shape[1], width = d + 1
         cdef double half = 0.5 * (self.eta1 + self.eta2)
-        cdef double* M = self.room.take(d * d + 2 * d * width)
+        cdef double* M = self.room.take(d * d + 2 * d * width + d)
         cdef double* X = M + d * d  # [Su, u - mu], solved for both at once
         cdef double* SX = X + d * width
+        cdef double* roots = SX + d * width
         for i in range(d):
             for j in range(d):
                 M[i * d + j] = self.eta1 * self.Su[i, j] + self.eta2 * S[i * d + j]
                 X[i * width + j] = self.Su[i, j]
             X[i * width + d] = self.u[i] - mu[i]
-        if not solve(d, M, width, X):
+        if cholesky(d, M, d, M, d, 0.0, roots) < d:
             with gil:
                 raise FloatingPointError(
                     "a covariance is no longer positive definite: use a larger r, "
                     "scale the features, or covariance='diagonal'"
                 )
+        solve(d, M, roots, width, X)
         memset(SX, 0, d * width * sizeof(double))
         for i in range(d):
             for k in range(d):
@@ -196,34 +200,3 @@ cdef class FullCollaborativeKernel(LinearKernel):
                 self.fuse(&self.w[i, 0], &self.S[i, 0, 0])
                 full_step(x, y, r, d, &self.w[i, 0], &self.S[i, 0, 0], self.room.take(d))
         return 0
-
-
-cdef bint solve(Py_ssize_t d, double* M, Py_ssize_t width, double* X) noexcept nogil:
-    """X <- M^-1 X by Cholesky, M (d, d), X (d, width); False where M is not positive definite.
-
-    By hand, since LAPACK is reached through scipy.linalg only, and importing that would take
-    longer than importing everything else.
-    """
-    cdef Py_ssize_t i, j, k
-    for i in range(d):  # the lower triangle of M becomes its factor
-        for j in range(i + 1):
-            for k in range(j):
-                M[i * d + j] -= M[i * d + k] * M[j * d + k]
-            if j < i:
-                M[i * d + j] /= M[j * d + j]
-        if not M[i * d + i] > 0.0:
-            return False
-        M[i * d + i] = sqrt(M[i * d + i])
-    for i in range(d):
-        for k in range(i):
-            for j in range(width):
-                X[i * width + j] -= M[i * d + k] * X[k * width + j]
-        for j in range(width):
-            X[i * width + j] /= M[i * d + i]
-    for i in range(d - 1, -1, -1):
-        for k in range(i + 1, d):
-            for j in range(width):
-                X[i * width + j] -= M[k * d + i] * X[k * width + j]
-        for j in range(width):
-            X[i * width + j] /= M[i * d + i]
-    return True

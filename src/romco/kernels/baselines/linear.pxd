@@ -9,10 +9,3 @@ cdef class LinearKernel(Kernel):
 
     cdef inline Py_ssize_t at(self, Events events, Py_ssize_t e) noexcept nogil:
         return events.tasks[e] if self.w.shape[0] > 1 else 0
-
-
-cdef class Scratch:
-    cdef double* data
-    cdef Py_ssize_t size
-    # Room for n doubles, valid until the next call; what it holds is left over from before.
-    cdef double* take(self, Py_ssize_t n) except NULL nogil

@@ -2,7 +2,8 @@
 
 from libc.math cimport fabs, fmax, fmin, sqrt
 from romco.kernels.events cimport Events, add, square
-from romco.kernels.baselines.linear cimport LinearKernel, Scratch
+from romco.kernels.baselines.linear cimport LinearKernel
+from romco.kernels.memory cimport Scratch
 
 cdef int ROUNDS = 200  # more than any search below needs; each converges in a handful
 

@@ -3,7 +3,8 @@
 from libc.math cimport exp, fmax, fmin
 from libc.string cimport memset
 from romco.kernels.events cimport Events, add, dot
-from romco.kernels.baselines.linear cimport LinearKernel, Scratch
+from romco.kernels.baselines.linear cimport LinearKernel
+from romco.kernels.memory cimport Scratch
 
 
 cdef class SmoothedKernel(LinearKernel):

@@ -27,3 +27,10 @@ class Encoded(NamedTuple):
         first, last = self.starts[begin], self.starts[end]
         starts = self.starts[begin : end + 1] - first
         return Encoded(self.values[first:last], self.names[first:last], starts, self.lexicon)
+
+    def at(self, rows: NDArray[np.intp]) -> Encoded:
+        """Some of the rows, in the order asked for."""
+        sizes = np.diff(self.starts)[rows]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        entries = np.arange(starts[-1]) + np.repeat(self.starts[:-1][rows] - starts[:-1], sizes)
+        return Encoded(self.values[entries], self.names[entries], starts, self.lexicon)

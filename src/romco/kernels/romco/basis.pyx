@@ -26,6 +26,7 @@ from romco.kernels.events cimport Row, column, square as square_of
 from romco.kernels.memory cimport release, reserve
 from romco.kernels.romco.reading cimport TOGETHER, ReadableBasis, widen
 from romco.kernels.romco.rows cimport ROWS, Chunk, Head
+from romco.kernels.triangles cimport cholesky
 
 cdef enum:
     APPEND = 16           # new columns in an epoch; measured: 8 to 16 best
@@ -43,6 +44,7 @@ cdef double HALF = 0.5
 cdef double CLOSE = 1e-2
 cdef double INSIDE = 1e-13
 cdef double NOTHING = 1e-13
+cdef double NO_LENGTH = 1e-10      # squared, of a vector of L
 cdef double STRAINED = 64.0
 # Folding divides by P: only while P is small and far from singular.
 cdef double FOLD_PIVOT = 1e-2
@@ -308,7 +310,8 @@ cdef class LazyBasis(ReadableBasis):
         """Whether B + x fold' can do what [B, x] does, and the fold (columns,).
 
         L = B P + x l, with l the last row of P', is (B + x f') P where f'P = l: the shortest such f
-        is P z with P'P z = l, by Cholesky.
+        is P z with P'P z = l, by Cholesky: along rows, for it ends at the first small pivot, and most
+        attempts do.
         """
         cdef Py_ssize_t i, j, k = self.columns, ld = self.ld
         cdef double* M = self.work       # lower half of P'P, then its Cholesky factor
@@ -356,29 +359,21 @@ cdef class LazyBasis(ReadableBasis):
         """L <- L R^-1 with R'R = L'L by Cholesky, so that L is orthonormal again."""
         cdef Py_ssize_t i, j, r = self.rank, ld = self.ld
         cdef double* R = self.triangle
-        cdef double pivot
+        cdef double* roots = self.fresh
         self.congruence(self.gram)
         memset(R, 0, r * r * sizeof(double))
         for i in range(r):
             for j in range(i + 1):
                 self.deviation = fmax(self.deviation, fabs(self.gram[i * ld + j] - (i == j)))
-        for i in range(r):  # row i of R, from row i of the Schur complement
-            for j in range(i, r):
-                R[i * r + j] = self.gram[j * ld + i]
-            for j in range(i):
-                axpy(r - i, -R[j * r + i], R + j * r + i, R + i * r + i)
-            pivot = R[i * r + i]
-            if pivot < 1e-10:  # no length left: forget the vector
-                memset(R + i * r, 0, r * sizeof(double))
+        cholesky(r, self.gram, ld, R, r, NO_LENGTH, roots)
+        for i in range(r):
+            if roots[i] == 0.0:  # no length left: forget the vector
                 memset(self.turned + i * ld, 0, self.columns * sizeof(double))
                 continue
-            pivot = sqrt(pivot)
-            for j in range(i, r):
-                R[i * r + j] /= pivot
             for j in range(i):
                 axpy(self.columns, -R[j * r + i], self.turned + j * ld, self.turned + i * ld)
             for j in range(self.columns):
-                self.turned[i * ld + j] /= pivot
+                self.turned[i * ld + j] /= roots[i]
 
     cdef void congruence(self, double* a) noexcept nogil:
         """a <- P'a P, for a symmetric matrix kept by its lower half."""

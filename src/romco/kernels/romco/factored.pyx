@@ -12,18 +12,18 @@ and a round goes through three moves:
     shrink    K = Y diag(s) Z' by the SVD of a small matrix; K <- diag(f(s)), f the scalar prox
     turn      L <- L Y, R <- R Z
 
-With few tasks R is the identity and K has a column for every task (`few_tasks`); with many, R is
-lazy like L (`many_tasks`).
+With few tasks R is the identity and K has a column for every task (`one_sided`); with many, R is
+lazy like L (`two_sided`).
 """
 
 import numpy as np
 from romco.kernels.romco.basis cimport LazyBasis
 from romco.kernels.contract cimport Kernel
-from romco.kernels.dense cimport axpy
 from romco.kernels.events cimport Events, Row, square
 from romco.kernels.memory cimport release, reserve
 from romco.kernels.romco.rules cimport Rules, TaskVectors
 from romco.kernels.romco.spectral cimport SmallSVD
+from romco.kernels.triangles cimport upper_times
 
 from romco.kernels.romco import basis_state
 from romco.kernels.romco.personal import personal_part
@@ -323,18 +323,6 @@ cdef class Factored(Kernel):
         for i in range(core.shape[0]):
             for j in range(core.shape[1]):
                 self.core[i * self.ld + j] = core[i, j]
-
-
-cdef void upper_times(
-    const double* upper, double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld
-) noexcept nogil:
-    """a (n, w) <- upper (n, n) a, in place."""
-    cdef Py_ssize_t i, j
-    for i in range(n):
-        for j in range(w):
-            a[i * ld + j] *= upper[i * n + i]
-        for j in range(i + 1, n):
-            axpy(w, upper[i * n + j], a + j * ld, a + i * ld)
 
 
 def part(arrays, prefix):

@@ -222,7 +222,7 @@ cdef class DensePersonal(Personal):
         np.asarray(self.values)[:m, :d] = arrays["values"]
 
 
-cdef struct Table:               # open addressing
+cdef struct HashTable:               # open addressing
     double* values
     int* keys                    # 1 + feature; 0 where free; in the same block as `values`
     unsigned int mask            # room - 1; room is a power of two
@@ -232,10 +232,10 @@ cdef struct Table:               # open addressing
 cdef class HashedPersonal(Personal):
     """A hash table for each column; a task that has no model of its own costs no memory."""
 
-    cdef Table* tables
+    cdef HashTable* tables
 
     def __cinit__(self, Py_ssize_t n_features, Py_ssize_t n_tasks, double cost):
-        self.tables = <Table*> zeros(n_tasks, sizeof(Table))
+        self.tables = <HashTable*> zeros(n_tasks, sizeof(HashTable))
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -245,7 +245,7 @@ cdef class HashedPersonal(Personal):
         release(self.tables)
 
     cdef double stored_dot(self, Py_ssize_t task, Row x) noexcept nogil:
-        cdef Table* table = &self.tables[task]
+        cdef HashTable* table = &self.tables[task]
         cdef double total = 0.0
         cdef Py_ssize_t k
         cdef unsigned int at
@@ -262,7 +262,7 @@ cdef class HashedPersonal(Personal):
         return total
 
     cdef int stored_add(self, Py_ssize_t task, Row x, double g) except -1 nogil:
-        cdef Table* table = &self.tables[task]
+        cdef HashTable* table = &self.tables[task]
         cdef Py_ssize_t k
         cdef unsigned int at
         cdef int key
@@ -280,7 +280,7 @@ cdef class HashedPersonal(Personal):
         return 0
 
     cdef double stored_square(self, Py_ssize_t task) noexcept nogil:
-        cdef Table* table = &self.tables[task]
+        cdef HashTable* table = &self.tables[task]
         cdef double total = 0.0
         cdef unsigned int at
         if table.keys == NULL:
@@ -291,7 +291,7 @@ cdef class HashedPersonal(Personal):
         return total
 
     cdef void stored_scale(self, Py_ssize_t task, double factor) noexcept nogil:
-        cdef Table* table = &self.tables[task]
+        cdef HashTable* table = &self.tables[task]
         cdef unsigned int at
         if table.keys != NULL:
             for at in range(table.mask + 1):
@@ -300,7 +300,7 @@ cdef class HashedPersonal(Personal):
 
     cdef int stored_clear(self, Py_ssize_t task) except -1 nogil:
         release(self.tables[task].values)
-        memset(&self.tables[task], 0, sizeof(Table))
+        memset(&self.tables[task], 0, sizeof(HashTable))
         return 0
 
     def columns(self):
@@ -319,7 +319,7 @@ cdef class HashedPersonal(Personal):
     def arrays(self):
         """All that changes, by name; the tables end to end, with their free places."""
         cdef Py_ssize_t i
-        cdef Table* table
+        cdef HashTable* table
         rooms = np.zeros(self.n_tasks, dtype=np.int64)
         keys, values = [np.zeros(0, dtype=np.int32)], [np.zeros(0)]
         for i in range(self.n_tasks):
@@ -366,7 +366,7 @@ cdef class HashedPersonal(Personal):
         ):
             raise ValueError(DAMAGED)
 
-    cdef check_places(self, const Table* table):
+    cdef check_places(self, const HashTable* table):
         """Refuse a table without a free place, or in which a key would not be found."""
         cdef unsigned int at
         if table.used > table.mask:
@@ -386,13 +386,13 @@ cdef class HashedPersonal(Personal):
                 self.stored_add(i, x, 1.0)
 
 
-cdef inline unsigned int first_place(const Table* table, int key) noexcept nogil:
+cdef inline unsigned int first_place(const HashTable* table, int key) noexcept nogil:
     """Where to start looking: the upper bits of a multiplicative hash are the good ones."""
     cdef unsigned int hashed = <unsigned int> key * <unsigned int> 2654435769
     return (hashed ^ (hashed >> 15)) & table.mask
 
 
-cdef inline unsigned int place(const Table* table, int key) noexcept nogil:
+cdef inline unsigned int place(const HashTable* table, int key) noexcept nogil:
     """The place of a key, or the free place where it belongs."""
     cdef unsigned int at = first_place(table, key)
     while table.keys[at] != 0 and table.keys[at] != key:
@@ -400,7 +400,7 @@ cdef inline unsigned int place(const Table* table, int key) noexcept nogil:
     return at
 
 
-cdef int make_room(Table* table, Py_ssize_t room) except -1 nogil:
+cdef int make_room(HashTable* table, Py_ssize_t room) except -1 nogil:
     """Become an empty table with that many places, a power of two; what was there is not freed."""
     table.values = <double*> zeros(room, sizeof(double) + sizeof(int))
     table.keys = <int*> (table.values + room)
@@ -408,9 +408,9 @@ cdef int make_room(Table* table, Py_ssize_t room) except -1 nogil:
     return 0
 
 
-cdef int enlarge(Table* table, Py_ssize_t need) except -1 nogil:
+cdef int enlarge(HashTable* table, Py_ssize_t need) except -1 nogil:
     """Room for `need` keys at a load of at most two thirds."""
-    cdef Table old = table[0]
+    cdef HashTable old = table[0]
     cdef Py_ssize_t room = 8
     cdef unsigned int i, at
     while 2 * room < 3 * need + 3:

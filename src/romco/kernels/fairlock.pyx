@@ -1,4 +1,4 @@
-"""A lock that is handed on, and that no interrupt can leave held.
+"""A fair lock: handed on to the one who waits, and no interrupt can leave it held.
 
 Ctrl-C raises between two bytecodes. In compiled code there are none, so that a lock that was
 got here is let go here, whatever happens meanwhile. ``with lock`` in Python has moments in
@@ -9,14 +9,14 @@ from cpython.pythread cimport PyThread_get_thread_ident
 from threading import Lock
 
 
-cdef class Turns:
+cdef class FairLock:
     """A lock that goes to the one who waits, not back to the one who just let go.
 
     With a plain lock a thread that learns piece after piece takes it again before a
     reader has woken up, and readers wait for seconds. Not to be entered twice by one thread.
 
-    >>> turns = Turns()
-    >>> with turns:
+    >>> lock = FairLock()
+    >>> with lock:
     ...     pass
     """
 

@@ -1,5 +1,5 @@
 from romco.kernels.romco.factored import Factored
 from romco.kernels.romco.rules import Rules, TaskVectors
 
-class ManyTasks(Factored):
+class TwoSided(Factored):
     def __init__(self, rules: Rules, tasks: TaskVectors, n_features: int, n_tasks: int) -> None: ...

@@ -9,13 +9,14 @@ from romco.kernels.events cimport Row, square
 from romco.kernels.memory cimport release, reserve, resize
 from romco.kernels.romco.factored cimport Factored
 from romco.kernels.romco.rules cimport Rules, TaskVectors
+from romco.kernels.triangles cimport solve_lower, times_lower
 
 from romco.kernels.romco import basis_state
 from romco.kernels.romco.factored import DAMAGED, check_names, checked_core, part
 
 
 @cython.final
-cdef class ManyTasks(Factored):
+cdef class TwoSided(Factored):
     """R is lazy too: no step of a round looks at all tasks."""
 
     cdef LazyBasis right
@@ -80,7 +81,7 @@ cdef class ManyTasks(Factored):
     cdef int settle_right(self, Py_ssize_t active) except -1 nogil:
         if self.right.settle(active):  # R <- R T^-1, so K <- K T'
             times_lower(self.core, self.right.triangle, self.height, self.width, self.ld)
-            solve_transposed(self.right.triangle, self.ones, self.width)
+            solve_lower(self.right.triangle, self.ones, self.width)
         return 0
 
     cdef int sum_columns(self, double* c) except -1:
@@ -147,25 +148,6 @@ cdef class ManyTasks(Factored):
         self.width = core.shape[1]
         for j in range(self.width):
             self.ones[j] = ones[j]
-
-
-cdef void times_lower(
-    double* a, const double* upper, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld
-) noexcept nogil:
-    """a (n, w) <- a upper', upper (w, w), in place."""
-    cdef Py_ssize_t i, j
-    for i in range(n):
-        for j in range(w):
-            a[i * ld + j] = dot_product(w - j, a + i * ld + j, upper + j * w + j)
-
-
-cdef void solve_transposed(const double* upper, double* a, Py_ssize_t n) noexcept nogil:
-    """a (n,) <- upper'^-1 a, in place; 0 where a pivot is."""
-    cdef Py_ssize_t i, j
-    for i in range(n):
-        for j in range(i):
-            a[i] -= upper[j * n + i] * a[j]
-        a[i] = a[i] / upper[i * n + i] if upper[i * n + i] != 0.0 else 0.0
 
 
 cdef double total(Row x) noexcept nogil:

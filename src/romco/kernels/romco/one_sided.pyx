@@ -1,4 +1,4 @@
-"""ROMCO for few tasks: the right basis is the identity, and K has a column for every task."""
+"""ROMCO with a one-sided factor: for few tasks the right basis is the identity, K has all columns."""
 
 import numpy as np
 cimport cython
@@ -12,7 +12,7 @@ from romco.kernels.romco.factored import check_names, checked_core
 
 
 @cython.final
-cdef class FewTasks(Factored):
+cdef class OneSided(Factored):
     """R is the identity: K (r, w) holds U~ in the left basis, a column for every task."""
 
     def __init__(self, Rules rules, TaskVectors tasks, Py_ssize_t n_features, Py_ssize_t n_tasks):

@@ -13,7 +13,7 @@ from romco.rounds import Round
 NOTHING: Any = MappingProxyType({})
 
 
-class Outcome(NamedTuple):
+class Predicted(NamedTuple):
     """Some rounds, and what was predicted for each event before it was learned."""
 
     rounds: int  # how many

@@ -1,0 +1,214 @@
+"""What learning in shards brings: speed on threads and on Ray, cost of merges, memory, recovery."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from scipy.sparse import csr_array
+
+import romco
+from benchmarks.workloads import large
+from romco.cluster import Shards, coordinators
+from romco.cluster.demo import write_stream
+from romco.cluster.files import begin, read
+from romco.cluster.partitions import Files, Partition, Position, files_of
+from romco.cluster.shard import Shard
+from romco.kernels.touched import Touched
+from romco.learners.merging import Period, change, merge, merge_here
+from romco.sessions import Source
+
+LENGTHS = (10_000, 40_000, 160_000)  # events: merges become rarer as the stream gets longer
+
+
+def sharded(n, d, **settings):
+    """Shards that learn rows of d columns."""
+    return Shards("romco-auto", n, romco.Columns(d), classes=(-1.0, 1.0), **settings)
+
+
+def timed(threads, x, y, tasks):
+    """Seconds of one run on threads: by the clock, of all threads' work, at barriers."""
+    with sharded(threads, x.shape[1], engine="threads") as shards:
+        wall, cpu = time.perf_counter(), time.process_time()
+        shards.learn(x, y, tasks)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        return {"wall": wall, "cpu": cpu, "merging": shards.leader.merging, "events": len(y)}
+
+
+def shapes(n):
+    """The frozen large workload (1000 tasks, Zipf features), and dense rows of as many tasks."""
+    (rounds,) = large(warmup=0, events=n, segments=1).segments
+    tasks = [f"user {t}" for t in rounds.task]
+    yield "2^18 features, 100 non-zeros", rounds.x, rounds.y, tasks
+    rng = np.random.default_rng(1)
+    x, w = rng.normal(size=(n, 400)) / 20, rng.normal(size=400)
+    yield "400 features, dense", x, np.where(x @ w + rng.normal(size=n) / 4 > 0, 1.0, -1.0), tasks
+
+
+def speed(*_):
+    """Events per second by threads, and where the time went; the best of three."""
+    for name, *_ in shapes(10):
+        for n in LENGTHS:
+            x, y, tasks = next(given for kind, *given in shapes(n) if kind == name)
+            runs = {"1": [], "2": []}
+            for _ in range(3):  # taken in turn, so that a busy moment hits both
+                for threads in (1, 2):
+                    runs[str(threads)].append(timed(threads, x, y, tasks))
+            best = {k: min(some, key=lambda one: one["wall"]) for k, some in runs.items()}
+            yield f"{name}, {n:,} events", best
+
+
+def touching(rng, d, n_rows):
+    """A period that touched so many rows."""
+    touched = Touched(d)
+    rows = rng.choice(d, n_rows, replace=False).astype(np.int32)
+    touched.add(np.ones(n_rows), rows)
+    return touched
+
+
+def merges(*_):
+    """CPU seconds of a merge by rows touched and by features: it is not the features that cost."""
+    rng = np.random.default_rng(0)
+    for d, n_rows, n in (
+        (2**15, 1000, 2),
+        (2**18, 1000, 2),
+        (2**21, 1000, 2),
+        (2**18, 10_000, 2),
+        (2**18, 100_000, 2),
+        (2**18, 10_000, 8),
+    ):
+        common = romco.learner("romco-auto", d, 1)
+        shards = [romco.learner("romco-auto", d, 1) for _ in range(n)]
+        seen = [touching(rng, d, n_rows) for _ in range(n)]
+        periods = [Period(1000, *one.rows()) for one in seen]
+        changes = [change(one, own, 1000) for one, own in zip(shards, seen, strict=True)]
+        merge_here(common, shards, periods, lambda act, rows: act(0, rows))  # touches all pages
+        began = time.process_time()
+        merge_here(common, shards, periods, lambda act, rows: act(0, rows))
+        here = time.process_time() - began
+        began = time.process_time()
+        merge(common, changes)
+        sent = time.process_time() - began
+        name = f"{n_rows:,} rows of 2^{d.bit_length() - 1} features, {n} shards"
+        yield name, {"here": here, "sent": sent}
+
+
+def memory(*_, n=20_000, d=2**16):
+    """Bytes of a shard's state: what is shared, and what is its tasks'."""
+    rng = np.random.default_rng(0)
+    columns = rng.integers(d, size=(n, 20)).astype(np.int32)
+    starts = np.arange(0, columns.size + 1, 20)
+    x = csr_array((rng.normal(size=columns.size) / 5, columns.ravel(), starts), shape=(n, d))
+    x.sum_duplicates()
+    y, tasks = np.where(rng.random(n) < 0.5, 1.0, -1.0), [f"u{t}" for t in rng.integers(n, size=n)]
+    for shards_n in (1, 4, 16):
+        shards = sharded(shards_n, d)
+        shards.learn(x, y, tasks)
+        states = shards.leader.engine.all(Shard.state)
+        sizes = [{name: a.nbytes for name, a in one["arrays"].items()} for one in states]
+        wide = [name for name, a in states[0]["arrays"].items() if a.shape[:1] == (d,)]
+        shared = sum(sizes[0][name] for name in wide)
+        own = [sum(size.values()) - shared for size in sizes]
+        yield str(shards_n), {"shared": shared, "own": float(np.mean(own)), "largest": max(own)}
+
+
+# --- files and Ray -------------------------------------------------------------------------------
+
+
+def wide_files(folder, n, width=100):
+    """A CSV of n events of 1000 tasks with ``width`` numbers each."""
+    rng = np.random.default_rng(2)
+    folder.mkdir()
+    x, w = np.round(rng.normal(size=(n, width)), 3), rng.normal(size=width)
+    y = np.where(x @ w + rng.normal(size=n) > 0, "yes", "no")
+    tasks = rng.integers(1000, size=n)
+    lines = ["user,answer," + ",".join(f"x{j}" for j in range(width))]
+    for task, label, row in zip(tasks.tolist(), y.tolist(), x.tolist(), strict=True):
+        lines.append(f"user-{task},{label}," + ",".join(f"{value:g}" for value in row))
+    (folder / "events.csv").write_text("\n".join(lines) + "\n")
+    return given_files(folder)
+
+
+def given_files(folder, bits=10):
+    """A folder of the demonstration's columns."""
+    source = Source(str(folder), "user", "answer")
+    return Files(files_of([source.path]), source, ("no", "yes"), romco.Hashed(2**bits).to_json())
+
+
+def reading(*_, n=20_000):
+    """CPU microseconds per row that a shard spends on reading a CSV of 100 numbers in a row."""
+    with tempfile.TemporaryDirectory() as name:
+        files = wide_files(Path(name) / "in", n)
+        for shards in (1, 2, 8, 64):
+            part, began = Partition(files, shards, 0, Position()), time.process_time()
+            found, _ = part.read(n)
+            cpu = time.process_time() - began
+            own = sum(len(one.tasks) for one in found)
+            yield str(shards), {"cpu": cpu, "rows": n, "own": own}
+
+
+def ticks(pid):
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def actors(*_, n=40_000):
+    """On a local Ray: events per second by workers, and the CPU of workers and driver."""
+    with tempfile.TemporaryDirectory() as name:
+        room = Path(name)
+        files = wide_files(room / "in", n)
+        for workers in (1, 2):
+            yield str(workers), watched(files, room / f"{workers}.romco", workers)
+
+
+def watched(files, path, workers):
+    """One run: seconds by the clock, at barriers, of the CPU of workers, driver, and its merges."""
+    merging = []
+
+    def counted(*given):
+        began = time.process_time()
+        merged = merge(*given)
+        merging.append(time.process_time() - began)
+        return merged
+
+    with (
+        mock.patch.object(coordinators, "merge", counted),
+        begin(files, path, n=workers, engine="ray", checkpoint_every=10**6) as shards,
+    ):
+        pids = shards.leader.engine.pids()
+        before, wall, cpu = sum(map(ticks, pids)), time.perf_counter(), time.process_time()
+        *_, last = read(shards, files)
+        wall, driver = time.perf_counter() - wall, time.process_time() - cpu
+        return {
+            "events": last.events,
+            "wall": wall,
+            "waiting": last.merging,
+            "workers": sum(map(ticks, pids)) - before,
+            "driver": driver,
+            "merges": sum(merging),
+            "barriers": len(merging),
+        }
+
+
+def recovery(*_, n_tasks=6000):
+    """On a local Ray, two workers that read files: start, periods, barriers, a lost worker."""
+    with tempfile.TemporaryDirectory() as name:
+        room = Path(name)
+        total = write_stream(room / "events", n_tasks)
+        files, began = given_files(room / "events"), time.perf_counter()
+        with begin(files, room / "m.romco", n=2, engine="ray", checkpoint_every=20) as shards:
+            found = {"start": time.perf_counter() - began, "events": total}
+            began, steps, killed = time.perf_counter(), [], None
+            for progress in read(shards, files):
+                steps.append(time.perf_counter() - began - sum(steps))
+                if killed is None and progress.rows > 0.7 * total:
+                    os.kill(shards.leader.engine.pids()[1], signal.SIGKILL)
+                    killed = len(steps)
+            found["after"], found["usual"] = steps[killed], steps[killed - 1]
+        yield "two workers", found
