@@ -63,7 +63,11 @@ def check_predict_ignores_answers(make: Make, rounds: Rounds) -> None:
 
 
 def check_missing_labels_are_left_out(make: Make, rounds: Rounds) -> None:
-    """Events whose label is NaN are predicted; of their round the others are learned."""
+    """Events whose label is NaN are predicted; of their round the others are learned.
+
+    A learner may learn from them what needs no label (:attr:`Learner.looks`): before the
+    others, and no task's weights.
+    """
     part = rounds[:10]
     gaps = Rounds(part.task, part.x, part.y.copy(), part.starts)
     gaps.y[::3] = np.nan
@@ -73,12 +77,17 @@ def check_missing_labels_are_left_out(make: Make, rounds: Rounds) -> None:
     for round in gaps:
         expected.append(blind.predict(round))
         blind.update(round)
-        known = chosen(round, ~np.isnan(round.y))
-        if len(known.y):
-            plain.update(known)
+        missing = np.isnan(round.y)
+        if missing.any() and plain.looks:
+            plain.update(chosen(round, missing))
+        if not missing.all():
+            plain.update(chosen(round, ~missing))
     np.testing.assert_array_equal(margins, np.concatenate(expected))
     assert_same_state(told.state(), blind.state())
     assert_same_state(told.state(), plain.state())
+    blank = make(D, M)
+    blank.update(part[0]._replace(y=np.full(len(part[0].y), np.nan)))
+    np.testing.assert_array_equal(blank.weights(), make(D, M).weights())
 
 
 def check_predict_is_pure(make: Make, rounds: Rounds) -> None:

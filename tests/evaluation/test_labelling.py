@@ -5,8 +5,9 @@ import pytest
 
 import romco
 from romco import labels
-from romco.evaluation import Confusion, Delay
-from romco.evaluation.delays import DelayedRounds
+from romco.evaluation import Confusion, Delay, places
+from romco.evaluation.delays import Delayed
+from romco.evaluation.labelling import Labelling
 
 STREAM = romco.streams.simulated(n_tasks=4, n_features=6, n_events=60, seed=2)
 ROUNDS = romco.streams.synchronous(STREAM, seed=0)
@@ -56,12 +57,12 @@ def test_late_labels_are_learned_after_so_many_events(delay):
 
 
 def test_labels_by_the_clock_arrive_in_their_own_order():
-    waiting = DelayedRounds()
-    events = romco.Round(np.array([0, 1, 2]), np.eye(3), np.array([1.0, -1.0, 1.0]))
-    waiting.add(events, np.array([9.0, 5.0, 9.0]))
-    assert [late.task.tolist() for late in waiting.arrived(6.0)] == [[1]]
+    waiting = Delayed()
+    for time, what in ((9.0, "a"), (5.0, "b"), (9.0, "c")):
+        waiting.add(time, what)
+    assert list(waiting.arrived(6.0)) == ["b"]
     assert len(waiting) == 2
-    assert [late.task.tolist() for late in waiting.arrived(9.0)] == [[0, 2]]
+    assert list(waiting.arrived(9.0)) == ["a", "c"]
     now = np.arange(240.0)
     learner, _ = last(delay=Delay.until(now, now))
     plain, _ = last()
@@ -75,6 +76,60 @@ def test_bad_times_are_refused():
         Delay.until([3, 2], [5, 5])
     with pytest.raises(ValueError, match="delay"):
         Delay(-1)
+
+
+@pytest.mark.parametrize("name", ["romco-auto", "arow-shared", "romco-nucl"])
+@pytest.mark.parametrize("order", ["synchronous", "interleaved"])
+def test_in_place_is_bit_for_bit_what_it_is_with_events_cut_out(name, order, monkeypatch):
+    sparse = romco.streams.simulated(4, 6, 40, sparsity=0.5, seed=2)
+    rounds = romco.streams.ORDERS[order](sparse, 0)
+
+    def run(delay):
+        learner = made(name)
+        loop = Labelling(learner, labels.Budget(0.3, advance=5, seed=3), Delay(delay))
+        return np.concatenate([loop.run(rounds[:9]), loop.run(rounds[9:])]), learner
+
+    for delay in (0, 7):
+        quick, first = run(delay)
+        with monkeypatch.context() as patch:
+            patch.setattr(places, "_InPlace", places.Cut)
+            slow, second = run(delay)
+        np.testing.assert_array_equal(quick, slow)
+        for array, other in zip(first.arrays().values(), second.arrays().values(), strict=True):
+            np.testing.assert_array_equal(array, other)
+
+
+def test_what_is_not_asked_for_is_noticed_once():
+    learner = made("romco-auto")
+    list(romco.prequential(learner, ROUNDS, {}, labels=labels.Budget(0.2, seed=1), delay=3))
+    assert learner.arrays()["typical"][0] <= 240
+    blind = made("romco-auto")
+    policy = labels.Budget(0.2, advance=0, seed=1)
+    list(romco.prequential(blind, ROUNDS, {}, labels=policy))
+    assert blind.arrays()["typical"][0] == 240  # every row, asked for or not
+
+
+@pytest.mark.parametrize("name", ["peers", "committee"])
+def test_trust_is_learned_from_the_labels_that_come(name):
+    policy = labels.policy(name, 0.5, seed=1)
+    *_, record = romco.prequential(made("romco-auto"), ROUNDS, {}, labels=policy, delay=5)
+    trust = policy.memory()["trust"]
+    assert record.metrics["labels"]["learned"] > 0
+    assert {len(row) for row in trust} == {5}  # a task, and its trust in each of four
+    assert any(min(row[1:]) < 1.0 for row in trust)
+
+
+def test_what_peers_say_is_learned_where_they_are_sure():
+    def run(teach):
+        learner = made("romco-auto")
+        policy = labels.Peers(0.1, seed=1, teach=teach)
+        list(romco.prequential(learner, ROUNDS, {}, labels=policy))
+        return learner.arrays()["change"][:, 0].sum(), policy.spent
+
+    taught, spent = run(teach=True)
+    assert taught > spent
+    learned, spent = run(teach=False)
+    assert learned == spent
 
 
 @pytest.mark.parametrize("name", labels.POLICIES)

@@ -41,6 +41,35 @@ def test_equals_its_transcription(order, stream):
     )
 
 
+@pytest.mark.parametrize("order", [interleaved, synchronous])
+def test_rows_without_labels_equal_their_transcription(order):
+    rounds = order(SPARSE, seed=1)
+    gaps = type(rounds)(rounds.task, rounds.x, rounds.y.copy(), rounds.starts)
+    gaps.y[np.random.default_rng(0).random(len(gaps.y)) < 0.6] = np.nan
+    plain, expected = reference.Auto(9, 6), []
+    for task, x, y, _ in gaps:
+        expected += [plain.predict(i, row) for i, row in zip(task, rows(x), strict=True)]
+        known = ~np.isnan(y)
+        plain.notice(rows(x)[~known])
+        if known.any():
+            plain.update(task[known], rows(x)[known], y[known])
+    learner, margins = replayed("romco-auto", gaps)
+    np.testing.assert_allclose(margins, expected, rtol=1e-7, atol=1e-9)
+    assert learner.arrays()["typical"][0] == len(gaps.y)
+
+
+def test_units_are_found_without_labels():
+    """Short rows are asked for: of these alone the unit would be half of what it is."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(400, 5)) * np.where(np.arange(400) % 4, 10.0, 1.0)[:, None]
+    y = np.where(np.arange(400) % 4, np.nan, np.sign(x[:, 0]))
+    rounds = romco.Rounds(np.zeros(400, dtype=int), x, y, np.arange(401))
+    learner, _ = replayed("romco-auto", rounds)
+    whole, _ = replayed("romco-auto", romco.Rounds(rounds.task, x, np.sign(x[:, 0]), rounds.starts))
+    np.testing.assert_array_equal(learner.arrays()["units"], whole.arrays()["units"])
+    assert learner.arrays()["clock"][1] == whole.arrays()["clock"][1]
+
+
 def test_common_scale_of_features_does_not_matter():
     rounds = interleaved(DENSE, seed=1)
     scaled = type(rounds)(rounds.task, rounds.x * 1000.0, rounds.y, rounds.starts)

@@ -140,6 +140,11 @@ class Auto:
             self.draw()
             self.next = self.count * (1.25 if self.count < 10000 else 2.0)
 
+    def notice(self, xs):
+        """Rows without a label are counted, as those with one are."""
+        for x in xs:
+            self.tally(self.scales.count(x), 1)
+
     def learn(self, i, x, y, h):
         p, z = self.opinions(i, x)
         margin = self.mixed(z, self.chances(i))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import final
+from typing import Generic, TypeVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romco.parameters import whole
-from romco.rounds import Round, chosen
 
 
 @final
@@ -64,24 +63,33 @@ class Delay:
         return np.full(len(at), float(at.max(initial=0) + self.events + 1))
 
 
+T = TypeVar("T")
+
+
 @final
-class DelayedRounds:
-    """Events whose labels are under way, handed out in the order in which these arrive."""
+class Delayed(Generic[T]):
+    """What waits for a time, handed out in the order of these times.
+
+    >>> waiting = Delayed[str]()
+    >>> waiting.add(9.0, "late")
+    >>> waiting.add(5.0, "early")
+    >>> list(waiting.arrived(6.0)), len(waiting)
+    (['early'], 1)
+    """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Round]] = []
+        self._heap: list[tuple[float, int, T]] = []
         self._count = 0
 
     def __len__(self) -> int:
-        return sum(len(round.y) for _, _, round in self._heap)
+        return len(self._heap)
 
-    def add(self, round: Round, known: NDArray[np.float64]) -> None:
-        """Keep a round until its labels are known; those that arrive together stay together."""
-        for time in np.unique(known).tolist():
-            heappush(self._heap, (time, self._count, chosen(round, known == time)))
-            self._count += 1
+    def add(self, time: float, what: T) -> None:
+        """Keep something until a time; of equal times the first to be added is the first."""
+        heappush(self._heap, (time, self._count, what))
+        self._count += 1
 
-    def arrived(self, now: float) -> Iterator[Round]:
-        """Rounds whose labels are known by now, the earliest first."""
+    def arrived(self, now: float) -> Iterator[T]:
+        """What has waited until now, the earliest first."""
         while self._heap and self._heap[0][0] <= now:
             yield heappop(self._heap)[2]

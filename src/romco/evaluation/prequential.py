@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from romco.evaluation.delays import Delay
-from romco.evaluation.labelling import labelled
+from romco.evaluation.labelling import Labelling
 from romco.evaluation.metrics import Metric
 from romco.evaluation.predicted import Predicted
 from romco.labels import Policy
@@ -57,7 +57,7 @@ def prequential(
     rounds = _rounds(rounds)
     if labels is not None or delay:
         late = delay if isinstance(delay, Delay) else Delay(delay)
-        outcomes = labelled(learner, rounds, labels, late)
+        outcomes = _labelled(Labelling(learner, labels, late), rounds, every)
     else:
         outcomes = _replayed(learner, rounds, every)
     yield from records(outcomes, metrics, every)
@@ -83,6 +83,12 @@ def _replayed(learner: Learner, rounds: Iterable[Round], every: int) -> Iterator
     """What became of ``every`` rounds at a time; the last may be fewer."""
     for part in _parts(rounds, every):
         yield Predicted(len(part), part.events, learner.replay(part))
+
+
+def _labelled(loop: Labelling, rounds: Iterable[Round], every: int) -> Iterator[Predicted]:
+    """The same where labels cost or come late."""
+    for part in _parts(rounds, every):
+        yield Predicted(len(part), part.events, loop.run(part), loop.told())
 
 
 def _rounds(rounds: Any) -> Iterable[Round]:

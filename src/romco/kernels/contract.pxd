@@ -36,6 +36,10 @@ cdef class Kernel:
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil
+    # Learn of events without labels what needs none.
+    # A learner whose kernel does so says it by `looks`.
+    cdef int notice(self, Events events, Py_ssize_t begin, Py_ssize_t end) except -1 nogil
+    cdef check_between(self, Events events, Py_ssize_t begin, Py_ssize_t end)
     cdef int take_step(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil

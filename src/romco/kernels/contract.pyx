@@ -43,6 +43,9 @@ cdef class Kernel:
         with gil:
             raise NotImplementedError("a kernel must define learn")
 
+    cdef int notice(self, Events events, Py_ssize_t begin, Py_ssize_t end) except -1 nogil:
+        return 0
+
     cdef int take_step(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
@@ -90,6 +93,45 @@ cdef class Kernel:
         cdef cnp.ndarray margins = room(events.n, self.width)
         self.take_step(events, 0, events.n, <double*> cnp.PyArray_DATA(margins))
 
+    def look_at(self, Events events not None):
+        """Learn of events without labels what needs none."""
+        self.check_idle()
+        self.drop_notes()
+        self.notice(events, 0, events.n)
+
+    # The same of some events of a stream, by their places, so that a loop over it need not cut it.
+
+    def predict_between(self, Events events not None, Py_ssize_t begin, Py_ssize_t end):
+        """Margins (end - begin,) of a round of a stream's events, or (end - begin, width)."""
+        self.check_between(events, begin, end)
+        cdef cnp.ndarray margins = room(end - begin, self.width)
+        cdef double* p = <double*> cnp.PyArray_DATA(margins) - begin * self.width
+        self.drop_notes()
+        self.followed = False
+        self.score(events, begin, end, p)
+        check(p, self.width, begin, end)
+        return margins
+
+    def update_between(self, Events events not None, Py_ssize_t begin, Py_ssize_t end):
+        """Learn a round of a stream's events, which have labels."""
+        self.check_between(events, begin, end)
+        if events.labels == NULL:
+            raise ValueError("these events were taken without labels")
+        cdef cnp.ndarray margins = room(end - begin, self.width)
+        cdef double* p = <double*> cnp.PyArray_DATA(margins) - begin * self.width
+        self.take_step(events, begin, end, p)
+
+    def look_between(self, Events events not None, Py_ssize_t begin, Py_ssize_t end):
+        """Learn of a round of a stream's events what needs no labels."""
+        self.check_between(events, begin, end)
+        self.drop_notes()
+        self.notice(events, begin, end)
+
+    cdef check_between(self, Events events, Py_ssize_t begin, Py_ssize_t end):
+        self.check_idle()
+        if not 0 <= begin <= end <= events.n:
+            raise ValueError(f"events {begin} to {end} of {events.n}")
+
     def room(self, Events events not None):
         """An array for the margins of events."""
         return room(events.n, self.width)
@@ -97,11 +139,12 @@ cdef class Kernel:
     def replay(
         self, Events events not None, const long long[::1] starts not None,
         Events known=None, const long long[::1] known_starts=None, cnp.ndarray margins=None,
+        Events others=None, const long long[::1] other_starts=None,
     ):
         """Margins of a stream: each round is predicted, then learned. Releases the GIL.
 
         Where labels are missing, `known` are the events that have one, and of each round only
-        they are learned. ``margins``, if given, is the array that :meth:`room` gave for them. Where
+        they are learned; `others`, if given, are the rest, which are looked at before. ``margins``, if given, is the array that :meth:`room` gave for them. Where
         a round fails, ``done`` tells how many were learned before it.
         """
         self.done = 0
@@ -125,6 +168,9 @@ cdef class Kernel:
                     self.followed = False
                     self.score(events, starts[i], starts[i + 1], p)
                     check(p, self.width, starts[i], starts[i + 1])
+                    if others is not None and other_starts[i] < other_starts[i + 1]:
+                        self.drop_notes()
+                        self.notice(others, other_starts[i], other_starts[i + 1])
                     if known_starts[i] < known_starts[i + 1]:
                         self.take_step(known, known_starts[i], known_starts[i + 1], q)
                     self.done = i + 1

@@ -6,6 +6,8 @@ known, and says whose labels to ask for. It never asks for more than its budget 
 
 from romco.labels.audits import Audit, Estimate
 from romco.labels.budgets import Budget
+from romco.labels.committees import Committee
+from romco.labels.consulting import Consulting
 from romco.labels.margins import FixedMargin
 from romco.labels.peers import Peers
 from romco.labels.policies import Policy
@@ -18,6 +20,8 @@ __all__ = [
     "POLICIES",
     "Audit",
     "Budget",
+    "Committee",
+    "Consulting",
     "Estimate",
     "FixedMargin",
     "Peers",

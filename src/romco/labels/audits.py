@@ -56,10 +56,16 @@ class Audit:
     ) -> None:
         """Count the audited events of a round of two classes whose labels are known."""
         at = np.flatnonzero(audited & ~np.isnan(round.y))
-        y, m = round.y[at], margins[at]
-        wrong, losses = np.where(m >= 0.0, 1.0, -1.0) != y, np.logaddexp(0.0, -y * m)
-        for task, mistake, loss in zip(round.task[at], wrong, losses, strict=True):
-            self.add(int(task), float(mistake), float(loss))
+        self.add_answers(round.task[at], round.y[at], margins[at])
+
+    def add_answers(
+        self, task: NDArray[np.int64], y: NDArray[np.float64], margins: NDArray[np.float64]
+    ) -> None:
+        """Count audited events of two classes: labels -1 or +1, and log-odds predicted before."""
+        wrong = np.where(margins >= 0.0, 1.0, -1.0) != y
+        losses = np.logaddexp(0.0, -y * margins)
+        for each, mistake, loss in zip(task.tolist(), wrong, losses.tolist(), strict=True):
+            self.add(each, float(mistake), loss)
 
     def error(self, task: int | None = None) -> Estimate | None:
         """Error of all predictions, or of a task's; None where too little is known.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from math import exp
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ Numbers = NDArray[np.float64]
 DRAWS = 4  # numbers of chance that one event may use
 LATE = 0.002  # share of the last event in a mean of late: a memory of 500 events
 LATELY = 1.0 - LATE
+NOT_PREDICTED = "a margin is not a number: predict before asking"
 
 
 class Policy(ABC):
@@ -72,11 +74,15 @@ class Policy(ABC):
 
         The round's labels are not looked at.
         """
-        doubts = doubt(margins)
-        if len(doubts) != len(round.task):
-            raise ValueError(f"{len(doubts)} margins for a round of {len(round.task)} events")
+        return self.choose(round.task, margins)
+
+    def choose(self, tasks: NDArray[np.int64], margins: Numbers) -> NDArray[np.bool_]:
+        """The same, from the tasks (n,) of a round's events."""
+        doubts = doubt(margins).tolist()
+        if len(doubts) != len(tasks):
+            raise ValueError(f"{len(doubts)} margins for a round of {len(tasks)} events")
         asked, audited = np.zeros((2, len(doubts)), dtype=np.bool_)
-        for e, (task, chance) in enumerate(zip(round.task.tolist(), doubts.tolist(), strict=True)):
+        for e, (task, chance) in enumerate(zip(tasks.tolist(), doubts, strict=True)):
             asked[e] = self._ask_one(task, chance)
             audited[e] = asked[e] and self.by_chance
         self.audited = audited
@@ -133,13 +139,19 @@ def doubt(margins: Numbers) -> Numbers:
     (array([0.5, 0. ]), array([0.75]))
     """
     margins = np.asarray(margins, dtype=np.float64)
+    if margins.ndim == 1:  # one by one, so that the same margin gives the same bits in any round
+        return np.array([_doubt_of(margin) for margin in margins.tolist()])
     if np.isnan(margins).any():
-        raise ValueError("a margin is not a number: predict before asking")
-    if margins.ndim == 1:
-        odds = np.exp(-np.abs(margins))
-        return odds / (1.0 + odds)
+        raise ValueError(NOT_PREDICTED)
     best = margins.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):
         behind = np.where(margins == best, 0.0, margins - best)  # infinite ones may tie
     total: Numbers = np.exp(behind).sum(axis=1)
     return 1.0 - 1.0 / total
+
+
+def _doubt_of(margin: float) -> float:
+    odds = exp(-abs(margin))
+    if odds != odds:
+        raise ValueError(NOT_PREDICTED)
+    return odds / (1.0 + odds)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from romco.labels.budgets import Budget
+from romco.labels.committees import Committee
 from romco.labels.margins import FixedMargin
 from romco.labels.peers import Peers
 from romco.labels.policies import Policy
@@ -16,7 +17,15 @@ from romco.parameters import not_negative, whole
 
 POLICIES: dict[str, type[Policy]] = {
     kind.name: kind
-    for kind in (Budget, Random, FixedMargin, SelectiveSampling, Peers, VariableUncertainty)
+    for kind in (
+        Budget,
+        Random,
+        FixedMargin,
+        SelectiveSampling,
+        VariableUncertainty,
+        Peers,
+        Committee,
+    )
 }
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import log
 from typing import Any, ClassVar, final
 
+from romco.labels.consulting import margin_of
 from romco.labels.policies import Policy
 from romco.parameters import positive
 
@@ -28,7 +28,7 @@ class SelectiveSampling(Policy):
 
     def wants(self, task: int, doubt: float, left: float) -> bool:
         """By a chance that falls with the margin."""
-        margin = abs(log(doubt / (1.0 - doubt))) if 0.0 < doubt < 1.0 else 700.0
+        margin = margin_of(doubt)
         wanted = self.chance() < self.b / (self.b + margin)
         factor = 1.0 + STEP * (self.share - wanted)
         self.b = min(max(self.b * factor, 1e-6), 1e6)

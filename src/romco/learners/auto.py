@@ -113,6 +113,7 @@ class Auto(CompiledLearner):
     space: ClassVar = {}
     linear: ClassVar = False
     one_pass = True
+    looks: ClassVar = True
     version: ClassVar = 2  # features have units of their own, and tasks that turn begin anew
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel

@@ -57,6 +57,7 @@ class Learner(ABC):
     undivided: ClassVar[str] = (  # why it cannot be sharded, where it is not ``Merges``
         "each of its steps looks at all tasks, and no way to merge shards of it is known to be good"
     )
+    looks: ClassVar[bool] = False  # True where events without labels teach it something
     name: str = "unnamed"
     parameters: Mapping[str, Any]
 
@@ -72,7 +73,10 @@ class Learner(ABC):
 
     @abstractmethod
     def update(self, round: Round) -> None:
-        """Learn from the round's labels; events whose label is NaN are left out."""
+        """Learn from the round's labels; of events whose label is NaN only what needs none.
+
+        That may be the size of features (``romco-auto``) or nothing; it comes before the labels.
+        """
 
     @abstractmethod
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
@@ -114,11 +118,14 @@ class CompiledLearner(Learner):
         return self.kernel.predict(Events(round, self.n_features, self.n_tasks, False))
 
     def update(self, round: Round) -> None:
-        """Learn from the round's labels, those that are known."""
+        """Learn from the round's labels, those that are known; of the rest what needs none."""
         check_weights(self, round)
         known = with_labels(self, round)
-        if known is not None:
-            self.kernel.update(self._labelled(known))
+        events = None if known is None else self._labelled(known)  # checked before anything changes
+        if known is not round and self.looks:
+            self.kernel.look_at(self._unlabelled(round))
+        if events is not None:
+            self.kernel.update(events)
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
         """Margins of a whole stream, end to end: predict, then update, round by round."""
@@ -130,10 +137,23 @@ class CompiledLearner(Learner):
         if known is every:
             return self.kernel.replay(self._labelled(every), starts)
         events = Events(every, self.n_features, self.n_tasks, False)
-        if known is None:  # nothing is learned, so that all can be predicted at once
+        if known is None and not self.looks:  # nothing is learned: all can be predicted at once
             return self.kernel.predict(events)
-        before = np.concatenate([[0], np.cumsum(~np.isnan(every.y))])  # labels before each event
-        return self.kernel.replay(events, starts, self._labelled(known), before[starts])
+        before = np.concatenate([[0], np.cumsum(~np.isnan(every.y))])[starts]  # labels so far
+        return self.kernel.replay(
+            events,
+            starts,
+            events if known is None else self._labelled(known),  # of which none will be learned
+            before,
+            None,
+            self._unlabelled(every) if self.looks else None,
+            starts - before,
+        )
+
+    def _unlabelled(self, round: Round) -> Events:
+        """Those without a label."""
+        some = chosen(round, np.isnan(round.y))
+        return Events(some, self.n_features, self.n_tasks, False)
 
     def _labelled(self, round: Round) -> Events:
         return Events(round, self.n_features, self.n_tasks, True, self.answers)

@@ -263,6 +263,13 @@ cdef class AutoKernel(Kernel):
             self.subspace.expected = self.clock[2]
         return 0
 
+    cdef int notice(self, Events events, Py_ssize_t begin, Py_ssize_t end) except -1 nogil:
+        """Units are learned from all rows: those with labels may have been chosen."""
+        cdef Py_ssize_t e
+        for e in range(begin, end):
+            self.count(self.scales.count(events.row(e)).x2, 1.0)
+        return 0
+
     cdef void wait(self) noexcept nogil:
         """Set when to draw next."""
         self.clock[2] = self.clock[1] * (GROWTH if self.clock[1] < MANY else SLOW_GROWTH)
