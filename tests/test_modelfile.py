@@ -222,7 +222,9 @@ def test_a_state_of_an_older_version_is_refused_by_name():
         load(GOLDEN / "format1-romco-auto.romco")
 
 
-@pytest.mark.parametrize("name", ["ogd-unique", "romco-nucl", "romco-auto-version2"])
+@pytest.mark.parametrize(
+    "name", ["ogd-unique", "romco-nucl", "romco-auto-version2", "romco-auto-version3"]
+)
 def test_golden_file_of_format_1_stays_readable(name):
     path = GOLDEN / f"format1-{name}.romco"
     model = load(path)

@@ -67,11 +67,24 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
 
     The file that was there before is kept as ``<path>.bak``; the new one has its permissions.
 
+    Parameters
+    ----------
+    model:
+        What is to be kept.
+    path:
+        Where; the folder must be there.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be written; what was there before is there still.
+
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
     >>> save(romco.learner("ogd-unique", n_features=3, n_tasks=2), path)
     >>> load(path).name, peek(path)["format"]
     ('ogd-unique', 1)
+
     """
     if isinstance(model, Model | Learner):
         kind = "model" if isinstance(model, Model) else "learner"
@@ -91,10 +104,31 @@ def load(path: str | Path, limit: int | None = None) -> Any:
     """The model, learner or estimator of a file, to go on as if it had never stopped.
 
     Everything is checked before anything is used; no code in the file is ever run.
-    ``limit`` is how many bytes of memory it may take, by an estimate from above; more is refused
-    before anything is asked for. The default is 8 GiB and 8 times the file's size.
 
-    Raises :class:`ModelFileError` if anything in the file is wrong, or it is from a later version.
+    Parameters
+    ----------
+    path:
+        A file that :func:`romco.save` wrote.
+    limit:
+        How many bytes of memory it may take, by an estimate from above; more is refused
+        before anything is asked for. The default is 8 GiB and 8 times the file's size.
+
+    Returns
+    -------
+    :
+        What was saved.
+
+    Raises
+    ------
+    ModelFileError
+        Where anything in the file is wrong, or it is from a later version.
+
+    >>> import tempfile, romco
+    >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
+    >>> save(romco.Model(tasks=["ann"]), path)
+    >>> load(path).tasks
+    ['ann']
+
     """
     kind, state = reading.read(Path(path), limit)
     with reading.refusing(Path(path)):
@@ -116,7 +150,30 @@ def load_state(path: str | Path, limit: int | None = None) -> dict[str, Any]:
 
 
 def peek(path: str | Path) -> dict[str, Any]:
-    """The header only: format, library, kind, summary, parameters, sizes; reads no array."""
+    """The header of a model file only; reads no array.
+
+    Parameters
+    ----------
+    path:
+        A file that :func:`romco.save` wrote.
+
+    Returns
+    -------
+    :
+        Format, library, kind, summary, parameters, sizes.
+
+    Raises
+    ------
+    ModelFileError
+        Where it is no such file.
+
+    >>> import tempfile, romco
+    >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
+    >>> save(romco.Model(tasks=["ann"]), path)
+    >>> peek(path)["kind"]
+    'model'
+
+    """
     return reading.peek(Path(path))
 
 

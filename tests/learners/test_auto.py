@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import romco
+from romco.beyond.ablations import variant
 from romco.streams import interleaved, simulated, synchronous
 from tests.reference import auto as reference
 
@@ -68,6 +69,69 @@ def test_units_are_found_without_labels():
     whole, _ = replayed("romco-auto", romco.Rounds(rounds.task, x, np.sign(x[:, 0]), rounds.starts))
     np.testing.assert_array_equal(learner.arrays()["units"], whole.arrays()["units"])
     assert learner.arrays()["clock"][1] == whole.arrays()["clock"][1]
+
+
+def correlated(n=1200, d=12, m=6, seed=3):
+    """Features that go together, and answers that depend on where they do not."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d)) + 2.0 * rng.normal(size=(n, 1))
+    w = rng.normal(size=d)
+    y = np.where(x @ (w - w.mean()) + rng.logistic(size=n) > 0, 1.0, -1.0)
+    return romco.Rounds(rng.integers(m, size=n), x, y, np.arange(n + 1))
+
+
+def test_covariances_of_few_features_help():
+    rounds = correlated()
+    whole, margins = replayed("romco-auto", rounds)
+    diagonal = variant("auto without covariances", 12, 6)
+    assert error(rounds, margins) < 0.97 * error(rounds, diagonal.replay(rounds))
+    assert np.linalg.eigvalsh(np.eye(12) - whole.arrays()["joint"]).min() > 0.0
+
+
+def test_covariances_are_given_up_for_good_when_features_become_many():
+    rounds = correlated(n=400)
+    x = np.hstack([rounds.x, np.zeros((400, 92))])
+    x[250, 103] = 1.0  # the first that covariances have no room for
+    rounds = romco.Rounds(rounds.task, x, rounds.y, rounds.starts)
+    plain, expected = reference.Auto(104, 6), []
+    for task, row, y, _ in rounds:
+        expected.append(plain.predict(task[0], row[0]))
+        plain.update(task, row, y)
+    learner, margins = replayed("romco-auto", rounds)
+    np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
+    assert not plain.narrow
+    joint = learner.arrays()["joint"].copy()
+    learner.update(rounds[0])
+    np.testing.assert_array_equal(learner.arrays()["joint"], joint)
+
+
+def test_room_for_more_features_changes_nothing():
+    """On which features covariances are kept depends on those that occur, not on the room."""
+    rounds = correlated(n=300)
+    few = romco.learner("romco-auto", 12, 6)
+    many = romco.learner("romco-auto", 300, 6)
+    wide = romco.Rounds(
+        rounds.task, np.hstack([rounds.x, np.zeros((300, 288))]), rounds.y, rounds.starts
+    )
+    np.testing.assert_allclose(many.replay(wide), few.replay(rounds), rtol=1e-9, atol=1e-12)
+
+
+def test_covariances_are_forgotten_where_variances_were_changed_elsewhere():
+    """As by shards that met, or in a state of before there were covariances."""
+    rounds = correlated(n=300)
+    learner, _ = replayed("romco-auto", rounds)
+    state = learner.state()
+    state["arrays"]["shared"][3, 4] *= 0.5
+    learner = romco.restore(state)
+    event = rounds[0]
+    margin = learner.predict(event)
+    learner.arrays()["joint"][...] = 0.0
+    np.testing.assert_array_equal(learner.predict(event), margin)
+    learner.update(event)
+    assert np.isfinite(learner.predict(event)).all()
+    np.testing.assert_array_equal(
+        np.diagonal(learner.arrays()["joint"]), learner.arrays()["shared"][:, 4]
+    )
 
 
 def test_common_scale_of_features_does_not_matter():

@@ -1,8 +1,10 @@
-"""romco-auto as its description reads: dense NumPy, full matrices for diagonal beliefs."""
+"""romco-auto as its description reads: dense NumPy, full matrices even for diagonal beliefs."""
 
 import numpy as np
 
 from tests.reference.scales import Scales
+
+NARROW = 100
 
 
 def moderate(mean, variance):
@@ -16,8 +18,9 @@ class Belief:
         variance = np.asarray(variance, dtype=float)
         self.w, self.S, self.prior = np.zeros(len(variance)), np.diag(variance), variance
 
-    def look(self, x):
-        return self.w @ x, x @ self.S @ x
+    def look(self, x, diagonal=False):
+        S = np.diag(np.diag(self.S)) if diagonal else self.S
+        return self.w @ x, x @ S @ x
 
     def step(self, x, a, b, diagonal=True):
         Sx = self.S @ x
@@ -28,7 +31,11 @@ class Belief:
     def forget(self, x, rate):
         """The variance of features that occur grows, up to the prior."""
         left = np.diag(self.S)
-        self.S = np.diag(np.where(x != 0, np.minimum(self.prior, left * (1 + rate)), left))
+        more = np.where(x != 0, np.minimum(self.prior, left * (1 + rate)) - left, 0.0)
+        self.S = self.S + np.diag(more)
+
+    def forget_covariances(self):
+        self.S = np.diag(np.diag(self.S))
 
     def renew(self, variance):
         self.S = self.S + np.diag(np.where(np.diag(self.S) < self.prior, variance, 0.0))
@@ -53,7 +60,8 @@ class Auto:
     def __init__(self, d, m):
         self.d, self.m = d, m
         one = np.ones(d)
-        self.global_margin, self.global_logistic = Belief(one), Belief([*one, 1.0])
+        self.global_margin, self.global_logistic = Belief(one), Belief(one)
+        self.intercept = Belief([1.0])
         # Alone: the features of each task by itself, an intercept in common, one of its own.
         self.alone_margin = [Belief(one) for _ in range(m)]
         self.alone_logistic = [Belief(one) for _ in range(m)]
@@ -68,6 +76,7 @@ class Auto:
         self.B = np.zeros((d, 4))
         self.log_squares, self.count, self.next = 0.0, 0, 32
         self.scales = Scales(d)
+        self.narrow = True
         self.seen, self.turned, self.turns = np.zeros((3, m))
         self.all_seen, self.all_turned, self.all_turns = 0, 0.0, 0
         self.mean_margin, self.mean_wrong = 0.0, 0.0
@@ -83,10 +92,10 @@ class Auto:
             self.count += h
 
     def opinions(self, i, x):
-        x1 = np.append(x, 1.0)
+        wide = x[NARROW:].any()
         p = [
             self.global_margin.look(x),
-            self.global_logistic.look(x1),
+            self.look(self.global_parts(x), wide),
             self.alone_margin[i].look(x),
             self.look(self.alone_parts(i, x)),
             self.look(self.both_parts(i, x)),
@@ -95,8 +104,11 @@ class Auto:
         z = [*z, *(self.B.T @ x) * (self.B.T @ self.alone_logistic[i].w), 1.0]
         return p, np.array(z)
 
-    def look(self, parts):
-        return tuple(np.sum([belief.look(x) for belief, x in parts], axis=0))
+    def look(self, parts, diagonal=False):
+        return tuple(np.sum([belief.look(x, diagonal) for belief, x in parts], axis=0))
+
+    def global_parts(self, x):
+        return (self.global_logistic, x), (self.intercept, np.ones(1))
 
     def alone_parts(self, i, x):
         one = np.ones(1)
@@ -130,6 +142,7 @@ class Auto:
             if h == 0:
                 continue
             first = self.count == 0
+            self.see(x)
             x = self.scales.count(x)
             if first:
                 self.tally(x, h)
@@ -143,13 +156,21 @@ class Auto:
     def notice(self, xs):
         """Rows without a label are counted, as those with one are."""
         for x in xs:
+            self.see(x)
             self.tally(self.scales.count(x), 1)
+
+    def see(self, x):
+        """Covariances are kept while all features are among the first."""
+        self.narrow = self.narrow and not x[NARROW:].any()
+        if not self.narrow:
+            self.global_logistic.forget_covariances()
 
     def learn(self, i, x, y, h):
         p, z = self.opinions(i, x)
         margin = self.mixed(z, self.chances(i))
         self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h))
-        self.global_logistic.step(np.append(x, 1.0), *logistic(y, *p[1], h))
+        for belief, part in self.global_parts(x):
+            belief.step(part, *logistic(y, *p[1], h), diagonal=not self.narrow)
         self.alone_margin[i].step(x, *arow(y, *p[2], r=0.3 / h))
         for belief, part in self.alone_parts(i, x):
             belief.step(part, *logistic(y, *p[3], h))
@@ -158,7 +179,8 @@ class Auto:
             belief.forget(part, 3e-4 * h)
         drift = self.drift()
         self.global_margin.forget(x, 0.015 * h * drift)
-        self.global_logistic.forget(np.append(x, 1.0), 0.015 * h * drift)
+        for belief, part in self.global_parts(x):
+            belief.forget(part, 0.015 * h * drift)
         self.common.forget(np.ones(1), 0.015 * h * drift)
         self.alone_logistic[i].forget(x, 0.015 * h * drift)
         self.learn_combiners(i, y, h, z, 1 + 10 * drift)
@@ -207,7 +229,8 @@ class Auto:
         one = np.ones(self.d)
         for i in range(self.m):
             self.begin_anew(i)
-        self.global_margin, self.global_logistic = Belief(one), Belief([*one, 1.0])
+        self.global_margin, self.global_logistic = Belief(one), Belief(one)
+        self.intercept = Belief([1.0])
         self.common, self.together = Belief([1.0]), Belief(one)
         self.B, self.next = np.zeros((self.d, 4)), self.count + 32
         self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0

@@ -26,8 +26,9 @@ class Scales:
         self.measure(due)
         self.found = self.found + due.sum()
         if find_common and self.found > 0 and self.found >= self.due:
-            logs = np.sort(np.log(self.size[self.size > 0]))
-            self.common, self.due = logs[len(logs) // 2], 1.1 * self.found
+            constant = (self.centre != 0) & (self.total**2 >= (1 - 1e-9) * self.square * self.c)
+            logs = np.sort(np.log(self.size[(self.size > 0) & ~constant]))
+            self.common, self.due = logs[len(logs) // 2] if len(logs) else 0.0, 1.1 * self.found
         r = np.log(self.size, where=due, out=np.zeros(len(x))) - self.common
         factor = np.exp(-self.common - r * r**4 / (r**4 + 1.4**4))
         self.factor = np.where(due, factor, self.factor)

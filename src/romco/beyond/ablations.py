@@ -18,6 +18,7 @@ COPIES = (*GLOBAL, *ALONE, *TOGETHER)
 DIRECTIONS, LEVEL = tuple(range(5, 9)), (9,)
 LIKE_ALL, ON_ITS_OWN = KINDS.index("like all"), KINDS.index("on their own")
 NEVER_OLD = -1e300  # events: too few ever for anything to be told
+VERY_WIDE = 1e300  # features: too many for covariances
 NONE = 1e-300  # tasks of a kind that does not exist: too few ever to matter
 
 
@@ -32,6 +33,7 @@ class Variant:
     units: bool = True  # whether features have units of their own
     follows: bool = True  # drift, and turns of all
     watches: bool = True  # turns of single tasks, and newcomers
+    covariances: bool = True  # of few features
 
 
 def _only(voice: int) -> Variant:
@@ -52,6 +54,7 @@ ABLATIONS = {
     "auto without tasks on their own": Variant(missing=(ON_ITS_OWN,)),
     "auto with combiners that do not learn": Variant(learns=False),
     "auto with features as they are": Variant(units=False),
+    "auto without covariances": Variant(covariances=False),
     "auto without drift": Variant(follows=False),
     "auto without turns and newcomers": Variant(watches=False),
 }
@@ -76,6 +79,8 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     arrays["kinds"][list(chosen.missing)] = NONE
     if not chosen.units:
         as_they_are(learner)
+    if not chosen.covariances:
+        arrays["typical"][4] = VERY_WIDE
     if not chosen.follows:
         arrays["turn"][0] = NEVER_OLD
     if not chosen.watches or LIKE_ALL in chosen.missing:  # whom newcomers are taken for

@@ -32,15 +32,38 @@ def prequential(
     labels: Policy | None = None,
     delay: int | Delay = 0,
 ) -> Iterator[Record]:
-    """Yield the running metrics every ``every`` rounds, and once at the end.
+    """Yield the running metrics every so many rounds, and once at the end.
 
     Each round is predicted before it is learned, ``every`` rounds in one call of
-    ``learner.replay``; metrics are counted after each such call.
+    ``learner.replay``; metrics are counted after each such call. Every event is predicted and
+    scored, whether its label is learned or not.
 
-    With ``labels``, a policy of :mod:`romco.labels`, only the labels that it asks for are
-    learned; with ``delay``, a number of events or a :class:`romco.evaluation.Delay`, they are
-    learned when they arrive. Every event is predicted and scored all the same; each record's
-    metrics then say under "labels" how many were asked for and learned, and what the audit tells.
+    Parameters
+    ----------
+    learner:
+        Learns on the way.
+    rounds:
+        The stream, see :class:`romco.Rounds`.
+    metrics:
+        By name, see :mod:`romco.evaluation`.
+    every:
+        Rounds between two records.
+    labels:
+        A policy of :mod:`romco.labels`: only the labels that it asks for are learned.
+    delay:
+        Labels are learned when they arrive: after so many events, or as a
+        :class:`romco.evaluation.Delay` says.
+
+    Yields
+    ------
+    :
+        Rounds and events so far, and what each metric says; with ``labels`` or ``delay`` also,
+        under "labels", how many were asked for and learned, and what the audit tells.
+
+    Raises
+    ------
+    TypeError
+        Where the rounds are no rounds.
 
     >>> import romco
     >>> from romco.evaluation import Confusion
@@ -51,6 +74,7 @@ def prequential(
     ...     print(record.rounds, record.events)
     25 75
     50 150
+
     """
     if every < 1:
         raise ValueError(f"every must be at least 1; got {every}")

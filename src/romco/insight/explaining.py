@@ -20,13 +20,25 @@ LEGIBLE = 1000  # tasks up to which groups are looked for when nobody asked: it 
 
 
 def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation:
-    """What a model or learner has learned; the ``top`` most personal tasks in detail.
-
-    ``findings`` are what the learner says of itself; to leave them out is quicker.
+    """What a model or learner has learned.
 
     A learner that does not keep U and V apart is split here: shared is the mean of all
     tasks' weights, personal what differs from it. Where the learner keeps U by its factors,
     no (d, m) array is made, so that 100,000 tasks can be explained.
+
+    Parameters
+    ----------
+    model:
+        A model, or a learner.
+    top:
+        How many of the most personal tasks are told in detail.
+    findings:
+        Whether to tell what the learner says of itself; to leave it out is quicker.
+
+    Returns
+    -------
+    :
+        Rank, shared and personal part of each task, similar tasks; print it, or ask for its page.
 
     >>> import romco
     >>> stream = romco.streams.simulated(n_tasks=6, n_features=10, n_events=50, outliers=1)
@@ -35,6 +47,7 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
     >>> explanation = explain(learner)
     >>> explanation.n_tasks, len(explanation.tasks)
     (6, 6)
+
     """
     if isinstance(model, Model):
         with model.at_rest() as inside:  # as long as it takes to copy, not to compute

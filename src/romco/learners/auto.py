@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales
 from romco.kernels.events import Events
 from romco.kernels.touched import add_rows, put_rows, take_rows
-from romco.learners.base import Arrays, CompiledLearner
+from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.capabilities import Drawn
 from romco.learners.contributions import Contributions, contributions
 from romco.learners.decompositions import column_lengths, spectrum
@@ -51,6 +51,7 @@ DOUBT = 3.0  # prior variance of a weight of the combiners
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
 SCALED = ("units", "typical")
+NARROW = 100  # features up to which the covariances of their weights are kept
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
 COLUMNS = np.arange(4)  # of B
@@ -67,12 +68,23 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Full("pair_weight", "pair_covariance", "pair_renewal", ceiling=DOUBT),
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
-    Whole("typical", Sum((0, 2)), Latest((1, 3))),
+    Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("turn", Latest(tuple(range(9)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
-    Fixed("renewal", "pair_renewal"),
+    Fixed("renewal", "pair_renewal", "joint"),  # a shard keeps no covariances of features
     PerPair("personal", "personal_keys"),
 )
+
+
+def with_covariances(state: State) -> State:
+    """A state of version 2 as one of version 3: covariances that are zero are learned anew."""
+    arrays = dict(state["arrays"])
+    narrow = min(state["n_features"], NARROW)
+    arrays["joint"] = np.zeros((narrow, narrow))
+    arrays["typical"] = np.append(
+        arrays["typical"], np.flatnonzero(arrays["units"][:, 0]).max(initial=-1) + 1
+    )
+    return {**state, "arrays": arrays}
 
 
 class Auto(CompiledLearner):
@@ -96,9 +108,11 @@ class Auto(CompiledLearner):
     over time and tasks, and ``1 / (1 + exp(-margin))`` is a probability.
 
     Each feature is measured in a unit of its own, found as events come in, and centred if it
-    is nearly always there. Where errors come in runs, it forgets; a task whose answers
-    become the opposite begins anew. The model is derived in ``docs/romco-auto.md``.
-    Cost: O(nnz) per event, whatever the number of tasks.
+    is nearly always there. Of up to 100 features the global logistic learner knows all
+    covariances, so that correlated ones are not counted twice. Where errors come in runs, it
+    forgets; a task whose answers become the opposite begins anew. The model is derived in
+    ``docs/romco-auto.md``.
+    Cost: O(nnz) per event, whatever the number of tasks; O(d nnz + d^2) where d is 100 or less.
 
     >>> import numpy as np, romco
     >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=3)
@@ -114,14 +128,15 @@ class Auto(CompiledLearner):
     linear: ClassVar = False
     one_pass = True
     looks: ClassVar = True
-    version: ClassVar = 2  # features have units of their own, and tasks that turn begin anew
+    version: ClassVar = 3  # 2: features have units of their own; 3: and covariances
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {2: lambda state: with_covariances(state)}
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
         self._personal = personal_store(n_features, n_tasks, 6)
-        voices = len(VOICES)
+        voices, narrow = len(VOICES), min(n_features, NARROW)
         self._arrays = {
             "shared": np.zeros((n_features, 10)),  # three means, three spent variances, row of B
             "factor": np.zeros((n_tasks, 4)),  # F
@@ -138,7 +153,8 @@ class Auto(CompiledLearner):
             "kinds": COMMON.copy(),  # one task a priori, and the beliefs about all there ever were
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
             "units": np.zeros((n_features, 8)),  # count, sum, squares; centre, size, factor; due
-            "typical": np.zeros(4),  # events, common log size; times sizes were found, due
+            "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
+            "joint": np.zeros((narrow, narrow)),  # spent covariances, global logistic
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
             "turn": np.zeros(9),  # the same of all tasks; how it drifts
         }

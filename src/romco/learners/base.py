@@ -39,6 +39,19 @@ class Learner(ABC):
     features, m for tasks, k for models (one per task, or 1 where ``one_for_all``), * for anything
     else; forms that an array may have are parted by |. By it tasks are forgotten, and a file
     whose arrays do not have the sizes that it declares is refused before anything is made.
+
+    Parameters
+    ----------
+    n_features, n_tasks:
+        How many of each there is room for; features and tasks are numbers from 0 on.
+
+    >>> import numpy as np, romco
+    >>> learner = romco.learner("ogd-unique", n_features=2, n_tasks=2)
+    >>> round = romco.Round(np.array([1]), np.array([[0.0, 1.0]]), np.array([-1.0]))
+    >>> learner.update(round)
+    >>> bool(learner.predict(round)[0] < 0.0)
+    True
+
     """
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
@@ -69,33 +82,101 @@ class Learner(ABC):
 
     @abstractmethod
     def predict(self, round: Round) -> NDArray[np.float64]:
-        """Margins (n,) of the round's events; changes nothing, looks at no label."""
+        """Margins of the round's events; changes nothing, looks at no label.
+
+        Parameters
+        ----------
+        round:
+            Events; see :class:`romco.Round`.
+
+        Returns
+        -------
+        :
+            Margins (n,), above 0 for +1; (n, k) of a learner of k classes.
+
+        """
 
     @abstractmethod
     def update(self, round: Round) -> None:
         """Learn from the round's labels; of events whose label is NaN only what needs none.
 
         That may be the size of features (``romco-auto``) or nothing; it comes before the labels.
+
+        Parameters
+        ----------
+        round:
+            Events; see :class:`romco.Round`.
+
+        Raises
+        ------
+        ValueError
+            Where an event is bad; nothing changes then.
+
         """
 
     @abstractmethod
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
-        """Margins of a whole stream, end to end: predict, then update, round by round."""
+        """Margins of a whole stream, end to end: predict, then update, round by round.
+
+        Parameters
+        ----------
+        rounds:
+            Rounds in order; :class:`romco.Rounds` need not be packed first.
+
+        Returns
+        -------
+        :
+            The margins of all events, each before it was learned.
+
+        """
 
     @abstractmethod
     def weights(self) -> NDArray[np.float64]:
-        """W (d, m) as a dense copy; column i predicts task i."""
+        """The weights W as a dense copy.
+
+        Returns
+        -------
+        :
+            (d, m); column i predicts task i.
+
+        """
 
     @abstractmethod
     def arrays(self) -> Arrays:
-        """All that changes, by name; the live arrays, not copies."""
+        """All that changes, by name.
+
+        Returns
+        -------
+        :
+            The live arrays, not copies.
+
+        """
 
     @abstractmethod
     def load(self, arrays: Arrays) -> None:
-        """Take over arrays that a learner of the same kind gave, of the same size or smaller."""
+        """Take over arrays that a learner of the same kind gave.
+
+        Parameters
+        ----------
+        arrays:
+            By name, as :meth:`arrays`, of the same size or smaller.
+
+        Raises
+        ------
+        ValueError
+            Where they do not fit; nothing changes then.
+
+        """
 
     def state(self) -> State:
-        """A copy of everything needed to go on elsewhere: see :func:`romco.restore`."""
+        """A copy of everything needed to go on elsewhere.
+
+        Returns
+        -------
+        :
+            What :func:`romco.restore` takes: name, version, sizes, parameters and arrays.
+
+        """
         if isinstance(self, CompiledLearner):  # a copy made during a replay: half of a step
             self.kernel.check_idle()
         return {

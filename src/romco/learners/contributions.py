@@ -37,6 +37,7 @@ def contributions(
     features: NDArray[np.int32],
     values: Numbers,
     own: Numbers,
+    variances: Numbers,
 ) -> Contributions:
     """Parts of the margins of events (n,) whose entries (k,) are told one after the other.
 
@@ -48,7 +49,7 @@ def contributions(
 
     row = np.repeat(np.arange(len(task)), np.diff(starts))
     all_ = arrays["shared"][features]
-    heard = _heard(arrays, task, row, values, all_, own)
+    heard = _heard(arrays, task, row, values, all_, own, variances)
     a = _coefficients(arrays, chances, heard.z)
     sure_all, sure_own = heard.sure.T
     common = np.column_stack(
@@ -80,6 +81,7 @@ def _heard(
     values: Numbers,
     all_: Numbers,
     own: Numbers,
+    variances: Numbers,
 ) -> _Heard:
     def sums(terms: Numbers) -> Numbers:
         totals = np.zeros((len(task), terms.shape[1]))
@@ -88,12 +90,9 @@ def _heard(
 
     x = values[:, None]
     u, v = sums(x * all_[:, :3]), sums(x * own[:, :3])
-    left = sums(x**2 * (1.0 - np.column_stack([all_[:, 4], own[:, 4]])))  # variances
-    (b, b_spent), (c, c_spent) = arrays["intercept"]
-    own_b, own_spent = arrays["own_intercept"][task].T
-    intercept = np.column_stack([np.full(len(task), b), c + own_b])
-    left += np.column_stack([np.full(len(task), 1.0 - b_spent), 2.0 - c_spent - own_spent])
-    sure = _sureness(left)
+    b, c = arrays["intercept"][:, 0]
+    intercept = np.column_stack([np.full(len(task), b), c + arrays["own_intercept"][task, 0]])
+    sure = _sureness(variances)
     logistic = sure * (np.column_stack([u[:, 1], v[:, 1]]) + intercept)
     directions = sums(x * all_[:, 6:]) * arrays["factor"][task]
     z = [u[:, 0], logistic[:, 0], v[:, 0], logistic[:, 1], u[:, 2] + v[:, 2]]

@@ -19,10 +19,26 @@ GROUP = "romco.learners"  # entry points by which other packages bring learners
 class Method:
     """A learner as tables and tuning see it; calling it makes one.
 
-    ``source`` is the learner's class, or where it is, "module:Class" below this package:
-    the module is then imported when the method is first used, and not by ``import romco``.
-    ``fixed`` are arguments that this name binds; they are not parameters to a user. ``defaults``
-    are those of this name where they are not the class's. ``name`` is set by ``romco.LEARNERS``.
+    Parameters
+    ----------
+    source:
+        The learner's class, or where it is, "module:Class" below this package:
+        the module is then imported when the method is first used, and not by ``import romco``.
+    title:
+        As the paper prints it.
+    role:
+        "paper", "control" or "beyond": in which tables it stands.
+    fixed:
+        Arguments that this name binds; they are not parameters to a user.
+    defaults:
+        Those of this name where they are not the class's.
+    name:
+        Set by ``romco.LEARNERS``.
+
+    >>> import romco
+    >>> romco.LEARNERS["ogd-unique"].title
+    'OGD-Unique'
+
     """
 
     source: Callable[..., Learner] | str
@@ -43,9 +59,25 @@ class Method:
     def complete(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """All parameters: those given, defaults for the rest.
 
+        Parameters
+        ----------
+        parameters:
+            Some of them, by name.
+
+        Returns
+        -------
+        :
+            All of them, by name.
+
+        Raises
+        ------
+        ValueError
+            Where one is not known, or one without a default is missing.
+
         >>> import romco
         >>> romco.LEARNERS["ogd-unique"].complete({"eta": 0.5})
         {'eta': 0.5, 'step': 'constant'}
+
         """
         known = self.parameters
         for name in parameters:

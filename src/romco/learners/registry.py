@@ -90,15 +90,59 @@ def number_learner(name: str) -> str:
 def learner(name: str, n_features: int, n_tasks: int, **parameters: Any) -> Learner:
     """Make a learner by name; ``romco.LEARNERS`` lists the names.
 
+    Parameters
+    ----------
+    name:
+        Of a learner.
+    n_features, n_tasks:
+        How many of each there is room for.
+    parameters:
+        Of the learner, by name; docs/methods.md tells them.
+
+    Returns
+    -------
+    :
+        A learner that has learned nothing.
+
+    Raises
+    ------
+    ValueError
+        Where the name is unknown, or a parameter is, or has no such value.
+
     >>> import romco
     >>> romco.learner("ogd-unique", n_features=3, n_tasks=2, eta=0.5).weights().shape
     (3, 2)
+
     """
     return known(name)(n_features, n_tasks, **parameters)
 
 
 def grown(old: Learner, n_features: int, n_tasks: int) -> Learner:
-    """The same learner with room for more features or tasks."""
+    """The same learner with room for more features or tasks.
+
+    Parameters
+    ----------
+    old:
+        A learner; it stays as it is.
+    n_features, n_tasks:
+        How many of each there is to be room for.
+
+    Returns
+    -------
+    :
+        Another learner that has learned the same.
+
+    Raises
+    ------
+    ValueError
+        Where there would be less room than before.
+
+    >>> import romco
+    >>> old = romco.learner("ogd-unique", n_features=3, n_tasks=2)
+    >>> romco.grown(old, n_features=5, n_tasks=2).weights().shape
+    (5, 2)
+
+    """
     if n_features < old.n_features or n_tasks < old.n_tasks:
         raise ValueError(
             f"cannot shrink from {old.n_features} features and {old.n_tasks} tasks "

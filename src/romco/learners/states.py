@@ -11,15 +11,31 @@ from romco.parameters import whole
 
 
 def restore(state: State) -> Learner:
-    """The learner that gave ``state``, going on as if it had never stopped.
+    """The learner that gave a state, going on as if it had never stopped.
 
     A state of an older version is upgraded, or refused by name. Its arrays must have exactly the
     sizes that it declares; that is looked at before anything is made.
+
+    Parameters
+    ----------
+    state:
+        What ``learner.state()`` gave.
+
+    Returns
+    -------
+    :
+        A learner.
+
+    Raises
+    ------
+    ValueError
+        Where the state does not hold together, or its learner is not known.
 
     >>> import romco
     >>> first = romco.learner("ogd-unique", n_features=3, n_tasks=2)
     >>> romco.restore(first.state()).name
     'ogd-unique'
+
     """
     method = known(state["learner"])
     state = upgraded(method, state)

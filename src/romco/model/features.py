@@ -45,8 +45,16 @@ class Features(Protocol):
 class Columns:
     """A fixed number of columns: rows are arrays, or mappings if the columns have names.
 
+    Parameters
+    ----------
+    n:
+        How many.
+    names:
+        Of the columns, in their order.
+
     >>> Columns(3).read([[1.0, 0.0, 2.0]])
     array([[1., 0., 2.]])
+
     """
 
     def __init__(self, n: int, names: Sequence[Any] | None = None) -> None:
@@ -113,6 +121,11 @@ class Names:
     A number is a feature of its name; text ``{"town": "Rome"}`` becomes the feature
     ``"town=Rome"`` with value 1; None is absent.
 
+    Parameters
+    ----------
+    names:
+        Names that have columns from the beginning.
+
     >>> names = Names()
     >>> new = {}
     >>> names.read([{"age": 7, "town": "Rome"}], new).columns
@@ -120,6 +133,7 @@ class Names:
     >>> names.add(new)
     >>> names.name(1)
     'town=Rome'
+
     """
 
     def __init__(self, names: Iterable[Any] = ()) -> None:
@@ -168,13 +182,24 @@ class Names:
 
 @final
 class Hashed:
-    """Names hashed to ``size`` columns, a power of two, with a sign that makes collisions cancel.
+    """Names hashed to columns, with a sign that makes collisions cancel.
 
     The same name has the same column and sign on every machine. Nothing is stored,
     so a column has no name of its own.
 
+    Parameters
+    ----------
+    size:
+        How many columns, a power of two.
+
+    Raises
+    ------
+    ValueError
+        Where it is none.
+
     >>> Hashed(16).read([{"age": 7, "town": "Rome"}]).columns
     array([ 3, 10], dtype=int32)
+
     """
 
     def __init__(self, size: int = 2**18) -> None:

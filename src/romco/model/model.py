@@ -67,12 +67,16 @@ class Model:
         The label that is positive, where the other is not known yet.
     tasks:
         Tasks known from the beginning; they start at zero.
+    new_task:
+        Where a task that comes later starts: "mean", at what tasks have in common, or "zero".
     labels:
         Who decides which labels to :meth:`ask` for, for example ``romco.labels.Budget(0.05)``;
         kept in the file.
     waiting:
         How many events that were predicted with an id may wait for their :meth:`answer`; not
         kept in the file.
+    parameters:
+        Of the learner, by name.
 
     """
 
@@ -119,12 +123,29 @@ class Model:
         """The learner between two steps: ``with model.at_rest() as learner``.
 
         Whoever learns or predicts waits meanwhile, so only read the learner within.
+
+        Yields
+        ------
+        :
+            The learner inside.
+
+        >>> with Model("pa-unique").at_rest() as learner:
+        ...     learner.name
+        'pa-unique'
+
         """
         with self._locks.step:
             yield self._inside.learner
 
     def count_once(self, passes: int) -> None:
-        """Count every event once, after all were learned ``passes`` times over."""
+        """Count every event once, after all were learned several times over.
+
+        Parameters
+        ----------
+        passes:
+            How often each was learned.
+
+        """
         with self._locks.step:
             self._inside.count_once(passes)
 
@@ -159,18 +180,56 @@ class Model:
         return self._target.turn if isinstance(self._target, Labels) else 1.0
 
     def numbers(self, tasks: Iterable[Any]) -> NDArray[np.int64]:
-        """The learner's number of each task, -1 where it is not known."""
+        """The learner's number of each task.
+
+        Parameters
+        ----------
+        tasks:
+            Names of tasks.
+
+        Returns
+        -------
+        :
+            Numbers (n,), -1 where a task is not known.
+
+        >>> Model(tasks=["ann"]).numbers(["ann", "bob"])
+        array([ 0, -1])
+
+        """
         return self._tasks.numbers(tasks)
 
     def events_of(self, task: Any) -> int:
-        """How many events of a task were learned."""
+        """How many events of a task were learned.
+
+        Parameters
+        ----------
+        task:
+            Its name.
+
+        Returns
+        -------
+        :
+            How many; 0 if it is not known.
+
+        """
         number = self._tasks.find(task)
         return int(self._inside.history.seen[number]) if number >= 0 else 0
 
     def personal_since(self, task: Any) -> int | None:
         """After how many events of all tasks this one was found to be personal, and stayed so.
 
-        Looked at every 1000 events; None if the task is not personal.
+        Looked at every 1000 events.
+
+        Parameters
+        ----------
+        task:
+            Its name.
+
+        Returns
+        -------
+        :
+            How many; None if the task is not personal.
+
         """
         number = self._tasks.find(task)
         since = int(self._inside.history.since[number]) if number >= 0 else -1
@@ -191,30 +250,91 @@ class Model:
         return self._scale
 
     def take_over(self, scale: Scale, events: int | None = None) -> None:
-        """Go on with what was agreed: a scale, and how many events were learned by all."""
+        """Go on with what was agreed among several models.
+
+        Parameters
+        ----------
+        scale:
+            How margins become probabilities.
+        events:
+            How many events were learned by all; None leaves the own count.
+
+        """
         self._scale = scale
         if events is not None:
             self._inside.events = events
 
     def make_room(self, n_features: int) -> None:
-        """Room for at least so many features, before they come."""
+        """Room for at least so many features, before they come.
+
+        Parameters
+        ----------
+        n_features:
+            How many.
+
+        """
         self._inside.make_room(n_features, 0)
 
     # Predicting
 
     def margins(self, x: Any, task: Iterable[Any]) -> Dense:
-        """What the learner says of rows ``x``; changes nothing that was learned.
+        """What the learner says of rows; changes nothing that was learned.
 
-        Margins (n,) of two classes, log-probabilities (n, K) of many, predicted numbers (n,).
+        Parameters
+        ----------
+        x:
+            Rows, as the model's features read them: mappings, an array, a CSR matrix or a frame.
+        task:
+            The task of each row.
+
+        Returns
+        -------
+        :
+            Margins (n,) of two classes, above 0 for the positive label; log-probabilities (n, K)
+            of many classes; predicted numbers (n,).
+
+        Raises
+        ------
+        ValueError
+            Where a row cannot be read, or there are not as many tasks as rows.
+
+        >>> model = Model("pa-unique")
+        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
+        >>> model.margins([{"a": 1}, {"b": 1}], ["ann", "ann"])
+        array([ 1., -1.])
+
         """
         return holding(self._locks.step, self._margins, x, task)
 
     def predict(
         self, x: Any, task: Iterable[Any], *, id: Iterable[Any] | None = None
     ) -> NDArray[Any]:
-        """Labels, or numbers, (n,) of rows ``x``.
+        """Labels, or numbers, of rows.
 
-        With ``id``, one for each row, the events wait until :meth:`answer` tells their labels.
+        Parameters
+        ----------
+        x:
+            Rows, as the model's features read them: mappings, an array, a CSR matrix or a frame.
+        task:
+            The task of each row.
+        id:
+            An id for each row, by which the events wait until :meth:`answer` tells their labels.
+
+        Returns
+        -------
+        :
+            What is predicted (n,).
+
+        Raises
+        ------
+        ValueError
+            Where a row cannot be read, or lengths differ.
+
+        >>> model = Model("pa-unique")
+        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
+        >>> model.predict([{"a": 1}, {"b": 1}], ["ann", "bob"]).tolist()
+        ['yes', 'no']
+
         """
         margins = self.margins(x, task)
         if id is not None:
@@ -222,38 +342,155 @@ class Model:
         return self._target.answers(margins)
 
     def ask(self, x: Any, task: Iterable[Any]) -> NDArray[np.bool_]:
-        """Whose labels to ask for, (n,), as the policy ``labels`` decides.
+        """Whose labels to ask for, as the policy ``labels`` decides.
+
+        Parameters
+        ----------
+        x:
+            Rows, as the model's features read them: mappings, an array, a CSR matrix or a frame.
+        task:
+            The task of each row.
+
+        Returns
+        -------
+        :
+            Whether to ask (n,).
+
+        Raises
+        ------
+        ValueError
+            Where the model has no policy.
 
         >>> import romco
         >>> model = Model(labels=romco.labels.Budget(1.0, seed=0))
         >>> model.ask([{"a": 1}], ["ann"])
         array([ True])
+
         """
         return ask(self.labels, self, x, task)
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Probability (n,) of the positive label, see :class:`romco.model.Scale`.
+        """Probability of the positive label, see :class:`romco.model.Scale`; or of each class.
 
-        Of many classes: (n, K), in the order of :attr:`classes`; each row sums to one.
+        Parameters
+        ----------
+        x:
+            Rows, as the model's features read them: mappings, an array, a CSR matrix or a frame.
+        task:
+            The task of each row.
+
+        Returns
+        -------
+        :
+            Probabilities (n,); of many classes (n, K), in the order of :attr:`classes`, each row of
+            sum one.
+
+        Raises
+        ------
+        ValueError
+            Where the target is a number.
+
+        >>> model = Model("pa-unique")
+        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
+        >>> model.probabilities([{"a": 1}], ["ann"]) > 0.5
+        array([ True])
+
         """
         return self.probability_of(self.margins(x, task))
 
     def probability_of(self, margins: Dense) -> Dense:
-        """The same, from margins of this model."""
+        """The probabilities that margins of this model stand for.
+
+        Parameters
+        ----------
+        margins:
+            What :meth:`margins` gave.
+
+        Returns
+        -------
+        :
+            As :meth:`probabilities`.
+
+        Raises
+        ------
+        ValueError
+            Where the target is a number.
+
+        """
         return probabilities(self._target, self._scale, margins)
 
     def intervals(self, x: Any, task: Iterable[Any], level: float = 0.9) -> Dense:
-        """Bounds (n, 2) within which a share ``level`` of the numbers of such rows will be."""
+        """Bounds within which a share ``level`` of the numbers of such rows will be.
+
+        Parameters
+        ----------
+        x:
+            Rows, as the model's features read them: mappings, an array, a CSR matrix or a frame.
+        task:
+            The task of each row.
+        level:
+            Between 0 and 1.
+
+        Returns
+        -------
+        :
+            Lower and upper bounds (n, 2).
+
+        Raises
+        ------
+        ValueError
+            Where the learner predicts no numbers.
+
+        >>> model = Model(target="number")
+        >>> for k in range(20):
+        ...     _ = model.learn_one({"rooms": k % 4}, 3.0 * (k % 4), task="Rome")
+        >>> low, high = model.intervals([{"rooms": 2}], ["Rome"])[0]
+        >>> bool(low < 6.0 < high)
+        True
+
+        """
         return holding(self._locks.step, self._intervals, x, task, level)
 
     def margin_one(self, x: Any, task: Any) -> float:
-        """Margin of one event of two classes, or the number predicted."""
+        """Margin of one event of two classes, or the number predicted.
+
+        Parameters
+        ----------
+        x:
+            The event's features.
+        task:
+            Its task.
+
+        Returns
+        -------
+        :
+            A number.
+
+        """
         return float(self.margins([x], [task])[0])
 
     def predict_one(self, x: Any, task: Any, *, id: Any = None) -> Any:
-        """Label or number of one event; None before any label is known.
+        """Label or number of one event.
 
-        With ``id`` the event waits until :meth:`answer` tells its label.
+        Parameters
+        ----------
+        x:
+            The event's features.
+        task:
+            Its task.
+        id:
+            By which the event waits until :meth:`answer` tells its label.
+
+        Returns
+        -------
+        :
+            What is predicted; None before any label is known.
+
+        >>> model = Model("pa-unique")
+        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
+        >>> model.predict_one({"a": 1}, "somebody new")
+        'yes'
+
         """
         margins = self.margins([x], [task])
         if id is not None:
@@ -261,30 +498,129 @@ class Model:
         return self.label_of(margins[0])
 
     def probability_one(self, x: Any, task: Any) -> float:
-        """Probability of the positive label of one event."""
+        """Probability of the positive label of one event.
+
+        Parameters
+        ----------
+        x:
+            The event's features.
+        task:
+            Its task.
+
+        Returns
+        -------
+        :
+            Between 0 and 1.
+
+        Raises
+        ------
+        ValueError
+            Where the target is a number.
+
+        """
         return float(self.probabilities([x], [task])[0])
 
     def probabilities_one(self, x: Any, task: Any) -> dict[Id, float]:
-        """Probability of each label that is known."""
+        """Probability of each label that is known.
+
+        Parameters
+        ----------
+        x:
+            The event's features.
+        task:
+            Its task.
+
+        Returns
+        -------
+        :
+            By label; they add up to 1.
+
+        >>> model = Model("pa-unique")
+        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
+        >>> sorted(model.probabilities_one({"a": 1}, "ann"))
+        ['no', 'yes']
+
+        """
         classes, found = self.classes, self.probabilities([x], [task])[0]
         if isinstance(self._target, Labels):
             found = np.array([1.0 - found, found]) if len(classes) == 2 else np.ones(len(classes))
         return dict(zip(classes, found.tolist(), strict=True))
 
     def label_of(self, margin: Any) -> Any:
-        """What a margin (of many classes: a row of them) predicts; None before labels are known."""
+        """What a margin predicts.
+
+        Parameters
+        ----------
+        margin:
+            A number; of many classes a row of log-probabilities.
+
+        Returns
+        -------
+        :
+            A label, or the number; None before labels are known.
+
+        """
         return self._target.answer(margin)
 
     def answers(self, margins: Dense) -> NDArray[Any]:
-        """What margins of n events predict."""
+        """What margins of n events predict.
+
+        Parameters
+        ----------
+        margins:
+            As :meth:`margins` gives them.
+
+        Returns
+        -------
+        :
+            Labels or numbers (n,).
+
+        """
         return self._target.answers(margins)
 
     def side(self, label: Any) -> float:
-        """-1 or +1: the side of margin 0 on which a label is."""
+        """The side of margin 0 on which a label is.
+
+        Parameters
+        ----------
+        label:
+            One of :attr:`classes`.
+
+        Returns
+        -------
+        :
+            -1 or +1.
+
+        Raises
+        ------
+        ValueError
+            Where the label is not known, or there are no two classes.
+
+        >>> Model(classes=("ham", "spam")).side("spam")
+        1.0
+
+        """
         return self.sides.known_side(label)
 
     def number(self, label: Any) -> float:
-        """An answer as a number: its side, its place in :attr:`classes`, or the number itself."""
+        """An answer as a number.
+
+        Parameters
+        ----------
+        label:
+            A label, or a number.
+
+        Returns
+        -------
+        :
+            Its side, its place in :attr:`classes`, or the number itself.
+
+        Raises
+        ------
+        ValueError
+            Where the label is not known, or no number.
+
+        """
         if isinstance(self._target, ManyClasses):
             return self._target.number(label)
         if isinstance(self._target, Labels):
@@ -294,7 +630,28 @@ class Model:
     # Learning
 
     def answer(self, id: Any, y: Any, weight: float = 1.0) -> Any:
-        """Learn an event that was predicted with this id; gives the margin predicted then.
+        """Learn an event that was predicted with this id.
+
+        Parameters
+        ----------
+        id:
+            That :meth:`predict` or :meth:`predict_one` was given.
+        y:
+            Its label or number.
+        weight:
+            How much it counts.
+
+        Returns
+        -------
+        :
+            The margin that was predicted then.
+
+        Raises
+        ------
+        KeyError
+            Where no such event waits.
+        ValueError
+            Where it cannot be learned; it then waits on.
 
         >>> model = Model()
         >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
@@ -302,13 +659,41 @@ class Model:
         'yes'
         >>> bool(model.answer("mail 7", "yes") > 0), model.events
         (True, 3)
+
         """
         with self.waiting.answering(id) as event:
             self.learn(event.x, [y], [event.task], weight=None if weight == 1.0 else [weight])
         return event.margin
 
     def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any:
-        """Learn one event; gives the margin (of many classes: all) predicted just before."""
+        """Learn one event.
+
+        Parameters
+        ----------
+        x:
+            The event's features.
+        y:
+            Its label or number.
+        task:
+            Its task.
+        weight:
+            How much it counts.
+
+        Returns
+        -------
+        :
+            The margin (of many classes: all) predicted just before.
+
+        Raises
+        ------
+        ValueError
+            Where the event is bad; nothing changes then.
+
+        >>> model = Model("pa-unique")
+        >>> [model.learn_one({"a": 1}, "yes", task="ann") for _ in range(2)]
+        [0.0, 1.0]
+
+        """
         found = self.learn([x], [y], [task], weight=None if weight == 1.0 else [weight])[0]
         return found if isinstance(self._target, ManyClasses) else float(found)
 
@@ -323,12 +708,36 @@ class Model:
     ) -> Dense:
         """Learn rows one after the other, exactly as a loop of ``learn_one`` would.
 
-        With ``together`` they are one round instead: all are predicted, then all are
-        learned in one step. An event of ``weight`` h counts as h events, one of weight 0 is only
-        predicted. Gives the margins predicted just before, as :meth:`margins`.
-        Nothing changes if any row is bad. Where learning is broken off, by Ctrl-C or by numbers
-        that grew too large, a part of the rows is learned, each of them wholly: ``events``
-        counts them, and a note of the exception tells.
+        Parameters
+        ----------
+        x:
+            Rows, as the model's features read them: mappings, an array, a CSR matrix or a frame.
+        y:
+            The label, or number, of each row.
+        task:
+            The task of each row.
+        together:
+            Whether they are one round instead: all are predicted, then all are learned in one step.
+        weight:
+            How much each row counts: h as h events; one of weight 0 is only predicted.
+
+        Returns
+        -------
+        :
+            The margins predicted just before, as :meth:`margins`.
+
+        Raises
+        ------
+        ValueError
+            Where any row is bad; nothing changes then.
+
+        Where learning is broken off, by Ctrl-C or by numbers that grew too large, a part of the
+        rows is learned, each wholly: ``events`` counts them, and a note of the exception tells.
+
+        >>> model = Model("pa-unique")
+        >>> model.learn([{"a": 1}, {"a": 1}], ["yes", "yes"], ["ann", "ann"])
+        array([0., 1.])
+
         """
         return self.predict_and_learn(x, y, task, together=together, weight=weight).margins
 
@@ -343,8 +752,24 @@ class Model:
     ) -> Answers:
         """:meth:`learn`, giving also the probabilities that were predicted just before.
 
+        Parameters
+        ----------
+        x, y, task, together, weight:
+            As for :meth:`learn`.
+
+        Returns
+        -------
+        :
+            Margins and probabilities; of numbers there are none (NaN).
+
+        Raises
+        ------
+        ValueError
+            Where any row is bad; nothing changes then.
+
         >>> Model("pa-unique").predict_and_learn([{"a": 1}, {"a": 1}], [1, 0], ["ann", "ann"])
         Answers(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
+
         """
         if weight is not None:
             weight = weights_of(weight, self.learner)
@@ -358,12 +783,18 @@ class Model:
         Two classes are learned alike by both, so nothing else changes; margins are then
         log-probabilities of the classes.
 
+        Parameters
+        ----------
+        labels:
+            That are to come.
+
         >>> model = Model()
         >>> for label in ("bus", "car", "train"):
         ...     model.widen_for([label])
         ...     _ = model.learn_one({"minutes": 7}, label, "ann")
         >>> model.target, model.classes
         ('classes', ('bus', 'car', 'train'))
+
         """
         if not isinstance(self._target, Labels):
             return
@@ -372,11 +803,41 @@ class Model:
             holding(self._locks.writing, holding, self._locks.step, surely, self._widen)
 
     def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
-        """Raise ValueError where these rows could not be learned; changes nothing."""
+        """See whether rows could be learned; changes nothing.
+
+        Parameters
+        ----------
+        x, y, task:
+            As for :meth:`learn`.
+
+        Raises
+        ------
+        ValueError
+            Where they could not.
+
+        """
         holding(self._locks.writing, self._read, x, y, task, False, None)
 
     def forget(self, task: Any) -> None:
-        """Forget a task: its name, its weights, its history. Others stay as they are."""
+        """Forget a task: its name, its weights, its history. Others stay as they are.
+
+        Parameters
+        ----------
+        task:
+            Its name.
+
+        Raises
+        ------
+        KeyError
+            Where it is not known.
+
+        >>> model = Model("pa-unique")
+        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
+        >>> model.forget("ann")
+        >>> model.tasks
+        []
+
+        """
         if self._tasks.find(task) < 0:
             raise KeyError(f"no task {task!r} is known")
         holding(self._locks.writing, holding, self._locks.step, surely, self._forget, task)
@@ -384,12 +845,39 @@ class Model:
     # State
 
     def state(self) -> dict[str, Any]:
-        """A copy of everything: JSON-able values, and NumPy arrays under ``"arrays"``."""
+        """A copy of everything.
+
+        Returns
+        -------
+        :
+            JSON-able values, and NumPy arrays under ``"arrays"``.
+
+        """
         return holding(self._locks.step, self._state)
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The model that gave ``state``; raises ValueError if it does not hold together."""
+        """The model that gave a state.
+
+        Parameters
+        ----------
+        state:
+            What :meth:`state` gave.
+
+        Returns
+        -------
+        :
+            A model that goes on as if it had never stopped.
+
+        Raises
+        ------
+        ValueError
+            Where the state does not hold together.
+
+        >>> Model.from_state(Model("pa-unique").state()).learner.name
+        'pa-unique'
+
+        """
         made = cls.__new__(cls)
         made.features = features_from_json(state["features"])
         made.new_task = choice("new_task", state["new_task"], "mean", "zero")

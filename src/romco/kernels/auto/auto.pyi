@@ -27,6 +27,7 @@ class AutoKernel(Kernel):
         clock: NDArray[np.float64],
         change: NDArray[np.float64],
         turn: NDArray[np.float64],
+        joint: NDArray[np.float64],
     ) -> None: ...
     def begin_anew(self, task: int) -> None: ...
     def entries(
@@ -35,6 +36,7 @@ class AutoKernel(Kernel):
         NDArray[np.float64],
         NDArray[np.int64],
         NDArray[np.int32],
+        NDArray[np.float64],
         NDArray[np.float64],
         NDArray[np.float64],
     ]: ...

@@ -10,11 +10,13 @@ alone logistic vectors a low-rank U = B F' is drawn from time to time.
 The first combiner hears all of them, one more hears the two global ones, and one
 the two alone ones. Each task is believed by evidence to be of the kind that
 one of the combiners knows best. Features are measured in units of their own (scales),
-and a task, or all of them, whose answers have turned begins anew. Numbers that are read
-together lie together:
+and a task, or all of them, whose answers have turned begins anew. Where there are few features the
+global logistic learner knows the covariances of its weights. Numbers that are read together lie
+together:
 
     shared   (d, 10)    means and spent variances of margin, logistic, together; row of B (4)
     personal (m, d, 6)  means and spent variances of margin, logistic, together
+    joint    (n, n)     what is spent of the covariances of the global logistic learner
     change   (m, 3)     events of a task since it began, evidence that it has turned, times it did
     turn     (9,)       the same of all tasks; mean margin, and mean evidence of a turn; mean error
                         of the last events, its mean product with the next, mean square of that;
@@ -28,6 +30,7 @@ from libc.math cimport NAN, exp, isfinite, log, sqrt
 from libc.string cimport memcpy
 from romco.kernels.ahead cimport ahead
 from romco.kernels.auto.combiners cimport Combination, Combiner
+from romco.kernels.auto.covariances cimport Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus
 from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.auto.subspace cimport RANK, Subspace
@@ -103,18 +106,20 @@ cdef class AutoKernel(Kernel):
     cdef Combiner related, like_all, on_its_own
     cdef Subspace subspace
     cdef Scales scales
+    cdef Covariances covariances
     cdef Opinions noted_opinions   # of an event that is alone in its round
 
     def __init__(
         self, shared, Pairs personal, Scales scales, factor, intercept, own_intercept,
         Combiner related, Combiner like_all, Combiner on_its_own, evidence, belief, kinds, clock,
-        change, turn,
+        change, turn, joint,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor
         self.intercept, self.own_intercept = intercept, own_intercept
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
         self.evidence, self.belief, self.kinds, self.clock = evidence, belief, kinds, clock
         self.scales, self.change, self.turn = scales, change, turn
+        self.covariances = Covariances(joint, shared[:, LOGISTIC], shared[:, WIDTH + LOGISTIC])
         self.subspace = Subspace(shared[:, 2 * WIDTH:], factor, personal, LOGISTIC)
 
     # --- units -------------------------------------------------------------------------------
@@ -159,11 +164,30 @@ cdef class AutoKernel(Kernel):
         for c in range(TOGETHER):
             o.p[GLOBAL + c], o.v[GLOBAL + c] = u[c], x2 - su[c]
             o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - sv[c]
+        if self.has_room(x):
+            o.v[GLOBAL + LOGISTIC] = self.covariances.look(x, unit)
         o.p[BOTH] = u[TOGETHER] + v[TOGETHER]
         o.v[BOTH] = (1.0 + APART) * x2 - su[TOGETHER] - sv[TOGETHER]
         for c in range(RANK):
             o.z[DIRECTION + c] = b[c] * self.factor[task, c]
         self.add_intercepts(task, o)
+
+    cdef bint learns_covariances(self) noexcept nogil:
+        """Whether features are few, and all events are seen here.
+
+        A step along one feature moves the weights of others, which shards could not merge.
+        """
+        return self.scales.width() <= self.covariances.room() and not self.is_shard()
+
+    cdef bint has_room(self, Scaled x) noexcept nogil:
+        """Whether covariances are known of all features so far, and of these."""
+        cdef Py_ssize_t k
+        if self.scales.width() > self.covariances.room():
+            return False
+        for k in range(x.n):
+            if x.index[k] >= self.covariances.room():
+                return False
+        return True
 
     cdef void add_intercepts(self, long long task, Opinions* o) noexcept nogil:
         """The logistic learners have them: global one, alone a common one and one for each task."""
@@ -287,6 +311,8 @@ cdef class AutoKernel(Kernel):
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)
         unit = self.unit()
+        if self.learns_covariances():
+            self.covariances.settle()
         if noted and not first and self.scales.typical[2] == found:  # no unit has changed since
             o = self.noted_opinions
         else:
@@ -310,20 +336,25 @@ cdef class AutoKernel(Kernel):
         cdef double* own
         cdef double* f = &self.factor[task, 0]
         cdef double rate = h * DRIFTING * self.drift()
+        cdef bint narrow = self.learns_covariances()
         cdef Py_ssize_t k
         cdef int c
         for c in range(0, 4, 2):  # global, alone
             step[c] = arow(y, o.p[c], o.v[c], SLACK / h)
             step[c + LOGISTIC] = logistic(y, o.p[c + LOGISTIC], o.v[c + LOGISTIC], h)
         step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE / h)
+        if narrow:
+            self.covariances.move(step[GLOBAL + LOGISTIC])
+            self.covariances.forget(x, rate)
         for k in range(x.n):
             value = x.value[k] * unit
             if value == 0.0:  # at the feature's centre
                 continue
             all_ = &self.shared[x.index[k], 0]
             own = self.personal.touch(task, x.index[k])
-            for c in range(TOGETHER):
-                move(all_ + c, all_ + WIDTH + c, 1.0, step[GLOBAL + c], value)
+            move(all_ + MARGIN, all_ + WIDTH + MARGIN, 1.0, step[GLOBAL + MARGIN], value)
+            if not narrow:
+                move(all_ + LOGISTIC, all_ + WIDTH + LOGISTIC, 1.0, step[GLOBAL + LOGISTIC], value)
             move(own + MARGIN, own + WIDTH + MARGIN, 1.0, step[ALONE + MARGIN], value)
             change = move(
                 own + LOGISTIC, own + WIDTH + LOGISTIC, 1.0, step[ALONE + LOGISTIC], value
@@ -334,7 +365,8 @@ cdef class AutoKernel(Kernel):
             move(own + TOGETHER, own + WIDTH + TOGETHER, APART, step[BOTH], value)
             if rate > 0.0:
                 forget(all_ + WIDTH + MARGIN, 1.0, rate)
-                forget(all_ + WIDTH + LOGISTIC, 1.0, rate)
+                if not narrow:
+                    forget(all_ + WIDTH + LOGISTIC, 1.0, rate)
                 forget(own + WIDTH + LOGISTIC, 1.0, rate)
             forget(all_ + WIDTH + TOGETHER, 1.0, h * forgetting)
             forget(own + WIDTH + TOGETHER, APART, h * forgetting)
@@ -476,14 +508,17 @@ cdef class AutoKernel(Kernel):
 
         The chances (n, 3) of the tasks' kinds; where each event's entries start (n + 1,), their
         features (k,), their values in the learners' units (k,), and the numbers of their
-        pairs of task and feature (k, 6).
+        pairs of task and feature (k, 6); last the variances (n, 2) of what the two logistic learners
+        say, global and alone.
         """
         self.check_idle()
         cdef Py_ssize_t e, k
         cdef Scaled x
         starts, features, values, pairs = [0], [], [], []
         cdef double[:, ::1] chances = np.empty((events.n, KINDS))
+        cdef double[:, ::1] variances = np.empty((events.n, 2))
         cdef cnp.ndarray own
+        cdef Opinions o
         for e in range(events.n):
             x = self.scales.look(events.row(e))
             own = np.empty((x.n, 2 * WIDTH))
@@ -493,12 +528,15 @@ cdef class AutoKernel(Kernel):
                     self.personal.look(events.tasks[e], x.index[k]), 2 * WIDTH * sizeof(double),
                 )
             self.chances(events.tasks[e], NEW, &chances[e, 0])
+            self.read(x, events.tasks[e], self.unit(), &o)
+            variances[e, 0] = o.v[GLOBAL + LOGISTIC]
+            variances[e, 1] = o.v[ALONE + LOGISTIC]
             starts.append(starts[e] + x.n)
             features.append(self.scales.indices[: x.n].copy())
             values.append(self.scales.values[: x.n] * self.unit())
             pairs.append(own)
         parts = (np.concatenate(part) for part in (features, values, pairs))
-        return np.asarray(chances), np.array(starts), *parts
+        return np.asarray(chances), np.array(starts), *parts, np.asarray(variances)
 
     # --- drawing with the tasks of other shards: the steps of a drawing, one by one ----------
 

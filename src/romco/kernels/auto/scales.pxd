@@ -19,7 +19,8 @@ cdef struct Scaled:                # a row without zeros, in the units of its fe
 
 cdef class Scales:
     cdef double[:, ::1] columns    # (d, 8) a Column of each feature
-    cdef double[::1] typical       # events; common log size; times sizes were found; when to look again
+    cdef double[::1] typical       # events; common log size; times sizes were found; when to look
+                                   # again; one more than the highest feature
     cdef object indices, values, kept
     cdef int* index                # room for a row,
     cdef double* value
@@ -36,4 +37,5 @@ cdef class Scales:
     cdef Scaled look(self, Row x) noexcept nogil
     cdef Scaled count(self, Row x) noexcept nogil
     cdef void tally(self, Row x) noexcept nogil
+    cdef double width(self) noexcept nogil
     cdef double median(self) noexcept nogil

@@ -5,7 +5,8 @@ kept, and N is the number of events. Then
 
     f = clip((c / N - 0.7) / 0.15, 0, 1)      only what is nearly always there is centred
     m = f * mean;   s^2 = mean square - 2 m mean + m^2
-    r = log s - g                             g: the median of log s over the features seen
+    r = log s - g                             g: the median of log s over the features seen that
+                                              are not constant
     divisor = exp(g + r * r^4 / (r^4 + 1.4^4))
 
 so a feature near the common size keeps what its size says (as words do, whose rarity it
@@ -22,7 +23,7 @@ from romco.kernels.events cimport Row, column
 cnp.import_array()
 
 cdef enum:
-    EVENTS, COMMON, FOUND, DUE
+    EVENTS, COMMON, FOUND, DUE, WIDTH
 
 cdef double OFTEN = 0.7            # share of events from which on a feature is centred in part,
 cdef double ALWAYS = 0.85          # and wholly
@@ -60,6 +61,13 @@ cdef inline void measure(Column* c, double events) noexcept nogil:
     c.due_count, c.due_events = GROWTH * c.count, GROWTH * events
 
 
+cdef inline bint varies(const Column* c) noexcept nogil:
+    """Whether a feature has a size at all: a constant that is centred says nothing."""
+    return c.size > 0.0 and (
+        c.centre == 0.0 or c.total * c.total < (1.0 - ROUNDING) * c.square * c.count
+    )
+
+
 cdef inline void weigh(Column* c, double common) noexcept nogil:
     """The factor that brings a feature near the common size."""
     cdef double r = log(c.size) - common
@@ -73,7 +81,7 @@ cdef inline double scaled(const Column* c, double x) noexcept nogil:
 
 
 cdef class Scales:
-    """Views of ``columns`` (d, 8), a Column of each feature, and ``typical`` (4,)."""
+    """Views of ``columns`` (d, 8), a Column of each feature, and ``typical`` (5,)."""
 
     def __init__(self, columns, typical):
         self.columns, self.typical = columns, typical
@@ -132,7 +140,7 @@ cdef class Scales:
     cdef void tally(self, Row x) noexcept nogil:
         """Count a row's values; features whose factor is out of date have none afterwards."""
         cdef Column* c
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, j
         if self.counted != self.typical[EVENTS]:  # others have changed the columns
             self.n_met = -1
         self.typical[EVENTS] += 1.0
@@ -140,11 +148,13 @@ cdef class Scales:
         for k in range(x.n):
             if fabs(x.value[k]) < SMALLEST:
                 continue
-            c = <Column*> &self.columns[column(x, k), 0]
+            j = column(x, k)
+            self.typical[WIDTH] = max(self.typical[WIDTH], j + 1.0)
+            c = <Column*> &self.columns[j, 0]
             add(c, x.value[k])
             if due(c, c.count, self.typical[EVENTS]):
                 if c.size == 0.0 and self.n_met >= 0:
-                    self.met[self.n_met] = <int> column(x, k)
+                    self.met[self.n_met] = <int> j
                     self.n_met += 1
                 measure(c, self.typical[EVENTS])
                 c.factor = 0.0
@@ -153,18 +163,27 @@ cdef class Scales:
             self.typical[COMMON] = self.median()
             self.typical[DUE] = GROWTH * self.typical[FOUND]
 
+    cdef double width(self) noexcept nogil:
+        """One more than the highest feature that has occurred."""
+        return self.typical[WIDTH]
+
     cdef double median(self) noexcept nogil:
         """Of log s over the features seen (the upper one of two): one odd unit does not move it."""
-        cdef Py_ssize_t j
+        cdef const Column* c
+        cdef Py_ssize_t j, n = 0
         if self.n_met < 0:
             self.n_met = 0
             for j in range(self.columns.shape[0]):
-                if self.columns[j, 4] > 0.0:
+                c = <const Column*> &self.columns[j, 0]
+                if c.size > 0.0:
                     self.met[self.n_met] = <int> j
                     self.n_met += 1
         for j in range(self.n_met):
-            self.sizes[j] = self.columns[self.met[j], 4]
-        return log(select(self.sizes, self.n_met, self.n_met // 2))  # logarithms keep the order
+            c = <const Column*> &self.columns[self.met[j], 0]
+            if varies(c):
+                self.sizes[n] = c.size
+                n += 1
+        return log(select(self.sizes, n, n // 2)) if n else 0.0  # logarithms keep the order
 
 
 cdef Scaled found(Py_ssize_t n, const int* index, const double* value, double x2) noexcept nogil:
