@@ -13,10 +13,8 @@ def write(kept, page):
     for part, table in TABLES.items():
         if part in kept:
             body = "\n".join(table(kept[part]["figures"]))
-            load = kept[part]["load"]
-            note = (
-                f"\n\n*Measured with version {kept[part]['version']}; load of the machine {load}.*"
-            )
+            version, load = kept[part]["version"], kept[part]["load"]
+            note = f"\n\n*Measured with version {version}; load of the machine {load}.*"
             marked = f"<!-- {part} -->\n{body}{note}\n<!-- end of {part} -->"
             pattern = f"<!-- {part} -->.*?<!-- end of {part} -->"
             text = re.sub(pattern, lambda _, m=marked: m, text, flags=re.S)
@@ -25,10 +23,10 @@ def write(kept, page):
 
 def error(figures):
     variants = [name for name in next(iter(figures.values())) if name != "one process"]
-    yield "| stream | one process | " + " | ".join(variants) + " |"
-    yield "|---|--:|" + "--:|" * len(variants)
+    yield "| stream | runs | one process | " + " | ".join(variants) + " |"
+    yield "|---|--:|--:|" + "--:|" * len(variants)
     for stream, table in figures.items():
-        cells = [f"{np.mean(table['one process']):.2f}"]
+        cells = [str(len(table["one process"])), f"{np.mean(table['one process']):.2f}"]
         for variant in variants:
             losses = [loss for loss in table[variant] if loss is not None]
             worst = f" (worst {max(losses):+.2f})" if variant == "growth 10 %" else ""
@@ -46,7 +44,7 @@ def learners(figures):
 
 
 def speed(figures):
-    yield "| shape | threads | events/s | CPU, us per event | in merges | against one |"
+    yield "| shape, stream | threads | events/s | CPU, us per event | at barriers | against one |"
     yield "|---|--:|--:|--:|--:|--:|"
     for shape, runs in figures.items():
         for threads, run in runs.items():
@@ -59,10 +57,10 @@ def speed(figures):
 
 
 def merges(figures):
-    yield "| touched per shard | ms |"
-    yield "|---|--:|"
-    for name, seconds in figures.items():
-        yield f"| {name} | {1000 * seconds:.1f} |"
+    yield "| touched by each shard | in place, ms | of what was sent, ms |"
+    yield "|---|--:|--:|"
+    for name, cpu in figures.items():
+        yield f"| {name} | {1000 * cpu['here']:.1f} | {1000 * cpu['sent']:.1f} |"
 
 
 def memory(figures):
@@ -73,17 +71,47 @@ def memory(figures):
         yield f"| {n} | " + " | ".join(cells) + " |"
 
 
+def reading(figures):
+    yield "| shards | CPU of one, us per row of the file | rows that are its own |"
+    yield "|--:|--:|--:|"
+    for n, found in figures.items():
+        own = f"{found['own'] / found['rows']:.1%}"
+        yield f"| {n} | {1e6 * found['cpu'] / found['rows']:.1f} | {own} |"
+
+
+def actors(figures):
+    yield (
+        "| workers | events/s | CPU of the workers, us per event | of the driver, of theirs | "
+        "driver, ms per barrier and shard beside the merge | at barriers |"
+    )
+    yield "|--:|--:|--:|--:|--:|--:|"
+    for n, run in figures.items():
+        places = run["barriers"] * int(n)
+        beside = f"{1000 * (run['driver'] - run['merges']) / places:.2f}" if places else "-"
+        yield (
+            f"| {n} | {run['events'] / run['wall']:,.0f} | "
+            f"{1e6 * run['workers'] / run['events']:.1f} | {run['driver'] / run['workers']:.1%} | "
+            f"{beside} | {run['waiting'] / run['wall']:.1%} |"
+        )
+
+
 def recovery(figures):
+    (found,) = figures.values()
     yield "| what | seconds |"
     yield "|---|--:|"
-    yield f"| start of Ray and two workers | {figures['start']:.1f} |"
-    rows, barriers = figures["rows"], figures["barriers"]
-    seconds = f"{figures['wall']:.1f}"
-    yield f"| {rows:,} rows in {barriers} periods, read by both workers | {seconds} |"
-    yield f"| of them at barriers | {figures['merging']:.1f} |"
-    yield f"| CPU of the driver meanwhile, all included | {figures['driver']:.2f} |"
-    yield f"| the period before a worker was killed | {figures['usual']:.1f} |"
-    yield f"| the period in which it was killed and replaced | {figures['after']:.1f} |"
+    yield f"| start of Ray and two workers | {found['start']:.1f} |"
+    yield f"| the period before a worker was killed | {found['usual']:.2f} |"
+    yield f"| the period in which it was killed and replaced | {found['after']:.2f} |"
 
 
-TABLES = {f.__name__: f for f in (error, learners, speed, merges, memory, recovery)}
+TABLES = {
+    "error": error,
+    "drift": error,
+    "learners": learners,
+    "speed": speed,
+    "merges": merges,
+    "memory": memory,
+    "reading": reading,
+    "actors": actors,
+    "recovery": recovery,
+}

@@ -13,7 +13,7 @@ margins = st.floats(-30, 30)
 @pytest.mark.parametrize("name", LOSSES)
 @given(p=margins, y=st.sampled_from([-1.0, 1.0]))
 def test_slope_is_the_derivative(name, p, y):
-    if abs(1 - y * p) < 1e-3:
+    if abs(1 - y * p) < 1e-3 or abs(abs(p - y) - 0.1) < 1e-3:
         return  # a kink has two
     loss, h = LOSSES[name], 1e-6
     ends = loss.value(np.array([p - h, p + h]), np.full(2, y))

@@ -103,9 +103,30 @@ class LeastSquares:
         return p - y
 
 
+@dataclass(frozen=True)
+class EpsilonInsensitive:
+    """max(0, |p - y| - epsilon): a number that is nearly right costs nothing.
+
+    >>> EpsilonInsensitive().value(np.array([1.05, 3.0]), np.array([1.0, 1.0]))
+    array([0. , 1.9])
+    """
+
+    epsilon: float = 0.1
+    compiled: ClassVar[str | None] = None
+
+    def value(self, p: Numbers, y: Numbers) -> Numbers:
+        """The loss, elementwise."""
+        return np.maximum(0.0, np.abs(p - y) - self.epsilon)
+
+    def slope(self, p: Numbers, y: Numbers) -> Numbers:
+        """Its derivative in p."""
+        return np.where(np.abs(p - y) > self.epsilon, np.sign(p - y), 0.0)
+
+
 LOSSES: dict[str, Loss] = {
     "hinge": Hinge(),
     "squared-hinge": SquaredHinge(),
     "logistic": Logistic(),
     "least-squares": LeastSquares(),
+    "epsilon-insensitive": EpsilonInsensitive(),
 }

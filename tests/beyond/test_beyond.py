@@ -8,6 +8,7 @@ import pytest
 
 import romco
 from romco.beyond import contest as beyond
+from romco.beyond import earlier as beyond_earlier
 from romco.beyond import report as beyond_report
 from romco.beyond import scenes
 from romco.beyond import tables as beyond_tables
@@ -120,3 +121,13 @@ def test_the_page_is_written_from_stored_results_alone(small, tmp_path):
     assert sorted(path.stat().st_mtime_ns for path in small.results.iterdir()) == before
     best = beyond.mean_error(small.best("simulated", "arow-shared"))
     assert best <= beyond.mean_error(small.default("simulated", "arow-shared"))
+
+
+def test_what_was_not_run_again_is_shown_as_it_was_and_marked(small, monkeypatch, tmp_path):
+    monkeypatch.setattr(beyond_earlier, "REAL", ("simulated",))
+    monkeypatch.setitem(beyond_earlier.EARLIER, "pa-global", (1.25,))
+    monkeypatch.setitem(beyond_tables.LEARNERS, "pa-global", romco.LEARNERS["pa-global"])
+    text = beyond_report.write(small, tmp_path / "docs", "romco beyond").read_text()
+    assert "| PA-Global | **1.25*** |" in text
+    assert "against PA-Global (1.25 %*) | **no** |" in text
+    assert "not run again" in text

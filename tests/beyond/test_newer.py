@@ -15,6 +15,10 @@ STREAM = simulated(n_tasks=5, n_features=6, n_events=60, outliers=1, seed=2)
 ROUNDS = interleaved(STREAM, seed=0)
 
 
+def fresh():
+    return romco.learner("romco-auto", 6, 5)
+
+
 def test_development_and_test_data_share_no_event():
     early, late = newer.development(STREAM), newer.test(STREAM)
     assert len(early) + len(late) == STREAM.n_events
@@ -22,13 +26,13 @@ def test_development_and_test_data_share_no_event():
 
 
 def test_the_loop_is_the_learners_own():
-    margins = prequential_margins(Own("romco-auto", ROUNDS, 5), len(ROUNDS))
-    expected = romco.learner("romco-auto", 6, 5).replay(ROUNDS)
+    margins = prequential_margins(Own(fresh(), ROUNDS), len(ROUNDS))
+    expected = fresh().replay(ROUNDS)
     np.testing.assert_allclose(margins, expected, rtol=1e-12)
 
 
 def test_late_answers_are_not_known_before():
-    margins = prequential_margins(Own("romco-auto", ROUNDS, 5), len(ROUNDS), delay=50)
+    margins = prequential_margins(Own(fresh(), ROUNDS), len(ROUNDS), delay=50)
     np.testing.assert_array_equal(margins[:51], 0.0)
     assert np.abs(margins[60:]).min() >= 0.0
     assert np.abs(margins[60:]).max() > 0.1
@@ -51,6 +55,15 @@ def test_newcomers_are_no_worse_off_for_being_told_of_tasks():
     told, untold = (first_events(STREAM, way, 200, seed=0) for way in (True, False))
     assert told.error < untold.error + 10.0
     assert 0.0 <= told.auc <= 100.0
+
+
+def test_columns_are_changed_before_the_stream_starts():
+    x = newer.changed(ROUNDS.x, newer.POWERS)
+    powers = np.log10(np.abs(x.toarray() / ROUNDS.x)).round(9)
+    assert len(np.unique(powers)) > 1
+    assert (powers == powers[0]).all()
+    assert newer.changed(ROUNDS.x, newer.CONSTANT).toarray()[:, -1].tolist() == [1e6] * len(ROUNDS)
+    np.testing.assert_array_equal(newer.changed(ROUNDS.x, "").toarray(), ROUNDS.x)
 
 
 def test_a_page_is_written_from_what_was_measured(tmp_path):

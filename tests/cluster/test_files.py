@@ -96,6 +96,13 @@ def test_the_same_call_goes_on_after_a_stop_and_after_more_files_came(tmp_path):
     assert_same(without_section(Shards.load(model).state()), without_section(whole))
 
 
+def test_weights_in_files_are_refused_before_anything_is_learned(tmp_path):
+    given = files(write(tmp_path / "in"), weight="f1")
+    with pytest.raises(ValueError, match="count every event as one"):
+        list(learn(given, tmp_path / "m.romco", n=2))
+    assert not folder_of(tmp_path / "m.romco").exists()
+
+
 def test_files_that_were_learned_must_stay_in_front(tmp_path):
     folder, model = write(tmp_path / "in"), tmp_path / "m.romco"
     list(learn(files(folder), model, n=2))
@@ -167,6 +174,40 @@ def test_command_line_in_shards_and_on_threads(tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(
         romco.load(threaded).margins(x, task), whole.model().margins(x, task)
     )
+
+
+def test_command_line_with_several_sources(tmp_path, monkeypatch, capsys):
+    folder = write(tmp_path / "in")
+    sources = [str(folder / name) for name in ("1.csv", "2.jsonl", "3.parquet")]
+    command = ["romco", "learn", *sources, "--task", "user", "--label", "spam", "--hash", str(BITS)]
+
+    def run(*options):
+        monkeypatch.setattr("sys.argv", [*command, *options])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, capsys.readouterr().err
+
+    model = tmp_path / "shards.romco"
+    options = ("--model", str(model), "--shards", "3", "--engine", "serial", "--every", "20")
+    assert not run(*options)[0]
+    assert_same(without_section(Shards.load(model).state()), without_section(direct(3, every=20)))
+    for name, more in (("threads", ("--threads", "2", "--every", "20")), ("plain", ())):
+        path = tmp_path / f"{name}.romco"
+        for _ in range(2):  # what was learned is not learned again
+            code, said = run("--model", str(path), *more)
+            assert not code, said
+            assert romco.load(path).events == 260
+    x, _, task = STREAM
+    fed = Shards.of(direct(2, every=20))
+    np.testing.assert_array_equal(
+        romco.load(tmp_path / "threads.romco").margins(x, task), fed.model().margins(x, task)
+    )
+    code, said = run("--model", str(tmp_path / "new"), "--shards", "3", "--target", "number")
+    assert code
+    assert "--shards goes with two classes only" in said
+    code, said = run("--model", str(model), "--predictions", str(tmp_path / "p.jsonl"))
+    assert code
+    assert "of one SOURCE" in said
 
 
 def shares(given, n, piece=7):

@@ -7,6 +7,7 @@ import romco
 from romco.cluster import Shards
 from romco.cluster.owners import owner
 from romco.cluster.schedules import Schedule
+from romco.cluster.shard import Shard
 from tests.cluster.streams import assert_same, events, learn
 from tests.learners.test_merging import SHARDED
 
@@ -245,3 +246,92 @@ def test_others_may_predict_while_shards_learn():
     quiet = Shards(n=2)
     quiet.learn(x, y, task)
     assert_same(shards.state(), quiet.state())
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+def test_events_may_weigh_more_or_less(engine):
+    x, y, task = events(200, seed=12)
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, 200)
+    plain = romco.Model("romco-auto", classes=("no", "yes"))
+    alone = Shards("romco-auto", 1, engine=engine, classes=("no", "yes"))
+    expected = plain.learn(x, y, task, weight=weight)
+    np.testing.assert_array_equal(alone.learn(x, y, task, weight=weight), expected)
+    assert_same(alone.state(), plain.state())
+    several = [Shards("romco-auto", 3, engine=engine, every=20) for _ in range(3)]
+    several[0].learn(x, y, task, weight=weight)
+    for part in (slice(0, 90), slice(90, 200)):
+        several[1].learn(x[part], y[part], task[part], weight=weight[part])
+    several[2].learn(x, y, task)
+    assert_same(several[0].state(), several[1].state())
+    assert (several[0].margins(x, task) != several[2].margins(x, task)).any()
+    for one in (alone, *several):
+        one.close()
+
+
+def test_weights_that_cannot_be_are_refused_before_anything_is_learned():
+    x, y, task = events(20)
+    shards = Shards("romco-auto", 2)
+    for weight, reason in (
+        ([1.0] * 19, "x has 20 rows but weight has 19 entries"),
+        ([1.0] * 19 + [0.0], "row 19: weight 0"),
+        ([-1.0] * 20, "row 0: weight -1.0"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            shards.learn(x, y, task, weight=weight)
+    assert (shards.events, shards.classes, shards.tasks) == (0, (), [])
+
+
+@pytest.mark.parametrize("target", ["classes", "number"])
+def test_other_targets_are_refused_with_the_reason(target):
+    with pytest.raises(ValueError, match=f"shards learn two classes, not '{target}'"):
+        Shards("romco-auto", 2, target=target)
+    with pytest.raises(ValueError, match=f"shards learn two classes, not '{target}'"):
+        Shards.of(romco.Model("romco-auto", target=target), 2)
+
+
+def sizes(shards):
+    """Bytes of each array of each shard, and of what they share."""
+    front = shards.leader.front.learner.arrays()
+    found = [{name: a.nbytes for name, a in front.items()}]
+    for state in shards.leader.engine.all(Shard.state):
+        found.append({name: a.nbytes for name, a in state["arrays"].items()})
+    return found
+
+
+def test_a_shard_holds_only_its_own_tasks_and_nothing_grows_with_tasks_times_features():
+    """Twice the tasks over twice the features take about twice the memory, not four times."""
+    totals = []
+    for n_tasks, d in ((400, 2**15), (800, 2**16)):  # where stores list the pairs that occurred
+        rng = np.random.default_rng(3)
+        columns = rng.integers(d, size=(2 * n_tasks, 5))
+        x = [{int(c): 1.0 for c in row} for row in columns]
+        y = np.where(rng.random(len(x)) < 0.5, "no", "yes").tolist()
+        task = [f"user {t}" for t in np.tile(np.arange(n_tasks), 2)]
+        shards = Shards("romco-auto", 4, romco.Hashed(d), every=100)
+        shards.learn(x, y, task)
+        own = shards.leader.engine.all(Shard.tasks)
+        assert sorted(name for part in own for name in part) == sorted(set(task))
+        for k, part in enumerate(own):
+            assert all(owner(name, 4) == k for name in part)
+            state = shards.leader.engine.one(k, Shard.state)
+            assert state["learner"]["n_tasks"] < 2 * len(part) + 8  # room grows by doubling
+            pairs = {(t, c) for t, row in zip(task, columns, strict=True) for c in row if t in part}
+            assert len(state["arrays"]["learner.personal"]) <= len(pairs)
+        assert len(shards.leader.front.tasks) == 0
+        totals.append(sum(sum(one.values()) for one in sizes(shards)))
+        every_pair = n_tasks * d * 6 * 8
+        assert max(max(one.values()) for one in sizes(shards)) < every_pair / 20
+        assert sum(a.nbytes for a in shards.state()["arrays"].values()) < every_pair / 20
+    assert totals[1] < 2.5 * totals[0]
+
+
+def test_a_store_that_would_be_too_full_is_told_before_anything_is_learned():
+    x, y, task = events(60, seed=3)
+    shards = Shards("romco-auto", 2, romco.Hashed(2**20))
+    shards.learn(x[:30], y[:30], task[:30])
+    full = shards.leader.engine.here[1].model.learner._personal
+    full.most = full.used
+    before = shards.leader.engine.here[1].model.events
+    with pytest.raises(OverflowError, match="deal the tasks out to more shards"):
+        shards.learn([{"new": 1.0}], ["yes"], [next(t for t in task if owner(t, 2) == 1)])
+    assert shards.leader.engine.here[1].model.events == before

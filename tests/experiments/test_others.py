@@ -88,8 +88,8 @@ def test_a_page_with_the_measures_of_the_target(tmp_path, answers, shown):
 
 
 def test_what_cannot_be_compared_is_told_before_anything_runs():
-    with pytest.raises(ValueError, match="romco-nucl cannot predict numbers; these can"):
-        others.chosen_others("romco-nucl", 0)
+    with pytest.raises(ValueError, match="cw-col cannot predict numbers; these can"):
+        others.chosen_others("cw-col", 0)
     with pytest.raises(ValueError, match="mtfl cannot be one of many"):
         others.chosen_others("mtfl", 3)
     with pytest.raises(ValueError, match=r"expected learner\.parameter=value"):

@@ -218,5 +218,29 @@ def test_many_classes_are_explained_too():
     model.learn(rows, ["a", "b", "c"] * 6, ["ann", "bob"] * 9)
     found = explain_task(model, "ann")
     assert [name for name, _ in found.nearest] == ["bob"]
-    assert {name for name, _ in found.features} <= {"a", "b", "c"}
+    names = {f"{feature} for {label}" for feature in "abc" for label in "abc"}
+    assert {name for name, _ in found.features} <= names
     assert len(romco.explain(model).tasks) == 2
+
+
+def test_which_features_speak_for_which_class():
+    rng = np.random.default_rng(0)
+    x = [{"left": a, "up": b} for a, b in rng.normal(size=(300, 2)).tolist()]
+    y = ["up" if r["up"] > 0.5 else "left" if r["left"] > 0 else "none" for r in x]
+    model = romco.Model(target="classes")
+    model.learn(x, y, [f"u{i % 4}" for i in range(300)])
+    found = explain(model)
+    told = str(found)
+    assert "Speaks for up: up +" in told
+    assert "Speaks for left: left +" in told
+    assert sum(found.kinds.values()) == 4
+    assert found.kinds["on their own"] == 0  # all answer alike
+    assert any(" for " in str(name) for name, _ in found.tasks[0].features)
+
+
+def test_which_features_move_a_number():
+    rng = np.random.default_rng(0)
+    x = [{"a": a, "b": b} for a, b in rng.normal(size=(100, 2)).tolist()]
+    model = romco.Model("romco-nucl", target="number")
+    model.learn(x, [90.0 + 4.0 * r["b"] for r in x], ["ann"] * 100)
+    assert "What moves the number most, on average over tasks: b +" in str(explain(model))

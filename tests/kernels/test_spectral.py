@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from romco.kernels.romco.spectral import shrink, small_svd
+from romco.kernels.romco.spectral import changed_svd, shrink, small_svd
 from romco.penalties import shrink_logdet
 from tests.reference import romco as reference
 
@@ -65,6 +65,51 @@ def test_svd_of_what_is_above_a_bound(n):
     np.testing.assert_allclose(left.T @ left, np.eye(len(s)), atol=1e-12)
     np.testing.assert_allclose(right @ right.T, np.eye(len(s)), atol=1e-13)
     np.testing.assert_allclose(left.T @ a, s[:, None] * right, atol=1e-13)
+
+
+def changes(n, w):
+    """Diagonal matrices and what an event adds to them: plain, and all that may go wrong."""
+    rng = np.random.default_rng(n * w)
+    few = min(n, w)
+    for kind in ("plain", "equal values", "no new direction", "few entries", "large", "aligned"):
+        d = np.sort(rng.random(few))[::-1] + 0.01
+        c, q = rng.standard_normal(n) / np.sqrt(n), rng.standard_normal(w) / np.sqrt(w)
+        if kind == "equal values":
+            d[2:9] = d[2]
+        elif kind == "no new direction":
+            d[-1] = c[-1] = q[-1] = 0.0
+        elif kind == "few entries":
+            c[5:], q[:4] = 0.0, 0.0
+        elif kind == "large":
+            c *= 30.0
+        elif kind == "aligned":
+            c[:], q[:] = 0.0, 0.0
+            c[3] = q[3] = 1.0
+        yield kind, d, 0.3 * c, q
+
+
+@pytest.mark.parametrize(("n", "w"), [(16, 16), (17, 16), (32, 33), (33, 33), (65, 64), (80, 80)])
+def test_svd_of_a_changed_diagonal_by_secular_equations(n, w):
+    for kind, d, c, q in changes(n, w):
+        a = np.zeros((n, w))
+        a[np.arange(len(d)), np.arange(len(d))] = d
+        a += np.outer(c, q)
+        left, s, right, known = changed_svd(d, c, q, 0.05)
+        assert known, kind
+        expected = np.linalg.svd(a, compute_uv=False)
+        size = expected[0]
+        np.testing.assert_allclose(s, expected[expected > 0.05], atol=1e-14 * size, err_msg=kind)
+        np.testing.assert_allclose(left.T @ left, np.eye(len(s)), atol=1e-11, err_msg=kind)
+        np.testing.assert_allclose(right @ right.T, np.eye(len(s)), atol=1e-13, err_msg=kind)
+        np.testing.assert_allclose(left.T @ a, s[:, None] * right, atol=1e-12 * size, err_msg=kind)
+
+
+def test_what_is_not_a_falling_diagonal_is_left_to_rotations():
+    n = 20
+    c, q = np.random.default_rng(1).standard_normal((2, n))
+    assert changed_svd(np.linspace(2, 1, n), c, q, 0.1)[3]
+    assert not changed_svd(np.linspace(1, 2, n), c, q, 0.1)[3]
+    assert not changed_svd(np.linspace(1, -1, n), c, q, 0.1)[3]
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=8), st.floats(0, 60))

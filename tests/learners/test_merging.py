@@ -285,6 +285,9 @@ def test_merging_in_place_is_merging_what_was_sent_to_the_last_bit(name):
         for begin in reversed(range(0, n, 3)):
             act(begin, min(begin + 3, n))
 
+    in_ranges = merge(romco.learner(name, 11, 1), changes, backwards)
+    for part, array in in_ranges.values.items():
+        np.testing.assert_array_equal(array, agreed.values[part], err_msg=part)
     merge_here(common, shards, periods, backwards)
     every = np.arange(11, dtype=np.int32)
     for learner in (common, *shards):

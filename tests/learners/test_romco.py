@@ -141,6 +141,18 @@ def test_agrees_on_hostile_streams(rounds, name, **strengths):
     compare(name, rounds, tolerance=1e-9, **strengths)
 
 
+@pytest.mark.parametrize("lambda1", [0.04, 0.03, 0.02])
+def test_agrees_at_high_rank_with_many_tasks(lambda1):
+    """Ranks of 20 to 50, where secular equations take the place of most rotations."""
+    stream = simulated(n_tasks=90, n_features=120, n_events=4, outliers=9, sparsity=0.7, seed=8)
+    strengths = {"eta1": 0.3, "eta2": 0.2, "lambda1": lambda1, "lambda2": 0.001}
+    rounds = interleaved(stream, 3)
+    compare("romco-nucl", rounds, tolerance=1e-11, **strengths)
+    learner = romco.learner("romco-nucl", 120, 90, **strengths)
+    learner.replay(rounds)
+    assert len(learner.singular_values()) >= 17
+
+
 @pytest.mark.parametrize("name", SHRINK)
 def test_without_penalties_it_is_gradient_descent(name):
     """Property 5: lambda = 0 is OGD with step eta1 + eta2."""

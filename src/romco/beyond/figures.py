@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from romco.beyond.contest import AUTO, LATE_LEARNERS, Contest
+from romco.beyond.earlier import stored
 from romco.beyond.probes import EDGES
 from romco.experiments.plan import title_of
 from romco.experiments.results import Finished
@@ -24,7 +25,10 @@ def draw_curves(contest: Contest, directory: Path) -> Path:
     with canvas(1, len(contest.datasets), *_size(contest)) as (figure, (row,)):
         for axes, dataset in zip(row, contest.datasets, strict=True):
             for name in LATE_LEARNERS:
-                at, curves = learning_curve(contest.best(dataset, name))
+                files = stored(contest, dataset, name)
+                if files is None:  # not run again
+                    continue
+                at, curves = learning_curve(files)
                 band(axes, at, 100 * curves, title_of(name), styles[name])
             axes.set(title=dataset, xlabel="events of the task", xscale="log", ylim=(0, None))
             _plain_ticks(axes, at)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from romco.learners import learner
+from romco.learners import Learner
 from romco.rounds import Round, Rounds
 
 Margins = NDArray[np.float64]
@@ -28,9 +28,8 @@ class Peer(Protocol):
 class Own:
     """A learner of this package."""
 
-    def __init__(self, name: str, rounds: Rounds, n_tasks: int, **parameters: Any) -> None:
-        self.rounds, self.n_tasks = rounds, n_tasks
-        self.learner = learner(name, rounds.x.shape[1], n_tasks, **parameters)
+    def __init__(self, learner: Learner, rounds: Rounds) -> None:
+        self.learner, self.rounds = learner, rounds
 
     def margin(self, event: int) -> float:
         """Margin of the event."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from romco.beyond.ablations import ABLATIONS, SINGLE
 from romco.beyond.contest import AUTO, LATE_LEARNERS, PEERS, Contest, mean_error
+from romco.beyond.earlier import EARLIER, MARK, NOTE, earlier, stored
 from romco.beyond.scenes import CLAIMS, CROWDS, INTERCEPT, RARE, late_tasks
 from romco.experiments.pairing import paired
 from romco.experiments.plan import title_of
@@ -33,17 +35,33 @@ def score(files: Sequence[Finished], name: str) -> float:
 
 def error_table(contest: Contest) -> Table:
     """Every learner's error with its best setting."""
+
+    def cell(dataset: str, name: str) -> tuple[str, float]:
+        files = stored(contest, dataset, name)
+        before = earlier(dataset, name)
+        return (f"{before:.2f}{MARK}", before) if files is None else _percent(files)
+
     rows = [
-        [title_of(name), *(_percent(contest.best(dataset, name)) for dataset in contest.datasets)]
+        [title_of(name), *(cell(dataset, name) for dataset in contest.datasets)]
         for name in LEARNERS
+        if stored(contest, contest.datasets[0], name) or name in EARLIER
     ]
-    return _table("Macro error, %; all but ROMCO-Auto tuned in hindsight", contest.datasets, rows)
+    title = "Macro error, %; all but ROMCO-Auto tuned in hindsight"
+    table = _table(title, contest.datasets, rows)
+    missing = any(MARK in str(cell[0]) for row in rows for cell in row[1:])
+    return replace(table, notes=[NOTE]) if missing else table
 
 
 def difference_table(contest: Contest) -> Table:
     """ROMCO-Auto against every other learner."""
     title = "ROMCO-Auto minus the learner, points of %: mean [95 % interval], shuffles won"
-    names = [name for name in LEARNERS if name != AUTO]
+    names = [
+        name
+        for name in LEARNERS
+        if name != AUTO and all(stored(contest, dataset, name) for dataset in contest.datasets)
+    ]
+    if not names:
+        raise FileNotFoundError("no runs of peers")
     return _against(contest, title, {name: title_of(name) for name in names}, contest.best)
 
 
@@ -53,9 +71,17 @@ def intercept_table(contest: Contest) -> Table:
     def found(dataset: str, name: str) -> list[Finished]:
         return contest.best(dataset + INTERCEPT, name)
 
+    def before(dataset: str, name: str) -> str:
+        error, auto = earlier(dataset + INTERCEPT, name), errors(contest.best(dataset, AUTO))
+        return f"{error:.2f}{MARK}: {100 * auto.mean() - error:+.2f}"
+
     title = "Error of peers that are given a constant feature, %, and ROMCO-Auto minus it"
     names = {name: f"{title_of(name)} with intercept" for name in PEERS}
-    return _against(contest, title, names, found, tell=True)
+    try:
+        return _against(contest, title, names, found, tell=True)
+    except FileNotFoundError:
+        rows = [[names[name], *(before(d, name) for d in contest.datasets)] for name in PEERS]
+        return replace(_table(title, contest.datasets, rows, best=None), notes=[NOTE])
 
 
 def ablation_table(contest: Contest) -> Table:
@@ -106,6 +132,8 @@ def cold_table(contest: Contest) -> Table:
     rows = []
     for dataset in contest.datasets:
         for name in LATE_LEARNERS:
+            if stored(contest, dataset, name) is None:  # not run again
+                continue
             found = [early(file, late=True) for file in contest.late(dataset, name)]
             means = 100 * np.mean(found, axis=0)
             rows.append([dataset, title_of(name), *(f"{mean:.1f}" for mean in means)])

@@ -90,20 +90,45 @@ def learn(
     address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
     growth: Annotated[float, typer.Option(help="Shards meet when the stream grew by this.")] = 0.1,
     every: Annotated[int, typer.Option(min=1, help="And after so many events per shard.")] = EVERY,
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[SOURCE]...", help="More, learned one by one.")
+    ] = None,
 ) -> None:
     """Predict each event, then learn it; the same command goes on where it was stopped."""
     schedule = {"growth": growth, "every": every}
     name = learner or "romco-auto"
-    wanted = Wanted(name, chosen(set_ or []), listed(classes), positive, schedule)
+    wanted = Wanted(name, chosen(set_ or []), listed(classes), positive, schedule, learner)
     source = replace(source, weight=weight)
-    known = load_model(model) if model.exists() else None
-    _check_alone(known, target, weight, threads, shards)
     if shards is not None:
+        known = load_model(model) if model.exists() else None
+        _check_alone(known, target, weight, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
-        learn_in_shards(source, model, wanted, hash_, shards, engine, address, console)
+        paths = [source.path, *(more or [])]
+        learn_in_shards(source, paths, model, wanted, hash_, shards, engine, address, console)
         return
+    if more and predictions is not None:
+        raise ValueError("--predictions are of one SOURCE: learn them one by one")
+    for path in (source.path, *(more or [])):
+        one = replace(source, path=path)
+        _learn_one(one, model, wanted, hash_, target, predictions, checkpoint_every, threads)
+
+
+def _learn_one(
+    source: Source,
+    model: Path,
+    wanted: Wanted,
+    hash_: int | None,
+    target: str | None,
+    predictions: Path | None,
+    checkpoint_every: int,
+    threads: int | None,
+) -> None:
+    """Learn one source, by a model or by threads."""
+    learner, positive = wanted.asked, wanted.positive
     check_source(source, labelled=True)
+    known = load_model(model) if model.exists() else None
+    _check_alone(known, target, source.weight, threads, None)
     source, looked = settled(source, known)
     labels = wanted.classes
     if known is not None and (learner or wanted.settings or hash_ or labels or positive):

@@ -34,6 +34,7 @@ class Wanted:
     classes: tuple[str, ...] | None
     positive: str | None
     schedule: dict[str, Any]  # growth, every
+    asked: str | None = None  # the learner, if one was named
 
 
 def on_threads(
@@ -54,6 +55,7 @@ def on_threads(
 
 def learn_in_shards(
     source: Source,
+    sources: list[str],
     model: Path,
     wanted: Wanted,
     bits: int | None,
@@ -63,7 +65,7 @@ def learn_in_shards(
     console: Console,
 ) -> None:
     """Learn files of which every shard reads its own part, with a line that shows how it goes."""
-    paths = files_of([source.path], source.format)
+    paths = files_of(sources, source.format)
     known = load_model(model) if model.exists() else None
     source, _ = settled(replace(source, path=paths[0]), known)
     classes = wanted.classes or _classes(source, paths, wanted.positive)

@@ -110,7 +110,8 @@ class Coordinator:
             return
         news: list[News] = self._news or self.engine.all(Shard.news)
         width = self._widened(one.width for one in news)
-        merged = merge(mergeable(self.front.learner), [one.change for one in news])
+        changes, ranges = [one.change for one in news], self.engine.ranges
+        merged = merge(mergeable(self.front.learner), changes, ranges)
         scale = self._scaled([one.scale for one in news], [one.change.events for one in news])
         self.engine.tell(Shard.agree, Agreement(merged, scale, self.events, width))
 

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, final
 
-import numpy as np
-
+from romco.cluster.ranges import in_ranges
 from romco.cluster.shard import Recipe, Shard, Start
 from romco.parameters import choice
 
@@ -44,7 +43,7 @@ class Engine(Protocol):
         """The shards themselves, where they are in this process."""
 
     def ranges(self, act: Callable[[int, int], None], n: int) -> None:
-        """Call ``act(begin, end)`` for ranges that are 0 to n together; where shards are here."""
+        """Call ``act(begin, end)`` for ranges that are 0 to n together."""
 
     def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
         """All that happened is in these files; whoever takes up one begins with a call."""
@@ -153,9 +152,8 @@ class Threads:
         """At the same time, where there is enough to do for more than one."""
         if n < FEW:
             act(0, n)
-            return
-        ends = np.linspace(0, n, len(self._shards) + 1).astype(int).tolist()
-        list(self._pool.map(act, ends[:-1], ends[1:]))
+        else:
+            in_ranges(self._pool, len(self._shards), act, n)
 
     def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
         """Nothing can be lost but all of it."""

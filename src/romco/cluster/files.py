@@ -67,6 +67,8 @@ def begin(
     **settings: Any,
 ) -> Shards:
     """New shards for a model file, or those that stopped; ``settings`` are as in ``Shards``."""
+    if files.source.weight is not None:
+        raise ValueError("shards that read files count every event as one: leave out the weights")
     if not model.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {model.parent} to put the model in")
     settings |= {"checkpoint": folder_of(model)}

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, final
 
+from romco.cluster.ranges import in_ranges
 from romco.cluster.shard import Recipe, Shard, Start
 from romco.raycluster import joined
 
 Call = tuple[str, Any]  # a method of Shard, and what it is given or where that lies
+MANY = 16  # shards from which on their changes are merged by ranges of features
 TRIES = 3  # new workers for a shard before it is given up
 BULKY = ("learn", "agree", "take_drawn", "resume")  # are given what should not be sent twice
 CHANGING = (*BULKY, "forget", "open", "read")  # calls after which a shard is another
@@ -103,8 +106,13 @@ class Ray:
     here = None  # shards are elsewhere
 
     def ranges(self, act: Callable[[int, int], None], n: int) -> None:
-        """Here."""
-        act(0, n)
+        """By the driver: at once, or what many shards sent in ranges, one per core."""
+        if len(self._actors) < MANY:
+            act(0, n)
+            return
+        cores = os.cpu_count() or 1
+        with ThreadPoolExecutor(cores) as pool:
+            in_ranges(pool, cores, act, n)
 
     def saved(
         self, paths: Sequence[Path], verb: Callable[..., Any], arguments: Sequence[Any] | None

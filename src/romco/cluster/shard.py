@@ -103,9 +103,9 @@ class Shard:
 
     # Learning and predicting
 
-    def learn(self, rows: Rows, y: Dense, tasks: list[Id]) -> Answers:
+    def learn(self, rows: Rows, y: Dense, tasks: list[Id], weight: Dense | None = None) -> Answers:
         """Learn rows of own tasks; gives what was predicted before."""
-        answers = self.model.predict_and_learn(rows, y, tasks)
+        answers = self.model.predict_and_learn(rows, y, tasks, weight=weight)
         self._fit()
         if self.recipe.shards > 1:
             touch(self._touched, rows)

@@ -17,6 +17,7 @@ from romco.cluster.owners import Owners
 from romco.cluster.rows import pick
 from romco.cluster.schedules import EVERY, Schedule
 from romco.cluster.shard import Shard
+from romco.learners import Learner
 from romco.learners.merging import mergeable
 from romco.model import Features, Model
 from romco.model.answers import Answers
@@ -24,6 +25,8 @@ from romco.model.batches import check_lengths, many
 from romco.model.fairlock import FairLock
 from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, cut
+from romco.model.targets import target_from_json
+from romco.model.weights import weights_of
 from romco.modelfile import load_state, save_state
 from romco.parameters import whole
 
@@ -55,8 +58,9 @@ class Shards:
     n:
         How many shards.
     features, classes, positive, new_task:
-        As in ``Model``. With the engine "ray" and files that the shards read themselves, features
-        must be hashed or given columns: shards cannot agree on growing names.
+        As in ``Model``; the target must be two classes. With files that the shards read
+        themselves, features must be hashed or given columns: shards cannot agree on growing
+        names.
     engine:
         "serial", "threads", or "ray" (``pip install 'romco[ray]'``); ``address`` is that of a
         running Ray cluster, else one is started here.
@@ -78,11 +82,13 @@ class Shards:
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 10,
         address: str | None = None,
+        target: str | None = None,
         classes: Sequence[Any] | None = None,
         positive: Any = None,
         new_task: Literal["mean", "zero"] = "mean",
         **parameters: Any,
     ) -> None:
+        _check_target(target or "two classes")
         front = Model(
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )
@@ -182,40 +188,54 @@ class Shards:
         """Probability (n,) of the positive label."""
         return self._answers(x, task).probabilities
 
+    def margin_one(self, x: Any, task: Any) -> float:
+        """Margin of one event."""
+        return float(self.margins([x], [task])[0])
+
+    def probability_one(self, x: Any, task: Any) -> float:
+        """Probability of the positive label of one event."""
+        return float(self.probabilities([x], [task])[0])
+
     def predict_one(self, x: Any, task: Any) -> Id:
         """Label of one event; None before any label is known."""
         return self._front.label_of(float(self.margins([x], [task])[0]))
 
     # Learning
 
-    def learn_one(self, x: Any, y: Any, task: Any) -> float:
+    def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> float:
         """Learn one event; gives the margin that was predicted just before."""
-        return float(self.learn([x], [y], [task])[0])
+        weights = None if weight == 1.0 else [weight]
+        return float(self.learn([x], [y], [task], weight=weights)[0])
 
-    def learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Dense:
+    def learn(self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None) -> Dense:
         """Learn rows; those of a task one after the other, in the order of the stream.
 
-        Gives the margins (n,) predicted just before. Nothing changes if any row is bad.
+        An event of ``weight`` h counts as h events. Gives the margins (n,) predicted just before.
+        Nothing changes if any row is bad.
         """
-        return self.predict_and_learn(x, y, task).margins
+        return self.predict_and_learn(x, y, task, weight=weight).margins
 
-    def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
+    def predict_and_learn(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
+    ) -> Answers:
         """:meth:`learn`, giving also the probabilities that were predicted just before."""
+        weights = None if weight is None else _weights(weight, self._front.learner)
         with self._writing:
             labels = self._front.sides
             signs, sides = labels.read(y)
             ids = [identity("task", one) for one in many(task)]
             new: dict[Id, int] = {}
             rows = self.features.read(x, new)
-            check_lengths(rows, task=ids, y=signs)
+            weighed = {} if weights is None else {"weight": weights}
+            check_lengths(rows, task=ids, y=signs, **weighed)
             before = labels.turn
             with self._step:
                 labels.adopt(sides)
                 self.features.add(new)
-            answers = self._learn(rows, signs, ids)
+            answers = self._learn(rows, signs, ids, weights)
             return _turned(answers, labels.outward(np.ones(len(ids)), signs, before))
 
-    def _learn(self, rows: Rows, signs: Dense, ids: list[Id]) -> Answers:
+    def _learn(self, rows: Rows, signs: Dense, ids: list[Id], weights: Dense | None) -> Answers:
         owners, begin = self._owners.of(ids), 0
         answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
         while begin < len(ids):
@@ -223,7 +243,9 @@ class Shards:
             end = min(len(ids), begin + left, begin + PIECE * self.n)
             part = slice(begin, end)
             with self._step:
-                given = _dealt(self.n, owners[part], cut(rows, begin, end), signs[part], ids[part])
+                weighed = [] if weights is None else [weights[part]]
+                columns = cut(rows, begin, end), signs[part], ids[part], *weighed
+                given = _dealt(self.n, owners[part], *columns)
                 found = self.leader.ask(Shard.learn, given, end - begin)
                 _fill(answers, begin, owners[part], found)
                 self.leader.passed(end - begin, end - begin)
@@ -274,6 +296,7 @@ class Shards:
         on as if they had never stopped.
         """
         state = model.state() if isinstance(model, Model) else model
+        _check_target(target_from_json(state["labels"]).kind)
         schedule = states.schedule_of(state, n, growth, every)
         made = cls.__new__(cls)
         folder = None if checkpoint is None else Path(checkpoint)
@@ -314,6 +337,24 @@ class Shards:
         with self._step:
             (owner,) = self._owners.of([identity("task", task)])
             return self.leader.engine.one(int(owner), verb, task)
+
+
+def _check_target(kind: str) -> None:
+    if kind != "two classes":
+        raise ValueError(
+            f"shards learn two classes, not {kind!r}: of the learners of classes and of numbers "
+            "it is not known how beliefs that were learned apart become one; take a plain Model"
+        )
+
+
+def _weights(weight: Any, learner: Learner) -> Dense:
+    found = weights_of(weight, learner)
+    if not found.all():
+        at = int(np.flatnonzero(found == 0.0)[0])
+        raise ValueError(
+            f"row {at}: weight 0: shards learn what they are given; ask for its margin"
+        )
+    return found
 
 
 def _dealt(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, ...] | None]:

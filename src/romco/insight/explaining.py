@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from romco.insight.explanation import Explanation
 from romco.insight.facts import ALONE, TaskInsight
 from romco.insight.parts import Numbers, parts
+from romco.insight.targets import spoken_for
 from romco.learners import Learner
 from romco.learners.capabilities import FindsGroups, TellsFindings, TellsKinds
 from romco.model import Model
@@ -103,10 +104,10 @@ class _Found:
         numbers = np.arange(learner.n_tasks) if model is None else model.numbers(self.names)
         self.parts = parts(learner, numbers)
         self._shared, self._personal = self.parts.shared(), self.parts.personal()
-        self.findings: tuple[str, ...] = ()
+        self.findings: tuple[str, ...] = tuple(spoken_for(learner, model))
         self._groups: list[int] | None = None
         if findings and isinstance(learner, TellsFindings):
-            self.findings = tuple(learner.findings(numbers))
+            self.findings += tuple(learner.findings(numbers))
         if findings and isinstance(learner, FindsGroups) and 1 < learner.n_tasks <= LEGIBLE:
             self._groups = learner.groups()[numbers].tolist()
         judged = personal_tasks(learner)
@@ -141,8 +142,17 @@ class _Found:
         """Where a task differs most."""
         name = (lambda j: j) if self._model is None else self._model.features.name
         turn = 1.0 if self._model is None else self._model.turn
-        largest = self.parts.largest(i, n)
-        return tuple((name(j), turn * value) for j, value in largest if j < self.n_features)
+        per, largest = self.parts.per_feature, self.parts.largest(i, n)
+        return tuple(
+            (f"{name(j // per)} for {self._label(j % per)}" if per > 1 else name(j), turn * value)
+            for j, value in largest
+            if j < self.n_features * per
+        )
+
+    def _label(self, k: int) -> Any:
+        """What a class is called."""
+        known = () if self._model is None else self._model.classes
+        return known[k] if k < len(known) else f"class {k}"
 
     def notes(self) -> tuple[str | None, ...]:
         """What a reader must know of the numbers."""

@@ -49,12 +49,14 @@ class Parts:
         return np.divide(inner, scale, out=np.zeros_like(inner), where=scale > 0.0)
 
     def largest(self, task: int, n: int) -> list[tuple[int, float]]:
-        """The ``n`` largest entries of a task's column of V, with their features."""
+        """The ``n`` largest entries of a task's column of V, with their rows.
+
+        Of many classes, row f * ``per_feature`` + k is that of feature f and class k.
+        """
         begin, end = self.own.indptr[task : task + 2]
         values, features = self.own.data[begin:end], self.own.indices[begin:end]
         order = np.lexsort((features, -np.abs(values)))[:n]
-        per = self.per_feature
-        return [(int(features[k]) // per, float(values[k])) for k in order if values[k] != 0.0]
+        return [(int(features[k]), float(values[k])) for k in order if values[k] != 0.0]
 
     def _gram(self) -> Numbers:
         return self.left.T @ self.left

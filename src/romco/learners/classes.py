@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
@@ -10,7 +11,13 @@ from numpy.typing import NDArray
 
 from romco.kernels.classes import Member, PairsKernel, RestKernel
 from romco.learners.base import Arrays, CompiledLearner, choice, whole
-from romco.learners.capabilities import Newcomer, Started, StartsTasks
+from romco.learners.capabilities import (
+    FindsOutliers,
+    Newcomer,
+    Started,
+    StartsTasks,
+    TellsKinds,
+)
 from romco.learners.forgetting import forget
 from romco.learners.registry import learner
 from romco.rounds import Round
@@ -166,6 +173,26 @@ class Classes(CompiledLearner):
         for member in self._members:
             forget(member, task)
 
+    # What most of the inner learners say of tasks
+
+    def personal_tasks(self) -> NDArray[np.int64]:
+        """Tasks unlike the rest, to more than half of the inner learners; none if they cannot."""
+        votes = np.zeros(self.n_tasks)
+        for member in self._members:
+            if isinstance(member, FindsOutliers):
+                votes[member.personal_tasks()] += 1.0
+        return np.flatnonzero(votes > 0.5 * len(self._members))
+
+    def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
+        """The kind of each of some tasks that the inner learners name most often."""
+        said = [m.kinds_of(tasks) for m in self._members if isinstance(m, TellsKinds)]
+        alone = np.isin(tasks, self.personal_tasks())
+        votes = [Counter(kinds) for kinds in zip(*said, strict=True)] or [Counter()] * len(tasks)
+        return [
+            "on their own" if own else _most({**one, "on their own": 0})
+            for own, one in zip(alone, votes, strict=True)
+        ]
+
     # New tasks: as the inner learners have it
 
     def common(self, started: Started) -> Newcomer | None:
@@ -200,6 +227,11 @@ class Classes(CompiledLearner):
         members = [Member(member.kernel, scale, *pair) for pair, member, scale in parts]
         kernel = PairsKernel if self.form == "pairs" or self.answers == 2 else RestKernel
         self.kernel = kernel(members, self.answers, self._power)
+
+
+def _most(votes: Mapping[str, int]) -> str:
+    """What was named most often; related if nothing was."""
+    return max(votes, key=votes.__getitem__) if any(votes.values()) else "related"
 
 
 class _Newcomer:

@@ -97,11 +97,17 @@ def held(learner: Merges, rows: NDArray[np.int32]) -> Values:
     return values
 
 
-def merge(common: Merges, changes: Sequence[Change]) -> Merged:
+def at_once(act: Callable[[int, int], None], n: int) -> None:
+    """All rows by the one who asks."""
+    act(0, n)
+
+
+def merge(common: Merges, changes: Sequence[Change], ranges: Ranges = at_once) -> Merged:
     """Merge what shards changed into ``common``, from which they all started.
 
     Gives what each shard is to :func:`take`. The order of the changes is that of the shards;
-    those of shards without events since the last barrier are passed over.
+    those of shards without events since the last barrier are passed over. ``ranges`` decides
+    who does which rows, and when; it does not matter to the result.
     """
     active = [one for one in changes if one.events]
     rows, seen = [one.rows for one in active], [one.seen for one in active]
@@ -113,7 +119,7 @@ def merge(common: Merges, changes: Sequence[Change]) -> Merged:
             blocks = [_block(line, one) for one in active]
             rules += _rules(line.parts, _sent(line, views, blocks))
     look(entries, rules)
-    merge_rows(entries, rules, 0, entries.n_rows)
+    ranges(partial(merge_rows, entries, rules), entries.n_rows)
     periods = [(one.events, one.values) for one in active]
     _put_small(common, _merged_small(common, periods))
     return Merged(entries.rows, held(common, entries.rows))
@@ -122,10 +128,7 @@ def merge(common: Merges, changes: Sequence[Change]) -> Merged:
 def merge_here(
     common: Merges, shards: Sequence[Merges], periods: Sequence[Period], ranges: Ranges
 ) -> None:
-    """The same where all shards are at hand: merged in place, row by row, into all of them.
-
-    ``ranges`` decides who does which rows, and when; it does not matter to the result.
-    """
+    """The same where all shards are at hand: merged in place, row by row, into all of them."""
     entries = Entries([p.rows for p in periods], [p.seen for p in periods], common.n_features, True)
     arrays, owns = common.arrays(), [shard.arrays() for shard in shards]
     rules: list[Rule] = []

@@ -47,6 +47,15 @@ OTHER_TARGETS = {
         "classes": Method("classes:Classes", "Many classes", role="beyond"),
         "romco-auto-number": Method("auto_number:AutoNumber", "ROMCO-Auto", role="beyond"),
         **{
+            f"romco-{short}-number": Method(
+                "decomposed_numbers:DecomposedNumbers", title, fixed={"shared": shared}
+            )
+            for short, title, shared in (
+                ("nucl", "ROMCO-NuCl", "nuclear"),
+                ("logd", "ROMCO-LogD", "logdet"),
+            )
+        },
+        **{
             f"{short}-{models}-number": Method(
                 f"numbers:{kind}", f"{short.upper()}-{models.title()}", fixed={"models": models}
             )

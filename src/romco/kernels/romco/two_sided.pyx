@@ -51,6 +51,10 @@ cdef class TwoSided(Factored):
         cdef Row f = self.tasks.row(task)
         cdef Py_ssize_t j
         self.right.reach(f, event, square(f), self.q)
+        self.svd.note_change(
+            self.core, self.ld, self.height, self.width,
+            self.c, self.left.rank, self.q, self.right.rank, g,
+        )
         if self.left.rank > self.height:
             memset(self.core + self.height * self.ld, 0, self.width * sizeof(double))
             self.height += 1
