@@ -121,7 +121,7 @@ def _learn_one(
     hash_: int | None,
     target: str | None,
     predictions: Path | None,
-    checkpoint_every: int,
+    checkpoint_every: int | None,
     threads: int | None,
 ) -> None:
     """Learn one source, by a model or by threads."""
