@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS := 1
 ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
-.PHONY: help demo serve-demo test test-slow test-checked test-sanitized fuzz fuzz-sanitized kernels check check-all docs lint types contracts \
+.PHONY: help demo serve-demo test test-slow test-checked test-sanitized fuzz fuzz-sanitized mutants kernels check check-all docs lint types contracts \
         dist dist-smoke bench bench-docs paper paper-docs beyond cluster-demo clean
 .DEFAULT_GOAL := help
 
@@ -21,6 +21,7 @@ help:
 	@echo "make kernels    rebuild the compiled kernels that changed"
 	@echo "make docs       the documentation as a site, in site/"
 	@echo "make dist       sdist and wheel, each tried in a fresh environment"
+	@echo "make mutants    whether the tests notice changes to the files that guard data"
 	@echo "make bench      speed, as ratios within one run (make bench BENCH=--quick for a minute's worth)"
 	@echo "make beyond     romco-auto against everything tuned in hindsight, into docs/beyond-the-paper.md"
 	@echo "make paper      every table and figure of the paper and what it leaves open, measured, into docs"
@@ -79,7 +80,11 @@ fuzz: $(VENV)/ready
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 fuzz-sanitized: .venv-sanitized/ready
-	$(SANITIZED) -m tests.fuzz --unlimited --files 4000 --arrays 4000 --sources 20 $(FUZZ)
+	$(SANITIZED) -m tests.fuzz --unlimited --files 4000 --strangers 4000 --arrays 4000 --folders 200 --sources 20 $(FUZZ)
+
+# Changes to the files that guard data, which some test must notice: MUTANTS="--share 1", "--only durable.py", "--compiled".
+mutants: $(VENV)/ready
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 check-all: check test-slow test-checked test-sanitized dist
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import romco
 from benchmarks import workloads
 from benchmarks.measure import Say
 from benchmarks.memory import resident
@@ -24,19 +25,33 @@ UNCOUNTED = 1000  # first calls: caches, lazy imports
 def percentiles(quick: bool, say: Say) -> list[dict[str, Any]]:
     """Microseconds of one event, predicted and learned by single calls, on the large shape.
 
-    Wall time holds what else the machine was doing; the thread's CPU time does not.
+    Wall time holds what else the machine was doing; the thread's CPU time does not. The process
+    has done other work before, so that its heap is that of a program and not of a benchmark.
     """
+    other_work()
     events = 5_000 if quick else 50_000
     workload = workloads.large(warmup=0, events=events, segments=1)
     counts = {"romco-nucl": 20_000 if quick else 1_000_000, "river": 5_000 if quick else 100_000}
     rows = []
     for system, count in (
         (Calls("romco-nucl"), counts["romco-nucl"]),
+        (Calls("romco-auto"), counts["romco-nucl"] // 10),
         (RiverPerTask(), counts["river"]),
     ):
         say(f"latency: {system.name}, {count} events")
         rows.append({"system": system.name, **measured(system, workload, count)})
     return rows
+
+
+def other_work() -> None:
+    """Learners made, used and dropped, arrays of many sizes kept and freed in turn."""
+    small = workloads.spam(0.05)
+    for name in ("romco-nucl", "romco-auto", "pa-unique", "osmtl-e"):
+        learner = romco.learner(name, small.n_features, small.n_tasks)
+        learner.replay(small.segments[0])
+    rng = np.random.default_rng(0)
+    kept = [np.ones(int(n)) for n in rng.integers(1, 50_000, 2_000)]
+    del kept[::2]
 
 
 def measured(system: System, workload: Workload, count: int) -> dict[str, Any]:

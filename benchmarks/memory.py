@@ -25,6 +25,7 @@ from benchmarks.workloads import Workload
 
 Make = Callable[[], System]
 SPAM: dict[str, Make] = {
+    "romco-auto": lambda: Stream("romco-auto"),
     "romco-nucl": lambda: Stream("romco-nucl"),
     "NumPy ROMCO, Gram": lambda: Plain("gram"),
     "pa-unique": lambda: Stream("pa-unique"),
@@ -32,6 +33,7 @@ SPAM: dict[str, Make] = {
     "VW from Python, -q tf": VowpalCalls,
 }
 LARGE: dict[str, Make] = {
+    "romco-auto": lambda: Stream("romco-auto"),
     "romco-nucl": lambda: Stream("romco-nucl"),
     "romco-nucl, no personal part": lambda: Stream("romco-nucl", lambda2=1e3),
     "pa-global": lambda: Stream("pa-global"),

@@ -9,6 +9,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from benchmarks import files, instructions, latency, memory, workloads
+from benchmarks.doors import doors
 from benchmarks.measure import Entry, Say, interleave
 from benchmarks.peers import RiverPerTask, SklearnGlobal, VowpalCalls, VowpalFile
 from benchmarks.systems import Calls, Plain, Stream, System
@@ -40,6 +41,7 @@ def spam(quick: bool, say: Say) -> list[dict[str, Any]]:
     systems: list[System] = [
         Stream("romco-auto"),
         Calls("romco-auto"),
+        *doors(limit=500 if quick else 2000),
         Stream("romco-nucl"),
         Calls("romco-nucl"),
         Stream("romco-logd"),
@@ -78,6 +80,8 @@ def large(quick: bool, say: Say) -> list[dict[str, Any]]:
     ]
     others: list[System] = [
         Stream("romco-auto"),
+        Calls("romco-auto"),
+        *doors(limit=200 if quick else 1000),
         Stream("romco-nucl", "romco-nucl, rank 8, no personal part", lambda2=NO_PERSONAL),
         Calls("romco-nucl", "romco-nucl, rank 8, call per event"),
         RiverPerTask(),
@@ -103,6 +107,7 @@ def growth(quick: bool, say: Say) -> list[dict[str, Any]]:
             for system in (
                 Stream("romco-nucl", "romco-nucl"),
                 Stream("romco-nucl", "romco-nucl, no personal part", lambda2=NO_PERSONAL),
+                *([Stream("romco-auto")] if curve != "rank" else []),  # it has no rank to set
             ):
                 entries.append(Entry(workload, system, curve, value))
         rows += [asdict(row) for row in interleave(entries, _repeats(quick), say)]
@@ -127,7 +132,7 @@ def peak_memory(quick: bool, say: Say) -> list[dict[str, Any]]:
 
 
 def single_events(quick: bool, say: Say) -> list[dict[str, Any]]:
-    """(g) percentiles of single events, in a process whose heap no other part has cut up."""
+    """(g) percentiles of single events, in a process of its own that has done other work too."""
     say("latency, in a process of its own")
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(latency.percentiles, quick, str).result()
@@ -159,6 +164,8 @@ PARTS: dict[str, Callable[[bool, Say], Any]] = {
 def _dense(quick: bool, river: int) -> list[System]:
     return [
         Stream("romco-auto"),
+        Calls("romco-auto", "romco-auto, call per round"),
+        *doors(limit=60 if quick else 300),
         Stream("romco-nucl"),
         Calls("romco-nucl", "romco-nucl, call per round"),
         Stream("romco-logd"),

@@ -42,7 +42,7 @@ class Workload:
 
 STEADY = {"eta1": 0.1, "eta2": 0.1, "lambda1": 1e-3, "lambda2": 1e-3}
 # lambda1 that leaves U at about this rank when single events of length 1 update it.
-STRENGTH = {4: 0.21, 8: 0.115, 16: 0.06, 32: 0.03}
+STRENGTH = {4: 0.21, 8: 0.115, 16: 0.06, 32: 0.03, 64: 0.0155}
 
 
 def spam(scale: float = 1.0) -> Workload:

@@ -191,6 +191,7 @@ def test_planted_links_and_pipes_are_not_followed(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / f".m.{'1' * 16}.partial")
     (tmp_path / f".m.{'2' * 16}.partial").mkdir()
     durable.replace(path, [b"new"])
+    assert stat.S_ISFIFO((tmp_path / f".m.{'1' * 16}.partial").stat().st_mode)  # not ours
     assert victim.read_bytes() == b"precious"
     path.unlink()
     path.symlink_to(victim)
@@ -317,3 +318,120 @@ def test_small_and_large_parts_arrive_in_order(tmp_path):
     parts = [b"a" * 10, b"b" * (durable.BLOCK + 5), b"", b"c" * 7, *[b"d" * 999] * 3000]
     durable.replace(tmp_path / "m", parts)
     assert (tmp_path / "m").read_bytes() == b"".join(parts)
+
+
+def test_who_comes_second_is_refused_and_nothing_stays_behind(tmp_path):
+    path = tmp_path / "m"
+    with durable.exclusive(path):
+        assert names(tmp_path) == [".m.lock"]
+        with pytest.raises(BlockingIOError) as refused, durable.exclusive(path):
+            pass
+        assert refused.value.filename == str(path)
+        with durable.exclusive(tmp_path / "other"):
+            pass
+    assert names(tmp_path) == []
+    with durable.exclusive(path):
+        pass
+
+
+def test_who_locked_a_marker_that_was_just_removed_tries_again(tmp_path, monkeypatch):
+    """Between opening and locking, who had it before removes it: that lock protects nothing."""
+    path, real, calls = tmp_path / "m", durable._lock, []
+
+    def late(file):
+        calls.append(file)
+        if len(calls) == 1:
+            (tmp_path / ".m.lock").unlink()
+        return real(file)
+
+    monkeypatch.setattr(durable, "_lock", late)
+    with durable.exclusive(path):
+        assert names(tmp_path) == [".m.lock"]
+        with pytest.raises(BlockingIOError), durable.exclusive(path):
+            pass
+    assert len(calls) == 3
+
+
+def test_a_lock_that_fails_leaves_no_temporary_file(tmp_path, monkeypatch):
+    def broken(*_):
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(durable.fcntl, "flock", broken)
+    before = handles()
+    with pytest.raises(OSError, match="broken"):
+        durable.replace(tmp_path / "m", [b"new"])
+    assert names(tmp_path) == []
+    assert handles() == before
+
+
+def test_a_group_that_cannot_be_kept_may_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "m"
+    durable.replace(path, [b"1"])
+    path.chmod(0o664)
+    old = path.stat()
+
+    class Other:
+        st_uid, st_gid, st_mode = old.st_uid + 1, old.st_gid, old.st_mode
+
+    def forbidden(*_):
+        raise PermissionError(errno.EPERM, "not yours")
+
+    monkeypatch.setattr(durable.os, "fchown", forbidden)
+    monkeypatch.setattr(durable, "_regular", lambda _: Other)
+    durable.replace(path, [b"2"])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
+
+
+def test_a_link_is_kept_as_the_link_that_it_was(tmp_path):
+    path, target = tmp_path / "m", tmp_path / "target"
+    target.write_bytes(b"elsewhere")
+    path.symlink_to(target)
+    durable.replace(path, [b"new"], keep_last=True)
+    last = tmp_path / "m.bak"
+    assert last.is_symlink()
+    assert last.read_bytes() == b"elsewhere"
+
+
+def test_small_parts_are_written_together_and_large_ones_at_once(tmp_path, monkeypatch):
+    written, real = [], os.write
+    monkeypatch.setattr(durable.os, "write", lambda f, d: written.append(len(d)) or real(f, d))
+    size = durable.BLOCK
+    durable.replace(tmp_path / "m", [b"a", b"b" * (size - 1), b"c" * size, b"d", b"e"])
+    assert written == [size, size, 2]
+
+
+def test_a_spare_that_could_not_become_the_last_one_is_removed(tmp_path, monkeypatch):
+    path, real = tmp_path / "m", os.replace
+    durable.replace(path, [b"old"])
+
+    def full(source, target):
+        if str(target).endswith(".bak"):
+            raise OSError(errno.ENOSPC, "full")
+        real(source, target)
+
+    monkeypatch.setattr(durable.os, "replace", full)
+    with pytest.raises(OSError, match="full"):
+        durable.replace(path, [b"new"], keep_last=True)
+    assert names(tmp_path) == ["m"]
+    assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(("error", "told"), [(errno.EIO, True), (errno.EINVAL, False)])
+def test_a_folder_that_cannot_be_synced_is_told_unless_it_needs_no_sync(
+    error, told, tmp_path, monkeypatch
+):
+    real, before = os.fsync, handles()
+
+    def failing(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(error, os.strerror(error))
+        real(handle)
+
+    monkeypatch.setattr(durable.os, "fsync", failing)
+    if told:
+        with pytest.raises(OSError, match=os.strerror(error)):
+            durable.replace(tmp_path / "m", [b"new"])
+    else:
+        durable.replace(tmp_path / "m", [b"new"])
+    assert (tmp_path / "m").read_bytes() == b"new"
+    assert handles() == before

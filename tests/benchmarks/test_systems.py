@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 from benchmarks import workloads
+from benchmarks.doors import doors
 from benchmarks.measure import Entry, Row, first, interleave, times_faster
 from benchmarks.parts import BASELINES
 from benchmarks.peers import RiverPerTask, SklearnGlobal, VowpalCalls, VowpalFile, lines
 from benchmarks.systems import Calls, Plain, Stream, System, Unavailable
 
 SYSTEMS: list[System] = [
+    Stream("romco-auto"),
+    *doors(),
     Stream("romco-nucl"),
     Calls("romco-nucl"),
     Stream("romco-logd"),

@@ -26,6 +26,7 @@ FILES = {
     "odd.dat": "u,a,y\n",
     "huge.csv": "u,a,y\n" + "x,1e300,p\nx,-1e300,n\n" * 3,
 }
+FILES["one-huge.csv"] = "u,a,b,y\nx,1,2,p\nz,1e200,1,n\nz,2,-1e61,p\nx,-1,1e60,n\nz,2,1,n\n"
 LEARN = "--task u --label y --model new.romco"
 
 
@@ -189,3 +190,50 @@ def test_a_full_disk_keeps_the_last_good_model(folder):
     assert process.returncode == 2
     assert err == "error: ok.romco: File too large\n"
     assert contents(folder) == before
+
+
+def test_a_huge_value_is_one_bad_row(folder, capsys):
+    assert run(f"learn one-huge.csv {LEARN}") == 2
+    assert "line 3: feature 'a' is 1e+200" in capsys.readouterr().err
+    assert load(folder / "new.romco").events == 1  # what comes before it is kept
+    (folder / "new.romco").unlink()
+    for learner in ("romco-auto", "pa-unique", "mtfl", "romco-logd"):
+        model = f"{learner}.romco"
+        command = f"--task u --label y --model {model} --skip-bad"
+        assert run(f"learn one-huge.csv {command} --learner {learner}") == 0
+        assert "2 bad rows skipped" in capsys.readouterr().err
+        assert load(folder / model).events == 3
+        for verb in ("predict", "evaluate"):
+            assert run(f"{verb} one-huge.csv {command}") == 0
+            assert "2 bad rows skipped" in capsys.readouterr().err
+            assert run(f"{verb} one-huge.csv --task u --label y --model {model}") == 2
+            assert "line 3: a feature is 1e+200" in capsys.readouterr().err
+        assert run(f"learn ok.csv --task u --label y --model {model}") == 0  # it goes on
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGTERM")
+@pytest.mark.parametrize("how", ["--threads 2", "--shards 2 --engine serial"])
+def test_sigterm_in_shards_saves_what_was_learned_and_says_so(how, folder):
+    rows = "".join(f"t{i % 9},{i % 7 - 3},{'p' if i % 3 else 'n'}\n" for i in range(20_000))
+    (folder / "long.csv").write_text("u,a,y\n" + rows)
+    command = [sys.executable, "-m", "romco", "learn", "long.csv", *LEARN.split(), *how.split()]
+    command += ["--every", "100", "--checkpoint-every", "500"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    begun = folder / ("new.romco" if "threads" in how else "new.romco.shards")
+    while not begun.exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=100)
+    assert process.returncode == 143, told
+    assert b"the same command goes on" in told
+    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(
+        [word if word != "new.romco" else "whole.romco" for word in command],
+        check=True,
+        capture_output=True,
+    )
+    one, other = load(folder / "new.romco"), load(folder / "whole.romco")
+    assert one.events == other.events == 20_000
+    tasks = [f"t{i}" for i in range(9)]
+    found = [model.margins([{"a": 1.0}] * 9, tasks).tolist() for model in (one, other)]
+    assert found[0] == found[1]

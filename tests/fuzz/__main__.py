@@ -16,18 +16,20 @@ from collections import Counter
 from pathlib import Path
 
 CHUNK = 1000  # inputs of one child
+# How many of each kind of input, unless told.
+KINDS = {"files": 20_000, "strangers": 20_000, "arrays": 20_000, "folders": 1000, "sources": 300}
 
 
 def main() -> int:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for kind, number in (("files", 20_000), ("arrays", 20_000), ("sources", 300)):
+    for kind, number in KINDS.items():
         parser.add_argument(f"--{kind}", type=int, default=number)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--unlimited", action="store_true", help="no limit of memory (sanitizers)")
     given = parser.parse_args()
     findings: list[str] = []
-    for kind in ("files", "arrays", "sources"):
+    for kind in KINDS:
         counts, found = tried(kind, vars(given)[kind], given.seed, not given.unlimited)
         told = f"{kind}: {sum(counts.values()):,} tried, {dict(counts)}, {len(found)} found"
         print(told, flush=True)

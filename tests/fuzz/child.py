@@ -17,11 +17,18 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.fuzz import folders, strangers
 from tests.fuzz.acts import try_arrays, try_file, try_source
 from tests.fuzz.seeds import seeds
 
-KINDS = {"files": try_file, "arrays": try_arrays, "sources": try_source}
-SECONDS = 20  # for one input; the alarm then ends this process
+KINDS = {
+    "files": try_file,
+    "strangers": strangers.try_stranger,
+    "arrays": try_arrays,
+    "sources": try_source,
+    "folders": folders.try_folder,
+}
+SECONDS, LONGEST = 20, 300  # of work and of time for one input; then the alarm ends this process
 ROOM = 2**32  # bytes of memory for all of it
 
 
@@ -31,12 +38,13 @@ def main(kind: str, first: int, last: int, seed: int, progress: Path, limited: b
     if limited:
         resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
     sound = seeds() if kind == "files" else []
+    _warm(kind)
     counts: Counter[str] = Counter()
     found = 0
     with tempfile.TemporaryDirectory() as folder:
         for i in range(first, last):
             progress.write_text(str(i))
-            signal.alarm(SECONDS)
+            _limit(SECONDS, LONGEST)
             try:
                 rng = np.random.default_rng([seed, i])
                 counts[KINDS[kind](rng, sound, Path(folder))] += 1
@@ -45,9 +53,23 @@ def main(kind: str, first: int, last: int, seed: int, progress: Path, limited: b
                 print(
                     f"\0{kind} {i}:\n{traceback.format_exc()[-1500:]}", file=sys.stderr, flush=True
                 )
-            signal.alarm(0)
+            _limit(0, 0)
     print("DONE", " ".join(f"{name}={n}" for name, n in sorted(counts.items())), flush=True)
     return 1 if found else 0
+
+
+def _warm(kind: str) -> None:
+    """What is made once, before any input's time runs."""
+    if kind == "strangers":
+        strangers.sound()
+    elif kind == "folders":
+        folders.sound()
+
+
+def _limit(work: int, time: int) -> None:
+    """Seconds of work, which do not pass while others have the machine; and of time, for a hang."""
+    signal.setitimer(signal.ITIMER_PROF, work)
+    signal.alarm(time)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def change_shape(rng: Generator, file: File, other: File) -> None:
 
 def change_sizes(rng: Generator, file: File, other: File) -> None:
     """Every axis of one length gets another, and the numbers in the header that say so, too."""
-    lengths = sorted({n for array in file.arrays.values() for n in array.shape if n > 1})
+    lengths = sorted({n for array in file.arrays.values() for n in array.shape if 1 < n < 2**20})
     if not lengths:
         return
     old = int(_some(rng, lengths))

@@ -149,3 +149,14 @@ def test_a_summary_is_json_and_adds_up_whatever_is_left_out():
     ]
     assert sum(parts) == pytest.approx(told["margin"], abs=1e-9)
     assert "others" not in found.summary()
+
+
+@pytest.mark.parametrize("features", [romco.Names(), romco.Hashed(64)])
+@pytest.mark.parametrize("name", ["pa-unique", "ogd-global", "romco-nucl", "cw-col", "mtfl"])
+def test_rows_by_name_add_up_too(name, features):
+    model = romco.Model(name, features, classes=["no", "yes"])
+    rows = [{"a": 1.0, "b": 0.5}, {"b": -2.0}, {"a": -1.0}]
+    model.learn(rows, ["yes", "no", "no"], ["ann", "bob", "ann"])
+    found = reasons(model, {"a": 2.0, "never seen": 1.0}, "ann")
+    total = found.intercept + sum(each.total for each in found.features)
+    assert total == pytest.approx(found.margin, abs=1e-9)

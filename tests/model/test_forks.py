@@ -89,3 +89,32 @@ def test_a_fork_waits_until_who_holds_one_model_and_wants_another_is_done():
     finally:
         stop.append(True)
         thread.join()
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+def test_children_have_whole_shards_too(engine):
+    from romco.cluster import Shards
+
+    shards = Shards("romco-auto", 2, Columns(30), engine=engine, classes=(-1, 1), every=50)
+    shards.learn(X, Y, TASK)
+    stop = []
+
+    def work():
+        while not stop:
+            shards.learn(X, Y, TASK)
+
+    def in_child():
+        assert np.isfinite(shards.margins(X, TASK)).all()
+        before = shards.events
+        shards.learn(X[:50], Y[:50], TASK[:50])
+        assert shards.events == before + 50
+        assert shards.model().events == before + 50
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        codes = [forked(in_child) for _ in range(5)]
+    finally:
+        stop.append(True)
+        thread.join()
+    assert codes == [0] * 5

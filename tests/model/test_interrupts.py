@@ -350,3 +350,52 @@ def test_signals_at_random_moments(name, batch):
 )
 def test_ten_thousand_signals(name, batch, readers):
     weathered(name, 2_500, batch, readers)
+
+
+@pytest.mark.parametrize("target", ["two classes", "classes"])
+def test_labels_of_rows_that_were_not_learned_are_not_known(target, monkeypatch):
+    from romco.model import pieces
+
+    model, real, calls = Model("pa-unique", target=target), pieces.learn, []
+
+    def broken(*given):
+        calls.append(given)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return real(*given)
+
+    monkeypatch.setattr(pieces, "learn", broken)
+    rows, labels = [{"a": 1.0}] * 300, ["ham"] * 280 + ["spam"] * 20
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(rows, labels, ["ann"] * 300)
+    assert (model.events, model.classes) == (250, ("ham",))
+    monkeypatch.undo()
+    model.learn(rows[250:], labels[250:], ["ann"] * 50)
+    whole = Model("pa-unique", target=target)
+    whole.learn(rows, labels, ["ann"] * 300)
+    assert model.classes == whole.classes == ("ham", "spam")
+    assert model.margins(rows[:1], ["ann"]).tolist() == whole.margins(rows[:1], ["ann"]).tolist()
+
+
+@pytest.mark.parametrize("name", ["ogd-unique", "romco-auto"])
+def test_looking_broken_off_at_every_bytecode(name):
+    """``with model.at_rest()``: between getting the lock and the block there is no gap."""
+    model = Model.from_state(started(name))
+    before = contents(model)
+
+    def look():
+        with model.at_rest() as learner:
+            return learner.n_tasks
+
+    step, broken = 0, True
+    while broken:
+        broken = broken_off(look, step)
+        assert model._locks.step.acquire_at_once(), step
+        model._locks.step.release()
+        step += 1
+    assert step > 15
+    for step in range(0, 3000, 101):
+        broken_off(lambda: romco.explain(model), step)
+        assert model._locks.step.acquire_at_once(), step
+        model._locks.step.release()
+    assert contents(model) == before

@@ -223,3 +223,13 @@ def test_explanations_of_classes_and_numbers():
     assert found.tasks[0].task == "t1"
     assert found.tasks[0].features[0][0] == "a"
     assert "<html" in found.page()
+
+
+@pytest.mark.parametrize("name", ["ogd", "pa", "arow"])
+def test_a_number_model_for_all_forgets_a_task_and_keeps_its_weights(name):
+    model = romco.Model(f"{name}-global", target="number")
+    model.learn(ROWS, NUMBERS, TASKS)
+    before = model.margins(ROWS[:5], ["t2"] * 5)
+    model.forget("t1")
+    assert "t1" not in model.tasks
+    assert (model.margins(ROWS[:5], ["t2"] * 5) == before).all()

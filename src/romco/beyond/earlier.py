@@ -40,6 +40,11 @@ WITH_INTERCEPT = {  # the same of peers that are given a constant feature
     "pa-shared": (8.44, 5.56, 32.62, 31.76),
     "arow-shared": (5.33, 3.50, 30.46, 30.64),
 }
+FIRST_EVENTS = {  # error, %, over the first 10, 20, 50 events of a new task, on the same sets
+    "arow-unique": ((30.0, 24.5, 19.0), (31.1, 22.2, 13.5), (54.7, 49.7, 43.3), (41.8, 39.6, 36.2)),
+    "arow-global": ((39.0, 30.0, 24.8), (3.3, 3.5, 3.5), (39.3, 38.7, 37.9), (33.7, 34.7, 35.2)),
+    "arow-shared": ((34.0, 27.5, 21.2), (3.6, 3.7, 3.3), (38.0, 38.7, 36.5), (33.8, 33.7, 34.4)),
+}
 
 
 def stored(contest: Contest, dataset: str, learner: str) -> list[Finished] | None:
@@ -55,3 +60,11 @@ def earlier(dataset: str, learner: str) -> float:
     plain = dataset.removesuffix(INTERCEPT)
     found = (EARLIER if plain == dataset else WITH_INTERCEPT).get(learner)
     return found[REAL.index(plain)] if found and plain in REAL else float("inf")
+
+
+def first_events(dataset: str, learner: str) -> list[str]:
+    """Error, %, over the first 10, 20, 50 events of a new task in the earlier run; or nothing."""
+    found = FIRST_EVENTS.get(learner)
+    if found is None or dataset not in REAL:
+        return []
+    return [f"{error:.1f}{MARK}" for error in found[REAL.index(dataset)]]

@@ -230,7 +230,7 @@ were looked at. **Only flights are clean**: nothing but their first half was eve
 is new in version 3 was chosen on first halves only, but units, in version 2, on shuffles of
 the other sets *as a whole*, so that these, as the older sets, are development data: their rows
 tell that nothing broke, not how well it carries over.
-Written by `python -m romco.beyond.newer` from stored results.
+Written by `python -m romco.beyond.newer` from stored results; what is missing was not run.
 
 """
 

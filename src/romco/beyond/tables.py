@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from romco.beyond.ablations import ABLATIONS, SINGLE
 from romco.beyond.contest import AUTO, LATE_LEARNERS, PEERS, Contest, mean_error
-from romco.beyond.earlier import EARLIER, MARK, NOTE, earlier, stored
+from romco.beyond.earlier import EARLIER, MARK, NOTE, earlier, first_events, stored
 from romco.beyond.scenes import CLAIMS, CROWDS, INTERCEPT, RARE, late_tasks
 from romco.experiments.pairing import paired
 from romco.experiments.plan import title_of
@@ -96,6 +96,8 @@ def claims_table(contest: Contest) -> Table:
     names = ("arow-unique", "arow-global", "arow-shared")
     rows = []
     for claim in CLAIMS:
+        if any(stored(contest, claim, name) is None for name in names):  # not run yet
+            continue
         cells: list[Any] = [claim, _percent(contest.best(claim, AUTO))]
         for name in names:
             tuned, plain = contest.best(claim, name), contest.default(claim, name)
@@ -132,15 +134,20 @@ def cold_table(contest: Contest) -> Table:
     rows = []
     for dataset in contest.datasets:
         for name in LATE_LEARNERS:
-            if stored(contest, dataset, name) is None:  # not run again
-                continue
-            found = [early(file, late=True) for file in contest.late(dataset, name)]
-            means = 100 * np.mean(found, axis=0)
-            rows.append([dataset, title_of(name), *(f"{mean:.1f}" for mean in means)])
+            if cells := _first_events(contest, dataset, name):
+                rows.append([dataset, title_of(name), *cells])
     head = ("data set", "learner", *(f"first {n}" for n in FIRST))
-    note = "every fourth task appears when a task of median length is half done; peers as tuned"
-    cells = mark_best(rows, (None,) * len(head))
-    return Table("Error over the first events of a new task, %", head, cells, [note])
+    notes = ["every fourth task appears when a task of median length is half done; peers as tuned"]
+    notes += [NOTE] if any(MARK in row[2] for row in rows) else []
+    shown = mark_best(rows, (None,) * len(head))
+    return Table("Error over the first events of a new task, %", head, shown, notes)
+
+
+def _first_events(contest: Contest, dataset: str, name: str) -> list[str]:
+    if stored(contest, dataset, name) is None:
+        return first_events(dataset, name)
+    found = [early(file, late=True) for file in contest.late(dataset, name)]
+    return [f"{mean:.1f}" for mean in 100 * np.mean(found, axis=0)]
 
 
 def early(file: Finished, late: bool) -> list[float]:

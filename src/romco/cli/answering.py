@@ -108,7 +108,7 @@ def _show_lines(scores: Evaluation) -> None:
     """Of many classes, or of numbers: the busiest tasks, and all."""
     tasks = scores.tasks
     for task in sorted(tasks, key=lambda task: -tasks[task].events)[:20]:
-        print(f"{task}: {tasks[task].events:,} events, {tasks[task].line()}")
+        print(f"{inert(task)}: {tasks[task].events:,} events, {tasks[task].line()}")
     print(f"all {len(tasks)} tasks: {scores.whole.events:,} events, {scores.whole.line()}")
 
 
@@ -121,7 +121,7 @@ def _in_words(model: Model, score: TwoClassScore) -> str:
     """What the numbers of an evaluation say."""
     curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
     return (
-        f"Positive: {model.positive}, {score.positives:.2%} of events. {curve}"
+        f"Positive: {inert(str(model.positive))}, {score.positives:.2%} of events. {curve}"
         f"log loss {score.log_loss:.3f}, {score.baseline_log_loss:.3f} with no features; "
         f"probabilities are off by {score.calibration:.3f}."
     )

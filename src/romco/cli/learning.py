@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +35,7 @@ from romco.model.targets import Kind
 from romco.sessions import Progress, Source
 from romco.sessions.session import Learns
 from romco.sessions.source import classes_of, load_model, settled
+from romco.sessions.stopping import terminated
 from romco.streams.survey import Survey
 
 app = typer.Typer()
@@ -182,7 +181,7 @@ def _follow(
     """Show how learning goes on, and what came of it."""
     last = None
     try:
-        with _live() as show, _terminated(stop):
+        with _live() as show, terminated(stop):
             for last in steps:
                 if looked is not None and last.events > last.resumed:
                     report(looked)
@@ -207,19 +206,6 @@ def _named(model: Any) -> str:
     if isinstance(model, Model) and model.target == "classes":
         return f", classes: {', '.join(map(str, model.classes))}"
     return f", positive label: {model.positive}"
-
-
-@contextmanager
-def _terminated(stop: sessions.Stop) -> Iterator[None]:
-    """What SIGTERM asks for is done in good order."""
-    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop.ask)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

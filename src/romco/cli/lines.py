@@ -6,6 +6,7 @@ from collections import Counter
 
 from rich.console import Console
 
+from romco.presentation.names import inert as inert
 from romco.streams.survey import Survey
 
 LISTED = 30  # columns told one by one
@@ -43,14 +44,3 @@ def warn(text: str | None) -> None:
 def say(text: str) -> None:
     """A line for people."""
     console.print(inert(text), highlight=False, soft_wrap=True, markup=False)
-
-
-def inert(text: str) -> str:
-    r"""Text whose control characters are spelled out: names must not command a terminal.
-
-    >>> inert("a" + chr(27) + "[31m")
-    'a\\x1b[31m'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -13,14 +13,16 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from romco.cli.lines import inert
 from romco.cluster import Shards
-from romco.cluster.files import ShardsProgress, learn
+from romco.cluster.files import ShardsProgress, folder_of, learn
 from romco.cluster.partitions import Files, files_of
 from romco.model import Hashed, Model
 from romco.model.features import Features
-from romco.sessions import Source
+from romco.sessions import Source, Stop
 from romco.sessions.session import Learns
 from romco.sessions.source import classes_of, load_model, settled
+from romco.sessions.stopping import terminated
 
 BITS = 18  # of the hash of features, where none is said
 
@@ -71,10 +73,11 @@ def learn_in_shards(
     classes = wanted.classes or _classes(source, paths, wanted.positive)
     features = Hashed(2 ** (bits or BITS)).to_json()
     files = Files(paths, source, (classes[0], classes[1]), features)
-    begun, last = time.perf_counter(), None
+    begun, last, stop = time.perf_counter(), None, Stop()
     steps = learn(
         files,
         model,
+        stop,
         learner=wanted.learner,
         n=n,
         engine=engine,
@@ -83,7 +86,8 @@ def learn_in_shards(
         **wanted.schedule,
     )
     try:
-        with Live(console=console, transient=True, refresh_per_second=4) as live:
+        shown = Live(console=console, transient=True, refresh_per_second=4)
+        with shown as live, terminated(stop):
             for last in steps:
                 live.update(Text(line(last, time.perf_counter() - begun)))
     except KeyboardInterrupt:
@@ -92,7 +96,11 @@ def learn_in_shards(
     if last is not None:
         told = line(last, time.perf_counter() - begun)
         console.print(told, highlight=False, soft_wrap=True, markup=False)
-    console.print(f"model: {model}, positive label: {classes[1]}", highlight=False, markup=False)
+    if folder_of(model).exists():
+        console.print("stopped; the same command goes on from the last checkpoint", markup=False)
+        raise typer.Exit(143)
+    told = inert(f"model: {model}, positive label: {classes[1]}")
+    console.print(told, highlight=False, soft_wrap=True, markup=False)
 
 
 def line(progress: ShardsProgress, seconds: float) -> str:

@@ -21,7 +21,8 @@ from romco.cluster import states
 from romco.cluster.dealing import combine, deal, owned, room_for
 from romco.cluster.engines import Engine
 from romco.cluster.schedules import Schedule
-from romco.cluster.shard import Shard
+from romco.cluster.sections import check_place
+from romco.cluster.shard import Recipe, Shard, loaded
 from romco.learners.merging import mergeable
 from romco.model import Model
 from romco.modelfile import ModelFileError, load, save
@@ -41,7 +42,9 @@ class Checkpoint:
     @property
     def front(self) -> Model:
         """What the shards share, and names of features and labels."""
-        found: Model = load(self.folder / "front.romco")
+        found = load(self.folder / "front.romco")
+        if not isinstance(found, Model):
+            raise ModelFileError("front.romco cannot be used: it holds no model")
         return found
 
     def files(self) -> list[Path]:
@@ -53,7 +56,9 @@ class Checkpoint:
         if schedule == self.schedule:
             return states.Begun(self.front, self.files(), self.at)
         front = self.front
-        found = [load(path).state() for path in self.files()]
+        inner = front.learner
+        recipe = Recipe(inner.name, inner.n_features, schedule.n, parameters=dict(inner.parameters))
+        found = [loaded(path, recipe).state() for path in self.files()]
         whole = combine(front.state(), mergeable(front.learner), found)
         owners = owned(whole, schedule.n)
         starts = deal(whole, owners, [room_for(own) for own in owners])
@@ -68,11 +73,12 @@ def find(folder: Path) -> Checkpoint | None:
         return None
     try:
         told = json.loads(current.read_text(encoding="utf-8"))
+        check_place(told)
         schedule = Schedule(told["shards"], told["growth"], told["every"])
         place = folder / told["folder"]
         at = states.At(told["events"], told["place"], told["next"], told["notes"])
         return Checkpoint(place, schedule, at)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelFileError(
             f"{current} cannot be used: {error!r}; take the folder away to begin anew"
         ) from error

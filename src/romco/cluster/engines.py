@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -121,7 +122,16 @@ class Threads:
     def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
         self._shards = [Shard(recipe, start) for start in starts]
         self.here: Sequence[Shard] | None = self._shards
-        self._pool = ThreadPoolExecutor(len(self._shards), thread_name_prefix="romco-shard")
+        self._pools: dict[int, ThreadPoolExecutor] = {}  # by process: a fork has no threads
+
+    @property
+    def _pool(self) -> ThreadPoolExecutor:
+        """The threads of this process."""
+        process = os.getpid()
+        if process not in self._pools:
+            made = ThreadPoolExecutor(len(self._shards), thread_name_prefix="romco-shard")
+            self._pools = {process: made}
+        return self._pools[process]
 
     def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
         """At the same time; when all are done, the first error in the order of the shards."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -14,7 +14,7 @@ from romco.cluster.partitions import Files, Position
 from romco.cluster.shard import Report, Shard
 from romco.cluster.shards import Shards
 from romco.model.features import features_from_json
-from romco.modelfile import load_state
+from romco.sessions import Stop
 from romco.streams.files import BadFile
 
 NOTE = "files"  # where a model's notes tell how far its files were read
@@ -45,16 +45,21 @@ def folder_of(model: Path) -> Path:
     return model.with_name(model.name + ".shards")
 
 
-def learn(files: Files, model: Path, **settings: Any) -> Iterator[ShardsProgress]:
+def learn(
+    files: Files, model: Path, stop: Stop | None = None, **settings: Any
+) -> Iterator[ShardsProgress]:
     """Learn all rows that the model at ``model`` has not learned yet, and write it at the end.
 
     The same call goes on where it was stopped: from the checkpoints beside the model file, else
     from the model file; what it finally gives does not depend on how often that happened. The
-    settings are those of :func:`begin`.
+    settings are those of :func:`begin`. Once ``stop`` is wanted, a checkpoint is written, and
+    that was all.
     """
     with begin(files, model, **settings) as shards:
-        yield from read(shards, files)
-        finish(shards, model)
+        if (yield from read(shards, files, stop)):
+            finish(shards, model)
+        else:
+            shards.leader.checkpoint()
 
 
 def begin(
@@ -73,7 +78,7 @@ def begin(
         raise FileNotFoundError(f"there is no folder {model.parent} to put the model in")
     settings |= {"checkpoint": folder_of(model)}
     if checkpoints.find(folder_of(model)) is None and model.exists():
-        return Shards.of(load_state(model), n, **settings)
+        return Shards.load(model, n, **settings)
     features = features_from_json(files.features)
     settings |= {"classes": files.classes, **(parameters or {})}
     return Shards(learner, n, features, **settings)
@@ -85,15 +90,21 @@ def finish(shards: Shards, model: Path) -> None:
     shutil.rmtree(folder_of(model), ignore_errors=True)
 
 
-def read(shards: Shards, files: Files) -> Iterator[ShardsProgress]:
-    """Learn all rows that were not learned yet, period by period."""
+def read(
+    shards: Shards, files: Files, stop: Stop | None = None
+) -> Generator[ShardsProgress, None, bool]:
+    """Learn all rows that were not learned yet, period by period, until ``stop`` is wanted.
+
+    Returns whether all of them are learned; if not, the shards are at a barrier.
+    """
+    stop = stop or Stop()
     leader = shards.leader
     shards.session.setdefault("columns", files.source.columns())
     told = _read_before(leader, files)
     position, wrong, skipped = Position(*told["position"]), told["wrong"], told["skipped"]
     resumed, ended = leader.place, False
     leader.engine.each(Shard.open, [(files, k, position) for k in range(leader.n)])
-    while not ended:
+    while not ended and not stop.wanted:
         left = leader.next - leader.place
         reports: list[Report] = leader.ask(Shard.read, [(left,)] * leader.n, left)
         _check_agree(reports)
@@ -111,6 +122,7 @@ def read(shards: Shards, files: Files) -> Iterator[ShardsProgress]:
         leader.passed(first.rows, sum(one.learned for one in reports))
         counts = leader.place, leader.events, wrong, skipped, resumed
         yield ShardsProgress(*counts, leader.merging, leader.staleness, leader.engine.lost)
+    return ended
 
 
 def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:

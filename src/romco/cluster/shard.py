@@ -13,6 +13,7 @@ from romco.cluster.partitions import Files, Partition, Position
 from romco.cluster.rows import Ready, touch
 from romco.cluster.scales import Numbers, numbers
 from romco.kernels.touched import Touched
+from romco.learners import restore
 from romco.learners.capabilities import Drawn, Draws
 from romco.learners.merging import Change, Merged, Period, change, mergeable, take
 from romco.model import Model, Scale
@@ -20,7 +21,7 @@ from romco.model.answers import Answers
 from romco.model.labels import Labels
 from romco.model.names import Id
 from romco.model.rows import Dense, Rows
-from romco.modelfile import load, save
+from romco.modelfile import ModelFileError, load, save
 
 PIECE = 2000  # rows read before they are learned
 SIDES = (-1.0, 1.0)  # what labels are to a shard
@@ -92,7 +93,7 @@ class Shard:
                 **recipe.parameters,
             )
         else:
-            self.model = load(start) if isinstance(start, Path) else _model(start)
+            self.model = loaded(start, recipe) if isinstance(start, Path) else _model(start)
             self.model.features = Ready(self.model.learner.n_features)
         self._touched = Touched(self.model.learner.n_features)
         self._touched.know(features_of_pairs(mergeable(self.model.learner)))
@@ -215,6 +216,7 @@ class Shard:
         """Hold again, in the middle of a period, what was changed in it."""
         with self.model.at_rest() as learner:
             take(mergeable(learner), Merged(news.change.rows, news.change.values))
+            restore(learner.state())  # raises where the numbers of a file are not a learner's
         self.model.take_over(Scale(*news.scale))
         self._touched.load(news.change.rows, news.change.seen)
         self._events = news.change.events
@@ -230,6 +232,17 @@ class Shard:
     def personal_since(self, task: Id) -> int | None:
         """See ``Model``."""
         return self.model.personal_since(task)
+
+
+def loaded(path: Path, recipe: Recipe) -> Model:
+    """The model of a shard's file, if it is one of these shards."""
+    found = load(path)
+    if not isinstance(found, Model):
+        raise ModelFileError(f"{path.name} cannot be used: it holds no model")
+    told = (found.learner.name, found.learner.n_features, dict(found.learner.parameters))
+    if told != (recipe.learner, recipe.width, recipe.parameters):
+        raise ModelFileError(f"{path.name} cannot be used: it is not of the same shards as others")
+    return found
 
 
 def _model(state: dict[str, Any]) -> Model:

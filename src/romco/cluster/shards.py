@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +10,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.cluster import checkpoints, states
+from romco.cluster import checkpoints, sections, states
 from romco.cluster.coordinators import Coordinator
 from romco.cluster.owners import Owners
 from romco.cluster.rows import pick
@@ -22,13 +21,14 @@ from romco.learners.merging import mergeable
 from romco.model import Features, Model
 from romco.model.answers import Answers
 from romco.model.batches import check_lengths, many
-from romco.model.fairlock import FairLock
+from romco.model.fairlock import Locks
 from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, cut
 from romco.model.targets import target_from_json
 from romco.model.weights import weights_of
 from romco.modelfile import load_state, save_state
 from romco.parameters import whole
+from romco.reading import refusing
 
 PIECE = 1000  # events per shard learned before waiting readers get a turn
 
@@ -107,7 +107,7 @@ class Shards:
     def _begin(self, leader: Coordinator) -> None:
         self.leader, self._front = leader, leader.front  # who leads the shards; names
         self._owners = Owners(leader.n)
-        self._writing, self._step = threading.RLock(), FairLock()
+        self._locks = Locks()
 
     # What is known
 
@@ -154,7 +154,7 @@ class Shards:
     @property
     def tasks(self) -> list[Id]:
         """Names of the tasks, shard by shard."""
-        with self._step:
+        with self._locks.step:
             return [task for own in self.leader.engine.all(Shard.tasks) for task in own]
 
     def events_of(self, task: Any) -> int:
@@ -220,7 +220,7 @@ class Shards:
     ) -> Answers:
         """:meth:`learn`, giving also the probabilities that were predicted just before."""
         weights = None if weight is None else _weights(weight, self._front.learner)
-        with self._writing:
+        with self._locks.writing:
             labels = self._front.sides
             signs, sides = labels.read(y)
             ids = [identity("task", one) for one in many(task)]
@@ -229,7 +229,7 @@ class Shards:
             weighed = {} if weights is None else {"weight": weights}
             check_lengths(rows, task=ids, y=signs, **weighed)
             before = labels.turn
-            with self._step:
+            with self._locks.step:
                 labels.adopt(sides)
                 self.features.add(new)
             answers = self._learn(rows, signs, ids, weights)
@@ -242,7 +242,7 @@ class Shards:
             left = self.leader.next - self.leader.place
             end = min(len(ids), begin + left, begin + PIECE * self.n)
             part = slice(begin, end)
-            with self._step:
+            with self._locks.step:
                 weighed = [] if weights is None else [weights[part]]
                 columns = cut(rows, begin, end), signs[part], ids[part], *weighed
                 given = _dealt(self.n, owners[part], *columns)
@@ -254,14 +254,14 @@ class Shards:
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are."""
-        with self._writing:
+        with self._locks.writing:
             self._ask(task, Shard.forget)
 
     # State
 
     def state(self) -> dict[str, Any]:
         """The state of one :class:`romco.Model` of all tasks, from which shards can go on, too."""
-        with self._writing, self._step:
+        with self._locks.writing, self._locks.step:
             return self.leader.state()
 
     def model(self) -> Model:
@@ -275,7 +275,10 @@ class Shards:
     @classmethod
     def load(cls, path: str | Path, n: int | None = None, **settings: Any) -> Self:
         """Shards from a model file, whoever saved it; see :meth:`of` for the settings."""
-        return cls.of(load_state(path), n, **settings)
+        state = load_state(path)
+        with refusing(Path(path)):
+            sections.check(state)
+        return cls.of(state, n, **settings)
 
     @classmethod
     def of(
@@ -322,7 +325,7 @@ class Shards:
     # Within
 
     def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
-        with self._step:
+        with self._locks.step:
             rows = self.features.read(x)
             ids = [identity("task", one) for one in many(task)]
             check_lengths(rows, task=ids)
@@ -334,7 +337,7 @@ class Shards:
 
     def _ask(self, task: Any, verb: Any) -> Any:
         """Ask the owner of a task."""
-        with self._step:
+        with self._locks.step:
             (owner,) = self._owners.of([identity("task", task)])
             return self.leader.engine.one(int(owner), verb, task)
 

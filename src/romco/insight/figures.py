@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from romco.insight.facts import Facts
 from romco.insight.page import BLUE, ORANGE
+from romco.presentation.names import inert
 
 
 def figures(found: Facts) -> dict[str, Figure]:
@@ -26,7 +27,7 @@ def _tasks(found: Facts, most: int = 30) -> Figure:
     tasks = found.tasks[:most][::-1]
     figure = Figure(figsize=(6, 1.2 + 0.22 * len(tasks)), layout="constrained")
     axes = figure.subplots()
-    names = [str(task.task) for task in tasks]
+    names = [inert(str(task.task)).replace("$", r"\$") for task in tasks]  # no formula
     shared = np.array([task.shared for task in tasks])
     axes.barh(names, shared, color=BLUE, label="shared")
     axes.barh(names, [task.personal for task in tasks], left=shared, color=ORANGE, label="personal")

@@ -7,6 +7,7 @@ from html import escape
 
 from romco.insight.facts import ALONE, Facts, TaskInsight
 from romco.insight.text import MEANING, groups, headline, kinds, members, spectrum, story, whole
+from romco.presentation.names import inert
 from romco.presentation.styles import STYLE, document
 
 BLUE, ORANGE = "#0072b2", "#d55e00"  # told apart by colour-blind readers too; for print
@@ -74,7 +75,7 @@ def _row(task: TaskInsight, longest: float) -> str:
     bar = _bar([task.shared / longest, task.personal / longest])
     events = "" if task.events is None else str(task.events)
     return (
-        f"<tr><td data-text>{escape(str(task.task))}</td><td>{kind}</td>"
+        f"<tr><td data-text>{escape(inert(str(task.task)))}</td><td>{kind}</td>"
         f'<td data-label="events" data-value="{events}">{whole(task.events)}</td>'
         f'<td data-label="its own" data-value="{task.share:.6f}">{task.share:.0%}{bar}</td>'
         f'<td class="text">{escape(story(task))}</td></tr>'

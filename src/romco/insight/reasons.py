@@ -15,6 +15,7 @@ from romco.learners.capabilities import Newcomer, Started, StartsTasks
 from romco.learners.classes import Classes
 from romco.model import Hashed, Model
 from romco.model.rows import Rows
+from romco.presentation.names import inert
 
 
 class Reason(NamedTuple):
@@ -62,12 +63,12 @@ class Reasons(NamedTuple):
         return told
 
     def __str__(self) -> str:
-        what = "predicted" if self.label is None else f"margin for {self.label}"
+        what = "predicted" if self.label is None else f"margin for {inert(str(self.label))}"
         lines = [f"{what} {self.margin:+.3f}, of which without features {self.intercept:+.3f}"]
         if not self.task_known:
             lines.append("the task is unknown: told from what tasks have in common")
         lines += [
-            f"{each.total:+9.3f}  {each.feature!s} (shared {each.shared:+.3f}, "
+            f"{each.total:+9.3f}  {inert(str(each.feature))} (shared {each.shared:+.3f}, "
             f"personal {each.personal:+.3f})"
             for each in self.features
         ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from romco.insight.facts import ALONE, Facts, TaskInsight
+from romco.presentation.names import inert
 
 COLUMNS = (
     *("task", "kind", "events", "shared", "personal", "share", "since"),
@@ -27,7 +28,7 @@ def headline(found: Facts) -> str:
     """
     events = "" if found.events is None else f"{found.events:,} events, "
     told = f"{found.learner}, {events}{found.n_tasks:,} tasks, {found.n_features:,} features."
-    positive = f" Positive: {found.positive}. A feature with + speaks for it."
+    positive = f" Positive: {inert(str(found.positive))}. A feature with + speaks for it."
     return told if found.positive is None else told + positive
 
 
@@ -56,7 +57,7 @@ def groups(found: Facts, most: int = 5) -> list[str]:
 def members(tasks: Sequence[TaskInsight]) -> str:
     """Their names, as many as one reads."""
     more = f" and {len(tasks) - NAMED:,} more" if len(tasks) > NAMED else ""
-    return ", ".join(str(task.task) for task in tasks[:NAMED]) + more
+    return ", ".join(inert(str(task.task)) for task in tasks[:NAMED]) + more
 
 
 def story(task: TaskInsight) -> str:
@@ -105,7 +106,7 @@ def spectrum(found: Facts) -> str:
 def cells(task: TaskInsight) -> tuple[str, ...]:
     """A task's row of the table."""
     return (
-        str(task.task),
+        inert(str(task.task)),
         task.kind,
         whole(task.events),
         f"{task.shared:.3g}",
@@ -122,7 +123,9 @@ LIKE, FEATURE = "{name} ({value:.2f})", "{name} {value:+.2g}"
 
 def pairs(found: Sequence[tuple[Any, float]], form: str) -> str:
     """Names with their numbers in one line."""
-    return ", ".join(form.format(name=name, value=value) for name, value in found) or "-"
+    return (
+        ", ".join(form.format(name=inert(str(name)), value=value) for name, value in found) or "-"
+    )
 
 
 def whole(number: int | None) -> str:

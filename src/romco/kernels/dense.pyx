@@ -3,6 +3,16 @@
 
 cdef extern from *:
     """
+    /* Whole products are compiled twice for x86_64, and the loader takes the one that the processor
+       can run. Without fused multiply-add: wider registers change no bit, so machines agree. */
+    #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__)
+    #if !defined(__clang__) && __GNUC__ >= 8 && !defined(__SANITIZE_ADDRESS__)
+    #define ROMCO_PRODUCT static __attribute__((target_clones("avx2", "default"))) void
+    #endif
+    #endif
+    #ifndef ROMCO_PRODUCT
+    #define ROMCO_PRODUCT static void
+    #endif
     /* mr rows of the product. */
     ROMCO_INLINE void romco_tiles(
         const int mr, Py_ssize_t k, Py_ssize_t w, const double* a, Py_ssize_t ai, Py_ssize_t ap,
@@ -14,7 +24,7 @@ cdef extern from *:
         for (; j + 2 <= w; j += 2) romco_tile(mr, 2, k, a, ai, ap, b + j, ldb, out + j, ldo, add);
         if (j < w) romco_tile(mr, 1, k, a, ai, ap, b + j, ldb, out + j, ldo, add);
     }
-    static void romco_multiply(
+    ROMCO_PRODUCT romco_multiply(
         Py_ssize_t n, Py_ssize_t k, Py_ssize_t w, const double* a, Py_ssize_t lda,
         const double* b, Py_ssize_t ldb, double* out, Py_ssize_t ldo
     ) {
@@ -24,7 +34,7 @@ cdef extern from *:
         for (; i < n; i++)
             romco_tiles(1, k, w, a + i * lda, lda, 1, b, ldb, out + i * ldo, ldo, 0);
     }
-    static void romco_add_products(
+    ROMCO_PRODUCT romco_add_products(
         Py_ssize_t k, Py_ssize_t n, Py_ssize_t w, const double* a, Py_ssize_t lda,
         const double* b, Py_ssize_t ldb, double* out, Py_ssize_t ldo, int lower
     ) {

@@ -66,6 +66,47 @@ cdef class FairLock:
         self.release()
 
 
+cdef class Held:
+    """``with Held(lock, give) as given``: what ``give()`` gives, while the lock is held.
+
+    An interrupt may fall between the last line of the block and the end of ``with``, so that
+    nobody lets go: then this object goes, and lets go.
+
+    >>> lock = Lock()
+    >>> with Held(lock, list) as given:
+    ...     lock.locked(), given
+    (True, [])
+    >>> lock.locked()
+    False
+    """
+
+    cdef object lock, give
+    cdef bint held
+
+    def __init__(self, lock, give):
+        self.lock, self.give = lock, give
+
+    def __enter__(self):
+        self.lock.acquire()
+        self.held = True
+        try:
+            return self.give()
+        except BaseException:
+            self.let_go()
+            raise
+
+    def __exit__(self, *_):
+        self.let_go()
+
+    def __del__(self):
+        self.let_go()
+
+    cdef let_go(self):
+        if self.held:
+            self.held = False
+            self.lock.release()
+
+
 def holding(lock, act, *given):
     """``act(*given)`` while the lock is held.
 

@@ -65,6 +65,10 @@ cdef class Touched:
 
     def load(self, rows, seen):
         """Go on from what ``rows`` gave."""
+        if len(np.unique(rows)) < len(rows):
+            raise ValueError("a feature is listed twice")
+        if len(rows) and not 0 <= min(rows) <= max(rows) < self.n_features:
+            raise ValueError(f"a feature is out of range; there are {self.n_features}")
         self.clear()
         self.listed[: len(rows)], self.used = rows, len(rows)
         self.counts[rows] = seen
@@ -87,9 +91,24 @@ cdef class Touched:
         return np.flatnonzero(self.known).astype(np.int32)
 
 
+cdef check_places(
+    const double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] block
+):
+    """Raise ValueError where a place is outside of the array, or the block is too small."""
+    cdef Py_ssize_t i, n = array.shape[0], width = array.shape[1]
+    cdef bint fits = block.shape[0] >= rows.shape[0] and block.shape[1] >= columns.shape[0]
+    for i in range(rows.shape[0]):
+        fits = fits and 0 <= rows[i] < n
+    for i in range(columns.shape[0]):
+        fits = fits and 0 <= columns[i] < width
+    if not fits:
+        raise ValueError(f"rows or columns that are not those of an array ({n}, {width})")
+
+
 def take_rows(const double[:, :] array, const int[::1] rows, const long long[::1] columns, double[:, :] out):
     """out[i, c] = array[rows[i], columns[c]]; releases the GIL."""
     cdef Py_ssize_t i, c
+    check_places(array, rows, columns, out)
     with nogil:
         for i in range(rows.shape[0]):
             for c in range(columns.shape[0]):
@@ -108,6 +127,7 @@ def add_rows(double[:, :] array, const int[::1] rows, const double[:, :] given):
 def put_rows(double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] given):
     """array[rows[i], columns[c]] = given[i, c]; releases the GIL."""
     cdef Py_ssize_t i, c
+    check_places(array, rows, columns, given)
     with nogil:
         for i in range(rows.shape[0]):
             for c in range(columns.shape[0]):

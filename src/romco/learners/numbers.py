@@ -32,6 +32,8 @@ class NumberLearner(CompiledLearner):
 
     def _keep(self, models: Models, **others: NDArray[np.float64]) -> Kept:
         self.one_for_all = models == "global"
+        if self.one_for_all:
+            self.task_axes = {}  # nothing is a task's own
         k = 1 if self.one_for_all else self.n_tasks
         self._arrays: Arrays = {
             "w": np.zeros((k, self.n_features)),

@@ -39,7 +39,11 @@ def read_batch(
     if new or labels is not target.known:
         new = {identity("feature", name): column for name, column in new.items()}
         needed = widths(rows) if new else needed
-        effects = partial(_naming, features, target, new, labels, needed)
+        since = {
+            label: 0 if label in target.known else int(np.argmax(answers == number))
+            for label, number in labels.items()
+        }
+        effects = partial(_naming, features, target, new, labels, since, needed)
     return Batch(rows, ids, answers, weight, needed, len(labels), together, effects)
 
 
@@ -48,12 +52,14 @@ def _naming(
     target: Target,
     new: dict[Id, int],
     labels: dict[Id, float],
+    since: dict[Id, int],
     needed: NDArray[np.int64],
     end: int,
 ) -> list[Effect]:
-    """What takes over the names of features in the rows up to ``end``, and of labels."""
+    """What takes over the names of features and of labels in the rows up to ``end``."""
     effects = features.adding(new, int(needed[end - 1])) if new else []
-    return [*effects, (target.__dict__.update, target.adopted(labels))]
+    met = {label: number for label, number in labels.items() if since[label] < end}
+    return [*effects, (target.__dict__.update, target.adopted(met))]
 
 
 def many(tasks: Iterable[Any]) -> Iterable[Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - see the end of this file
 import os
 import threading
 import time
 import weakref
 from typing import final
 
-from romco.kernels.fairlock import FairLock, holding
+from romco.kernels.fairlock import FairLock, Held, holding
 
-__all__ = ["FairLock", "Locks", "holding"]
+__all__ = ["FairLock", "Held", "Locks", "holding"]
 
 
 @final
@@ -82,5 +83,7 @@ def _in_child() -> None:
     _forking.release()
 
 
+# What was registered last comes first before a fork. A pool of threads has a lock that it takes
+# then, too, and that whoever is within a step may wait for to use the pool: so ours come first.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

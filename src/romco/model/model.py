@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Self, final
 
 import numpy as np
@@ -18,7 +17,7 @@ from romco.model.answers import Answers, answered, probabilities, room
 from romco.model.asking import ask
 from romco.model.batches import check_lengths, many, read_batch
 from romco.model.calibration import Scale
-from romco.model.fairlock import Locks, holding
+from romco.model.fairlock import Held, Locks, holding
 from romco.model.features import Features, Names, features_from_json
 from romco.model.growing import GrowingLearner, doubled
 from romco.model.labels import Labels
@@ -118,24 +117,22 @@ class Model:
         """
         return self._inside.learner
 
-    @contextmanager
-    def at_rest(self) -> Iterator[Learner]:
+    def at_rest(self) -> Held[Learner]:
         """The learner between two steps: ``with model.at_rest() as learner``.
 
         Whoever learns or predicts waits meanwhile, so only read the learner within.
 
-        Yields
-        ------
+        Returns
+        -------
         :
-            The learner inside.
+            What to enter, which gives the learner inside.
 
         >>> with Model("pa-unique").at_rest() as learner:
         ...     learner.name
         'pa-unique'
 
         """
-        with self._locks.step:
-            yield self._inside.learner
+        return Held(self._locks.step, lambda: self._inside.learner)
 
     def count_once(self, passes: int) -> None:
         """Count every event once, after all were learned several times over.
@@ -146,8 +143,7 @@ class Model:
             How often each was learned.
 
         """
-        with self._locks.step:
-            self._inside.count_once(passes)
+        holding(self._locks.step, self._inside.count_once, passes)
 
     @property
     def events(self) -> int:

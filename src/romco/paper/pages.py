@@ -35,8 +35,10 @@ def first_page(
     links: Sequence[tuple[str, str, str]] = LINKS,
 ) -> str:
     """Verdict, one table, one figure, and where the rest is."""
-    parts = [f"# {title}", "## Verdict", "\n".join(f"- {text}" for text in in_short(measured))]
-    parts += ["\n".join(_claim(verdict) for verdict in verdicts), READING]
+    judged = [verdict for verdict in verdicts if any(verdict.lines.values())]
+    parts = [f"# {title}", "## Verdict", tally(judged)]
+    parts += ["\n".join(f"- {text}" for text in in_short(measured))]
+    parts += ["\n".join(_claim(verdict) for verdict in judged), READING]
     parts.append(markdown(errors_table(measured)))
     if drawn is not None:
         parts.append(_shown(drawn))
@@ -50,6 +52,16 @@ READING = (
     "fails on any. Numbers are points of percent of error averaged over tasks, ROMCO minus the "
     "rival that decides (negative: ROMCO is better), or the rival's time divided by ROMCO's (x)."
 )
+
+
+def tally(verdicts: Sequence[Verdict]) -> str:
+    """How many claims hold, in a sentence."""
+    counts = [sum(v.status == status for v in verdicts) for status in (HOLDS, FAILS, OPEN)]
+    return (
+        f"Of {len(verdicts)} claims, {counts[0]} hold on every data set, {counts[1]} do not, and "
+        f"{counts[2]} are undecided. Every method had its best reading and a comparable search "
+        "([how](#how)); in which worlds the claims do hold is mapped on the page about fairness."
+    )
 
 
 def in_short(measured: dict[Source, list[Outcome]]) -> list[str]:
@@ -119,7 +131,8 @@ def _where(verdict: Verdict) -> str:
             by_status.setdefault(worst.status, []).append(f"{title} ({worst.short})")
     order = (FAILS, OPEN, HOLDS)
     told = [f"{_WORDS[s]} on {', '.join(by_status[s])}" for s in order if s in by_status]
-    return "; ".join(told).capitalize() + "." if told else ""
+    text = "; ".join(told)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 _WORDS = {HOLDS: "holds", FAILS: "fails", OPEN: "undecided"}

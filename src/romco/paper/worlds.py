@@ -104,10 +104,11 @@ class WorldMap:
 
     def draw(self, found: Panels, directory: Path) -> tuple[Path, str]:
         """The map: a panel for each group of rivals."""
-        with canvas(1, len(PANELS), 3.6 * len(PANELS), 3.9) as (figure, (row,)):
-            for axes, (title, cells) in zip(row, found.items(), strict=True):
+        with canvas(2, 2, 9.0, 7.4) as (figure, grid):
+            for axes, (title, cells) in zip(grid.flat, found.items(), strict=True):
                 self._panel(axes, title, cells)
-            row[0].set_ylabel(self.down.label)
+            for axes in grid[:, 0]:
+                axes.set_ylabel(self.down.label)
             path = save(figure, directory, self.name)
         kept = ", ".join(
             f"{key} = {value:g}"

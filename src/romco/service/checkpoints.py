@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,7 +115,7 @@ def read(path: Path) -> tuple[Manifest, Model, dict[str, bytes]]:
             if hashlib.sha256(data).hexdigest() != expected:
                 raise Damaged(f"{path.name}/{name} is damaged: restore the folder from a backup")
         model = load(path / "model.romco")
-    except (OSError, ModelFileError) as error:
+    except (OSError, ModelFileError, msgspec.ValidationError, msgspec.DecodeError) as error:
         raise Damaged(f"{path.name} cannot be used: {error}") from error
     if not isinstance(model, Model):
         raise Damaged(f"{path.name} holds a bare learner, not a model")
@@ -125,8 +126,11 @@ def restore(live: Live, manifest: Manifest, parts: dict[str, bytes]) -> None:
     """Put everything but the model back."""
     live.sequence = manifest.sequence
     live.positions = dict(manifest.positions)
-    live.seen = Seen.from_bytes(parts["seen"], live.seen.size)
-    live.running = Running.from_bytes(parts["running"])
+    try:
+        live.seen = Seen.from_bytes(parts["seen"], live.seen.size)
+        live.running = Running.from_bytes(parts["running"])
+    except (struct.error, msgspec.DecodeError) as error:
+        raise Damaged(f"a checkpoint cannot be used: {error}; restore a backup") from error
     lines, at = [], 0
     while (frame := frames.decode(parts["pending"], at)) is not None:
         lines.append(frame.payload)
@@ -139,8 +143,9 @@ def _manifest(path: Path) -> Manifest:
     if frame is None:
         raise Damaged(f"{path.name}/manifest is damaged: restore the folder from a backup")
     found = msgspec.json.decode(frame.payload)
-    if found.get("format") != FORMAT:
-        raise Damaged(f"{path.name} has format {found.get('format')}: update romco")
+    format = found.get("format") if isinstance(found, dict) else None
+    if format != FORMAT:
+        raise Damaged(f"{path.name} has format {format}: update romco")
     return msgspec.convert(found, Manifest)
 
 

@@ -8,12 +8,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.events import LARGEST_FEATURE
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
 from romco.model.answers import Answers
 from romco.model.names import Id
 from romco.sessions.source import CHUNK, Source, remembered
 from romco.streams.blocks import Block, Blocks
+from romco.streams.files import BadRow
 
 Numbers = NDArray[np.float64]
 
@@ -55,7 +57,7 @@ def predict(model: Model, source: Source) -> Generator[dict[str, Any], None, int
     """
     source = remembered(model, source)
     with source.blocks() as events:
-        for chunk in chunks(events):
+        for chunk in chunks(events, source):
             yield from told(model, chunk, answered(model, chunk), _bounds(model, chunk))
         return events.skipped
 
@@ -68,16 +70,37 @@ def answered(model: Model, chunk: Block) -> Answers:
     return Answers(margins, model.probability_of(margins))
 
 
-def chunks(events: Blocks) -> Iterator[Block]:
+def chunks(events: Blocks, source: Source) -> Iterator[Block]:
     """Blocks to the end; trouble is raised after what came before it."""
     while True:
         chunk, trouble = events.take(CHUNK)
         if len(chunk):
-            yield chunk
+            yield from _usable(chunk, events, source)
         if trouble is not None:
             raise trouble
         if not len(chunk):
             return
+
+
+def _usable(chunk: Block, events: Blocks, source: Source) -> Iterator[Block]:
+    """A chunk; if a number in it is too large, the rows without such one, or BadRow."""
+    if _small(chunk.features.values):
+        yield chunk
+        return
+    for at in range(len(chunk)):
+        one = chunk.rows(at, at + 1)
+        if _small(one.features.values):
+            yield one
+        elif source.skip_bad:
+            events.skipped += 1
+        else:
+            largest = float(np.abs(one.features.values).max())
+            why = f"a feature is {largest:g} in size; at most {LARGEST_FEATURE:g} can be used"
+            raise BadRow(source.path, one.lines[0], None, why)
+
+
+def _small(values: Numbers) -> bool:
+    return bool((np.abs(values) <= LARGEST_FEATURE).all())
 
 
 def _bounds(model: Model, chunk: Block) -> Numbers | None:

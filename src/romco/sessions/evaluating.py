@@ -85,7 +85,7 @@ def evaluate(model: Model, source: Source) -> Evaluation:
     source = remembered(model, source, labelled=True)
     found = Evaluation(model)
     with source.blocks() as events:
-        for chunk in chunks(events):
+        for chunk in chunks(events, source):
             known = _known(model, source, chunk)
             found.add(chunk, answered(model, chunk), known)
             found.skipped += len(chunk) - len(known)

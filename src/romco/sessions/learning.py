@@ -17,7 +17,7 @@ from romco.evaluation.scores import Score, score_of
 from romco.modelfile import save
 from romco.sessions.identity import content_before
 from romco.sessions.log import Log
-from romco.sessions.records import SourceRecord, keep_columns
+from romco.sessions.records import SourceRecord, keep_columns, understood
 from romco.sessions.session import Learns, Session
 from romco.sessions.source import CHUNK, Source, load_model
 from romco.sessions.stopping import Stop
@@ -87,9 +87,11 @@ def learn(
         raise FileNotFoundError(f"there is no folder {path.parent} to put the model in")
     with durable.exclusive(path):
         model = opened(path) if path.exists() else new
-        keep_columns(model.session, source.columns(), path.name)
-        record = SourceRecord.of(model.session, source.path)
-        score: Score = score_of(model, record.score)
+        with understood(path.name):
+            keep_columns(model.session, source.columns(), path.name)
+            record = SourceRecord.of(model.session, source.path)
+        with understood(path.name, ValueError):
+            score: Score = score_of(model, record.score)
         with source.blocks(record.events) as events, Log(predictions, record.written) as log:
             session = Session(model, score, log, record)
             yield from _run(_Run(session, source, events, path, saved, stop or Stop()), every)

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO, Self, final
 
+from romco.presentation.names import inert_json
+
 STDOUT = Path("-")
 
 
@@ -30,7 +32,7 @@ class Log:
     def write(self, row: dict[str, Any]) -> None:
         """Add a line."""
         if self._aloud:  # at once: whoever feeds us line by line waits for the answer
-            print(json.dumps(row, ensure_ascii=False), flush=True)
+            print(inert_json(json.dumps(row, ensure_ascii=False)), flush=True)
         if self._path is not None:
             self._open(self._path).write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 

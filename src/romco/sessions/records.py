@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self, final
 
+from romco.parameters import whole
 from romco.sessions.identity import content_of, key_of, seen_before
 from romco.sessions.source import STDIN
 
@@ -27,12 +30,14 @@ class SourceRecord:
         if path == STDIN:
             return cls()
         seen = seen_before(memory.get("sources", {}), path)
-        events = seen.get("events", 0)
+        events, refused, written = (
+            whole(part, seen.get(part, 0), least=0) for part in ("events", "refused", "written")
+        )
         return cls(
             events=events,
-            refused=seen.get("refused", 0),
+            refused=refused,
             resumed=events,
-            written=int(seen.get("written", 0)) if events else 0,
+            written=written if events else 0,
             content=content_of(path),
             score=seen.get("score", seen.get("counts")),
         )
@@ -45,6 +50,19 @@ class SourceRecord:
             "refused": self.refused,
             **now,
         }
+
+
+@contextmanager
+def understood(name: str, *others: type[Exception]) -> Iterator[None]:
+    """Whatever cannot be read of a model's memory is told as such; nothing in a file is trusted."""
+    failures: tuple[type[Exception], ...] = (LookupError, TypeError, AttributeError, *others)
+    try:
+        yield
+    except failures as error:
+        raise ValueError(
+            f"what {name} remembers of its sources cannot be used ({error!r}): learn into another "
+            "model file"
+        ) from error
 
 
 def keep_columns(memory: dict[str, Any], given: dict[str, Any], name: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import final
@@ -40,3 +42,16 @@ class Stop:
                 yield
             finally:
                 self._waiting = False
+
+
+@contextmanager
+def terminated(stop: Stop) -> Iterator[None]:
+    """What SIGTERM asks for is done in good order."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop.ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
