@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from romco.penalties import LogDet, Nuclear, TaskGroups, cubic_roots, shrink_logdet
+from romco.penalties import Entries, LogDet, Nuclear, TaskGroups, cubic_roots, shrink_logdet
 
-PENALTIES = [Nuclear(0.7), LogDet(0.7), TaskGroups(0.7)]
+PENALTIES = [Nuclear(0.7), LogDet(0.7), TaskGroups(0.7), Entries(0.7)]
 rng = np.random.default_rng(0)
 
 

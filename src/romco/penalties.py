@@ -5,8 +5,9 @@ r"""Penalties on a weight matrix: their value, and their proximal step in closed
 A penalty on singular values is a frozen dataclass with a ``strength`` and two functions of an
 array of singular values, ``price`` and ``shrink``; ``spectral_value`` and ``spectral_prox`` make
 the rest of them. Listed in ``PENALTIES``, it can be the shared penalty of the learner ``romco``.
-``compiled`` names its twin in the kernels; a penalty without one, such as yours, is called once
-in every round.
+A penalty on weights has ``value`` and ``prox`` of its own; listed in ``PERSONAL_PENALTIES``, it can
+be the personal penalty of that learner. ``compiled`` names its twin in the kernels; a penalty
+without one, such as yours, is called once in every round.
 
 >>> import numpy as np
 >>> w = np.diag([3.0, 1.0])
@@ -35,6 +36,12 @@ Numbers = NDArray[np.float64]
 class Penalty(Protocol):
     """A price on weights (d, m) and the step that pays it."""
 
+    compiled: ClassVar[str | None]  # its twin in the kernels
+
+    @property
+    def strength(self) -> float:
+        """What the penalty is multiplied by."""
+
     def value(self, w: Numbers) -> float:
         """The price of w."""
 
@@ -45,12 +52,7 @@ class Penalty(Protocol):
 class SpectralPenalty(Penalty, Protocol):
     """A penalty that looks at the singular values of w only."""
 
-    compiled: ClassVar[str | None]
     low_rank: ClassVar[bool]  # whether small singular values become exactly 0
-
-    @property
-    def strength(self) -> float:
-        """What the penalty is multiplied by."""
 
     def price(self, s: Numbers) -> float:
         """The price of singular values s >= 0."""
@@ -124,6 +126,7 @@ class TaskGroups:
     """strength * (sum of column norms): most tasks need no model of their own (paper eq. 12)."""
 
     strength: float
+    compiled: ClassVar[str | None] = "task-groups"
 
     def __post_init__(self) -> None:
         not_negative("strength", self.strength)
@@ -137,6 +140,30 @@ class TaskGroups:
         norms = np.linalg.norm(w, axis=0)
         kept = np.maximum(0.0, norms - step * self.strength)
         return w * (kept / np.maximum(norms, np.finfo(float).tiny))
+
+
+@dataclass(frozen=True)
+class Entries:
+    """strength * (sum of absolute entries): what is personal is personal in few features.
+
+    >>> Entries(1.0).prox(np.array([[3.0, -0.5]]), step=1.0)
+    array([[2., 0.]])
+    """
+
+    strength: float
+    compiled: ClassVar[str | None] = None
+
+    def __post_init__(self) -> None:
+        not_negative("strength", self.strength)
+
+    def value(self, w: Numbers) -> float:
+        """Strength * |w|_1."""
+        return self.strength * float(np.abs(w).sum())
+
+    def prox(self, w: Numbers, step: float) -> Numbers:
+        """Each entry comes closer to 0 by step * strength, or gets there."""
+        left: Numbers = np.maximum(w - step * self.strength, 0.0)
+        return left + np.minimum(w + step * self.strength, 0.0)
 
 
 def spectral_value(penalty: SpectralPenalty, w: Numbers) -> float:
@@ -255,3 +282,6 @@ def cubic_roots(s: float, rho: float) -> tuple[complex, complex, complex]:
 # By name: what can be the shared penalty of a learner. A new one takes a line here, or of your own
 # program: ``romco.penalties.PENALTIES["mine"] = Mine``.
 PENALTIES: dict[str, Any] = {"nuclear": Nuclear, "logdet": LogDet}
+
+# The same for what can be the personal penalty.
+PERSONAL_PENALTIES: dict[str, Any] = {"task-groups": TaskGroups, "entries": Entries}

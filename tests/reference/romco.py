@@ -21,14 +21,19 @@ class Romco:
         step="constant",
         rho="constant",
         shrinkage="round",
+        personal=None,
     ):
-        """`shrink(s, rho)` is the scalar prox of the spectral penalty; `loss` a name or a slope."""
+        """`shrink(s, rho)` is the scalar prox of the spectral penalty; `loss` a name or a slope.
+
+        `personal(v, step)` is the prox of V's penalty; that of column norms if it is not given.
+        """
         self.u, self.v = np.zeros((d, m)), np.zeros((d, m))
         self.shrink, self.eta1, self.eta2 = shrink, eta1, eta2
         self.lambda1, self.lambda2, self.C = lambda1, lambda2, C
         self.slope = SLOPES.get(loss, loss)
         self.update_on, self.always_prox, self.step, self.rho = update, always_prox, step, rho
         self.shrinkage, self.seen, self.t = shrinkage, set(), 0
+        self.personal = personal or self.groups
 
     def predict(self, task, x):
         return np.array([(self.u + self.v)[:, i] @ row for i, row in zip(task, x, strict=True)])
@@ -61,11 +66,15 @@ class Romco:
         s[s < 1e-200] = 0.0  # denormal numbers make LAPACK crawl
         self.u = (left * self.shrink(s, rho * share)) @ right
         self.u[:, ~uh.any(axis=0)] = 0.0  # a column of zeros stays one, also in rounding
-        vh = self.v - eta2 * G
-        for i in range(vh.shape[1]):
-            norm = np.linalg.norm(vh[:, i])
-            left_over = max(0.0, 1 - share * eta2 * self.lambda2 / norm) if norm > 0 else 0.0
-            self.v[:, i] = left_over * vh[:, i]
+        self.v = self.personal(self.v - eta2 * G, share * eta2)
+
+    def groups(self, v, step):
+        out = np.zeros_like(v)
+        for i in range(v.shape[1]):
+            norm = np.linalg.norm(v[:, i])
+            left_over = max(0.0, 1 - step * self.lambda2 / norm) if norm > 0 else 0.0
+            out[:, i] = left_over * v[:, i]
+        return out
 
 
 SLOPES = {

@@ -8,11 +8,13 @@ from typing import Any
 from romco.learners.base import Learner
 from romco.learners.methods import Method, Methods
 
+# What the paper's learners do not leave open.
+NUCLEAR = {"shared": "nuclear", "personal": "task-groups", "rho": "constant"}
+LOGDET = {"shared": "logdet", "personal": "task-groups"}
+
 GIVEN = {
-    "romco-nucl": Method(
-        "romco:Romco", "ROMCO-NuCl", role="paper", fixed={"shared": "nuclear", "rho": "constant"}
-    ),
-    "romco-logd": Method("romco:Romco", "ROMCO-LogD", role="paper", fixed={"shared": "logdet"}),
+    "romco-nucl": Method("romco:Romco", "ROMCO-NuCl", role="paper", fixed=NUCLEAR),
+    "romco-logd": Method("romco:Romco", "ROMCO-LogD", role="paper", fixed=LOGDET),
     "romco": Method("romco:Romco", "ROMCO", role="beyond", defaults={"shrinkage": "share"}),
     "ogd-unique": Method("gradient:Gradient", "OGD-Unique", fixed={"models": "unique"}),
     "ogd-global": Method("gradient:Gradient", "OGD-Global", fixed={"models": "global"}),

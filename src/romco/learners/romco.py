@@ -31,7 +31,7 @@ from romco.learners.base import (
 from romco.learners.capabilities import Started
 from romco.losses import LOSSES, Loss
 from romco.parts import Data, data, part
-from romco.penalties import PENALTIES, SpectralPenalty
+from romco.penalties import PENALTIES, PERSONAL_PENALTIES, Penalty, SpectralPenalty
 from romco.rounds import Round
 from romco.steps import STEPS, Step
 
@@ -59,8 +59,10 @@ class Romco(CompiledLearner):
 
     where r is the nuclear norm (``romco-nucl``), log det(I + U'U) (``romco-logd``), or what
     ``shared`` says (``romco``): a name of ``romco.penalties.PENALTIES``, whose strength is then
-    ``lambda1``, or a penalty with a strength of its own. A round without loss changes nothing
-    unless ``always_prox``. ``loss`` is the paper's "hinge", another of
+    ``lambda1``, or a penalty with a strength of its own. ``personal`` likewise says the penalty of
+    V, of ``romco.penalties.PERSONAL_PENALTIES``; any other than the paper's column norms is called
+    with all of V in every round that changes something, which costs O(m d). A round without loss
+    changes nothing unless ``always_prox``. ``loss`` is the paper's "hinge", another of
     ``romco.losses.LOSSES``, or a loss of your own; ``step`` likewise, of ``romco.steps.STEPS``.
 
     ``shrinkage`` says what a round is in which only some tasks take part. To the paper every
@@ -113,6 +115,7 @@ class Romco(CompiledLearner):
         n_tasks: int,
         *,
         shared: str | SpectralPenalty | Data = "nuclear",
+        personal: str | Penalty | Data = "task-groups",
         eta1: float = 0.5,
         eta2: float = 0.05,
         lambda1: float = 0.15,
@@ -132,11 +135,11 @@ class Romco(CompiledLearner):
         self._rules = Rules(
             loss=part("loss", LOSSES, loss),
             penalty=penalty,
+            personal=personal_penalty(personal, not_negative("lambda2", lambda2)),
             step=part("step", STEPS, step),
             eta1=positive("eta1", eta1),
             eta2=positive("eta2", eta2),
             lambda1=penalty.strength,
-            lambda2=not_negative("lambda2", lambda2),
             C=positive("C", C),
             on_mistake=choice("update", update, "loss", "mistake") == "mistake",
             always_prox=truth("always_prox", always_prox),
@@ -276,6 +279,15 @@ class Romco(CompiledLearner):
         self.kernel, self._tasks, self._known = fresh, tasks, known
 
 
+LISTED = {  # where the parts are that a parameter can be
+    "shared": PENALTIES,
+    "personal": PERSONAL_PENALTIES,
+    "loss": LOSSES,
+    "step": STEPS,
+    "coupling": COUPLINGS,
+}
+
+
 def shared_penalty(shared: Any, strength: float) -> SpectralPenalty:
     """The penalty that is meant: by its name, which takes the strength, or with one of its own.
 
@@ -285,6 +297,18 @@ def shared_penalty(shared: Any, strength: float) -> SpectralPenalty:
     named = {"name": shared, "strength": strength} if isinstance(shared, str) else shared
     found: SpectralPenalty = part("shared", PENALTIES, named)
     not_negative("the strength of the shared penalty", found.strength)
+    return found
+
+
+def personal_penalty(personal: Any, strength: float) -> Penalty:
+    """The same for V.
+
+    >>> personal_penalty("entries", 0.5)
+    Entries(strength=0.5)
+    """
+    named = {"name": personal, "strength": strength} if isinstance(personal, str) else personal
+    found: Penalty = part("personal", PERSONAL_PENALTIES, named)
+    not_negative("the strength of the personal penalty", found.strength)
     return found
 
 
@@ -299,7 +323,7 @@ def as_data(name: str, value: Any) -> Any:
             return matrix
         case Learned():
             return "learned"
-    listed = {"shared": PENALTIES, "loss": LOSSES, "step": STEPS, "coupling": COUPLINGS}.get(name)
+    listed = LISTED.get(name)
     return data(name, listed, value) if listed and is_dataclass(value) else value
 
 

@@ -40,7 +40,7 @@ cdef class Factored(Kernel):
     ):
         self.rules, self.tasks = rules, tasks
         self.left = LazyBasis(n_features, folds)
-        self.personal = personal_part(n_features, n_tasks, rules.eta2 * rules.lambda2)
+        self.personal = personal_part(n_features, n_tasks, rules.personal, rules.eta2)
         self.last_round = np.zeros(n_tasks, dtype=np.int64)
         self.svd = SmallSVD()
 

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 # The layer above says what these are; here they are objects with the methods that are called.
 Loss = Any
+Penalty = Any
 SpectralPenalty = Any
 Step = Any
 
@@ -14,11 +15,11 @@ class Rules:
         *,
         loss: Loss,
         penalty: SpectralPenalty,
+        personal: Penalty,
         step: Step,
         eta1: float,
         eta2: float,
         lambda1: float,
-        lambda2: float,
         C: float,
         on_mistake: bool,
         always_prox: bool,
