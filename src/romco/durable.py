@@ -24,11 +24,12 @@ try:
 except ImportError:  # Windows: temporary files of killed writers stay
     fcntl = None  # type: ignore[assignment]
 
+Part = bytes | memoryview
 BLOCK = 1 << 20  # bytes that are written at a time where parts are small
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 
 
-def replace(path: str | Path, parts: Iterable[bytes], *, keep_last: bool = False) -> None:
+def replace(path: str | Path, parts: Iterable[Part], *, keep_last: bool = False) -> None:
     r"""Give a file new content, so that it is at every moment the old or the new one.
 
     Threads and processes may replace one file at the same time: the last wins. The new
@@ -93,14 +94,14 @@ class _Theirs(Exception):  # noqa: N818 - not an error of ours
         self.error = error
 
 
-def _guarded(parts: Iterable[bytes]) -> Iterator[bytes]:
+def _guarded(parts: Iterable[Part]) -> Iterator[Part]:
     try:
         yield from parts
     except Exception as error:
         raise _Theirs(error) from error
 
 
-def _replace(path: Path, parts: Iterable[bytes], like: Path, keep_last: bool) -> None:
+def _replace(path: Path, parts: Iterable[Part], like: Path, keep_last: bool) -> None:
     old = _regular(like)
     temporary, file = _made(path, 0o666 if old is None else 0o600)  # the umask applies to new files
     try:
@@ -165,7 +166,7 @@ def _permit(file: FileIO, old: os.stat_result) -> None:
     os.fchmod(file.fileno(), mode)
 
 
-def _write(file: FileIO, parts: Iterable[bytes]) -> None:
+def _write(file: FileIO, parts: Iterable[Part]) -> None:
     waiting = bytearray()
     for part in parts:
         if len(waiting) + len(part) > BLOCK:
@@ -177,7 +178,7 @@ def _write(file: FileIO, parts: Iterable[bytes]) -> None:
     _write_all(file, waiting)
 
 
-def _write_all(file: FileIO, data: bytes | bytearray) -> None:
+def _write_all(file: FileIO, data: Part | bytearray) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(file.fileno(), left) :]

@@ -177,7 +177,9 @@ def peek(path: str | Path) -> dict[str, Any]:
     return reading.peek(Path(path))
 
 
-def _encode(kind: str, summary: dict[str, Any], state: dict[str, Any]) -> Iterator[bytes]:
+def _encode(
+    kind: str, summary: dict[str, Any], state: dict[str, Any]
+) -> Iterator[bytes | memoryview]:
     state = dict(state)
     arrays: dict[str, NDArray[Any]] = {
         name: np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
@@ -193,7 +195,7 @@ def _encode(kind: str, summary: dict[str, Any], state: dict[str, Any]) -> Iterat
     head = MAGIC + struct.pack("<IQ", FORMAT, len(text)) + text
     yield head + hashlib.sha256(head).digest()
     for array in arrays.values():
-        yield array.tobytes()
+        yield _content(array)
 
 
 def _estimator(kind: str) -> type[Estimator]:
@@ -205,8 +207,13 @@ def _estimator(kind: str) -> type[Estimator]:
 def _describe(name: str, array: NDArray[Any]) -> dict[str, Any]:
     if array.dtype.str not in DTYPES:
         raise TypeError(f"array {name!r} of {array.dtype} cannot be saved; use one of {DTYPES}")
-    digest = hashlib.sha256(array.tobytes()).hexdigest()
+    digest = hashlib.sha256(_content(array)).hexdigest()
     return {"name": name, "dtype": array.dtype.str, "shape": list(array.shape), "sha256": digest}
+
+
+def _content(array: NDArray[Any]) -> memoryview:
+    """The bytes of an array in one piece, where they are: copies of large ones take long."""
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _summary(model: Model | Learner) -> dict[str, Any]:

@@ -201,3 +201,57 @@ def test_names_do_not_command_the_terminal():
 
     assert inert("plain [/bold] ä") == "plain [/bold] ä"
     assert inert("a\x1b[31m\r\u202e") == "a\\x1b[31m\\r\\u202e"
+
+
+@pytest.mark.parametrize("hashed", [(), ("--hash", 12)])
+def test_reasons_of_an_event_add_up_to_what_is_predicted(events, tmp_path, hashed):
+    model, result = learned(events, tmp_path, *hashed)
+    assert result.exit_code == 0, result.output
+    answers = call("predict", events, "--model", model, "--reasons", 2).stdout.splitlines()
+    row = json.loads(answers[4])
+    told = row["reasons"]
+    parts = [*told["features"], told.get("others", {"adds": 0.0})]
+    total = told["intercept"] + sum(each["adds"] for each in parts)
+    assert total == pytest.approx(row["margin"], abs=1e-9)
+    assert told["label"] == row["positive"] == "spam"
+    cells = {"words": "win free money", "price": 4}  # as the file has it in that line
+    one = ("explain", model, "--task", "user 4", "--event", json.dumps(cells))
+    found = json.loads(call(*one, "--json").stdout)
+    assert found["margin"] == pytest.approx(row["margin"])
+    assert {each["feature"] for each in told["features"]} <= {
+        *("words:win", "words:free", "words:money", "price")
+    }
+    lines = call(*one, "--top", 2).stdout.splitlines()
+    assert lines[0].startswith("margin for spam")
+    assert "2 other features" in lines[-1]
+    turned = call(*one, "--label", "ham").stdout
+    assert turned.startswith("margin for ham")
+    new = call("explain", model, "--task", "nobody", "--event", json.dumps(cells)).stdout
+    assert "told from what tasks have in common" in new
+
+
+def test_one_task_is_explained_by_name(events, tmp_path):
+    model, _ = learned(events, tmp_path)
+    told = call("explain", model, "--task", "user 4").stdout
+    assert told.startswith("user 4, 60 events. ")
+    assert "of what it goes by is its own" in told
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (["--task", "nobody"], "no task 'nobody' is known; there are 'user 0'"),
+        (["--event", "{}"], "say whose event it is"),
+        (["--task", "user 4", "--event", "{words"], "--event is not JSON"),
+        (["--task", "user 4", "--event", "[1]"], "one JSON object"),
+        (["--task", "user 4", "--event", '{"price": "dear"}'], "price"),
+        (["--task", "user 4", "--event", "{}", "--label", "eggs"], "'eggs' is not one"),
+        (["--task", "user 4", "--html", "x.html"], "leave --task and --event out"),
+        (["--json"], "go with --task and --event"),
+    ],
+)
+def test_what_cannot_be_explained_says_why(events, tmp_path, given, why):
+    model, _ = learned(events, tmp_path, "--numeric", "price")
+    result = call("explain", model, *given)
+    assert result.exit_code != 0
+    assert why in str(result.exception)

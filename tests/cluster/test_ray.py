@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import romco
+from benchmarks.scaling_speed import watched, wide_files
 from romco.cluster import Shards
 from romco.cluster.files import learn as learn_files
 from romco.cluster.ray import Ray, WorkersLostError
@@ -153,6 +154,14 @@ def test_experiments_on_ray_give_the_same_records(tmp_path):
         assert first == second
     with pytest.raises(ValueError, match="engine must be 'ray'"), performing("spark"):
         pass
+
+
+def test_the_measurement_of_workers_tells_whose_time_it_was(tmp_path):
+    run = watched(wide_files(tmp_path / "in", 300, width=5), tmp_path / "m.romco", 2)
+    assert run["events"] == 300
+    assert run["barriers"] > 20
+    assert 0.0 < run["merges"] < run["driver"]
+    assert run["workers"] > 0.0
 
 
 def killing_at_random(monkeypatch, rng, share):

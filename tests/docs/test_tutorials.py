@@ -47,7 +47,7 @@ def test_commands(tmp_path):
     program.chmod(0o755)
     here = (str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"])
     path = os.pathsep.join(here)
-    outputs = {}
+    outputs, told = {}, []
     for command in commands:
         done = subprocess.run(
             command,
@@ -60,11 +60,14 @@ def test_commands(tmp_path):
         )
         assert done.returncode == 0, f"{command}\n{done.stderr}"
         outputs[command.split()[1] if command.startswith("romco") else command] = done
+        told += [done.stdout] if command.startswith("romco explain") else []
     assert "2,000 learned before" in outputs["learn"].stderr
     assert "all 20 tasks" in outputs["evaluate"].stdout
     assert "Sharing helps: " in outputs["compare"].stdout
-    explained = outputs["explain"].stdout
+    explained = "".join(told)
     assert "Kinds of tasks: " in explained
+    assert "user 7, " in explained  # its story
+    assert "margin for spam" in explained
     assert explained.split("differs in\n")[1].startswith("user 7")
     assert (tmp_path / "users.html").stat().st_size > 2000
     assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 2000

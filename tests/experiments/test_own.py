@@ -6,8 +6,10 @@ from typer.testing import CliRunner
 
 import romco
 from romco.cli.main import app
+from romco.cli.own import own_stream
 from romco.experiments import own
 from romco.experiments.sharing import sentence
+from romco.sessions import Source
 from romco.streams.blocks import read_blocks
 
 
@@ -98,3 +100,25 @@ def test_the_sentence_says_what_was_measured(ours, alone, same, told):
     outcomes += [Fake("arow-unique", [0.9, 0.9]), Fake("romco-nucl", [0.0, 0.0])]  # not the best
     assert told in sentence(outcomes)
     assert sentence(outcomes[:1]) is None
+
+
+def test_compare_reads_columns_as_asked(tmp_path, capsys):
+    lines = ["user,code,when,note,clicked"]
+    for i in range(60):
+        lines.append(f"u{i % 3},{i % 4},2024-0{1 + i % 9}-01,note {i},{'yes' if i % 4 else 'no'}")
+    path = tmp_path / "clicks.csv"
+    path.write_text("\n".join(lines) + "\n")
+    columns = {"code": "category", "when": "date", "note": "ignored"}
+    source = Source(str(path), "user", "clicked", kinds=columns)
+    assert own_stream(source, "yes", tmp_path / "streams") == 1
+    stream = own.found("clicks.csv", tmp_path / "streams")
+    assert stream.x.shape[1] >= 4  # each code is a feature of its own, with months and weekdays
+    assert set(np.unique(stream.x.data)) == {1.0}
+    told = capsys.readouterr().err
+    assert "code" in told
+    assert "as asked" in told
+
+
+def test_columns_of_a_file_are_no_options_of_a_data_set():
+    result = CliRunner().invoke(app, ["compare", "simulated", "--numeric", "age"])
+    assert "no such file" in str(result.exception)

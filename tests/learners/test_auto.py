@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import romco
 from romco.beyond.ablations import variant
@@ -421,3 +422,37 @@ def test_contributions_add_up_to_the_margin(stream):
     np.testing.assert_allclose(parts.margins(), learner.predict(events), rtol=1e-9, atol=1e-9)
     assert abs(parts.personal).sum() > 0.0
     assert abs(parts.shared).sum() > 0.0
+
+
+def test_features_that_never_occurred_are_passed_over_to_the_last_bit():
+    """What is known of which rows are zero only saves time, and may be forgotten at any moment."""
+    rng = np.random.default_rng(5)
+    occurring = rng.choice(4096, 60, replace=False)
+    n, d = 700, 4096
+    columns = np.array([np.sort(rng.choice(occurring, 8, replace=False)) for _ in range(n)])
+    x = csr_array((rng.normal(size=8 * n), columns.ravel(), np.arange(0, 8 * n + 1, 8)), (n, d))
+    task = rng.integers(300, size=n)  # too many pairs for a dense store
+    y = np.where(x @ rng.normal(size=d) > 0.0, 1.0, -1.0)
+    fast, slow = (romco.learner("romco-auto", d, 300) for _ in range(2))
+    margins = fast.replay(romco.Rounds(task, x, y, range(n + 1)))
+    for i in range(n):
+        slow.kernel.others_change()
+        one = romco.Round(task[i : i + 1], x[[i]], y[i : i + 1])
+        assert slow.predict(one)[0] == margins[i]
+        slow.update(one)
+    for name, array in fast.arrays().items():
+        np.testing.assert_array_equal(array, slow.arrays()[name], err_msg=name)
+    assert np.abs(fast.arrays()["factor"]).sum() > 0.0  # there were directions
+
+
+def test_what_others_write_into_the_arrays_is_seen():
+    """A learner that goes on with another's arrays draws and measures as that one does."""
+    rounds = romco.streams.interleaved(romco.streams.simulated(n_events=200), seed=3)
+    whole = romco.learner("romco-auto", rounds.x.shape[1], int(rounds.task.max()) + 1)
+    half = len(rounds) // 2
+    other = romco.learner("romco-auto", rounds.x.shape[1], int(rounds.task.max()) + 1)
+    other.replay(rounds[half:])  # it has lists of its own
+    whole.replay(rounds[:half])
+    other.load({name: array.copy() for name, array in whole.arrays().items()})
+    expected = whole.replay(rounds[half:])
+    np.testing.assert_array_equal(other.replay(rounds[half:]), expected)

@@ -15,6 +15,8 @@ import romco
 from romco.model import Hashed, Model
 from romco.modelfile import load
 from romco.sessions import Source, Stop, evaluate, learn, predict
+from romco.sessions.learning import Saves
+from romco.sessions.source import CHUNK
 from romco.streams.files import BadRow
 
 STREAM = romco.streams.simulated(n_tasks=6, n_features=5, n_events=100, outliers=1)
@@ -287,3 +289,15 @@ def test_sigterm_saves_what_was_learned_and_says_so(tmp_path):
     assert process.returncode == 143, told
     assert b"the same command goes on" in told
     assert load(path).events % 100 == 0
+
+
+def test_saves_that_take_long_are_seldom():
+    saves = Saves(None)
+    assert not saves.due(9_999)
+    assert saves.due(10_000)
+    saves.done(10_000, seconds=30.0)
+    assert not saves.due(1_000_000)  # ten minutes have not passed
+    saves.done(10_000, seconds=0.0)
+    assert not saves.due(19_999)
+    assert saves.due(20_000)
+    assert [saves.room(1), Saves(300).room(250)] == [CHUNK, 50]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from romco.streams.blocks import read_blocks
 from romco.streams.files import BadFile, BadRow, Event, read_events
 
 ROWS = [
@@ -321,3 +322,16 @@ def test_missing_file_and_unknown_formats(tmp_path):
         read_events(tmp_path / "mail.xls", "user")
     with pytest.raises(ValueError, match="say which column is the task"):
         read_events(tmp_path / "mail.csv")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [("user\ta\tspam", "separated by tabs: say --format tsv"), ("user;a;spam", "separated by ';'")],
+)
+def test_other_separators_are_told(line, why, tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text(f"{line}\n")
+    with pytest.raises(BadFile, match=why):
+        list(read_events(path, "user", "spam"))
+    with read_blocks(path, "user", "spam") as blocks:
+        assert why in str(blocks.take(1)[1])

@@ -228,7 +228,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     ) -> tuple[Any, NDArray[Any], list[Any]]:
         """Rows, labels and tasks to learn, checked."""
         X, task = self._apart(X, task)
-        if first or not self._plain(X, y) or not set(y.tolist()).issubset(self.model_.classes):
+        if first or not self._plain(X, y):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
             check_classification_targets(y)
         return X, y, self._tasks(task, X.shape[0], None if first else self.model_)
@@ -241,7 +241,10 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
 def _check_known(y: NDArray[Any], classes: Sequence[Any], by_position: bool = False) -> None:
     """Raise ValueError where a label was not announced: columns of probabilities would move."""
-    unknown = sorted(set(y.tolist()) - set(classes), key=str)
+    labels = set(y.tolist())
+    if labels.issubset(classes):
+        return
+    unknown = sorted(labels - set(classes), key=str)
     if unknown and by_position:
         raise ValueError(
             f"label {unknown[0]!r} is not one of classes={list(classes)[:3]}..., the third "

@@ -32,6 +32,9 @@ def predict(
     source: Source,
     model: ModelPath,
     out: Annotated[Path | None, typer.Option(help="Where answers go; stdout if not given.")] = None,
+    reasons: Annotated[
+        int | None, typer.Option(min=1, help="With each answer, what its top so many features add.")
+    ] = None,
 ) -> None:
     """Answers as JSON lines, one per event.
 
@@ -41,7 +44,7 @@ def predict(
     found = load_model(model)
     known = remembered(found, source)
     check_source(known, labelled=False)
-    rows = _hinted(found, _told(sessions.predict(found, source)), mismatch(found, known))
+    rows = _hinted(found, _told(sessions.predict(found, source, reasons)), mismatch(found, known))
     lines = (json.dumps(row) + "\n" for row in rows)
     if out is None:
         for line in lines:

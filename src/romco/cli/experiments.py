@@ -12,7 +12,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from romco.cli.options import kinds_of, listed
 from romco.learners import LEARNERS
+from romco.sessions import Source
 from romco.streams import ORDERS
 
 # What draws pictures or reads data sets is imported by the command that needs it, so that
@@ -37,7 +39,22 @@ def compare(
     label: Annotated[str | None, typer.Option(help="Your file: column of the label.")] = None,
     positive: Annotated[str | None, typer.Option(help="Your file: the positive label.")] = None,
     text: Annotated[str | None, typer.Option(help="Your file: columns taken as words.")] = None,
+    categorical: Annotated[
+        str | None, typer.Option(help="Your file: columns whose every value is a feature.")
+    ] = None,
+    numeric: Annotated[
+        str | None, typer.Option(help="Your file: columns that must be numbers.")
+    ] = None,
+    date: Annotated[
+        str | None, typer.Option(help="Your file: columns taken as month, day of the week, hour.")
+    ] = None,
     ignore: Annotated[str | None, typer.Option(help="Your file: columns not used.")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Your file: columns a,b,...; all others if not given.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Your file: csv, tsv, jsonl, parquet or svmlight.")
+    ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Your file: count bad rows instead of stopping.")
     ] = False,
@@ -85,9 +102,19 @@ def compare(
 
     answers, singly = 1, order or "interleaved"
     several = labels is not None and all(name in DATASETS for name in dataset.split(","))
-    if task is not None or label is not None or not (dataset in DATASETS or several):
-        asked = {"task": task, "label": label, "text": text, "ignore": ignore}
-        answers = own_stream(dataset, asked, positive, skip_bad, out / "streams", target)
+    kinds = {"text": text, "category": categorical, "number": numeric}
+    kinds |= {"date": date, "ignored": ignore}
+    source = Source(
+        dataset,
+        task,
+        label,
+        features=listed(features),
+        format=format,
+        skip_bad=skip_bad,
+        kinds=kinds_of(kinds) or None,
+    )
+    if source != Source(dataset) or not (dataset in DATASETS or several):
+        answers = own_stream(source, positive, out / "streams", target)
         data_dir, dataset, order = out / "streams", Path(dataset).name, order or "interleaved"
     elif target is not None:
         answers, dataset = asked_stream(dataset, target, data_dir, out / "streams")

@@ -74,7 +74,10 @@ def learn(
     predictions: Annotated[
         Path | None, typer.Option(help="Where predictions go, as JSON lines; - is stdout.")
     ] = None,
-    checkpoint_every: Annotated[int, typer.Option(min=1, help="Events between saves.")] = 10_000,
+    checkpoint_every: Annotated[
+        int | None,
+        typer.Option(min=1, help="Events between saves; else 10,000 or more, as they cost little."),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Learn in so many shards, each on a thread.")
     ] = None,
@@ -131,7 +134,7 @@ def _learn_one(
     hash_: int | None,
     target: str | None,
     predictions: Path | None,
-    checkpoint_every: int,
+    checkpoint_every: int | None,
     threads: int | None,
     labels: str | None,
 ) -> None:

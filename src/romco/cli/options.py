@@ -60,12 +60,12 @@ def _options(
         features=listed(features),
         format=format,
         skip_bad=skip_bad,
-        kinds=_kinds(asked) or None,
+        kinds=kinds_of(asked) or None,
         one_task=no_task,
     )
 
 
-def _kinds(asked: Mapping[str, str | None]) -> dict[str, str]:
+def kinds_of(asked: Mapping[str, str | None]) -> dict[str, str]:
     """The kind of each column that an option names."""
     kinds: dict[str, str] = {}
     for kind, names in asked.items():

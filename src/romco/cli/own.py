@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from romco.cli.options import check_source, listed, wanted_target
+from romco.cli.lines import report
+from romco.cli.options import check_source, wanted_target
 from romco.experiments import own
 from romco.sessions import Source
 from romco.sessions.source import settled
@@ -16,26 +17,24 @@ AT_ONCE = 10_000  # events read at a time
 
 
 def own_stream(
-    path: str,
-    asked: Mapping[str, str | None],
-    positive: str | None,
-    skip_bad: bool,
-    folder: Path,
-    target: str | None = None,
+    source: Source, positive: str | None, folder: Path, target: str | None = None
 ) -> int:
-    """Read the file and keep it as a stream in ``folder``; gives what a learner of it answers."""
-    if not Path(path).is_file():
+    """Read the file and keep it as a stream in ``folder``; gives what a learner of it answers.
+
+    How each column is read is told, as by ``romco learn``.
+    """
+    path = Path(source.path)
+    if not path.is_file():
         from romco.streams.datasets import DATASETS
 
         known = ", ".join(DATASETS)
-        raise ValueError(f"no data set {path!r}; there are {known}; and no such file")
-    kinds = dict.fromkeys(listed(asked["text"]) or (), "text")
-    kinds |= dict.fromkeys(listed(asked["ignore"]) or (), "ignored")
-    source = Source(path, asked["task"], asked["label"], kinds=kinds or None, skip_bad=skip_bad)
+        raise ValueError(f"no data set {source.path!r}; there are {known}; and no such file")
     check_source(source, labelled=True)
-    source, _ = settled(source, None)
+    source, looked = settled(source, None)
+    if looked is not None:
+        report(looked)
     with source.blocks() as blocks:
-        stream = own.gather(Path(path).name, _all(blocks), positive, wanted_target(target, source))
+        stream = own.gather(path.name, _all(blocks), positive, wanted_target(target, source))
     own.keep(stream, folder)
     return stream.answers
 

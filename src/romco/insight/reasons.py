@@ -62,17 +62,25 @@ class Reasons(NamedTuple):
             told["others"] = {"features": len(left), "adds": sum(each.total for each in left)}
         return told
 
-    def __str__(self) -> str:
+    def lines(self, top: int | None = None) -> list[str]:
+        """For people: of the features the first ``top``, and all the rest in one line."""
         what = "predicted" if self.label is None else f"margin for {inert(str(self.label))}"
         lines = [f"{what} {self.margin:+.3f}, of which without features {self.intercept:+.3f}"]
         if not self.task_known:
             lines.append("the task is unknown: told from what tasks have in common")
+        shown, left = self.features[:top], self.features[len(self.features[:top]) :]
         lines += [
             f"{each.total:+9.3f}  {inert(str(each.feature))} (shared {each.shared:+.3f}, "
             f"personal {each.personal:+.3f})"
-            for each in self.features
+            for each in shown
         ]
-        return "\n".join(lines)
+        if left:
+            total = sum(each.total for each in left)
+            lines.append(f"{total:+9.3f}  {len(left):,} other features")
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
 
 def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:

@@ -376,6 +376,7 @@ class Auto(CompiledLearner):
 
     def load(self, arrays: Arrays) -> None:
         """Take over another learner's arrays."""
+        self.kernel.others_change()
         load_with_store(self._arrays, self._personal, arrays)
 
     def _own_trust(self) -> NDArray[np.float64]:

@@ -942,7 +942,10 @@ class Model:
             while end < n:
                 given = (self._inside, self._tasks, scale, scales, batch, end)
                 begin, (end, found) = end, holding(self._locks.step, pieces.learn, *given)
-                margins[(slice(begin, end), *map(slice, found.shape[1:]))] = found
+                if end - begin == n and found.shape == margins.shape:
+                    margins = found
+                else:
+                    margins[(slice(begin, end), *map(slice, found.shape[1:]))] = found
         except BaseException as error:
             if self.events > before:
                 error.add_note(f"{self.events - before} of {n} rows were learned")

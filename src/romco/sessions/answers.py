@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.insight import reasons
 from romco.kernels.events import LARGEST_FEATURE
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
@@ -50,16 +51,28 @@ class Named(Protocol):
         """The true label of each, or None."""
 
 
-def predict(model: Model, source: Source) -> Generator[dict[str, Any], None, int]:
+def predict(
+    model: Model, source: Source, top: int | None = None
+) -> Generator[dict[str, Any], None, int]:
     """One answer per event, in the words of :func:`told`.
 
+    With ``top`` each has ``reasons``: what so many features add to the margin, and the rest.
     Returns at the end how many bad rows were skipped.
     """
     source = remembered(model, source)
     with source.blocks() as events:
         for chunk in chunks(events, source):
-            yield from told(model, chunk, answered(model, chunk), _bounds(model, chunk))
+            rows = told(model, chunk, answered(model, chunk), _bounds(model, chunk))
+            yield from rows if top is None else _reasoned(model, chunk, rows, top)
         return events.skipped
+
+
+def _reasoned(
+    model: Model, chunk: Block, rows: Iterator[dict[str, Any]], top: int
+) -> Iterator[dict[str, Any]]:
+    for at, row in enumerate(rows):
+        found = reasons(model, chunk.features.rows(at, at + 1), chunk.tasks[at])
+        yield {**row, "reasons": found.summary(top)}
 
 
 def answered(model: Model, chunk: Block) -> Answers:

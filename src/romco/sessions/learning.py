@@ -7,6 +7,7 @@ source has grown; what it finally gives does not depend on how often that happen
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,9 @@ from romco.sessions.stopping import Stop
 from romco.streams.blocks import Block, Blocks
 from romco.streams.files import BadFile, BadRow
 
+USUAL = 10_000  # events between two saves at least, unless they are told,
+DEARER = 20.0  # and as many times as long as a save takes
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -35,6 +39,34 @@ class Progress:
     model: Learns
     resumed: int  # events that were read before this run
     refused: int = 0  # of the events read: not learned, for their label is a third one
+
+
+@dataclass
+class Saves:
+    """When to save: every so many events, or, with None, so seldom that it costs next to nothing.
+
+    >>> saves = Saves(500)
+    >>> saves.room(1400), saves.due(1400), saves.due(1500)
+    (100, False, True)
+    """
+
+    every: int | None
+    last: int = 0  # events at the last save
+    rested: float = 0.0  # time from which on another one is cheap
+
+    def room(self, events: int) -> int:
+        """How many events may be read before it must be asked again."""
+        return CHUNK if self.every is None else min(CHUNK, self.every - events % self.every)
+
+    def due(self, events: int) -> bool:
+        """Whether it is time, after so many events."""
+        if self.every is not None:
+            return events % self.every == 0
+        return events - self.last >= USUAL and time.perf_counter() >= self.rested
+
+    def done(self, events: int, seconds: float) -> None:
+        """A save after so many events took so long."""
+        self.last, self.rested = events, time.perf_counter() + DEARER * seconds
 
 
 @dataclass(frozen=True)
@@ -68,7 +100,7 @@ def learn(
     path: Path,
     new: Learns,
     predictions: Path | None = None,
-    every: int = 10_000,
+    every: int | None = None,
     *,
     opened: Callable[[Path], Learns] = load_model,
     saved: Callable[[Any, Path], None] = save,
@@ -77,11 +109,12 @@ def learn(
     """Learn all events of a source that the model at ``path`` has not learned yet.
 
     ``new`` is used if there is no file at ``path``, else the model is ``opened``; it is ``saved``
-    every ``every`` events and last. Each event is predicted, then learned;
+    every ``every`` events and last; without, every 10,000 or more, so that saving takes at most
+    a twentieth of the time. Each event is predicted, then learned;
     predictions go to a file of JSON lines. Nobody else can learn into ``path`` meanwhile. Once
     ``stop`` is wanted, what was learned is saved, and that was all.
     """
-    if every < 1:
+    if every is not None and every < 1:
         raise ValueError(f"checkpoints must be at least 1 event apart; got {every}")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to put the model in")
@@ -94,19 +127,22 @@ def learn(
             score: Score = score_of(model, record.score)
         with source.blocks(record.events) as events, Log(predictions, record.written) as log:
             session = Session(model, score, log, record)
-            yield from _run(_Run(session, source, events, path, saved, stop or Stop()), every)
+            run = _Run(session, source, events, path, saved, stop or Stop())
+            yield from _run(run, Saves(every, record.events))
 
 
-def _run(run: _Run, every: int) -> Iterator[Progress]:
+def _run(run: _Run, saves: Saves) -> Iterator[Progress]:
     record, trouble = run.session.record, None
     while trouble is None:
         with run.stop.waiting():
-            chunk, trouble = run.events.take(min(CHUNK, every - record.events % every))
+            chunk, trouble = run.events.take(saves.room(record.events))
         if run.stop.wanted or (trouble is None and not len(chunk)):
             break
         trouble = _learn(run, chunk) or trouble
-        if record.events % every == 0 and trouble is None:
+        if trouble is None and saves.due(record.events):
+            begin = time.perf_counter()
             run.checkpoint(finished=False)
+            saves.done(record.events, time.perf_counter() - begin)
         yield run.progress()
     if trouble is None:
         run.checkpoint(finished=not run.stop.wanted)

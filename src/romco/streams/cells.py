@@ -51,7 +51,9 @@ def identity(column: str, cells: Mapping[str, object]) -> str:
     value = cells.get(column)
     if isinstance(value, str):
         value = clean(column, value)
-    if value == "" or (is_missing(value) and not isinstance(value, str)):
+        if value:  # as nearly always
+            return value
+    if is_missing(value):  # empty text, too
         there = ", ".join(map(repr, list(cells)[:20]))
         raise BadCell(column, "is missing" if column in cells else f"is missing among {there}")
     if isinstance(value, bool):
@@ -59,8 +61,6 @@ def identity(column: str, cells: Mapping[str, object]) -> str:
     if isinstance(value, Real | Decimal):
         number = _finite(column, value)
         return str(int(cast(float, value))) if number.is_integer() else str(value)
-    if isinstance(value, str):
-        return value
     raise BadCell(column, f"must be text or a number, not {type(value).__name__}")
 
 

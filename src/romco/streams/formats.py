@@ -70,12 +70,13 @@ def json_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
     >>> list(json_rows(io.BytesIO(b'{"user": "ann", "age": 7}'), "ages.jsonl", []))
     [(1, {'user': 'ann', 'age': 7})]
     """
+    decoder = json.JSONDecoder(object_pairs_hook=_object)  # to make one takes as long as a row
     for line, text in _lines(stream, name):
         if isinstance(text, BadRow):
             yield text
             continue
         try:
-            row = json.loads(text, object_pairs_hook=_object)
+            row = decoder.decode(text)
         except (ValueError, RecursionError) as error:
             yield BadRow(name, line, None, f"not valid JSON ({error})")
             continue
@@ -181,6 +182,8 @@ def _header(cells: Iterator[list[str]], name: str, wanted: Sequence[str]) -> lis
 
 def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[str]:
     """Names of the columns; one without a name (a row index, say) is left out of the rows."""
+    if len(header) == 1 and not set(wanted) <= set(header):
+        _check_separator(header[0], name)
     if not "".join(header).isprintable():
         raise BadFile(f"{name}: the header is not UTF-8 text; is it another format?")
     if not any(header):
@@ -191,6 +194,18 @@ def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[st
         raise BadFile(f"{name}: column names occur twice: {', '.join(map(repr, twice))}; rename")
     _check_columns(name, named, wanted)
     return header
+
+
+def _check_separator(line: str, name: str) -> None:
+    """Raise BadFile where a line that should have columns has other separators than expected."""
+    tabs, others = line.count("\t"), max(line.count(sign) for sign in ";|")
+    if tabs:
+        raise BadFile(f"{name}: its columns are separated by tabs: say --format tsv (format='tsv')")
+    if others:
+        raise BadFile(
+            f"{name}: its columns are separated by {';' if ';' in line else '|'!r}, not by commas: "
+            "write it with commas or tabs, and numbers with a decimal point"
+        )
 
 
 def _twice(names: Sequence[str]) -> list[str]:

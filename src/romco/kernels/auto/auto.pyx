@@ -28,13 +28,14 @@ cimport numpy as cnp
 
 from libc.math cimport NAN, exp, isfinite, log, sqrt
 from libc.string cimport memcpy
+from romco.kernels.ahead cimport ahead
 from romco.kernels.auto.combiners cimport Combination, Combiner
 from romco.kernels.auto.covariances cimport Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus
 from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.auto.subspace cimport RANK, Subspace
 from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, Row
+from romco.kernels.events cimport Events, Row, column
 from romco.kernels.stores.pairs cimport Pairs
 
 cnp.import_array()
@@ -238,6 +239,7 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t e
         cdef double unit = self.unit()
         for e in range(begin, end):
+            self.ask(events, e)
             self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
             self.combine(events.tasks[e], &o)
             if self.followed and end - begin == 1:  # `learn` need not read it all again
@@ -247,6 +249,25 @@ cdef class AutoKernel(Kernel):
             # Features whose squares overflow must be refused before they are learned.
             margins[e] = mixed(&o) if isfinite(o.x2) else NAN
         return 0
+
+    cdef void ask(self, Events events, Py_ssize_t e) noexcept nogil:
+        """Ask for the memory that an event needs, and for the most of what the next will need."""
+        cdef Row x
+        cdef Py_ssize_t k, j
+        if events.index == NULL:  # a row after the other is fast by itself
+            return
+        x = events.row(e)
+        for k in range(x.n):
+            self.personal.ask_pair(events.tasks[e], column(x, k))
+        if e + 1 >= events.n:
+            return
+        x = events.row(e + 1)
+        for k in range(x.n):
+            j = column(x, k)
+            self.scales.ask(j)
+            ahead(&self.shared[j, 0])
+            ahead(&self.shared[j, 8])
+            self.personal.ask_table(events.tasks[e + 1], j)
 
     # --- learning ----------------------------------------------------------------------------
 
@@ -261,8 +282,9 @@ cdef class AutoKernel(Kernel):
                     events.row(e), events.tasks[e], events.labels[e], events.count(e), noted
                 )
         if self.clock[1] >= self.clock[2]:
-            self.subspace.draw()
+            self.subspace.draw_at(self.clock[2])
             self.wait()
+            self.subspace.expected = self.clock[2]
         return 0
 
     cdef int notice(self, Events events, Py_ssize_t begin, Py_ssize_t end) except -1 nogil:
@@ -518,22 +540,29 @@ cdef class AutoKernel(Kernel):
 
     # --- drawing with the tasks of other shards: the steps of a drawing, one by one ----------
 
+    def others_change(self):
+        """Somebody else changes the arrays: which of their rows are zero must be looked up anew."""
+        self.check_idle()
+        self.scales.n_met = -1
+        self.subspace.unmarked, self.subspace.expected = True, NAN
+
     def seed_directions(self):
         """Whether some directions start anew."""
-        self.check_idle()
+        self.others_change()
         return self.subspace.seed()
 
     def gather_directions(self):
         """B = W F, of these tasks; releases the GIL."""
-        self.check_idle()
+        self.others_change()
         self.busy = True
         with nogil:
             self.subspace.gather()
         self.busy = False
+        self.others_change()  # who takes over rows of other tasks
 
     def orthogonalise_directions(self):
         """B made orthonormal; sets when to draw next."""
-        self.check_idle()
+        self.others_change()
         self.subspace.orthogonalise()
         self.wait()
 

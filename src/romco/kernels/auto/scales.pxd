@@ -1,5 +1,6 @@
 """Each feature in units of its own, as compiled code sees it."""
 
+from romco.kernels.ahead cimport ahead
 from romco.kernels.events cimport Row
 
 
@@ -20,10 +21,18 @@ cdef class Scales:
     cdef double[:, ::1] columns    # (d, 8) a Column of each feature
     cdef double[::1] typical       # events; common log size; times sizes were found; when to look
                                    # again; one more than the highest feature
-    cdef object indices, values, logs
+    cdef object indices, values, kept
     cdef int* index                # room for a row,
     cdef double* value
-    cdef double* log_size          # and for a number of each feature
+    cdef double* sizes             # and for a number of each feature
+    cdef object listed
+    cdef int* met                  # features that have a size, as far as they are listed,
+    cdef Py_ssize_t n_met          # -1 where they are not,
+    cdef double counted            # and the events counted when the last of them was
+
+    cdef inline void ask(self, Py_ssize_t j) noexcept nogil:
+        """Ask for a feature's column."""
+        ahead(&self.columns[j, 0])
 
     cdef Scaled look(self, Row x) noexcept nogil
     cdef Scaled count(self, Row x) noexcept nogil

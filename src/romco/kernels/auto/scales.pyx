@@ -86,10 +86,13 @@ cdef class Scales:
     def __init__(self, columns, typical):
         self.columns, self.typical = columns, typical
         d = len(columns)
-        self.indices, self.values, self.logs = np.empty(d, np.int32), np.empty(d), np.empty(d)
+        self.indices, self.values, self.kept = np.empty(d, np.int32), np.empty(d), np.empty(d)
         self.index = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.indices)
         self.value = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.values)
-        self.log_size = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.logs)
+        self.sizes = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.kept)
+        self.listed = np.empty(d, np.int32)
+        self.met = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed)
+        self.n_met, self.counted = -1, 0.0
 
     cdef Scaled look(self, Row x) noexcept nogil:
         """A row as it would be if it were counted; changes nothing."""
@@ -138,7 +141,10 @@ cdef class Scales:
         """Count a row's values; features whose factor is out of date have none afterwards."""
         cdef Column* c
         cdef Py_ssize_t k, j
+        if self.counted != self.typical[EVENTS]:  # others have changed the columns
+            self.n_met = -1
         self.typical[EVENTS] += 1.0
+        self.counted = self.typical[EVENTS]
         for k in range(x.n):
             if fabs(x.value[k]) < SMALLEST:
                 continue
@@ -147,6 +153,9 @@ cdef class Scales:
             c = <Column*> &self.columns[j, 0]
             add(c, x.value[k])
             if due(c, c.count, self.typical[EVENTS]):
+                if c.size == 0.0 and self.n_met >= 0:
+                    self.met[self.n_met] = <int> j
+                    self.n_met += 1
                 measure(c, self.typical[EVENTS])
                 c.factor = 0.0
                 self.typical[FOUND] += 1.0
@@ -162,12 +171,19 @@ cdef class Scales:
         """Of log s over the features seen (the upper one of two): one odd unit does not move it."""
         cdef const Column* c
         cdef Py_ssize_t j, n = 0
-        for j in range(self.columns.shape[0]):
-            c = <const Column*> &self.columns[j, 0]
+        if self.n_met < 0:
+            self.n_met = 0
+            for j in range(self.columns.shape[0]):
+                c = <const Column*> &self.columns[j, 0]
+                if c.size > 0.0:
+                    self.met[self.n_met] = <int> j
+                    self.n_met += 1
+        for j in range(self.n_met):
+            c = <const Column*> &self.columns[self.met[j], 0]
             if varies(c):
-                self.log_size[n] = log(c.size)
+                self.sizes[n] = c.size
                 n += 1
-        return select(self.log_size, n, n // 2) if n else 0.0
+        return log(select(self.sizes, n, n // 2)) if n else 0.0  # logarithms keep the order
 
 
 cdef Scaled found(Py_ssize_t n, const int* index, const double* value, double x2) noexcept nogil:

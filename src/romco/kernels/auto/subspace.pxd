@@ -11,11 +11,17 @@ cdef class Subspace:
     cdef double[:, ::1] F          # (m, RANK)
     cdef Pairs pairs
     cdef int lane                  # which number of a pair is the entry of W
+    cdef object marks
+    cdef unsigned char* marked     # (d,) rows of B that may not be zero,
+    cdef bint unmarked             # unless any may be
+    cdef double expected           # when B was last drawn here, the time set for the next drawing
 
     cdef void draw(self) noexcept nogil
+    cdef void draw_at(self, double due) noexcept nogil
     cdef bint seed(self) noexcept nogil
     cdef bint empty(self, int c) noexcept nogil
     cdef void project(self) noexcept nogil
+    cdef void project_from(self, const bint* fresh) noexcept nogil
     cdef void gather(self) noexcept nogil
     cdef void orthogonalise(self) noexcept nogil
     cdef void products(self, double* G) noexcept nogil

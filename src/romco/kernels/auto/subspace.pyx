@@ -1,8 +1,19 @@
-"""A low-rank part B F' of the tasks' own vectors W: what groups of tasks have in common."""
+"""A low-rank part B F' of the tasks' own vectors W: what groups of tasks have in common.
 
-from libc.math cimport sqrt
+Rows of B that are zero, as those of hashed features that never occurred, are passed over where it
+is known which they are; nothing changes by that, to the last bit.
+"""
+
+import numpy as np
+cimport numpy as cnp
+from libc.math cimport NAN, sqrt
+from libc.string cimport memset
+from romco.kernels.ahead cimport ahead
 from romco.kernels.stores.pairs cimport Pairs
 
+cnp.import_array()
+
+cdef Py_ssize_t AHEAD = 24         # pairs: by then a row of B that is asked for is there
 cdef double NOTHING_NEW = 1e-10    # share of a column's square below which it is rounding
 
 
@@ -15,14 +26,29 @@ cdef class Subspace:
 
     def __init__(self, B, F, Pairs pairs, int lane):
         self.B, self.F, self.pairs, self.lane = B, F, pairs, lane
+        self.marks = np.zeros(len(B), dtype=np.uint8)
+        self.marked = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> self.marks)
+        self.unmarked, self.expected = True, NAN
+
+    cdef void draw_at(self, double due) noexcept nogil:
+        """``draw`` at the time set for it; where it is not ``expected``, others have changed B."""
+        if due != self.expected:
+            self.unmarked = True
+        self.draw()
 
     cdef void draw(self) noexcept nogil:
         """One step of orthogonal iteration towards the leading directions B of W, then F = W'B.
 
         It goes on from the last drawing, for which F is up to date.
         """
-        if self.seed():
-            self.project()
+        cdef bint[RANK] fresh
+        cdef bint any_fresh = False
+        cdef int c
+        for c in range(RANK):
+            fresh[c] = self.empty(c)
+            any_fresh = any_fresh or fresh[c]
+        if any_fresh:  # as by `seed`, without writing down what `gather` wipes out
+            self.project_from(fresh)
         self.gather()
         self.orthogonalise()
         self.project()
@@ -32,24 +58,31 @@ cdef class Subspace:
         cdef Py_ssize_t j
         cdef int c
         cdef bint found = False
-        cdef unsigned long long bits
         for c in range(RANK):
             if self.empty(c):
                 found = True
                 for j in range(self.B.shape[0]):
-                    bits = <unsigned long long> (j * 4 + 4 + c) * 0x9E3779B97F4A7C15ULL
-                    self.B[j, c] = 1.0 if (bits >> 40) & 1 else -1.0
+                    self.B[j, c] = sign_of(j, c)
+        self.unmarked = self.unmarked or found
         return found
 
     cdef bint empty(self, int c) noexcept nogil:
         cdef Py_ssize_t j
         for j in range(self.B.shape[0]):
-            if self.B[j, c] != 0.0:
+            if (self.unmarked or self.marked[j]) and self.B[j, c] != 0.0:
                 return False
         return True
 
     cdef void project(self) noexcept nogil:
         """F = W'B."""
+        cdef bint[RANK] none
+        cdef int c
+        for c in range(RANK):
+            none[c] = False
+        self.project_from(none)
+
+    cdef void project_from(self, const bint* fresh) noexcept nogil:
+        """F = W'B, of fixed signs in place of those columns of B that are ``fresh``."""
         cdef Py_ssize_t pair, task = 0, feature = 0
         cdef const double* own
         cdef const double* b
@@ -57,11 +90,13 @@ cdef class Subspace:
         cdef int c
         self.F[:, :] = 0.0
         for pair in range(self.pairs.count()):
+            if not self.pairs.dense and pair + AHEAD < self.pairs.used:
+                ahead(&self.B[<unsigned int> self.pairs.key[pair + AHEAD], 0])
             own = self.pairs.visit(pair, &task, &feature)
             if own[self.lane] != 0.0:
                 f, b = &self.F[task, 0], &self.B[feature, 0]
                 for c in range(RANK):
-                    f[c] += own[self.lane] * b[c]
+                    f[c] += own[self.lane] * (sign_of(feature, c) if fresh[c] else b[c])
 
     cdef void gather(self) noexcept nogil:
         """B = W F."""
@@ -69,12 +104,24 @@ cdef class Subspace:
         cdef const double* own
         cdef const double* f
         cdef double* b
+        cdef Py_ssize_t j
         cdef int c
-        self.B[:, :] = 0.0
+        if self.unmarked:
+            self.B[:, :] = 0.0
+        else:
+            for j in range(self.B.shape[0]):
+                if self.marked[j]:
+                    for c in range(RANK):
+                        self.B[j, c] = 0.0
+        memset(self.marked, 0, self.B.shape[0])
+        self.unmarked = False
         for pair in range(self.pairs.count()):
+            if not self.pairs.dense and pair + AHEAD < self.pairs.used:
+                ahead(&self.B[<unsigned int> self.pairs.key[pair + AHEAD], 0])
             own = self.pairs.visit(pair, &task, &feature)
             if own[self.lane] != 0.0:
                 f, b = &self.F[task, 0], &self.B[feature, 0]
+                self.marked[feature] = True
                 for c in range(RANK):
                     b[c] += own[self.lane] * f[c]
 
@@ -106,6 +153,8 @@ cdef class Subspace:
             for i in range(c + 1):
                 T[c][i] *= size
         for j in range(self.B.shape[0]):
+            if not (self.unmarked or self.marked[j]):
+                continue
             b = &self.B[j, 0]
             for c in range(RANK):
                 row[c] = 0.0
@@ -117,12 +166,23 @@ cdef class Subspace:
     cdef void products(self, double* G) noexcept nogil:
         """Inner products of the columns of B."""
         cdef const double* b
+        cdef double[RANK * RANK] sums  # in registers
         cdef Py_ssize_t j
         cdef int c, k
         for c in range(RANK * RANK):
-            G[c] = 0.0
+            sums[c] = 0.0
         for j in range(self.B.shape[0]):
+            if not (self.unmarked or self.marked[j]):
+                continue
             b = &self.B[j, 0]
             for c in range(RANK):
                 for k in range(RANK):
-                    G[c * RANK + k] += b[c] * b[k]
+                    sums[c * RANK + k] += b[c] * b[k]
+        for c in range(RANK * RANK):
+            G[c] = sums[c]
+
+
+cdef inline double sign_of(Py_ssize_t j, int c) noexcept nogil:
+    """A sign for each entry of B, as good as thrown."""
+    cdef unsigned long long bits = <unsigned long long> (j * 4 + 4 + c) * 0x9E3779B97F4A7C15ULL
+    return 1.0 if (bits >> 40) & 1 else -1.0

@@ -1,5 +1,7 @@
 """A few numbers for each pair of a task and a feature, as compiled code sees them."""
 
+from romco.kernels.ahead cimport ahead
+
 
 cdef class Pairs:
     cdef readonly Py_ssize_t n_tasks, n_features, width
@@ -18,16 +20,33 @@ cdef class Pairs:
     cdef grow(self, Py_ssize_t needed)
     cdef int reserve(self, Py_ssize_t more) except -1 nogil
 
+    cdef inline Py_ssize_t slot(self, long long wanted) noexcept nogil:
+        """Where the table is looked into first."""
+        # Fibonacci hashing: the upper bits of a product with 2^64 / golden ratio are well mixed.
+        return <Py_ssize_t> (
+            (<unsigned long long> wanted * 0x9E3779B97F4A7C15ULL) >> (64 - self.bits)
+        )
+
     cdef inline int* find(self, long long wanted) noexcept nogil:
         """Where the table tells of the pair, or would tell if it had occurred."""
         cdef Py_ssize_t last = ((<Py_ssize_t> 1) << self.bits) - 1
-        # Fibonacci hashing: the upper bits of a product with 2^64 / golden ratio are well mixed.
-        cdef Py_ssize_t at = <Py_ssize_t> (
-            (<unsigned long long> wanted * 0x9E3779B97F4A7C15ULL) >> (64 - self.bits)
-        )
+        cdef Py_ssize_t at = self.slot(wanted)
         while self.place[at] >= 0 and self.key[self.place[at]] != wanted:
             at = (at + 1) & last
         return self.place + at
+
+    cdef inline void ask_table(self, long long task, Py_ssize_t feature) noexcept nogil:
+        """Ask for what tells where the pair is; a while later ``ask_pair`` for the pair itself."""
+        if not self.dense:
+            ahead(self.place + self.slot((task << 32) | feature))
+
+    cdef inline void ask_pair(self, long long task, Py_ssize_t feature) noexcept nogil:
+        cdef int pair
+        if not self.dense:
+            pair = self.place[self.slot((task << 32) | feature)]
+            if pair >= 0:
+                ahead(self.key + pair)
+                ahead(self.value + pair * self.width)
 
     cdef inline const double* look(self, long long task, Py_ssize_t feature) noexcept nogil:
         """The pair's numbers, to read."""
