@@ -76,7 +76,10 @@ class Session:
         elif isinstance(model, Model):
             answers = model.predict_and_learn(*given, weight=weight)
         else:
-            raise ValueError("shards count every event as one: leave out the weights")
+            raise ValueError(
+                "only a plain model learns the weights of a file; shards, and models that ask for "
+                "labels, do not carry them yet: leave them out"
+            )
         self.record.events += len(events.tasks)
         self.score.count(self.model, events.labels, answers)
         if self.log.wanted:
