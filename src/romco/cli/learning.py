@@ -181,8 +181,8 @@ def _check_alone(
         )
     if weight is not None:
         raise ValueError(
-            f"{asked} does not go with --weight: shards that learn a file do not carry weights yet; "
-            "learn without --threads and --shards"
+            f"{asked} does not go with --weight: shards that learn a file do not carry weights "
+            "yet; learn without --threads and --shards"
         )
 
 

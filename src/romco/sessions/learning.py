@@ -110,7 +110,7 @@ def learn(
 
     ``new`` is used if there is no file at ``path``, else the model is ``opened``; it is ``saved``
     every ``every`` events and last; without, every 10,000 or more, so that saving takes at most
-    a twentieth of the time; of a source without events nothing is. Each event is predicted, then learned;
+    a twentieth of the time; without any event nothing is. Each event is predicted, then learned;
     predictions go to a file of JSON lines. Nobody else can learn into ``path`` meanwhile. Once
     ``stop`` is wanted, what was learned is saved, and that was all.
     """

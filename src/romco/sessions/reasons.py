@@ -22,7 +22,7 @@ def reasons_of_cells(
 
     >>> import romco
     >>> model = romco.Model()
-    >>> _ = model.learn([{"free": 1}, {"lunch": 1}, {"free": 1}], ["spam", "ham", "spam"], "aab")
+    >>> _ = model.learn([{"free": 1}, {"lunch": 1}, {"free": 1}], ["spam", "ham", "spam"], [*"aab"])
     >>> reasons_of_cells(model, {"free": 1}, "a").label
     'spam'
     """
