@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import romco
+from romco.learners.decomposed_numbers import DecomposedNumbers, of_inner
 from romco.learners.gradient import Gradient
+from romco.learners.romco import Romco
 from romco.modelfile import ModelFileError
 
 
@@ -83,3 +85,71 @@ def test_learning_ends_whatever_numbers_a_state_holds(name, array, factor) -> No
             made.update(romco.Round(np.arange(4), x[i : i + 4], y[i : i + 4]))
     except (FloatingPointError, ValueError):
         pass  # told, and over
+
+
+def of_classes() -> romco.Learner:
+    learner = romco.learner("classes", 2, 3, inner="romco-auto", n_classes=3)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 2)), rng.integers(3, size=60).astype(float)
+    learner.replay(romco.Rounds(np.arange(60) % 3, x, y, np.arange(61)))
+    return learner
+
+
+def before_covariances(state: romco.learners.base.State) -> romco.learners.base.State:
+    """As classes of romco-auto of version 2 were written."""
+    arrays = {n: a for n, a in state["arrays"].items() if not n.endswith(".joint")}
+    arrays |= {n: a[:4] for n, a in arrays.items() if n.endswith(".typical")}
+    older = {**state, "version": 1, "arrays": arrays}
+    del older["inner_version"]
+    return older
+
+
+def test_inner_learners_of_an_older_version_are_upgraded(tmp_path) -> None:
+    state = of_classes().state()
+    assert (state["version"], state["inner_version"]) == (2, 3)
+    found = romco.restore(before_covariances(state))
+    asked = romco.Round(np.array([0, 1]), np.array([[1.0, 0.5], [-1.0, 2.0]]), np.empty(0))
+    expected = of_classes().predict(asked)
+    assert not found.arrays()["0.joint"].any()  # learned anew; the rest is as it was
+    np.testing.assert_array_equal(found.predict(asked).argmax(axis=1), expected.argmax(axis=1))
+    found.update(asked._replace(y=np.array([0.0, 2.0])))
+    romco.save(found, tmp_path / "now.romco")
+    now = romco.load(tmp_path / "now.romco")
+    assert now.state()["inner_version"] == 3
+    np.testing.assert_array_equal(now.predict(asked), found.predict(asked))
+
+
+def test_parameters_of_inner_learners_are_upgraded_too() -> None:
+    state = romco.learner("classes", 2, 3, inner="romco-nucl", n_classes=3).state()
+    arrays = {n: a for n, a in state["arrays"].items() if not n.endswith(".last_round")}
+    found = romco.restore({**state, "inner_version": 1, "arrays": arrays})
+    assert found.parameters["parameters"]["shrinkage"] == "round"
+    assert found.state()["inner_version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        (4, "romco-auto has version 4, this library knows 3"),
+        (1, "romco-auto has version 1, which this library no longer reads"),
+        (0, "inner_version must be"),
+        ("3", "inner_version must be"),
+        (None, "inner_version must be"),
+    ],
+)
+def test_inner_learners_of_an_unknown_version_are_refused_by_name(version, why) -> None:
+    with pytest.raises(ValueError, match=why):
+        romco.restore({**of_classes().state(), "inner_version": version})
+
+
+def test_numbers_by_romco_have_its_version(monkeypatch) -> None:
+    learner = romco.learner("romco-nucl-number", 2, 3)
+    state = learner.state()
+    assert state["version"] == Romco.version
+    assert romco.restore({**state, "version": 1}).state()["version"] == Romco.version
+    sizes = []
+    newer = of_inner(lambda state: sizes.append(state["n_features"]) or state)
+    monkeypatch.setattr(DecomposedNumbers, "version", Romco.version + 1)
+    monkeypatch.setattr(DecomposedNumbers, "upgrades", {Romco.version: newer})
+    assert romco.restore(state).n_features == 2
+    assert sizes == [3]  # ROMCO's rows have a constant

@@ -17,7 +17,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from tests.mutants.changes import changes
+from tests.mutants.changes import Change, changes
 from tests.mutants.guarded import COMPILED, FILES, Compiled
 from tests.mutants.runs import PACKAGE, ROOT, Copy, Outcome, Task, run, warm
 
@@ -89,7 +89,7 @@ def python_tasks() -> list[Task]:
                 Task(
                     f"{file} {change.name}",
                     there,
-                    partial(_write, file, change.source),
+                    partial(_write, file, change),
                     lambda copy, file=file: copy.put_back(file),
                 )
             )
@@ -109,8 +109,8 @@ def compiled_tasks() -> list[Task]:
     ]
 
 
-def _write(file: str, source: str, copy: Copy) -> bool:
-    copy.change(file, source)
+def _write(file: str, change: Change, copy: Copy) -> bool:
+    copy.change(file, change.source)
     return True
 
 

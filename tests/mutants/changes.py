@@ -10,6 +10,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 Act = Callable[[ast.AST], ast.AST]
 BOUNDS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
@@ -26,7 +27,12 @@ class Change:
 
     name: str  # function: what
     line: int
-    source: str  # of the whole file, changed
+    make: Callable[[], str]
+
+    @property
+    def source(self) -> str:
+        """The whole file, changed."""
+        return self.make()
 
 
 def changes(source: str) -> list[Change]:
@@ -44,7 +50,7 @@ def changes(source: str) -> list[Change]:
             name = f"{where}: {what}"
             counts[name] += 1
             numbered = name if counts[name] == 1 else f"{name} ({counts[name]})"
-            found.append(Change(numbered, node.lineno, _applied(source, at, act)))
+            found.append(Change(numbered, node.lineno, partial(_applied, source, at, act)))
     return found
 
 

@@ -11,7 +11,7 @@ from romco.experiments import run as running
 from romco.learners import registry
 from romco.paper import experiment as planning
 from romco.paper import report as reporting
-from romco.paper.experiment import TUNING_SEED, Experiment, Source, sources_for
+from romco.paper.experiment import TUNING_SEED, Experiment, PaperData, sources_for
 from romco.paper.measure import measure
 from romco.paper.printed import printed, printed_numbers
 
@@ -58,7 +58,7 @@ def world():
 
 def make_experiment(real):
     pairs = [(name, name if real else f"{name}-like") for name in SHAPES]
-    found = tuple(Source(*pair) for pair in pairs)
+    found = tuple(PaperData(*pair) for pair in pairs)
     return Experiment(found, LEARNERS, shuffles=2, trials=3, tuned_on=0.5)
 
 
@@ -158,7 +158,7 @@ def test_tuning_uses_a_shuffle_of_its_own(world):
 
 
 def test_batch_methods_may_run_on_fewer_shuffles(world):
-    whole = Experiment((Source("spam", "spam"),), ("pa-unique", "mtfl"), shuffles=3)
+    whole = Experiment((PaperData("spam", "spam"),), ("pa-unique", "mtfl"), shuffles=3)
     fewer = replace(whole, batch_shuffles=2)
     settings = {("spam", name): () for name in whole.learners}
     assert [run.learner for run in whole.main_runs(settings)].count("mtfl") == 3

@@ -3,7 +3,7 @@ import pytest
 
 from romco.experiments.results import read
 from romco.experiments.run import place
-from romco.paper.experiment import Experiment, Source
+from romco.paper.experiment import Experiment, PaperData
 from romco.paper.measure import measure
 from romco.paper.review import PREPARED, Extent, Review
 from romco.paper.rivals import FAIR
@@ -25,7 +25,7 @@ LEARNERS = ("romco-nucl", "romco-logd", "pa-unique", "omtllog")
 
 @pytest.fixture(scope="module")
 def experiment():
-    return Experiment((Source("spam", "spam"),), LEARNERS, shuffles=2, trials=2)
+    return Experiment((PaperData("spam", "spam"),), LEARNERS, shuffles=2, trials=2)
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from romco import LEARNERS, Learner, Method
 from romco.experiments.pairing import paired
 from romco.experiments.plan import Run
 from romco.experiments.results import Finished, Outcome
-from romco.paper.experiment import Source
+from romco.paper.experiment import PaperData
 from romco.paper.verdict import Sweep, losses, overall, verdicts
 
-SPAM = Source("spam", "spam")
+SPAM = PaperData("spam", "spam")
 NOISE = np.array([0.0, 0.001, -0.001])
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from romco.streams import cheese, fars, flights, nlswork, star, swissmetro
-from romco.streams.storage import DamagedData, Provenance
+from romco.streams.storage import DamagedData
 from romco.streams.tabular import Recipe, read
 
 SHAPES = {  # events, tasks, features
@@ -21,9 +21,8 @@ TEXT = b"shop,price,town,sold\na,2.5,Rome,1\nb,,Bonn,7\na,0,,3\n"
 
 
 def recipe(content):
-    origin = Provenance("here", ("t/t.csv.gz",), "free")
     digest = hashlib.sha256(content).hexdigest()
-    return Recipe("t", "t/t.csv.gz", digest, "shop", ("price",), ("town",), origin)
+    return Recipe("t", "t/t.csv.gz", digest, "shop", ("price",), ("town",), "here", "free")
 
 
 def written(tmp_path, text):

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from romco.adapters.inputs import column_from_json, column_to_json, split_off, tasks_of
 from romco.adapters.learned import Learned
+from romco.adapters.passes import epochs_of, passes
 from romco.model import Columns, Model
 from romco.parameters import whole
 
@@ -24,7 +26,10 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
     """Rows of tasks, beside X or among its columns (abstract)."""
 
     parameters: Mapping[str, Any] | None
+    epochs: int | None
+    shuffle: bool
     task_column: str | int | None
+    random_state: Any
     n_features_in_: int
     feature_names_in_: Any
 
@@ -146,6 +151,24 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
         return made
 
     # Within
+
+    def _fitted(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
+        """With a model that has learned rows, as often and in the order that is asked for."""
+        random = check_random_state(self.random_state) if self.shuffle else None
+        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random)
+        self.model_ = model
+        return self
+
+    def _gone_on(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
+        """With a model that has learned rows once, as they come."""
+        passes(model, X, y, task, weight, 1, None)
+        self.model_ = model
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _columns(self) -> Columns:
         names = getattr(self, "feature_names_in_", None)

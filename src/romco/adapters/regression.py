@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from romco.adapters.estimators import TaskEstimator
-from romco.adapters.passes import epochs_of, passes, weights_of_rows
+from romco.adapters.passes import weights_of_rows
 from romco.model import Model
 
 Numbers = NDArray[np.float64]
@@ -113,11 +112,8 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         """
         X, y, task = self._taught(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y))
-        random = check_random_state(self.random_state) if self.shuffle else None
         model = self._new(list(dict.fromkeys(task)))
-        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random)
-        self.model_ = model
-        return self
+        return self._fitted(model, X, y, task, weight)
 
     def partial_fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows one after the other in the order given; tasks may be new.
@@ -149,9 +145,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         X, y, task = self._taught(X, y, task, first)
         weight = weights_of_rows(sample_weight, len(y))
         model = self._new() if first else self.model_
-        passes(model, X, y, task, weight, 1, None)
-        self.model_ = model
-        return self
+        return self._gone_on(model, X, y, task, weight)
 
     def predict(self, X: Any, task: Any = None) -> Numbers:
         """The number of each row.
@@ -264,11 +258,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
             )
             y = np.asarray(y, dtype=np.float64)
         return X, y, self._tasks(task, X.shape[0], None if first else self.model_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _finite(y: NDArray[Any]) -> bool:

@@ -166,13 +166,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         self.new_task = new_task
         self.rounds = rounds
         self.task_column = task_column
-        features = Names() if hashed is None else Hashed(hashed)
-        self.model = Model(
-            learner,
-            features,
-            new_task=new_task,  # type: ignore[arg-type]
-            **(parameters or {}),
-        )
+        self.model = _model(learner, hashed, parameters, new_task=new_task)
 
     @property
     def file_kind(self) -> str:
@@ -385,13 +379,7 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         self.hashed = hashed
         self.new_task = new_task
         self.task_column = task_column
-        self.model = Model(
-            learner,
-            Names() if hashed is None else Hashed(hashed),
-            target="number",
-            new_task=new_task,  # type: ignore[arg-type]
-            **(parameters or {}),
-        )
+        self.model = _model(learner, hashed, parameters, new_task=new_task, target="number")
 
     @property
     def file_kind(self) -> str:
@@ -512,6 +500,13 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
 
         """
         return _series(X, self.model.predict(*self._apart_many(X, task)))
+
+
+def _model(
+    learner: str, hashed: int | None, parameters: dict[str, Any] | None, **settings: Any
+) -> Model:
+    features = Names() if hashed is None else Hashed(hashed)
+    return Model(learner, features, **settings, **(parameters or {}))
 
 
 def _weights(w: Any, n: int) -> Any:

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from romco.adapters.estimators import TaskEstimator
 from romco.adapters.inputs import classes_of
-from romco.adapters.passes import epochs_of, passes, weights_of_rows
+from romco.adapters.passes import weights_of_rows
 from romco.learners import known
 from romco.model import Model
 
@@ -150,10 +149,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         X, y, task = self._taught(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
         model = self._new(classes_of(y), list(dict.fromkeys(task)))
-        random = check_random_state(self.random_state) if self.shuffle else None
-        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random)
-        self.model_ = model
-        return self
+        return self._fitted(model, X, y, task, weight)
 
     def partial_fit(
         self,
@@ -202,9 +198,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
         model = self._new(classes_of(y if classes is None else classes)) if first else self.model_
         _check_known(y, model.classes, by_position=first and task_by_position)
-        passes(model, X, y, task, weight, 1, None)
-        self.model_ = model
-        return self
+        return self._gone_on(model, X, y, task, weight)
 
     # Predicting
 
@@ -367,11 +361,6 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
             check_classification_targets(y)
         return X, y, self._tasks(task, X.shape[0], None if first else self.model_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _check_known(y: NDArray[Any], classes: Sequence[Any], by_position: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -71,42 +72,50 @@ def engine_of(
     return Serial(recipe, starts) if name == "serial" else Threads(recipe, starts)
 
 
-@final
-class Serial:
-    """Shards in this process, one after the other: what the other engines must equal."""
+class Here(ABC):
+    """Shards in this process (abstract): an answer is there when a call returns."""
 
     lost = 0
 
     def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
-        self.here: Sequence[Shard] | None = [Shard(recipe, start) for start in starts]
-        self._shards = self.here
+        self._shards = [Shard(recipe, start) for start in starts]
+        self.here: Sequence[Shard] | None = self._shards
+
+    @abstractmethod
+    def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
+        """Call methods of every shard, one after the other, each with its own arguments."""
+
+    def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
+        """A series of one call."""
+        return [answer for (answer,) in self.series((verb, arguments))]
+
+    def all(self, verb: Verb, *arguments: Any) -> list[Any]:
+        """The same arguments for each."""
+        return self.each(verb, [arguments] * len(self._shards))
+
+    def tell(self, verb: Verb, *arguments: Any) -> None:
+        """At once."""
+        self.all(verb, *arguments)
+
+    def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
+        """At once, on the caller's thread."""
+        return verb(self._shards[k], *arguments)
+
+    def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:  # noqa: B027
+        """Nothing can be lost but all of it."""
+
+
+@final
+class Serial(Here):
+    """Shards one after the other: what the other engines must equal."""
 
     def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
         """In turn."""
         return [_answers(shard, calls, k) for k, shard in enumerate(self._shards)]
 
-    def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
-        """In turn."""
-        return [answer for (answer,) in self.series((verb, arguments))]
-
-    def all(self, verb: Verb, *arguments: Any) -> list[Any]:
-        """In turn."""
-        return self.each(verb, [arguments] * len(self._shards))
-
-    def tell(self, verb: Verb, *arguments: Any) -> None:
-        """In turn."""
-        self.all(verb, *arguments)
-
-    def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
-        """At once."""
-        return verb(self._shards[k], *arguments)
-
     def ranges(self, act: Callable[[int, int], None], n: int) -> None:
         """All at once."""
         act(0, n)
-
-    def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
-        """Nothing can be lost but all of it."""
 
     def close(self) -> None:
         """Files that are being read are closed."""
@@ -114,14 +123,11 @@ class Serial:
 
 
 @final
-class Threads:
-    """Shards in this process, each on a thread: kernels learn at the same time."""
-
-    lost = 0
+class Threads(Here):
+    """Shards each on a thread: kernels learn at the same time."""
 
     def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
-        self._shards = [Shard(recipe, start) for start in starts]
-        self.here: Sequence[Shard] | None = self._shards
+        super().__init__(recipe, starts)
         self._pools: dict[int, ThreadPoolExecutor] = {}  # by process: a fork has no threads
 
     @property
@@ -142,31 +148,12 @@ class Threads:
             one.exception()
         return [one.result() for one in waiting]
 
-    def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
-        """At the same time."""
-        return [answer for (answer,) in self.series((verb, arguments))]
-
-    def all(self, verb: Verb, *arguments: Any) -> list[Any]:
-        """At the same time."""
-        return self.each(verb, [arguments] * len(self._shards))
-
-    def tell(self, verb: Verb, *arguments: Any) -> None:
-        """At once."""
-        self.all(verb, *arguments)
-
-    def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
-        """On the caller's thread."""
-        return verb(self._shards[k], *arguments)
-
     def ranges(self, act: Callable[[int, int], None], n: int) -> None:
         """At the same time, where there is enough to do for more than one."""
         if n < FEW:
             act(0, n)
         else:
             in_ranges(self._pool, len(self._shards), act, n)
-
-    def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
-        """Nothing can be lost but all of it."""
 
     def close(self) -> None:
         """End the threads."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.closing import Closing
 from romco.cluster import checkpoints, sections, states
 from romco.cluster.coordinators import Coordinator
 from romco.cluster.owners import Owners
@@ -34,7 +34,7 @@ PIECE = 1000  # events per shard learned before waiting readers get a turn
 
 
 @final
-class Shards:
+class Shards(Closing):
     """A :class:`romco.Model` whose tasks are dealt out to ``n`` shards that learn side by side.
 
     A task belongs to one shard, by a stable hash of its name, and what is known of it alone is
@@ -624,17 +624,6 @@ class Shards:
     def close(self) -> None:
         """End the threads or the workers; what was not saved is gone."""
         self.leader.engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # Within
 

@@ -23,7 +23,7 @@ def equal_trials(learner: str, n: int) -> list[Setting]:
     default alone.
 
     >>> [sorted(trial) for trial in equal_trials("ogd-unique", 3)]
-    [[], ['eta'], ['eta']]
+    [[], ['eta', 'step'], ['eta', 'step']]
     """
     space = LEARNERS[learner].space
     if not space or n < 2:

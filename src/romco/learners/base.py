@@ -67,6 +67,7 @@ class Learner(ABC):
     task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
     version: ClassVar[int] = 1  # of its state; raised when that changes
     upgrades: ClassVar[Mapping[int, Upgrade]] = {}  # from each older version to the next
+    inner_version: int | None = None  # of the states of the learners it is made of, if any
     undivided: ClassVar[str] = (  # why it cannot be sharded, where it is not ``Merges``
         "each of its steps looks at all tasks, and no way to merge shards of it is known to be good"
     )
@@ -177,11 +178,13 @@ class Learner(ABC):
             What :func:`romco.restore` takes: name, version, sizes, parameters and arrays.
 
         """
+        inner = {} if self.inner_version is None else {"inner_version": self.inner_version}
         if isinstance(self, CompiledLearner):  # a copy made during a replay: half of a step
             self.kernel.check_idle()
         return {
             "learner": self.name,
             "version": self.version,
+            **inner,
             "n_features": self.n_features,
             "n_tasks": self.n_tasks,
             "parameters": dict(self.parameters),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.classes import Member, PairsKernel, RestKernel
-from romco.learners.base import Arrays, CompiledLearner, choice, whole
+from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, choice, whole
 from romco.learners.capabilities import (
     FindsOutliers,
     Newcomer,
@@ -26,6 +26,12 @@ MOST_IN_PAIRS = 30  # classes; there are 435 pairs of them
 CLOSE = 4.0  # log-odds from the likeliest class beyond which a class is unlikely
 MOST = 1000  # classes that are told apart one against the rest
 Form = Literal["pairs", "rest"]
+UNSAID = {"romco-auto": 2, "romco": 2, "romco-nucl": 2, "romco-logd": 2}  # others: 1
+
+
+def with_inner_version(state: State) -> State:
+    """A state of version 1, which did not say of which version its inner learners are."""
+    return {**state, "inner_version": UNSAID.get(state["parameters"]["inner"], 1)}
 
 
 class Classes(CompiledLearner):
@@ -55,6 +61,8 @@ class Classes(CompiledLearner):
 
     space: ClassVar = {}
     linear: ClassVar = False
+    version: ClassVar = 2  # it says the version of its inner learners
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: with_inner_version}
 
     def __init__(
         self,
@@ -74,6 +82,7 @@ class Classes(CompiledLearner):
         self._members: list[CompiledLearner] = [self._new()]
         self._scales = [np.array([0.0, 1.0])]
         self._power = np.array([0.0, 1.0])
+        self.inner_version = self._members[0].version
         self.weighs = self._members[0].weighs
         self.one_pass = self._members[0].one_pass
         self.answers = 2

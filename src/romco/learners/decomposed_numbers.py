@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,8 @@ from romco.kernels.events import Events
 from romco.learners.base import (
     Arrays,
     Learner,
+    State,
+    Upgrade,
     check_weights,
     choice,
     replay_in_turn,
@@ -27,6 +29,16 @@ Numbers = NDArray[np.float64]
 MEASURED = {"squared": "least-squares", "epsilon-insensitive": "epsilon-insensitive"}
 COUNT, MEAN, SPREAD, SIZE = range(4)  # places in the clock
 FARTHEST = 3.0  # spreads of the answers that an error counts as at most, and sizes of a row
+
+
+def of_inner(upgrade: Upgrade) -> Upgrade:
+    """What makes ROMCO's state newer, for a state whose arrays have a constant beside."""
+
+    def upgraded(state: State) -> State:
+        inner = upgrade({**state, "n_features": state["n_features"] + 1})
+        return {**inner, "n_features": state["n_features"]}
+
+    return upgraded
 
 
 class DecomposedNumbers(Learner):
@@ -52,6 +64,11 @@ class DecomposedNumbers(Learner):
     answers = 0
     linear: ClassVar = False
     space: ClassVar = Romco.space
+    version: ClassVar = Romco.version  # its arrays are ROMCO's and one more
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {
+        **{old: of_inner(upgrade) for old, upgrade in Romco.upgrades.items()},
+        1: lambda state: state,  # what was called 1 held arrays of ROMCO's version 2
+    }
 
     def __init__(
         self,

@@ -67,7 +67,44 @@ def upgraded(method: Method, state: State) -> State:
                 f"reads; it has version {kind.version}: learn it again, or use an older romco"
             )
         state = {**kind.upgrades[old](state), "version": old + 1}
-    return state
+    return with_inner_upgraded(state) if "inner_version" in state else state
+
+
+def with_inner_upgraded(state: State) -> State:
+    """The same, the arrays "0.x", "1.x", ... of each inner learner as its present version has them.
+
+    The inner learner is that of the parameters ``inner`` and ``parameters``.
+    """
+    outer = state["parameters"]
+    method, version = known(outer["inner"]), whole("inner_version", state["inner_version"])
+    if method.kind is None or version == method.kind.version:
+        return state
+    arrays, members = _parted(state["arrays"])
+    settings = {"version": version, "parameters": dict(outer["parameters"] or {})}
+    sizes = {size: state[size] for size in ("n_features", "n_tasks")}
+    for number, own in members.items():
+        inner = upgraded(method, {**settings, **sizes, "arrays": own})
+        arrays |= {f"{number}.{name}": array for name, array in inner["arrays"].items()}
+        outer = {**outer, "parameters": inner["parameters"]}
+    return {
+        **state,
+        "inner_version": method.kind.version,
+        "parameters": outer,
+        "arrays": arrays,
+    }
+
+
+def _parted(arrays: Arrays) -> tuple[Arrays, dict[str, Arrays]]:
+    """Those of the learner itself, and those of each inner learner."""
+    own: Arrays = {}
+    members: dict[str, Arrays] = {}
+    for name, array in arrays.items():
+        number, dot, rest = name.partition(".")
+        if dot:
+            members.setdefault(number, {})[rest] = array
+        else:
+            own[name] = array
+    return own, members
 
 
 def _check_sizes(

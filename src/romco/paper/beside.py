@@ -9,11 +9,11 @@ from typing import Any
 from romco.experiments.results import Outcome
 from romco.learners import LEARNERS
 from romco.paper.charts import Drawn
-from romco.paper.experiment import Source
+from romco.paper.experiment import PaperData
 from romco.paper.printed import printed
 from romco.presentation.figures import COLOURS, canvas, save
 
-Measured = Mapping[Source, Sequence[Outcome]]
+Measured = Mapping[PaperData, Sequence[Outcome]]
 FURTHER = ("romco-auto",)  # shown though the paper does not know it
 
 
@@ -43,7 +43,7 @@ def shown(found: Sequence[Outcome]) -> list[Outcome]:
     ]
 
 
-Panel = tuple[str, list[tuple[Outcome, str]], Source]
+Panel = tuple[str, list[tuple[Outcome, str]], PaperData]
 
 
 def _draw(panels: Sequence[Panel], directory: Path, file: str, what: str) -> Drawn | None:
@@ -66,7 +66,7 @@ def _draw(panels: Sequence[Panel], directory: Path, file: str, what: str) -> Dra
     )
 
 
-def _panel(axes: Any, lines: Sequence[tuple[Outcome, str]], source: Source) -> None:
+def _panel(axes: Any, lines: Sequence[tuple[Outcome, str]], source: PaperData) -> None:
     for at, (outcome, task) in enumerate(lines):
         values = 100 * _errors(outcome, task)
         was = printed(source.name, outcome.learner, task, "error_rate") if source.real else None

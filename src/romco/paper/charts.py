@@ -13,7 +13,7 @@ from scipy.spatial.distance import squareform
 
 from romco.experiments.plan import title_of
 from romco.experiments.results import Finished, Outcome
-from romco.paper.experiment import Source
+from romco.paper.experiment import PaperData
 from romco.paper.verdict import Sweep
 from romco.presentation.figures import COLOURS, band, canvas, line_styles, save
 
@@ -21,7 +21,7 @@ Drawn = tuple[Path, str]  # the SVG and its caption
 NAMES = {"error_rate": "error, %", "f1_positive": "F1 of +1, %", "f1_negative": "F1 of -1, %"}
 
 
-def draw_decompositions(found: Sequence[tuple[Source, Finished]], directory: Path) -> Drawn:
+def draw_decompositions(found: Sequence[tuple[PaperData, Finished]], directory: Path) -> Drawn:
     """Figure 1: a learned W = U + V for each data set, tasks clustered."""
     with canvas(len(found), 3, 9.0, 2.3 * len(found) + 0.4) as (figure, rows):
         for row, (source, run) in zip(rows, found, strict=True):
@@ -55,7 +55,7 @@ def draw_surrogates(directory: Path) -> Drawn:
 
 
 def draw_tasks(
-    name: str, source: Source, outcomes: Sequence[Outcome], directory: Path, columns: int
+    name: str, source: PaperData, outcomes: Sequence[Outcome], directory: Path, columns: int
 ) -> Drawn:
     """Figures 3 and 4: cumulative error of each task along the stream."""
     stream = outcomes[0].runs[0].stream
@@ -82,7 +82,7 @@ def draw_tasks(
 
 
 def draw_averages(
-    name: str, source: Source, outcomes: Sequence[Outcome], directory: Path, file: str
+    name: str, source: PaperData, outcomes: Sequence[Outcome], directory: Path, file: str
 ) -> Drawn:
     """Figure 5: averages over tasks of error and both F1 along the stream."""
     styles = line_styles([outcome.learner for outcome in outcomes])

@@ -31,7 +31,7 @@ Chosen = Mapping[tuple[str, str], tuple[tuple[str, Any], ...]]  # (data set, lea
 
 
 @dataclass(frozen=True)
-class Source:
+class PaperData:
     """A data set of the paper, and the stream that stands for it here."""
 
     name: str  # as the paper knows it: spam, mhc, movies
@@ -52,7 +52,7 @@ class Source:
 class Curve:
     """One line of Figure 6, before it has run."""
 
-    source: Source
+    source: PaperData
     learner: str
     parameter: str
     fixed: tuple[tuple[str, float], ...]
@@ -63,7 +63,7 @@ class Curve:
 class Experiment:
     """Everything that decides which runs there are."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[PaperData, ...]
     learners: tuple[str, ...] = tuple(LEARNERS)
     shuffles: int = 10
     batch_shuffles: int | None = None  # the first so many for batch methods; None for all
@@ -116,7 +116,7 @@ class Experiment:
             if learner in self.learners
         ]
 
-    def outcomes(self, source: Source, chosen: Chosen, results: Path) -> list[Outcome]:
+    def outcomes(self, source: PaperData, chosen: Chosen, results: Path) -> list[Outcome]:
         """What the tables show for one data set."""
         runs = [run for run in self.main_runs(chosen) if run.dataset == source.dataset]
         return outcomes(runs, results)
@@ -133,7 +133,7 @@ class Experiment:
         parameters = 1 if method.keeps_events else max(1, len(method.space))
         return equal_trials(learner, self.trials * parameters)
 
-    def _rounds(self, source: Source, share: float) -> int | None:
+    def _rounds(self, source: PaperData, share: float) -> int | None:
         """How many rounds a share of a shuffle is; None for all."""
         if share >= 1.0:
             return None
@@ -143,7 +143,7 @@ class Experiment:
         return max(1, round(share * n))
 
     def _run(
-        self, source: Source, learner: str, parameters: tuple[tuple[str, Any], ...], seed: int
+        self, source: PaperData, learner: str, parameters: tuple[tuple[str, Any], ...], seed: int
     ) -> Run:
         digest = digest_of(source.dataset, self.data_dir)
         rounds = self._rounds(source, self.run_on)
@@ -151,7 +151,7 @@ class Experiment:
 
     def _curve(
         self,
-        source: Source,
+        source: PaperData,
         learner: str,
         parameter: str,
         powers: Iterable[int],
@@ -168,18 +168,18 @@ class Experiment:
         return Curve(source, learner, parameter, tuple(fixed.items()), tuple(points))
 
 
-def sources_for(name: str, data_dir: Path | None = None) -> tuple[Source, ...]:
+def sources_for(name: str, data_dir: Path | None = None) -> tuple[PaperData, ...]:
     """The data sets behind a word of the command line: a name, or ``all`` of the paper's shapes.
 
     A real data set without files is replaced by the simulated one of its shape.
 
     >>> sources_for("spam", Path("no-such-place"))
-    (Source(name='spam', dataset='spam-like'),)
+    (PaperData(name='spam', dataset='spam-like'),)
     """
     if name != "all" and name not in DATASETS:
         raise ValueError(f"no data set {name!r}; there are all, {', '.join(DATASETS)}")
     names = [each for each in DATASETS if f"{each}-like" in DATASETS] if name == "all" else [name]
-    return tuple(Source(each, _standing_for(each, data_dir)) for each in names)
+    return tuple(PaperData(each, _standing_for(each, data_dir)) for each in names)
 
 
 def _standing_for(name: str, data_dir: Path | None) -> str:

@@ -12,7 +12,7 @@ from romco.experiments.pairing import paired
 from romco.experiments.plan import Run, complete, title_of
 from romco.experiments.results import Outcome, in_common, outcomes, read
 from romco.experiments.run import place
-from romco.paper.experiment import ROMCO, Chosen, Experiment, Source
+from romco.paper.experiment import ROMCO, Chosen, Experiment, PaperData
 from romco.paper.verdict import strongest
 from romco.presentation.tables import Table, mark_best
 
@@ -44,7 +44,7 @@ class Hindsight:
             ],
         )
 
-    def table(self, measured: dict[Source, list[Outcome]], results: Path) -> Table:
+    def table(self, measured: dict[PaperData, list[Outcome]], results: Path) -> Table:
         """Tuned, best in hindsight, and the fairest rival as tuned."""
         rows = [
             self._row(source, learner, measured[source], results)
@@ -66,40 +66,40 @@ class Hindsight:
         title = "ROMCO as tuned, and the best of a dense grid in hindsight"
         return Table(title, head, mark_best(rows, (None,) * len(head)), notes)
 
-    def best(self, source: Source, learner: str, results: Path) -> Outcome:
+    def best(self, source: PaperData, learner: str, results: Path) -> Outcome:
         """The setting with the lowest mean over all shuffles."""
         found = [outcomes(runs, results)[0] for runs in self._finals(source, learner, results)]
         return min(found, key=lambda outcome: float(outcome.macro("error_rate").mean()))
 
-    def _parts(self) -> list[tuple[Source, str]]:
+    def _parts(self) -> list[tuple[PaperData, str]]:
         names = [name for name in ROMCO if name in self.experiment.learners]
         return [(source, name) for source in self.experiment.sources for name in names]
 
-    def _settings(self, source: Source, learner: str) -> list[Setting]:
+    def _settings(self, source: PaperData, learner: str) -> list[Setting]:
         grid = product(self.steps, self.steps, self.strengths, self.strengths)
         names = ("eta1", "eta2", "lambda1", "lambda2")
         points = [complete(learner, dict(zip(names, point, strict=True))) for point in grid]
         return list(dict.fromkeys([self.chosen[source.dataset, learner], *points]))
 
-    def _first(self, source: Source, learner: str) -> list[Run]:
+    def _first(self, source: PaperData, learner: str) -> list[Run]:
         return [
             self._runs(source, learner, setting)[0] for setting in self._settings(source, learner)
         ]
 
-    def _finals(self, source: Source, learner: str, results: Path) -> list[list[Run]]:
+    def _finals(self, source: PaperData, learner: str, results: Path) -> list[list[Run]]:
         ranked = sorted(
             self._settings(source, learner),
             key=lambda s: read(place(self._runs(source, learner, s)[0], results)).error(),
         )
         return [self._runs(source, learner, setting) for setting in ranked[: self.kept]]
 
-    def _runs(self, source: Source, learner: str, setting: Setting) -> list[Run]:
+    def _runs(self, source: PaperData, learner: str, setting: Setting) -> list[Run]:
         alone = replace(self.experiment, sources=(source,), learners=(learner,))
         runs = alone.main_runs({(source.dataset, learner): setting})
         return [replace(run, records=1) for run in runs]
 
     def _row(
-        self, source: Source, learner: str, measured: list[Outcome], results: Path
+        self, source: PaperData, learner: str, measured: list[Outcome], results: Path
     ) -> list[str]:
         best = self.best(source, learner, results)
         [tuned] = [outcome for outcome in measured if outcome.learner == learner]

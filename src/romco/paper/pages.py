@@ -9,7 +9,7 @@ from romco.experiments.results import Outcome
 from romco.learners import LEARNERS
 from romco.paper.beside import shown
 from romco.paper.charts import Drawn
-from romco.paper.experiment import ROMCO, Source
+from romco.paper.experiment import ROMCO, PaperData
 from romco.paper.printed import printed
 from romco.paper.verdict import FAILS, HOLDS, OPEN, Line, Verdict, strongest
 from romco.presentation.tables import Table, mark_best, markdown
@@ -28,7 +28,7 @@ LINKS = (
 def first_page(
     title: str,
     lead: str,
-    measured: dict[Source, list[Outcome]],
+    measured: dict[PaperData, list[Outcome]],
     verdicts: Sequence[Verdict],
     drawn: Drawn | None,
     footer: str,
@@ -64,7 +64,7 @@ def tally(verdicts: Sequence[Verdict]) -> str:
     )
 
 
-def in_short(measured: dict[Source, list[Outcome]]) -> list[str]:
+def in_short(measured: dict[PaperData, list[Outcome]]) -> list[str]:
     """For each data set ROMCO, the fairest online rival of the paper, and the best of all."""
     told = []
     for source, found in measured.items():
@@ -82,7 +82,7 @@ def in_short(measured: dict[Source, list[Outcome]]) -> list[str]:
     return told
 
 
-def errors_table(measured: dict[Source, list[Outcome]]) -> Table:
+def errors_table(measured: dict[PaperData, list[Outcome]]) -> Table:
     """The methods of the paper on every data set, printed numbers in brackets."""
     names = list(dict.fromkeys(o.learner for found in measured.values() for o in shown(found)))
     rows = []

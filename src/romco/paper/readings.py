@@ -16,7 +16,7 @@ from romco.experiments.preparations import OTHERWISE
 from romco.experiments.results import outcomes, read
 from romco.experiments.run import Progress, perform, place
 from romco.experiments.sources import stream_of
-from romco.paper.experiment import ROMCO, Experiment, Source
+from romco.paper.experiment import ROMCO, Experiment, PaperData
 from romco.presentation.tables import Table, mark_best, markdown
 
 
@@ -138,14 +138,14 @@ class Study:
     experiment: Experiment
     choices: tuple[Choice, ...] = MEASURED
 
-    def tuning_runs(self, choice: Choice | None, source: Source, learner: str) -> list[Run]:
+    def tuning_runs(self, choice: Choice | None, source: PaperData, learner: str) -> list[Run]:
         """Trials of one reading; None is the default one."""
         base = self._alone(choice, source, learner)
         units = _units(choice, base)
         return list(dict.fromkeys(_altered(run, choice, units) for run in base.tuning_runs()))
 
     def main_runs(
-        self, choice: Choice | None, source: Source, learner: str, results: Path
+        self, choice: Choice | None, source: PaperData, learner: str, results: Path
     ) -> list[Run]:
         """The shuffles of one reading as tuned."""
         trials = [read(place(run, results)) for run in self.tuning_runs(choice, source, learner)]
@@ -154,16 +154,16 @@ class Study:
         runs = base.main_runs({(base.sources[0].dataset, learner): best})
         return [replace(run, records=1) for run in runs]
 
-    def _alone(self, choice: Choice | None, source: Source, learner: str) -> Experiment:
+    def _alone(self, choice: Choice | None, source: PaperData, learner: str) -> Experiment:
         """The experiment of one reading of one learner on one data set."""
         unscaled = f"{source.dataset}@unscaled"
         if choice is not None and choice.unscaled and unscaled in OTHERWISE:
-            source = Source(source.name, unscaled)
+            source = PaperData(source.name, unscaled)
         return replace(
             self.experiment, sources=(source,), learners=(learner,), order=_order(choice)
         )
 
-    def parts(self) -> list[tuple[Choice | None, Source, str]]:
+    def parts(self) -> list[tuple[Choice | None, PaperData, str]]:
         """Every reading of every learner on every data set, the default first."""
         return [
             (choice, source, learner)
@@ -254,7 +254,7 @@ def _settled() -> Table:
 
 
 def _errors(
-    plan: Study, choice: Choice | None, source: Source, learner: str, results: Path
+    plan: Study, choice: Choice | None, source: PaperData, learner: str, results: Path
 ) -> NDArray[np.float64]:
     [found] = outcomes(plan.main_runs(choice, source, learner, results), results)
     return found.macro("error_rate")

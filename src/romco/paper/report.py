@@ -17,7 +17,7 @@ from romco.experiments.run import place
 from romco.learners import LEARNERS
 from romco.paper import charts
 from romco.paper.beside import draw_overview, draw_tasks
-from romco.paper.experiment import Chosen, Experiment, Source
+from romco.paper.experiment import Chosen, Experiment, PaperData
 from romco.paper.pages import LINKS, figures_page, first_page, write_pages
 from romco.paper.pages import page as page_of
 from romco.paper.readings import told
@@ -43,7 +43,7 @@ class Findings:
     """All that the report says, before it is written anywhere."""
 
     experiment: Experiment
-    measured: dict[Source, list[Outcome]]
+    measured: dict[PaperData, list[Outcome]]
     sweeps: list[Sweep]
     tables: list[Table]
     tuning: list[Table]
@@ -111,7 +111,7 @@ def write(
     return page.write_page(out / "index.html", found.title, found.lead, parts, footer)
 
 
-def tables(measured: dict[Source, list[Outcome]]) -> list[Table]:
+def tables(measured: dict[PaperData, list[Outcome]]) -> list[Table]:
     """Tables 1 to 5, per-task tables, paired comparisons."""
     made = [statistics_table(measured)]
     for source, outcomes in measured.items():
@@ -126,7 +126,7 @@ def tables(measured: dict[Source, list[Outcome]]) -> list[Table]:
 
 
 def figures(
-    measured: dict[Source, list[Outcome]], swept: Sequence[Sweep], directory: Path
+    measured: dict[PaperData, list[Outcome]], swept: Sequence[Sweep], directory: Path
 ) -> list[charts.Drawn]:
     """Figures 1 to 6, and averages for data sets the paper does not have."""
     drawn = []

@@ -13,7 +13,7 @@ from romco.experiments.results import Outcome
 from romco.learners import LEARNERS
 from romco.paper import readings
 from romco.paper.charts import Drawn
-from romco.paper.experiment import Chosen, Experiment, Source
+from romco.paper.experiment import Chosen, Experiment, PaperData
 from romco.paper.hindsight import STEPS, STRENGTHS, Hindsight
 from romco.paper.printed import printed
 from romco.paper.rivals import readings_table, rivals_table
@@ -57,7 +57,7 @@ class Review:
         """Spam in all four preparations, for all that learns event by event; None without it."""
         real = [s for s in self.experiment.sources if s.name == s.dataset == "spam"]
         quick = tuple(n for n in self.experiment.learners if not LEARNERS[n].keeps_events)
-        sources = (*real, *(Source("spam", name) for name in PREPARED))
+        sources = (*real, *(PaperData("spam", name) for name in PREPARED))
         return replace(self.experiment, sources=sources, learners=quick) if real else None
 
     def passes(self, results: Path) -> Iterator[tuple[str, list[Run]]]:
@@ -71,7 +71,7 @@ class Review:
         for one in self.extent.maps:
             yield from one.passes(results)
 
-    def page(self, measured: dict[Source, list[Outcome]], results: Path, out: Path) -> str:
+    def page(self, measured: dict[PaperData, list[Outcome]], results: Path, out: Path) -> str:
         """What a reviewer of the paper would ask, answered."""
         spam = self.preparations
         parts = [INTRODUCTION, "## The rivals", markdown(rivals_table())]

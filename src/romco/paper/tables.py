@@ -12,11 +12,11 @@ import numpy as np
 from romco.experiments.pairing import paired
 from romco.experiments.plan import title_of
 from romco.experiments.results import MEASURES, Outcome, in_common
-from romco.paper.experiment import Source
+from romco.paper.experiment import PaperData
 from romco.paper.printed import printed, printed_numbers
 from romco.presentation.tables import Table, mark_best, mean_and_spread
 
-Measured = Mapping[Source, Sequence[Outcome]]
+Measured = Mapping[PaperData, Sequence[Outcome]]
 COLUMNS = (
     *("dataset", "learner", "task", "measure"),
     *("mean", "std_over_shuffles", "std_over_tasks", "printed"),
@@ -40,7 +40,7 @@ def statistics_table(measured: Measured) -> Table:
     return Table("Table 1. The data sets", head, mark_best(rows, (None,) * len(head)))
 
 
-def averages_table(number: str, source: Source, outcomes: Sequence[Outcome]) -> Table:
+def averages_table(number: str, source: PaperData, outcomes: Sequence[Outcome]) -> Table:
     """Tables 2, 4 and 5: averages over tasks, ours, printed, and the difference."""
     head = ["method"]
     for short in SHORT.values():
@@ -57,7 +57,7 @@ def averages_table(number: str, source: Source, outcomes: Sequence[Outcome]) -> 
     )
 
 
-def tasks_table(number: str, source: Source, outcomes: Sequence[Outcome], measure: str) -> Table:
+def tasks_table(number: str, source: PaperData, outcomes: Sequence[Outcome], measure: str) -> Table:
     """One measure for every task; the printed number in brackets where there is one."""
     whole = [outcome for outcome in outcomes if not outcome.failed]
     tasks = whole[0].runs[0].stream["tasks"]
@@ -139,7 +139,7 @@ def summary(measured: Measured, path: Path) -> None:
                     writer.writerows(_lines(source, outcome))
 
 
-def _lines(source: Source, outcome: Outcome) -> Iterator[list[Any]]:
+def _lines(source: PaperData, outcome: Outcome) -> Iterator[list[Any]]:
     tasks = outcome.runs[0].stream["tasks"]
     for measure in MEASURES:
         per_task, macro = 100 * outcome.per_task(measure), 100 * outcome.macro(measure)
@@ -151,7 +151,7 @@ def _lines(source: Source, outcome: Outcome) -> Iterator[list[Any]]:
 
 
 def _line(
-    source: Source, outcome: Outcome, task: str, measure: str, values: Any, over_tasks: str
+    source: PaperData, outcome: Outcome, task: str, measure: str, values: Any, over_tasks: str
 ) -> list[Any]:
     spread = f"{values.std(ddof=1):.6g}" if len(values) > 1 else ""
     was = _printed(source, outcome, task, measure)
@@ -159,11 +159,11 @@ def _line(
     return [*names, f"{values.mean():.6g}", spread, over_tasks, "" if was is None else f"{was:g}"]
 
 
-def _printed(source: Source, outcome: Outcome, task: str, measure: str) -> float | None:
+def _printed(source: PaperData, outcome: Outcome, task: str, measure: str) -> float | None:
     return printed(source.name, outcome.learner, task, measure) if source.real else None
 
 
-def _average_row(source: Source, outcome: Outcome) -> list[Any]:
+def _average_row(source: PaperData, outcome: Outcome) -> list[Any]:
     if outcome.failed:
         return [outcome.title, "failed", *[""] * 11]
     cells: list[Any] = [outcome.title]
@@ -176,7 +176,7 @@ def _average_row(source: Source, outcome: Outcome) -> list[Any]:
     return cells
 
 
-def _times(source: Source, outcome: Outcome, base: Outcome | None) -> list[Any]:
+def _times(source: PaperData, outcome: Outcome, base: Outcome | None) -> list[Any]:
     if outcome.failed or base is None:
         return ["failed" if outcome.failed else "", "", "", ""]
     seconds = float(outcome.seconds().mean())
@@ -206,13 +206,16 @@ def _how(outcomes: Sequence[Outcome]) -> list[str]:
     return [f"{told}; over tasks: standard deviation over tasks of their means", *failed]
 
 
-def _limits(source: Source, outcomes: Sequence[Outcome]) -> list[str]:
+def _limits(source: PaperData, outcomes: Sequence[Outcome]) -> list[str]:
     notes = [f"limits of the data: {note}" for note in outcomes[0].runs[0].stream["notes"]]
     return notes if source.real else ["SIMULATED data, not comparable with the paper", *notes]
 
 
 def _winners(
-    source: Source, outcomes: Sequence[Outcome], task: str, measures: Sequence[str] = tuple(SHORT)
+    source: PaperData,
+    outcomes: Sequence[Outcome],
+    task: str,
+    measures: Sequence[str] = tuple(SHORT),
 ) -> list[str]:
     """Who wins here, and who wins as printed."""
     notes = []

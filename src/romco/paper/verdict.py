@@ -12,7 +12,7 @@ from romco.experiments.pairing import Difference, paired
 from romco.experiments.plan import title_of
 from romco.experiments.results import Outcome, in_common
 from romco.learners import LEARNERS
-from romco.paper.experiment import ROMCO, Source
+from romco.paper.experiment import ROMCO, PaperData
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 SMALL_SPREAD = 1.0  # points of percent: what "small" is taken to mean
@@ -44,7 +44,7 @@ class Verdict:
 class Sweep:
     """A line of Figure 6: macro error (points, shuffles) against one parameter."""
 
-    source: Source
+    source: PaperData
     learner: str
     parameter: str
     fixed: Mapping[str, float]
@@ -52,7 +52,7 @@ class Sweep:
     errors: NDArray[np.float64]
 
 
-Measured = Mapping[Source, Sequence[Outcome]]
+Measured = Mapping[PaperData, Sequence[Outcome]]
 
 
 def overall(statuses: Iterable[str]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, final
 
+from romco.closing import Closing
 from romco.labels import Budget, restore
 from romco.model import Model
 from romco.service import changes, checkpoints
@@ -19,7 +20,7 @@ from romco.service.writers import Writer
 
 
 @final
-class Store:
+class Store(Closing):
     """A folder in use: its lock, its log, and the writer.
 
     >>> import tempfile
@@ -50,12 +51,6 @@ class Store:
         if finished:
             self._lock.release()
         return finished
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def exists(folder: Path) -> bool:

@@ -22,7 +22,8 @@ def reasons_of_cells(
 
     >>> import romco
     >>> model = romco.Model()
-    >>> _ = model.learn([{"free": 1}, {"lunch": 1}, {"free": 1}], ["spam", "ham", "spam"], [*"aab"])
+    >>> rows, labels = [{"free": 1}, {"lunch": 1}, {"free": 1}], ["spam", "ham", "spam"]
+    >>> _ = model.learn(rows, labels, ["a", "a", "b"])
     >>> reasons_of_cells(model, {"free": 1}, "a").label
     'spam'
     """

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from romco.model import Model
 from romco.model.labels import positive_of
@@ -16,6 +16,7 @@ from romco.streams.blocks import Blocks, read_blocks
 from romco.streams.files import Events, Plan, plan, read_events
 from romco.streams.survey import Survey, survey
 
+T = TypeVar("T")
 STDIN = "-"
 CHUNK = 1000  # events read, then learned or answered, at a time
 LOOK_AHEAD = 100_000  # events among which both labels are looked for
@@ -40,50 +41,17 @@ class Source:
 
     def events(self, start: int = 0) -> Events:
         """The events from number ``start`` on."""
-        return read_events(
-            self.path,
-            self.task,
-            self.label,
-            self.text or (),
-            self.features,
-            kinds=self._kinds(),
-            format=self.format,
-            skip_bad=self.skip_bad,
-            start=start,
-            labelled=self.labelled,
-            one_task=self.one_task,
-        )
+        return self._opened(read_events, self.path, start=start, skip_bad=self.skip_bad)
 
     def blocks(self, start: int = 0, stream: BinaryIO | None = None) -> Blocks:
         """The same in blocks, which is much faster; ``stream`` is read instead of the path."""
-        return read_blocks(
-            self.path if stream is None else stream,
-            self.task,
-            self.label,
-            self.text or (),
-            self.features,
-            kinds=self._kinds(),
-            format=self.format,
-            skip_bad=self.skip_bad,
-            start=start,
-            labelled=self.labelled,
-            one_task=self.one_task,
-            weight=self.weight,
-        )
+        source = self.path if stream is None else stream
+        more = {"start": start, "skip_bad": self.skip_bad, "weight": self.weight}
+        return self._opened(read_blocks, source, **more)
 
     def plan(self) -> Plan:
         """The source opened, and which columns are read in which way."""
-        return plan(
-            self.path,
-            self.task,
-            self.label,
-            self.text or (),
-            self.features,
-            kinds=self._kinds(),
-            format=self.format,
-            labelled=self.labelled,
-            one_task=self.one_task,
-        )
+        return self._opened(plan, self.path)
 
     def columns(self) -> dict[str, Any]:
         """Which column plays which part, for the model to keep."""
@@ -98,6 +66,21 @@ class Source:
         if self.weight is not None:
             parts["weight"] = self.weight
         return {**parts, "one_task": True} if self.one_task else parts
+
+    def _opened(self, reader: Callable[..., T], source: str | BinaryIO, **more: Any) -> T:
+        """What a reader makes of the source, told which column plays which part."""
+        return reader(
+            source,
+            self.task,
+            self.label,
+            self.text or (),
+            self.features,
+            kinds=self._kinds(),
+            format=self.format,
+            labelled=self.labelled,
+            one_task=self.one_task,
+            **more,
+        )
 
     def _kinds(self) -> Mapping[str, str]:
         words = dict.fromkeys(_listed(self.text), "counts" if self.counts else "text")

@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple, Protocol, Self, final
+from typing import Any, BinaryIO, NamedTuple, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.closing import Closing
 from romco.kernels.reading.delimited import LABEL, TASK, UNUSED, Delimited
 from romco.kernels.reading.encoded import Encoded
 from romco.kernels.reading.encoder import Encoder
@@ -124,7 +124,7 @@ def _check_weight(
 
 
 @final
-class Blocks:
+class Blocks(Closing):
     """Blocks of events, on demand; counts the bad rows it skipped."""
 
     def __init__(
@@ -194,17 +194,6 @@ class Blocks:
         self._reader.close()
         if self._owned is not None:
             self._owned.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _live_rows(self) -> bool:
         """Whether asking for more than one row would wait for them."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from romco.streams.storage import Provenance
 from romco.streams.stream import Stream
 from romco.streams.tabular import Columns, Recipe, Tabular, find_in, read
 
@@ -24,11 +23,8 @@ RECIPE = Recipe(
     task="retailer",
     numbers=("display", "log_price"),
     words=(),
-    provenance=Provenance(
-        origin="Boatwright, McCulloch and Rossi (1999), from a public R package",
-        place=("cheese/cheese.csv.gz",),
-        terms="GPL-2 or later",
-    ),
+    origin="Boatwright, McCulloch and Rossi (1999), from a public R package",
+    terms="GPL-2 or later",
     derive=_log_price,
 )
 find = find_in(RECIPE)
@@ -83,6 +79,4 @@ def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
         Where it is not the one that is expected.
 
     """
-    found = events(data_dir, scaled)
-    note = f"the question is whether log_volume is above {HIGH}, about its mean"
-    return found.choose(found.number("log_volume") > HIGH, ("lower", "higher"), note)
+    return events(data_dir, scaled).ask_whether_above("log_volume", HIGH, "mean")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from romco.streams.storage import Provenance
 from romco.streams.stream import Stream
 from romco.streams.tabular import Columns, Recipe, Tabular, find_in, read
 
@@ -42,11 +41,8 @@ RECIPE = Recipe(
         *("method_of_drug_determination", "drug_test_type_1", "drug_test_type_2"),
         *("drug_test_type_3", "related_factor_1", "related_factor_2", "related_factor_3"),
     ),
-    provenance=Provenance(
-        origin="the Fatality Analysis Reporting System of the USA, edition of the KEEL collection",
-        place=("fars/fars.csv.gz",),
-        terms="a public government source",
-    ),
+    origin="the Fatality Analysis Reporting System of the USA, edition of the KEEL collection",
+    terms="a public government source",
     derive=_codes,
 )
 find = find_in(RECIPE)

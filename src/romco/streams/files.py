@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self, cast, final
 
+from romco.closing import Closing
 from romco.streams.cells import ENCODERS, BadCell, encode, identity, is_missing
 from romco.streams.formats import FORMATS, BadFile, BadRow, Format, Row, Rows
 
@@ -179,7 +179,7 @@ def _words(text: str | Sequence[str]) -> tuple[str, ...]:
 
 
 @final
-class Events(Iterator[Event]):
+class Events(Closing, Iterator[Event]):
     """An iterator of events that counts the bad rows it skipped; closes its file at the end."""
 
     def __init__(
@@ -240,17 +240,6 @@ class Events(Iterator[Event]):
         self._rows.close()
         if self._owned is not None:
             self._owned.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _next_row(self) -> Row | BadRow:
         try:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.streams.storage import Provenance
 from romco.streams.stream import Stream
 from romco.streams.tabular import Columns, Recipe, Tabular, find_in, read
 
@@ -38,11 +37,8 @@ RECIPE = Recipe(
     task="dest",
     numbers=("distance",),
     words=("origin", "carrier", "hour", "arrival_hour", "weekday"),
-    provenance=Provenance(
-        origin="the R package nycflights13",
-        place=("flights/flights.csv.gz",),
-        terms="public domain (CC0)",
-    ),
+    origin="the R package nycflights13",
+    terms="public domain (CC0)",
     derive=_calendar,
 )
 find = find_in(RECIPE)

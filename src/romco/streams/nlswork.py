@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from romco.streams.storage import Provenance
 from romco.streams.stream import Stream
 from romco.streams.tabular import Recipe, Tabular, find_in, read
 
@@ -23,11 +22,8 @@ RECIPE = Recipe(
         *("race", "married_spouse_present", "never_married", "college", "not_smsa"),
         *("central_city", "south", "industry", "occupation", "union"),
     ),
-    provenance=Provenance(
-        origin="the National Longitudinal Survey, from a public R package",
-        place=("nlswork/nlswork.csv.gz",),
-        terms="GPL as far as known",
-    ),
+    origin="the National Longitudinal Survey, from a public R package",
+    terms="GPL as far as known",
 )
 find = find_in(RECIPE)
 
@@ -81,6 +77,4 @@ def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
         Where it is not the one that is expected.
 
     """
-    found = events(data_dir, scaled)
-    note = f"the question is whether ln_wage is above {HIGH}, about its median"
-    return found.choose(found.number("ln_wage") > HIGH, ("lower", "higher"), note)
+    return events(data_dir, scaled).ask_whether_above("ln_wage", HIGH, "median")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from romco.streams.storage import Provenance
 from romco.streams.stream import Stream
 from romco.streams.tabular import Recipe, Tabular, find_in, read
 
@@ -20,11 +19,8 @@ RECIPE = Recipe(
         *("grade", "class_type", "teacher_degree", "teacher_ladder", "teacher_race"),
         *("free_lunch", "school_type", "sex", "ethnicity", "birth_quarter"),
     ),
-    provenance=Provenance(
-        origin="the Tennessee class-size experiment, from a public R package",
-        place=("star/star.csv.gz",),
-        terms="GPL as far as known",
-    ),
+    origin="the Tennessee class-size experiment, from a public R package",
+    terms="GPL as far as known",
 )
 find = find_in(RECIPE)
 
@@ -78,6 +74,4 @@ def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
         Where it is not the one that is expected.
 
     """
-    found = events(data_dir, scaled)
-    note = f"the question is whether math is above {HIGH:.0f}, about its mean"
-    return found.choose(found.number("math") > HIGH, ("lower", "higher"), note)
+    return events(data_dir, scaled).ask_whether_above("math", HIGH, "mean")

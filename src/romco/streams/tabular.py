@@ -43,8 +43,14 @@ class Recipe:
     task: str
     numbers: tuple[str, ...]
     words: tuple[str, ...]
-    provenance: Provenance
+    origin: str  # who made it, and where to get it
+    terms: str  # what its owners allow
     derive: Callable[[Columns], Columns] = dict
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where it comes from and where it is looked for."""
+        return Provenance(self.origin, (self.file,), self.terms)
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,11 @@ class Tabular:
         """The stream that asks whether ``positive`` (n,)."""
         y = np.where(positive, 1.0, -1.0)
         return Stream(self.name, self.task, self.x, y, self.tasks, labels, (*self.notes, *notes))
+
+    def ask_whether_above(self, column: str, bound: float, about: str) -> Stream:
+        """The stream that asks whether a number is above ``bound``; ``about`` says what that is."""
+        note = f"the question is whether {column} is above {bound:g}, about its {about}"
+        return self.choose(self.number(column) > bound, ("lower", "higher"), note)
 
     def tell_apart(self, column: str) -> Stream:
         """The stream that asks for one of the classes of a column."""
