@@ -18,6 +18,7 @@ FILES = {
     "inf.csv": "u,a,y\nx,inf,p\n",
     "three.csv": "u,a,y\nx,1,p\nz,2,n\nx,3,q\n",
     "empty.csv": "",
+    "header.csv": "u,a,y\n",
     "short.csv": "u,a,y\nx,1\n",
     "bad.jsonl": "{bad\n",
     "nolabel.jsonl": '{"u": "x", "a": 1}\n',
@@ -69,6 +70,7 @@ def contents(folder):
         ("learn ok.csv --task u --model new.romco", "--label COLUMN"),
         (f"learn inf.csv {LEARN}", "line 2, column 'a': inf is not a finite number"),
         (f"learn empty.csv {LEARN}", "is empty"),
+        (f"learn header.csv {LEARN}", "nothing to learn from: header.csv has no events; new.romco"),
         (f"learn short.csv {LEARN}", "line 2: has 2 cells where the header has 3"),
         (f"learn bad.jsonl {LEARN}", "line 1: not valid JSON"),
         (f"learn nolabel.jsonl {LEARN}", "column 'y': is missing"),
@@ -237,3 +239,17 @@ def test_sigterm_in_shards_saves_what_was_learned_and_says_so(how, folder):
     tasks = [f"t{i}" for i in range(9)]
     found = [model.margins([{"a": 1.0}] * 9, tasks).tolist() for model in (one, other)]
     assert found[0] == found[1]
+
+
+def test_a_file_without_events_leaves_a_model_as_it_was(folder, capsys):
+    before = contents(folder)
+    assert run("learn header.csv --task u --label y --model ok.romco") == 0
+    told = capsys.readouterr().err
+    assert "nothing to learn from: header.csv has no events; ok.romco stays as it was" in told
+    assert "error" not in told
+    assert contents(folder) == before
+    classes = "--classes n,p"
+    assert run(f"learn header.csv {LEARN} {classes} --shards 2 --engine serial") == 0
+    told = capsys.readouterr().err
+    assert "0 events learned, there was nothing to learn from" in told
+    assert "error" not in told

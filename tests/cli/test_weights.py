@@ -92,10 +92,10 @@ def test_what_cannot_be_is_refused_before_anything(tmp_path):
     given = ("learn", source, "--model", file, *COLUMNS)
     assert "no column 'g'" in run(*given, "--weight", "g", fails=True)
     assert "cannot be the weight too" in run(*given, "--weight", "who", fails=True)
-    assert "--threads does not go with --weight" in run(
-        *given, "--weight", "h", "--threads", 2, fails=True
-    )
     for how in ("--threads", "--shards"):
+        said = run(*given, "--weight", "h", how, 2, fails=True)
+        assert f"{how} does not go with --weight" in said
+        assert "do not carry weights yet" in said
         said = run(*given, "--target", "classes", how, 2, fails=True)
         assert f"{how} goes with two classes only" in said
     said = run(*given, "--weight", "h", "--learner", "cw-col", fails=True)

@@ -1,5 +1,7 @@
 """A file of one's own: read as a stream, compared, and answered in a sentence."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -8,7 +10,7 @@ import romco
 from romco.cli.main import app
 from romco.cli.own import own_stream
 from romco.experiments import own
-from romco.experiments.sharing import sentence
+from romco.experiments.sharing import sentence, tasks_table
 from romco.sessions import Source
 from romco.streams.blocks import read_blocks
 
@@ -72,8 +74,9 @@ def test_compare_answers_whether_sharing_helps(tmp_path, monkeypatch):
 class Fake:
     failed = None
 
-    def __init__(self, learner, errors):
+    def __init__(self, learner, errors, tasks=("ann", "bob")):
         self.learner = self.title = learner
+        self.runs = [SimpleNamespace(stream={"tasks": list(tasks)})]
         self.errors = np.array(errors)
 
     def macro(self, measure):
@@ -100,6 +103,20 @@ def test_the_sentence_says_what_was_measured(ours, alone, same, told):
     outcomes += [Fake("arow-unique", [0.9, 0.9]), Fake("romco-nucl", [0.0, 0.0])]  # not the best
     assert told in sentence(outcomes)
     assert sentence(outcomes[:1]) is None
+
+
+def test_one_task_has_nobody_to_share_with(tmp_path, monkeypatch):
+    alone = [Fake("romco-auto", [0.3, 0.3], ["all"]), Fake("pa-unique", [0.2, 0.2], ["all"])]
+    assert sentence(alone) == "There is nothing to share between: all events are of one task."
+    assert tasks_table(alone) is None
+    monkeypatch.chdir(tmp_path)
+    rows = [f"ann,{i % 7},{'yes' if i % 7 > 3 else 'no'}" for i in range(80)]
+    (tmp_path / "one.csv").write_text("\n".join(["who,a,bought", *rows]) + "\n")
+    given = ["--task", "who", "--label", "bought", "--learners", "romco-auto,pa-unique,pa-global"]
+    done = CliRunner().invoke(app, ["compare", "one.csv", *given, "--shuffles", "1", "--jobs", "1"])
+    assert done.exit_code == 0, done.output
+    assert "nothing to share between" in done.output
+    assert "Sharing " not in done.output
 
 
 def test_compare_reads_columns_as_asked(tmp_path, capsys):

@@ -34,7 +34,24 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
     feature_names_in_: Any
 
     def explain(self, top: int = 10) -> Explanation:
-        """What was learned: rank, shared and personal part of each task, similar tasks."""
+        """What was learned: rank, shared and personal part of each task, similar tasks.
+
+        Parameters
+        ----------
+        top:
+            How many features are named of each part.
+
+        Returns
+        -------
+        :
+            What was learned; print it, or see :func:`romco.explain`.
+
+        Raises
+        ------
+        NotFittedError
+            Before anything was learned.
+
+        """
         from romco.insight import explain
 
         check_is_fitted(self)
@@ -45,6 +62,29 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
 
         Contributions add up to ``decision_function`` (of numbers: to ``predict``). Of more than two
         classes they add up to the log-odds of one against the rest, the predicted or ``label``.
+
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+        label:
+            For what the margins speak; None is the positive label, of many the predicted one.
+
+        Returns
+        -------
+        :
+            One of :class:`romco.insight.Reasons` per row.
+
+        Raises
+        ------
+        NotFittedError
+            Before anything was learned.
+        ValueError
+            Where rows or tasks are bad.
+
         """
         from romco.insight import reasons
 
@@ -56,12 +96,26 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
     # In a file
 
     def inside(self) -> Model:
-        """The model inside."""
+        """The model inside.
+
+        Returns
+        -------
+        :
+            The :class:`romco.Model`.
+
+        """
         check_is_fitted(self)
         return self.model_
 
     def described(self) -> dict[str, Any]:
-        """Parameters and columns, for :func:`romco.save`."""
+        """Parameters and columns, for :func:`romco.save`.
+
+        Returns
+        -------
+        :
+            By name; JSON can hold it.
+
+        """
         names = self.feature_names_in_.tolist() if "feature_names_in_" in vars(self) else None
         parameters = {
             **self.get_params(deep=False),
@@ -71,7 +125,21 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def revived(cls, described: dict[str, Any], model: Model) -> Self:
-        """The fitted estimator of that description, for :func:`romco.load`."""
+        """The fitted estimator of that description, for :func:`romco.load`.
+
+        Parameters
+        ----------
+        described:
+            What :meth:`described` gave.
+        model:
+            The model inside.
+
+        Returns
+        -------
+        :
+            The estimator.
+
+        """
         parameters = described["parameters"]
         made = cls(**{**parameters, "task_column": column_from_json(parameters["task_column"])})
         made.n_features_in_ = whole("width", described["width"])

@@ -85,14 +85,62 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
-        """Learn rows X (n, d), numbers y (n,) of tasks (n,) from scratch."""
+        """Learn rows from scratch.
+
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        y:
+            The number of each row (n,).
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+        sample_weight:
+            What each row counts (n,), 0 or more: as so many rows; None counts each as one.
+
+        Returns
+        -------
+        :
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            Where rows, answers, tasks or weights are bad; then nothing was learned.
+
+        """
         X, y, task = self._taught(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y))
         model = self._new(list(dict.fromkeys(task)))
         return self._fitted(model, X, y, task, weight)
 
     def partial_fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
-        """Learn rows one after the other in the order given; tasks may be new."""
+        """Learn rows one after the other in the order given; tasks may be new.
+
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        y:
+            The number of each row (n,).
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+        sample_weight:
+            What each row counts (n,), 0 or more: as so many rows; None counts each as one.
+
+        Returns
+        -------
+        :
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            Where rows, answers, tasks or weights are bad; then nothing was learned.
+
+        """
         first = not hasattr(self, "model_")
         X, y, task = self._taught(X, y, task, first)
         weight = weights_of_rows(sample_weight, len(y))
@@ -100,12 +148,58 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         return self._gone_on(model, X, y, task, weight)
 
     def predict(self, X: Any, task: Any = None) -> Numbers:
-        """Numbers (n,)."""
+        """The number of each row.
+
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+
+        Returns
+        -------
+        :
+            Numbers (n,).
+
+        Raises
+        ------
+        NotFittedError
+            Before anything was learned.
+        ValueError
+            Where rows or tasks are bad.
+
+        """
         check_is_fitted(self)
         return self.model_.predict(*self._asked(X, task))
 
     def predict_interval(self, X: Any, task: Any = None, level: float = 0.9) -> Numbers:
-        """Bounds (n, 2) within which a share ``level`` of the numbers of such rows will be."""
+        """Bounds within which a share ``level`` of the numbers of such rows will be.
+
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+        level:
+            Which share, above 0 and below 1.
+
+        Returns
+        -------
+        :
+            Lower and upper bounds (n, 2).
+
+        Raises
+        ------
+        NotFittedError
+            Before anything was learned.
+        ValueError
+            Where rows or tasks are bad.
+
+        """
         check_is_fitted(self)
         return self.model_.intervals(*self._asked(X, task), level)
 
@@ -115,7 +209,33 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         return "scikit-learn number"
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
-        """Share of the variance that is explained (R2)."""
+        """Share of the variance that is explained (R2).
+
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        y:
+            The number of each row (n,).
+        sample_weight:
+            What each row counts (n,); None counts all alike.
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+
+        Returns
+        -------
+        :
+            1 at best; 0 for predicting the mean.
+
+        Raises
+        ------
+        NotFittedError
+            Before anything was learned.
+        ValueError
+            Where rows or tasks are bad.
+
+        """
         self._check_score(sample_weight, task)
         return float(r2_score(y, self.predict(X, task), sample_weight=sample_weight))
 

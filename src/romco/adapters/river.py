@@ -26,23 +26,68 @@ class TaskStream:
     task_column: Any
 
     def inside(self) -> Model:
-        """The model inside."""
+        """The model inside.
+
+        Returns
+        -------
+        :
+            The :class:`romco.Model`.
+
+        """
         return self.model
 
     def described(self) -> dict[str, Any]:
-        """Parameters, for :func:`romco.save`."""
+        """Parameters, for :func:`romco.save`.
+
+        Returns
+        -------
+        :
+            By name; JSON can hold it.
+
+        """
         parameters: dict[str, Any] = self._get_params()  # type: ignore[attr-defined]
         return {**parameters, "task_column": column_to_json(self.task_column)}
 
     @classmethod
     def revived(cls, described: dict[str, Any], model: Model) -> Self:
-        """The estimator of that description, for :func:`romco.load`."""
+        """The estimator of that description, for :func:`romco.load`.
+
+        Parameters
+        ----------
+        described:
+            What :meth:`described` gave.
+        model:
+            The model inside.
+
+        Returns
+        -------
+        :
+            The estimator.
+
+        """
         made = cls(**{**described, "task_column": column_from_json(described["task_column"])})
         made.model = model
         return made
 
     def reasons_one(self, x: Mapping[Any, Any], task: Any = "all", label: Any = None) -> Reasons:
-        """What the features of one event add to its answer: see :func:`romco.reasons`."""
+        """What the features of one event add to its answer: see :func:`romco.reasons`.
+
+        Parameters
+        ----------
+        x:
+            Features by name.
+        task:
+            Its task; without it all events are one task. Not looked at where ``task_column`` is
+            set.
+        label:
+            For what the margin speaks; None is the positive label, of many the predicted one.
+
+        Returns
+        -------
+        :
+            The margin, and its parts, which add up to it.
+
+        """
         from romco.insight import reasons
 
         return reasons(self.model, *self._apart_one(x, task), label)
@@ -139,7 +184,26 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         yield {"learner": "ogd-unique", "hashed": 2**10}
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
-        """Learn one event, which counts as ``w`` events."""
+        """Learn one event.
+
+        Parameters
+        ----------
+        x:
+            Features by name.
+        y:
+            Its label.
+        task:
+            Its task; without it all events are one task. Not looked at where ``task_column`` is
+            set.
+        w:
+            What it counts: as so many events.
+
+        Raises
+        ------
+        ValueError
+            Where the event is bad; then nothing changes.
+
+        """
         x, task = self._apart_one(x, task)
         if y not in self.model.classes:
             self.model.widen_for([y])
@@ -148,13 +212,43 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
     def predict_one(  # type: ignore[override]
         self, x: Mapping[Any, Any], task: Any = "all"
     ) -> Any:
-        """The label of one event; None before any label is known."""
+        """Predict one event.
+
+        Parameters
+        ----------
+        x:
+            Features by name.
+        task:
+            Its task; without it all events are one task. Not looked at where ``task_column`` is
+            set.
+
+        Returns
+        -------
+        :
+            Its label; None before any label is known.
+
+        """
         return self.model.predict_one(*self._apart_one(x, task))
 
     def predict_proba_one(  # type: ignore[override]
         self, x: Mapping[Any, Any], task: Any = "all"
     ) -> dict[Any, float]:
-        """Probability of each label; before labels are known, of False and True."""
+        """Probability of each label; before labels are known, of False and True.
+
+        Parameters
+        ----------
+        x:
+            Features by name.
+        task:
+            Its task; without it all events are one task. Not looked at where ``task_column`` is
+            set.
+
+        Returns
+        -------
+        :
+            Probabilities by label, of sum 1.
+
+        """
         classes = self._classes()
         if len(self.model.classes) < 2:
             if len(classes) < 2:
@@ -164,20 +258,66 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         return self.model.probabilities_one(*self._apart_one(x, task))
 
     def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
-        """Learn the rows of a frame; ``task`` is a name for all or one per row, as ``w``."""
+        """Learn the rows of a frame.
+
+        Parameters
+        ----------
+        X:
+            A pandas or Polars frame of n rows.
+        y:
+            The label of each row (n,).
+        task:
+            One name for all rows, or one per row (n,). Not looked at where ``task_column`` is set.
+        w:
+            What each row counts, one number for all or one per row (n,); None counts each as one.
+
+        Raises
+        ------
+        ValueError
+            Where a row is bad; then nothing changes.
+
+        """
         X, task = self._apart_many(X, task)
         labels = list(y)
         self.model.widen_for(labels)
         self.model.learn(X, labels, task, together=self.rounds, weight=_weights(w, len(labels)))
 
     def predict_many(self, X: Any, task: Any = "all") -> Any:
-        """The label of each row of a frame, as a series of the same kind."""
+        """The label of each row of a frame, as a series of the same kind.
+
+        Parameters
+        ----------
+        X:
+            A pandas or Polars frame of n rows.
+        task:
+            One name for all rows, or one per row (n,). Not looked at where ``task_column`` is set.
+
+        Returns
+        -------
+        :
+            Labels (n,); empty before any label is known.
+
+        """
         if not self.model.classes:
             return _series(X, [])
         return _series(X, self.model.predict(*self._apart_many(X, task)))
 
     def predict_proba_many(self, X: Any, task: Any = "all") -> Any:
-        """Probability of each label, one column each, as a frame of the same kind."""
+        """Probability of each label, one column each, as a frame of the same kind.
+
+        Parameters
+        ----------
+        X:
+            A pandas or Polars frame of n rows.
+        task:
+            One name for all rows, or one per row (n,). Not looked at where ``task_column`` is set.
+
+        Returns
+        -------
+        :
+            Probabilities (n, K); in a Polars frame labels become text.
+
+        """
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
@@ -252,30 +392,113 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         yield {"learner": "ogd-unique", "hashed": 2**10}
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
-        """Learn one event, which counts as ``w`` events."""
+        """Learn one event.
+
+        Parameters
+        ----------
+        x:
+            Features by name.
+        y:
+            Its number.
+        task:
+            Its task; without it all events are one task. Not looked at where ``task_column`` is
+            set.
+        w:
+            What it counts: as so many events.
+
+        Raises
+        ------
+        ValueError
+            Where the event is bad; then nothing changes.
+
+        """
         x, task = self._apart_one(x, task)
         self.model.learn_one(x, y, task, w)
 
     def predict_one(self, x: Mapping[Any, Any], task: Any = "all") -> float:
-        """The number of one event; 0 before any is known."""
+        """Predict one event.
+
+        Parameters
+        ----------
+        x:
+            Features by name.
+        task:
+            Its task; without it all events are one task. Not looked at where ``task_column`` is
+            set.
+
+        Returns
+        -------
+        :
+            Its number; 0 before any is known.
+
+        """
         return self.model.margin_one(*self._apart_one(x, task))
 
     def predict_interval_one(
         self, x: Mapping[Any, Any], task: Any = "all", level: float = 0.9
     ) -> tuple[float, float]:
-        """Bounds within which a share ``level`` of the numbers of such events will be."""
+        """Bounds within which a share ``level`` of the numbers of such events will be.
+
+        Parameters
+        ----------
+        x:
+            Features by name.
+        task:
+            Its task; without it all events are one task. Not looked at where ``task_column`` is
+            set.
+        level:
+            Which share, above 0 and below 1.
+
+        Returns
+        -------
+        :
+            The lower and the upper bound.
+
+        """
         x, task = self._apart_one(x, task)
         low, high = self.model.intervals([x], [task], level)[0].tolist()
         return low, high
 
     def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
-        """Learn the rows of a frame; ``task`` is a name for all or one per row, as ``w``."""
+        """Learn the rows of a frame.
+
+        Parameters
+        ----------
+        X:
+            A pandas or Polars frame of n rows.
+        y:
+            The number of each row (n,).
+        task:
+            One name for all rows, or one per row (n,). Not looked at where ``task_column`` is set.
+        w:
+            What each row counts, one number for all or one per row (n,); None counts each as one.
+
+        Raises
+        ------
+        ValueError
+            Where a row is bad; then nothing changes.
+
+        """
         X, task = self._apart_many(X, task)
         numbers = list(y)
         self.model.learn(X, numbers, task, weight=_weights(w, len(numbers)))
 
     def predict_many(self, X: Any, task: Any = "all") -> Any:
-        """The number of each row of a frame, as a series of the same kind."""
+        """The number of each row of a frame, as a series of the same kind.
+
+        Parameters
+        ----------
+        X:
+            A pandas or Polars frame of n rows.
+        task:
+            One name for all rows, or one per row (n,). Not looked at where ``task_column`` is set.
+
+        Returns
+        -------
+        :
+            Numbers (n,).
+
+        """
         return _series(X, self.model.predict(*self._apart_many(X, task)))
 
 

@@ -89,7 +89,18 @@ class BudgetSampler(active.base.ActiveLearningClassifier):
         return asked
 
     def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
-        """Learn the label of the event predicted last, or of any other."""
+        """Learn the label of the event predicted last, or of any other.
+
+        Parameters
+        ----------
+        x:
+            Features by name.
+        y:
+            The label.
+        kwargs:
+            Handed on to the classifier, such as ``task=``.
+
+        """
         said, self._said = self._said, None
         if said is not None:
             wrong = not said or max(said, key=lambda label: said[label]) != y

@@ -121,9 +121,30 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     # Learning
 
     def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
-        """Learn rows X (n, d), labels y (n,) of tasks (n,) from scratch.
+        """Learn rows from scratch.
 
-        A row of ``sample_weight`` h counts as h rows.
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        y:
+            The label of each row (n,).
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+        sample_weight:
+            What each row counts (n,), 0 or more: as so many rows; None counts each as one.
+
+        Returns
+        -------
+        :
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            Where rows, answers, tasks or weights are bad; then nothing was learned.
+
         """
         X, y, task = self._taught(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
@@ -140,7 +161,30 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn rows one after the other in the order given; tasks may be new.
 
-        ``classes`` names all labels and is needed if the first call does not show them.
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        y:
+            The label of each row (n,).
+        classes:
+            All labels; needed in the first call if it does not show them.
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+        sample_weight:
+            What each row counts (n,), 0 or more: as so many rows; None counts each as one.
+
+        Returns
+        -------
+        :
+            The estimator itself.
+
+        Raises
+        ------
+        ValueError
+            Where rows, answers, tasks or weights are bad; then nothing was learned.
+
         """
         first = not hasattr(self, "model_")
         task_by_position = task is None and classes is not None and len(classes) == len(y)
@@ -159,12 +203,56 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     # Predicting
 
     def decision_function(self, X: Any, task: Any = None) -> Numbers:
-        """Margins (n,), positive for ``classes_[1]``; of many classes log-probabilities (n, K)."""
+        """What the model says of rows.
+
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+
+        Returns
+        -------
+        :
+            Margins (n,), positive for ``classes_[1]``; of many classes log-probabilities (n, K).
+
+        Raises
+        ------
+        NotFittedError
+            Before anything was learned.
+        ValueError
+            Where rows or tasks are bad.
+
+        """
         check_is_fitted(self)
         return self.model_.margins(*self._asked(X, task))
 
     def predict(self, X: Any, task: Any = None) -> NDArray[Any]:
-        """Labels (n,)."""
+        """The label of each row.
+
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+
+        Returns
+        -------
+        :
+            Labels (n,).
+
+        Raises
+        ------
+        NotFittedError
+            Before anything was learned.
+        ValueError
+            Where rows or tasks are bad.
+
+        """
         margins = self.decision_function(X, task)
         if margins.ndim == 2:  # of equal ones the last, as the model has it
             return self.classes_[margins.shape[1] - 1 - np.argmax(margins[:, ::-1], axis=1)]
@@ -175,6 +263,27 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
         The scale a is learned along the stream, see :class:`romco.model.Scale`, so that every
         loss has probabilities; with the logistic loss it stays near 1.
+
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+
+        Returns
+        -------
+        :
+            Probabilities (n, K), in the order of ``classes_``; each row has sum 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before anything was learned.
+        ValueError
+            Where rows or tasks are bad.
+
         """
         check_is_fitted(self)
         found = self.model_.probabilities(*self._asked(X, task))
@@ -186,7 +295,33 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         return "scikit-learn"
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
-        """Share of right answers."""
+        """Share of right answers.
+
+        Parameters
+        ----------
+        X:
+            Rows (n, d): an array, a CSR matrix or a frame.
+        y:
+            The label of each row (n,).
+        sample_weight:
+            What each row counts (n,); None counts all alike.
+        task:
+            The task of each row (n,), or one for all; None where all rows are one task, or
+            ``task_column`` names it.
+
+        Returns
+        -------
+        :
+            From 0 to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before anything was learned.
+        ValueError
+            Where rows or tasks are bad.
+
+        """
         self._check_score(sample_weight, task)
         return float(accuracy_score(y, self.predict(X, task), sample_weight=sample_weight))
 

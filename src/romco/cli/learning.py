@@ -157,7 +157,7 @@ def _learn_one(
     stop = sessions.Stop()
     more: dict[str, Any] = {**doors, "stop": stop}
     steps = sessions.learn(source, model, new, predictions, checkpoint_every, **more)
-    _follow(steps, model, looked, stop)
+    _follow(steps, source.path, model, looked, stop)
 
 
 def _check_alone(
@@ -180,7 +180,10 @@ def _check_alone(
             f"unit of a number is not settled; leave it out to learn --target {other}"
         )
     if weight is not None:
-        raise ValueError(f"{asked} does not go with --weight: shards count every event as one")
+        raise ValueError(
+            f"{asked} does not go with --weight: shards that learn a file do not carry weights "
+            "yet; learn without --threads and --shards"
+        )
 
 
 def _new(
@@ -196,7 +199,11 @@ def _new(
 
 
 def _follow(
-    steps: Iterator[Progress], model: Path, looked: Survey | None, stop: sessions.Stop
+    steps: Iterator[Progress],
+    source: str,
+    model: Path,
+    looked: Survey | None,
+    stop: sessions.Stop,
 ) -> None:
     """Show how learning goes on, and what came of it."""
     last = None
@@ -212,11 +219,23 @@ def _follow(
         say(f"stopped: {kept}; the same command goes on from there")
         raise typer.Exit(130) from None
     assert last is not None
+    if not last.events and not stop.wanted:
+        _tell_nothing(last, source, model)
+        return
     say(_line(last))
     if stop.wanted:
         say(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
     say(f"model: {model}" + _named(last.model))
+
+
+def _tell_nothing(progress: Progress, source: str, model: Path) -> None:
+    """Say that a source has no events; raise ValueError where therefore there is no model."""
+    skipped = f", {progress.skipped:,} bad rows skipped" if progress.skipped else ""
+    told = f"nothing to learn from: {source} has no events{skipped}"
+    if not model.exists():
+        raise ValueError(f"{told}; {model} is not made")
+    say(f"{told}; {model} stays as it was")
 
 
 def _named(model: Any) -> str:
@@ -253,7 +272,9 @@ def _live() -> Iterator[Any]:
 def _line(progress: Progress) -> str:
     """Where learning stands, in one line."""
     model = progress.model
-    parts = [f"{progress.events - progress.refused:,} events learned", progress.score.line()]
+    parts = [f"{progress.events - progress.refused:,} events learned"]
+    if progress.score.events:
+        parts.append(progress.score.line())
     if isinstance(model, Asking):
         parts[0] = f"{progress.events - progress.refused:,} events predicted"
         parts.append(model.told())

@@ -108,7 +108,7 @@ def line(progress: ShardsProgress, seconds: float) -> str:
     speed = (progress.rows - progress.resumed) / max(seconds, 1e-9)
     parts = [
         f"{progress.events:,} events learned",
-        f"error {progress.error:.2%}",
+        f"error {progress.error:.2%}" if progress.events else "there was nothing to learn from",
         f"{speed:,.0f} events/s of all shards",
         f"{progress.merging / max(seconds, 1e-9):.1%} of the time in merges",
         f"stale by {progress.staleness:,} events at most",

@@ -73,7 +73,9 @@ def begin(
 ) -> Shards:
     """New shards for a model file, or those that stopped; ``settings`` are as in ``Shards``."""
     if files.source.weight is not None:
-        raise ValueError("shards that read files count every event as one: leave out the weights")
+        raise ValueError(
+            "shards that read files do not carry weights yet: leave them out, or learn by a Model"
+        )
     if not model.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {model.parent} to put the model in")
     settings |= {"checkpoint": folder_of(model)}

@@ -64,9 +64,22 @@ class Shards(Closing):
     engine:
         "serial", "threads", or "ray" (``pip install 'romco[ray]'``); ``address`` is that of a
         running Ray cluster, else one is started here.
+    growth, every:
+        Shards meet when the stream has grown by this share since the last time, and after so many
+        events per shard.
     checkpoint:
         A folder to go on from: what it holds is taken up, and every ``checkpoint_every`` barriers
         all shards are saved there. See ``docs/scaling.md``.
+    target:
+        "two classes", or None, which is the same.
+    parameters:
+        Of the learner, by name.
+
+    Raises
+    ------
+    ValueError
+        Where the learner cannot be sharded, the target is another, or the checkpoint is of other
+        settings.
 
     """
 
@@ -158,67 +171,286 @@ class Shards(Closing):
             return [task for own in self.leader.engine.all(Shard.tasks) for task in own]
 
     def events_of(self, task: Any) -> int:
-        """How many events of a task were learned."""
+        """How many events of a task were learned.
+
+        Parameters
+        ----------
+        task:
+            Its name.
+
+        Returns
+        -------
+        :
+            How many; 0 if it is not known.
+
+        """
         return int(self._ask(task, Shard.events_of))
 
     def personal_since(self, task: Any) -> int | None:
-        """After about how many events of all tasks this one was found to be personal."""
+        """After about how many events of all tasks this one was found to be personal.
+
+        Parameters
+        ----------
+        task:
+            Its name.
+
+        Returns
+        -------
+        :
+            How many; None if the task is not personal.
+
+        """
         since: int | None = self._ask(task, Shard.personal_since)
         return since
 
     def label_of(self, margin: float) -> Id:
-        """The label that a margin predicts; None before any label is known."""
+        """The label that a margin predicts; None before any label is known.
+
+        Parameters
+        ----------
+        margin:
+            As :meth:`margins` gives it.
+
+        Returns
+        -------
+        :
+            The label; None before any is known.
+
+        """
         return self._front.label_of(margin)
 
     def side(self, label: Any) -> float:
-        """-1 or +1: the side of margin 0 on which a label is."""
+        """-1 or +1: the side of margin 0 on which a label is.
+
+        Parameters
+        ----------
+        label:
+            One of :attr:`classes`.
+
+        Returns
+        -------
+        :
+            +1 for the positive label, -1 for the other.
+
+        Raises
+        ------
+        ValueError
+            Where the label is unknown.
+
+        """
         return self._front.side(label)
 
     # Predicting
 
     def margins(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Margins (n,) of rows ``x``; changes nothing that was learned."""
+        """Margins (n,) of rows ``x``; changes nothing that was learned.
+
+        Parameters
+        ----------
+        x:
+            Rows, as the features read them: mappings, an array, a CSR matrix or a frame.
+        task:
+            The task of each row.
+
+        Returns
+        -------
+        :
+            Margins (n,), above 0 for the positive label.
+
+        Raises
+        ------
+        ValueError
+            Where a row cannot be read, or there are not as many tasks as rows.
+
+        """
         return self._answers(x, task).margins
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
-        """Labels (n,) of rows ``x``."""
+        """Labels (n,) of rows ``x``.
+
+        Parameters
+        ----------
+        x:
+            Rows, as the features read them: mappings, an array, a CSR matrix or a frame.
+        task:
+            The task of each row.
+
+        Returns
+        -------
+        :
+            Labels (n,).
+
+        Raises
+        ------
+        ValueError
+            Where a row cannot be read, or there are not as many tasks as rows.
+
+        """
         return self._front.answers(self.margins(x, task))
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Probability (n,) of the positive label."""
+        """Probability (n,) of the positive label.
+
+        Parameters
+        ----------
+        x:
+            Rows, as the features read them: mappings, an array, a CSR matrix or a frame.
+        task:
+            The task of each row.
+
+        Returns
+        -------
+        :
+            Probabilities (n,).
+
+        Raises
+        ------
+        ValueError
+            Where a row cannot be read, or there are not as many tasks as rows.
+
+        """
         return self._answers(x, task).probabilities
 
     def margin_one(self, x: Any, task: Any) -> float:
-        """Margin of one event."""
+        """Margin of one event.
+
+        Parameters
+        ----------
+        x:
+            The event's features, as one such row.
+        task:
+            Its task.
+
+        Returns
+        -------
+        :
+            The margin, above 0 for the positive label.
+
+        """
         return float(self.margins([x], [task])[0])
 
     def probability_one(self, x: Any, task: Any) -> float:
-        """Probability of the positive label of one event."""
+        """Probability of the positive label of one event.
+
+        Parameters
+        ----------
+        x:
+            The event's features, as one such row.
+        task:
+            Its task.
+
+        Returns
+        -------
+        :
+            The probability.
+
+        """
         return float(self.probabilities([x], [task])[0])
 
     def predict_one(self, x: Any, task: Any) -> Id:
-        """Label of one event; None before any label is known."""
+        """Label of one event; None before any label is known.
+
+        Parameters
+        ----------
+        x:
+            The event's features, as one such row.
+        task:
+            Its task.
+
+        Returns
+        -------
+        :
+            The label; None before any is known.
+
+        """
         return self._front.label_of(float(self.margins([x], [task])[0]))
 
     # Learning
 
     def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> float:
-        """Learn one event; gives the margin that was predicted just before."""
+        """Learn one event; gives the margin that was predicted just before.
+
+        Parameters
+        ----------
+        x:
+            The event's features, as one such row.
+        y:
+            Its label.
+        task:
+            Its task.
+        weight:
+            What it counts, above 0: as so many events.
+
+        Returns
+        -------
+        :
+            The margin that was predicted just before.
+
+        Raises
+        ------
+        ValueError
+            Where the event is bad; then nothing changes.
+
+        """
         weights = None if weight == 1.0 else [weight]
         return float(self.learn([x], [y], [task], weight=weights)[0])
 
     def learn(self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None) -> Dense:
         """Learn rows; those of a task one after the other, in the order of the stream.
 
-        An event of ``weight`` h counts as h events. Gives the margins (n,) predicted just before.
         Nothing changes if any row is bad.
+
+        Parameters
+        ----------
+        x:
+            Rows, as the features read them: mappings, an array, a CSR matrix or a frame.
+        y:
+            The label of each row.
+        task:
+            The task of each row.
+        weight:
+            What each row counts, above 0: as so many events; None counts each as one.
+
+        Returns
+        -------
+        :
+            Margins (n,) that were predicted just before.
+
+        Raises
+        ------
+        ValueError
+            Where a row, a label or a weight is bad, or lengths differ; then nothing changes.
+
         """
         return self.predict_and_learn(x, y, task, weight=weight).margins
 
     def predict_and_learn(
         self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
     ) -> Answers:
-        """:meth:`learn`, giving also the probabilities that were predicted just before."""
+        """:meth:`learn`, giving also the probabilities that were predicted just before.
+
+        Parameters
+        ----------
+        x:
+            Rows, as the features read them: mappings, an array, a CSR matrix or a frame.
+        y:
+            The label of each row.
+        task:
+            The task of each row.
+        weight:
+            What each row counts, above 0: as so many events; None counts each as one.
+
+        Returns
+        -------
+        :
+            Margins (n,) and probabilities (n,) that were predicted just before.
+
+        Raises
+        ------
+        ValueError
+            Where a row, a label or a weight is bad, or lengths differ; then nothing changes.
+
+        """
         weights = None if weight is None else _weights(weight, self._front.learner)
         with self._locks.writing:
             labels = self._front.sides
@@ -253,28 +485,82 @@ class Shards(Closing):
         return answers
 
     def forget(self, task: Any) -> None:
-        """Forget a task: its name, its weights, its history. Others stay as they are."""
+        """Forget a task: its name, its weights, its history. Others stay as they are.
+
+        Parameters
+        ----------
+        task:
+            Its name.
+
+        """
         with self._locks.writing:
             self._ask(task, Shard.forget)
 
     # State
 
     def state(self) -> dict[str, Any]:
-        """The state of one :class:`romco.Model` of all tasks, from which shards can go on, too."""
+        """The state of one :class:`romco.Model` of all tasks, from which shards can go on, too.
+
+        Returns
+        -------
+        :
+            As of ``Model.state``, with what shards need to go on.
+
+        """
         with self._locks.writing, self._locks.step:
             return self.leader.state()
 
     def model(self) -> Model:
-        """One model of all tasks, with what shards have learned up to now."""
+        """One model of all tasks, with what shards have learned up to now.
+
+        Returns
+        -------
+        :
+            A plain model, which goes its own way from here.
+
+        """
         return Model.from_state(self.state())
 
     def save(self, path: str | Path) -> None:
-        """Write one model file of all tasks; :func:`romco.load` opens it as a plain ``Model``."""
+        """Write one model file of all tasks; :func:`romco.load` opens it as a plain ``Model``.
+
+        Parameters
+        ----------
+        path:
+            Where; what is there is replaced.
+
+        Raises
+        ------
+        OSError
+            Where it cannot be written; what was there stays.
+
+        """
         save_state(self.state(), path)
 
     @classmethod
     def load(cls, path: str | Path, n: int | None = None, **settings: Any) -> Self:
-        """Shards from a model file, whoever saved it; see :meth:`of` for the settings."""
+        """Shards from a model file, whoever saved it; see :meth:`of` for the settings.
+
+        Parameters
+        ----------
+        path:
+            A model file.
+        n:
+            How many shards; None is as many as it was saved from.
+        settings:
+            As of :meth:`of`, by name.
+
+        Returns
+        -------
+        :
+            The shards.
+
+        Raises
+        ------
+        ValueError
+            Where the file is no model of two classes, or damaged.
+
+        """
         state = load_state(path)
         with refusing(Path(path)):
             sections.check(state)
@@ -297,6 +583,34 @@ class Shards(Closing):
 
         Where the state is that of shards, as many, with the same schedule, are the default and go
         on as if they had never stopped.
+
+        Parameters
+        ----------
+        model:
+            A model of two classes, or the state of one.
+        n:
+            How many shards; None is as many as the state is of.
+        engine:
+            "serial", "threads" or "ray".
+        growth, every:
+            When shards meet, as in the class; None is as before.
+        address:
+            Of a running Ray cluster.
+        checkpoint:
+            A folder in which all shards are saved.
+        checkpoint_every:
+            Barriers between two such saves.
+
+        Returns
+        -------
+        :
+            The shards.
+
+        Raises
+        ------
+        ValueError
+            Where the model is not of two classes, or its learner cannot be sharded.
+
         """
         state = model.state() if isinstance(model, Model) else model
         _check_target(target_from_json(state["labels"]).kind)

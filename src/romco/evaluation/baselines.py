@@ -21,8 +21,21 @@ def majority(y: Iterable[Any], counts: Counter[Any] | None = None) -> list[Any]:
 
     Answers of before may be given by ``counts``, which is counted up.
 
+    Parameters
+    ----------
+    y:
+        Answers in the order of the stream.
+    counts:
+        How often each answer came before; counted up.
+
+    Returns
+    -------
+    :
+        One per answer, told before it.
+
     >>> majority(["a", "b", "b", "a"])
     [None, 'a', 'a', 'b']
+
     """
     counts = Counter() if counts is None else counts
     found = []
@@ -35,8 +48,21 @@ def majority(y: Iterable[Any], counts: Counter[Any] | None = None) -> list[Any]:
 def last(y: Iterable[Any], task: Iterable[Any] | None = None) -> list[Any]:
     """The answer before, of the same task where tasks are given; None at first.
 
+    Parameters
+    ----------
+    y:
+        Answers in the order of the stream.
+    task:
+        The task of each; None where all are one.
+
+    Returns
+    -------
+    :
+        One per answer, told before it.
+
     >>> last([1, 2, 3], ["ann", "bob", "ann"])
     [None, None, 1]
+
     """
     answers = list(y)
     tasks = [None] * len(answers) if task is None else list(task)
@@ -51,8 +77,19 @@ def last(y: Iterable[Any], task: Iterable[Any] | None = None) -> list[Any]:
 def mean(y: Numbers) -> Numbers:
     """Mean of the numbers so far; 0 at first.
 
+    Parameters
+    ----------
+    y:
+        Numbers (n,) in the order of the stream.
+
+    Returns
+    -------
+    :
+        Means (n,), each told before its number.
+
     >>> mean(np.array([2.0, 4.0, 9.0]))
     array([0., 2., 3.])
+
     """
     y = np.asarray(y, dtype=np.float64)
     return np.concatenate([[0.0], np.cumsum(y)[:-1] / np.arange(1, len(y))])
@@ -61,8 +98,21 @@ def mean(y: Numbers) -> Numbers:
 def task_mean(y: Numbers, task: Iterable[Any]) -> Numbers:
     """Mean of the task's numbers so far; before its first, the mean of all.
 
+    Parameters
+    ----------
+    y:
+        Numbers (n,) in the order of the stream.
+    task:
+        The task of each.
+
+    Returns
+    -------
+    :
+        Means (n,), each told before its number.
+
     >>> task_mean(np.array([2.0, 4.0, 9.0]), ["ann", "bob", "ann"])
     array([0., 2., 2.])
+
     """
     sums: defaultdict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0])
     found = mean(y)

@@ -51,13 +51,33 @@ class ClassScore:
         self._places: dict[str, int] = {}  # of the labels, in the table
 
     def add(self, round: Round, scores: Numbers) -> None:
-        """Count a round whose y are class numbers, with log-probabilities (n, K)."""
+        """Count a round whose y are class numbers, with log-probabilities (n, K).
+
+        Parameters
+        ----------
+        round:
+            Events with their answers y (n,): class numbers.
+        scores:
+            What was predicted of them before: log-probabilities (n, K).
+
+        """
         names = [str(int(y)) for y in round.y]
         at = np.arange(len(names)), round.y.astype(np.intp)
         self._add(names, map(str, likeliest(scores).tolist()), np.exp(scores[at]))
 
     def count(self, model: Classifies, labels: Sequence[Any], answers: Answers) -> None:
-        """Count events in order, before which ``answers`` were given."""
+        """Count events in order, before which ``answers`` were given.
+
+        Parameters
+        ----------
+        model:
+            Who knows what the classes are called, as a model of classes does.
+        labels:
+            The true answers (n,), as the model calls them.
+        answers:
+            What the model's ``predict_and_learn`` gave for them.
+
+        """
         place = {known_as(label): i for i, label in enumerate(model.classes)}
         at = np.arange(len(labels)), [place[known_as(label)] for label in labels]
         answered = (str(known_as(answer)) for answer in model.answers(answers.margins))
@@ -79,11 +99,25 @@ class ClassScore:
         return self.came.total()
 
     def value(self) -> dict[str, Any]:
-        """All of it by name."""
+        """All of it by name.
+
+        Returns
+        -------
+        :
+            By name; JSON can hold it.
+
+        """
         return self.summary()
 
     def summary(self) -> dict[str, Any]:
-        """All of it by name, as every output has it."""
+        """All of it by name, as every output has it.
+
+        Returns
+        -------
+        :
+            By name; JSON can hold it.
+
+        """
         n, found = max(self.events, 1), self.table.value()
         return {
             "events": self.events,
@@ -105,7 +139,14 @@ class ClassScore:
         }
 
     def line(self) -> str:
-        """For people."""
+        """For people.
+
+        Returns
+        -------
+        :
+            One line.
+
+        """
         s = self.summary()
         return (
             f"error {s['error']:.2%} (baseline {s['baseline']:.2%}), log loss {s['log_loss']:.3f}, "
@@ -113,13 +154,32 @@ class ClassScore:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to go on counting."""
+        """Everything needed to go on counting.
+
+        Returns
+        -------
+        :
+            What :meth:`from_json` reads; JSON can hold it.
+
+        """
         told = {"table": self._by_name(), "loss": self.loss.total, "usual": self.usual}
         return {"kind": self.kind, **told}
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> ClassScore:
-        """What :meth:`to_json` wrote."""
+        """What :meth:`to_json` wrote.
+
+        Parameters
+        ----------
+        found:
+            What :meth:`to_json` gave.
+
+        Returns
+        -------
+        :
+            A score that goes on counting.
+
+        """
         score, pairs = cls(), [(k, j) for k, row in found["table"].items() for j in row]
         truth = score._numbers(k for k, _ in pairs)
         answer = score._numbers(j for _, j in pairs)

@@ -20,8 +20,19 @@ class Delay:
     ``Delay.until(now, known)``: by the clock, where event e is predicted at ``now[e]`` and its
     label arrives at ``known[e]``.
 
+    Parameters
+    ----------
+    events:
+        How many further events are predicted before a label is known.
+
+    Raises
+    ------
+    ValueError
+        Where it is no whole number from 0 on.
+
     >>> Delay(2).known([0, 1]).tolist(), Delay.until([5, 6, 9], [8, 7, 9]).known([0]).tolist()
     ([4.0, 4.0], [8.0])
+
     """
 
     def __init__(self, events: int = 0) -> None:
@@ -31,7 +42,26 @@ class Delay:
 
     @classmethod
     def until(cls, now: ArrayLike, known: ArrayLike) -> Delay:
-        """Labels that arrive by the clock; ``now`` does not fall, none is known beforehand."""
+        """Labels that arrive by the clock; ``now`` does not fall, none is known beforehand.
+
+        Parameters
+        ----------
+        now:
+            When each event is predicted (n,), in order.
+        known:
+            When its label is known (n,), not before.
+
+        Returns
+        -------
+        :
+            The delay.
+
+        Raises
+        ------
+        ValueError
+            Where lengths differ, times fall, or a label is known before its event.
+
+        """
         made = cls()
         times, arrivals = np.asarray(now, dtype=np.float64), np.asarray(known, dtype=np.float64)
         if times.ndim != 1 or times.shape != arrivals.shape:
@@ -52,11 +82,35 @@ class Delay:
         return self.events > 0 or self._known is not None
 
     def now(self, event: int) -> float:
-        """The time at which an event is predicted."""
+        """The time at which an event is predicted.
+
+        Parameters
+        ----------
+        event:
+            Its number in the stream.
+
+        Returns
+        -------
+        :
+            By the clock; its number where there is none.
+
+        """
         return float(event) if self._now is None else float(self._now[event])
 
     def known(self, events: ArrayLike) -> NDArray[np.float64]:
-        """The times (n,) at which some events' labels are known."""
+        """The times (n,) at which some events' labels are known.
+
+        Parameters
+        ----------
+        events:
+            Their numbers in the stream (n,), of one round.
+
+        Returns
+        -------
+        :
+            Times (n,), to be compared with :meth:`now`.
+
+        """
         at = np.asarray(events)
         if self._known is not None:
             return self._known[at]

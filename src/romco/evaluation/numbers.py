@@ -27,11 +27,17 @@ class NumberErrors:
 
     The baseline predicts the mean of the numbers so far.
 
+    Parameters
+    ----------
+    sums:
+        Those of another to go on from, as :meth:`to_json` gives them.
+
     >>> errors = NumberErrors()
     >>> round = Round(np.array([0, 0]), np.eye(2), np.array([1.0, 3.0]))
     >>> errors.add(round, scores=np.array([1.0, 2.0]))
     >>> errors.value()
     {'mae': 0.5, 'rmse': 0.7071067811865476, 'r2': 0.5}
+
     """
 
     kind = "number"
@@ -41,7 +47,16 @@ class NumberErrors:
         self.sums = list(sums)
 
     def add(self, round: Round, scores: Numbers) -> None:
-        """Add a round."""
+        """Add a round.
+
+        Parameters
+        ----------
+        round:
+            Events with their answers y (n,): numbers.
+        scores:
+            What was predicted of them before: numbers (n,).
+
+        """
         n, absolute, squares, usual, mean, spread = self.sums
         for y, predicted in zip(round.y.tolist(), scores.tolist(), strict=True):
             absolute, squares = absolute + abs(y - predicted), squares + (y - predicted) ** 2
@@ -51,7 +66,18 @@ class NumberErrors:
         self.sums = [n, absolute, squares, usual, mean, spread]
 
     def count(self, model: Reads, labels: Sequence[Any], answers: Answers) -> None:
-        """Count events in order, before which ``answers`` were given."""
+        """Count events in order, before which ``answers`` were given.
+
+        Parameters
+        ----------
+        model:
+            Who reads an answer as a number, as a model of numbers does.
+        labels:
+            The true answers (n,), as the model calls them.
+        answers:
+            What the model's ``predict_and_learn`` gave for them.
+
+        """
         y = np.array([model.number(label) for label in labels], dtype=np.float64)
         nobody = np.zeros(len(y), dtype=np.int64)
         self.add(Round(nobody, np.empty((len(y), 0)), y), answers.margins)
@@ -62,14 +88,28 @@ class NumberErrors:
         return int(self.sums[0])
 
     def value(self) -> dict[str, float]:
-        """All three so far; R2 is NaN while the answers are all alike."""
+        """All three so far; R2 is NaN while the answers are all alike.
+
+        Returns
+        -------
+        :
+            "mae", "rmse" and "r2".
+
+        """
         n, absolute, squares, _, _, spread = self.sums
         r2 = 1.0 - squares / spread if spread > 0.0 else float("nan")
         n = max(n, 1.0)
         return {"mae": absolute / n, "rmse": (squares / n) ** 0.5, "r2": r2}
 
     def summary(self) -> dict[str, Any]:
-        """All of it by name, as every output has it."""
+        """All of it by name, as every output has it.
+
+        Returns
+        -------
+        :
+            By name; JSON can hold it.
+
+        """
         found, usual = self.value(), self.sums[3] / max(self.sums[0], 1.0)
         return {
             "events": self.events,
@@ -80,18 +120,44 @@ class NumberErrors:
         }
 
     def line(self) -> str:
-        """For people."""
+        """For people.
+
+        Returns
+        -------
+        :
+            One line.
+
+        """
         s = self.summary()
         r2 = "" if s["r2"] is None else f", R2 {s['r2']:.3f}"
         return f"RMSE {s['rmse']:.4g} (baseline {s['baseline_rmse']:.4g}), MAE {s['mae']:.4g}{r2}"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to go on counting."""
+        """Everything needed to go on counting.
+
+        Returns
+        -------
+        :
+            What :meth:`from_json` reads; JSON can hold it.
+
+        """
         return {"kind": self.kind, "sums": self.sums}
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> NumberErrors:
-        """What :meth:`to_json` wrote."""
+        """What :meth:`to_json` wrote.
+
+        Parameters
+        ----------
+        found:
+            What :meth:`to_json` gave.
+
+        Returns
+        -------
+        :
+            A score that goes on counting.
+
+        """
         return cls([float(value) for value in found["sums"]])
 
 
@@ -109,12 +175,28 @@ class Coverage:
         self.n, self.inside, self.width = 0, 0, 0.0
 
     def add_bounds(self, y: Numbers, bounds: Numbers) -> None:
-        """Count answers (n,) and the bounds (n, 2) predicted before they were known."""
+        """Count answers (n,) and the bounds (n, 2) predicted before they were known.
+
+        Parameters
+        ----------
+        y:
+            Numbers (n,).
+        bounds:
+            Lower and upper bounds (n, 2).
+
+        """
         self.n += len(y)
         self.inside += int(np.count_nonzero((bounds[:, 0] <= y) & (y <= bounds[:, 1])))
         self.width += float((bounds[:, 1] - bounds[:, 0]).sum())
 
     def value(self) -> dict[str, float]:
-        """Share within, and mean width."""
+        """Share within, and mean width.
+
+        Returns
+        -------
+        :
+            "coverage", from 0 to 1, and "width".
+
+        """
         n = max(self.n, 1)
         return {"coverage": self.inside / n, "width": self.width / n}

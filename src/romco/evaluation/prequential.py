@@ -16,7 +16,21 @@ from romco.rounds import Round, Rounds
 
 
 class Record(NamedTuple):
-    """Where a stream stands after some rounds."""
+    """Where a stream stands after some rounds.
+
+    Parameters
+    ----------
+    rounds:
+        How many rounds were predicted and learned.
+    events:
+        How many events they held.
+    metrics:
+        What each metric says, by name.
+
+    >>> Record(25, 75, {"error": 0.2}).metrics["error"]
+    0.2
+
+    """
 
     rounds: int
     events: int

@@ -35,11 +35,19 @@ class TwoClassScore:
     The baseline answers the label that was the more frequent so far, with its frequency
     so far as the probability: what a model without any features would do.
 
+    Parameters
+    ----------
+    counts:
+        Of another to go on from: truth by answer, four numbers; None begins anew.
+    curve:
+        Whether to keep what AUC and calibration need; without, neither is told.
+
     >>> score = TwoClassScore()
     >>> margins, chances = np.array([0.5, -0.5, -1.0]), np.array([0.6, 0.4, 0.2])
     >>> score.add_answers(np.array([1.0, 1.0, -1.0]), margins, chances)
     >>> round(score.error, 3), round(score.baseline, 3), round(score.f1, 3), score.auc
     (0.333, 0.333, 0.667, 1.0)
+
     """
 
     def __init__(self, counts: list[int] | None = None, curve: bool = True) -> None:
@@ -50,15 +58,46 @@ class TwoClassScore:
         self.bins = np.zeros((2, BINS), dtype=np.int64) if curve else None
 
     def add(self, round: Round, scores: Numbers) -> None:
-        """Count a round whose probabilities are the logistic function of the margins."""
+        """Count a round whose probabilities are the logistic function of the margins.
+
+        Parameters
+        ----------
+        round:
+            Events with their answers y (n,): -1 or +1.
+        scores:
+            What was predicted of them before: margins (n,).
+
+        """
         self.add_answers(round.y, scores, logistic(scores))
 
     def count(self, model: Sides, labels: Sequence[Any], answers: Answers) -> None:
-        """Count events in order, before which ``answers`` were given."""
+        """Count events in order, before which ``answers`` were given.
+
+        Parameters
+        ----------
+        model:
+            Who knows on which side of margin 0 a label is, as a model of two classes does.
+        labels:
+            The true answers (n,), as the model calls them.
+        answers:
+            What the model's ``predict_and_learn`` gave for them.
+
+        """
         self.add_answers(sides(model, labels), *answers)
 
     def add_answers(self, y: Numbers, margins: Numbers, chances: Numbers) -> None:
-        """Count events in order: truth -1 or +1, margin, probability of the positive label."""
+        """Count events in order: truth -1 or +1, margin, probability of the positive label.
+
+        Parameters
+        ----------
+        y:
+            Truth (n,), -1 or +1.
+        margins:
+            Predicted before (n,).
+        chances:
+            Probabilities (n,) of the positive label.
+
+        """
         up = y > 0
         table = _columns(self.counts.sum(axis=1), up, margins, chances)
         np.add.at(self.counts, (up.astype(int), (margins >= 0).astype(int)), 1)
@@ -122,23 +161,51 @@ class TwoClassScore:
         return float(self.counts[1].sum() / max(self.events, 1))
 
     def recent(self) -> dict[str, float]:
-        """Error, that of the baseline, and log loss over the last 900 to 1,000 events."""
+        """Error, that of the baseline, and log loss over the last 900 to 1,000 events.
+
+        Returns
+        -------
+        :
+            By name, with how many events they are of.
+
+        """
         n, *sums = np.sum(self.blocks, axis=0)
         means = [float(total / max(n, 1.0)) for total in sums]
         return {"events": int(n), **dict(zip(NAMES, means, strict=True))}
 
     def value(self) -> dict[str, Any]:
-        """All of it by name."""
+        """All of it by name.
+
+        Returns
+        -------
+        :
+            By name; JSON can hold it.
+
+        """
         return self.summary()
 
     def summary(self) -> dict[str, Any]:
-        """All of it by name, as every output has it."""
+        """All of it by name, as every output has it.
+
+        Returns
+        -------
+        :
+            By name; JSON can hold it.
+
+        """
         names = ("events", "error", "baseline", "log_loss", "baseline_log_loss", "f1", "auc")
         found = {name: getattr(self, name) for name in (*names, "calibration", "positives")}
         return {name: value for name, value in found.items() if value is not None}
 
     def line(self) -> str:
-        """For people: error and the rest beside the baseline's, and of late."""
+        """For people: error and the rest beside the baseline's, and of late.
+
+        Returns
+        -------
+        :
+            One line.
+
+        """
         recent = self.recent()
         late = f"; last {recent['events']:,}: {recent['error']:.2%}"
         parts = [
@@ -151,7 +218,14 @@ class TwoClassScore:
         return ", ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to go on counting."""
+        """Everything needed to go on counting.
+
+        Returns
+        -------
+        :
+            What :meth:`from_json` reads; JSON can hold it.
+
+        """
         assert self.reliability is not None
         assert self.bins is not None
         used = np.flatnonzero(self.bins.any(axis=0))
@@ -165,7 +239,19 @@ class TwoClassScore:
 
     @classmethod
     def from_json(cls, found: dict[str, Any] | list[int] | None) -> TwoClassScore:
-        """What :meth:`to_json` wrote; a bare list holds counts alone."""
+        """What :meth:`to_json` wrote; a bare list holds counts alone.
+
+        Parameters
+        ----------
+        found:
+            What :meth:`to_json` gave.
+
+        Returns
+        -------
+        :
+            A score that goes on counting.
+
+        """
         if not isinstance(found, dict):
             return cls(found)
         score = cls(found["counts"])

@@ -11,6 +11,7 @@ from romco.experiments.results import Numbers, Outcome
 from romco.presentation.tables import Table, mark_best
 
 DEFAULT = "romco-auto"
+ONE_TASK = "There is nothing to share between: all events are of one task."
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ def sentence(outcomes: Sequence[Outcome], words: Words = MISTAKES) -> str | None
     ours, alone, same = _sides(outcomes)
     if ours is None or alone is None:
         return None
+    if _is_one_task(ours):
+        return ONE_TASK
     told = [
         f"{ours.title} {_error(ours, words)}",
         f"each task alone {_error(alone, words)} ({alone.title})",
@@ -48,9 +51,9 @@ def sentence(outcomes: Sequence[Outcome], words: Words = MISTAKES) -> str | None
 
 
 def tasks_table(outcomes: Sequence[Outcome]) -> Table | None:
-    """Each task's error with sharing and alone, and what that says; None as for the sentence."""
+    """Each task's error with sharing and alone, and what that says; None if there are no others."""
     ours, alone, _ = _sides(outcomes)
-    if ours is None or alone is None:
+    if ours is None or alone is None or _is_one_task(ours):
         return None
     stream = ours.runs[0].stream
     told = zip(stream["tasks"], stream["events"], stream["positive"], strict=True)
@@ -83,6 +86,10 @@ def _sides(outcomes: Sequence[Outcome]) -> tuple[Outcome | None, Outcome | None,
     same = _best([outcome for outcome in ran if outcome.learner.endswith("-global")])
     shares = [o for o in ran if not o.learner.endswith(("-unique", "-global"))]
     return _best([o for o in shares if o.learner == DEFAULT] or shares), alone, same
+
+
+def _is_one_task(outcome: Outcome) -> bool:
+    return len(outcome.runs[0].stream["tasks"]) == 1
 
 
 def _verdict(ours: Outcome, alone: Outcome, same: Outcome | None, words: Words) -> str:

@@ -17,7 +17,21 @@ ENOUGH = 20  # labels of a task before anything is said of it alone
 
 
 class Estimate(NamedTuple):
-    """A mean over all events, from those audited, with its 95 % interval."""
+    """A mean over all events, from those audited, with its 95 % interval.
+
+    Parameters
+    ----------
+    value:
+        The mean.
+    low, high:
+        Bounds of its 95 % interval.
+    labels:
+        How many labels it is told from.
+
+    >>> str(Estimate(0.1, 0.05, 0.18, 120))
+    '10.00% [5.00%, 18.00%] from 120 labels'
+
+    """
 
     value: float
     low: float
@@ -47,7 +61,18 @@ class Audit:
         self._tasks: dict[int, list[float]] = {}  # labels, wrong, sum and sum of squares of losses
 
     def add(self, task: int, wrong: float, loss: float) -> None:
-        """Count an audited event: was the prediction wrong, and its log loss."""
+        """Count an audited event: was the prediction wrong, and its log loss.
+
+        Parameters
+        ----------
+        task:
+            Its number.
+        wrong:
+            1 where the prediction was wrong, else 0.
+        loss:
+            Log loss of the prediction.
+
+        """
         counts = self._tasks.setdefault(task, [0.0, 0.0, 0.0, 0.0])
         for k, more in enumerate((1.0, wrong, loss, loss * loss)):
             counts[k] += more
@@ -55,14 +80,36 @@ class Audit:
     def add_round(
         self, round: Round, margins: NDArray[np.float64], audited: NDArray[np.bool_]
     ) -> None:
-        """Count the audited events of a round of two classes whose labels are known."""
+        """Count the audited events of a round of two classes whose labels are known.
+
+        Parameters
+        ----------
+        round:
+            Events of two classes, y (n,) NaN where a label is unknown.
+        margins:
+            Log-odds (n,) that were predicted before.
+        audited:
+            Which of them (n,) were asked for by chance alone.
+
+        """
         at = np.flatnonzero(audited & ~np.isnan(round.y))
         self.add_answers(round.task[at], round.y[at], margins[at])
 
     def add_answers(
         self, task: NDArray[np.int64], y: NDArray[np.float64], margins: NDArray[np.float64]
     ) -> None:
-        """Count audited events of two classes: labels -1 or +1, and log-odds predicted before."""
+        """Count audited events of two classes: labels -1 or +1, and log-odds predicted before.
+
+        Parameters
+        ----------
+        task:
+            Numbers (n,) of their tasks.
+        y:
+            Labels (n,), -1 or +1.
+        margins:
+            Log-odds (n,) that were predicted before.
+
+        """
         wrong = np.where(margins >= 0.0, 1.0, -1.0) != y
         losses = np.logaddexp(0.0, -y * margins)
         for each, mistake, loss in zip(task.tolist(), wrong, losses.tolist(), strict=True):
@@ -72,6 +119,17 @@ class Audit:
         """Error of all predictions, or of a task's; None where too little is known.
 
         The interval is Wilson's.
+
+        Parameters
+        ----------
+        task:
+            Its number; None for all tasks together.
+
+        Returns
+        -------
+        :
+            The estimate; None without a label, and of a single task with fewer than 20.
+
         """
         found = self._counts(task)
         if found is None:
@@ -85,7 +143,19 @@ class Audit:
         return Estimate(share, max(0.0, low), min(1.0, high), int(n))
 
     def log_loss(self, task: int | None = None) -> Estimate | None:
-        """Mean log loss of all predictions, or of a task's, by the central limit theorem."""
+        """Mean log loss of all predictions, or of a task's, by the central limit theorem.
+
+        Parameters
+        ----------
+        task:
+            Its number; None for all tasks together.
+
+        Returns
+        -------
+        :
+            The estimate; None with fewer than two labels, and of a single task with fewer than 20.
+
+        """
         found = self._counts(task)
         if found is None or found[0] < 2:
             return None
@@ -95,16 +165,42 @@ class Audit:
         return Estimate(mean, max(0.0, mean - half), mean + half, int(n))
 
     def tasks(self) -> list[int]:
-        """Tasks of which enough is known to speak of each."""
+        """Tasks of which enough is known to speak of each.
+
+        Returns
+        -------
+        :
+            Their numbers, sorted: those with 20 audited labels or more.
+
+        """
         return sorted(task for task, counts in self._tasks.items() if counts[0] >= ENOUGH)
 
     def state(self) -> list[list[float]]:
-        """A copy of everything, as JSON has it."""
+        """A copy of everything, as JSON has it.
+
+        Returns
+        -------
+        :
+            One list per task: its number, labels, errors, sum and sum of squares of losses.
+
+        """
         return [[task, *counts] for task, counts in sorted(self._tasks.items())]
 
     @classmethod
     def from_state(cls, state: list[list[float]]) -> Audit:
-        """What gave ``state``."""
+        """What gave ``state``.
+
+        Parameters
+        ----------
+        state:
+            What :meth:`state` gave.
+
+        Returns
+        -------
+        :
+            An audit that goes on from there.
+
+        """
         made = cls()
         made._tasks = {int(task): [float(c) for c in counts] for task, *counts in state}
         return made

@@ -36,12 +36,33 @@ class Budget(Policy):
     The rule spends at most ``max((1 - audit) share t, (1 - audit) advance - 1)`` labels and the
     audit at most ``audit share t + 1``, so that together they keep the promise of :class:`Policy`.
 
+    Parameters
+    ----------
+    share:
+        Part of the events whose labels may be asked for, above 0 and at most 1.
+    advance:
+        Labels that may be asked for early and are paid back later.
+    audit:
+        Part of the labels, below 1, that is asked for by chance alone.
+    seed:
+        Of what chance decides, 0 or more; None draws one.
+    floor:
+        So many first events of each task come first, as far as the budget goes.
+    total:
+        Labels that are never exceeded; None sets no end.
+
+    Raises
+    ------
+    ValueError
+        Where a setting is out of its range.
+
     >>> import numpy as np, romco
     >>> budget = Budget(0.1, advance=0, seed=1)
     >>> round = romco.Round(np.zeros(1000, dtype=int), np.zeros((1000, 1)), np.full(1000, np.nan))
     >>> asked = budget.ask(round, margins=np.linspace(-3.0, 3.0, 1000))
     >>> bool(60 <= asked.sum() <= 101), budget.spent == int(asked.sum())
     (True, True)
+
     """
 
     name: ClassVar[str] = "budget"
@@ -70,8 +91,28 @@ class Budget(Policy):
     def of(cls, labels: int, events: int, **options: Any) -> Self:
         """So many labels in the next so many events, and none afterwards; all may be spent early.
 
+        Parameters
+        ----------
+        labels:
+            How many labels.
+        events:
+            In how many events, at least as many.
+        options:
+            Further settings of the class, by name.
+
+        Returns
+        -------
+        :
+            The policy.
+
+        Raises
+        ------
+        ValueError
+            Where there are more labels than events, or a setting is out of its range.
+
         >>> Budget.of(500, 20_000, seed=0).share
         0.025
+
         """
         labels = whole("labels", labels)
         share = labels / whole("events", events, least=labels)

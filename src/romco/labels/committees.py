@@ -22,8 +22,25 @@ class Committee(Consulting):
     with chance b / (b + |their weighted opinion|). That the answer is also learned by
     similar tasks, as the paper has it, is left to the learner, which shares among tasks itself.
 
+    Parameters
+    ----------
+    share:
+        Part of the events whose labels may be asked for, above 0 and at most 1.
+    b:
+        How wide doubt is at the beginning, above 0; it then follows the budget.
+    advance:
+        Labels that may be asked for early and are paid back later.
+    seed:
+        Of what chance decides, 0 or more; None draws one.
+
+    Raises
+    ------
+    ValueError
+        Where a setting is out of its range.
+
     >>> Committee(0.1, seed=0).state()["policy"]
     'committee'
+
     """
 
     name: ClassVar[str] = "committee"

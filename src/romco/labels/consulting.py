@@ -27,6 +27,34 @@ class Consulting(Policy):
     ``heard`` are then the opinions of the last round's events, None where nobody was heard, and
     ``given`` (n,) the labels that other tasks gave in place of a person, NaN without one. The
     papers set b by hand; here it follows the budget.
+
+    Parameters
+    ----------
+    share:
+        Part of the events whose labels may be asked for, above 0 and at most 1.
+    b:
+        How wide doubt is at the beginning, above 0; it then follows the budget.
+    advance:
+        Labels that may be asked for early and are paid back later.
+    seed:
+        Of what chance decides, 0 or more; None draws one.
+
+    Raises
+    ------
+    ValueError
+        Where a setting is out of its range.
+
+    >>> from romco.labels import Peers
+    >>> import romco
+    >>> policy = Peers(1.0, seed=0)
+    >>> policy.consult(lambda event: np.array([0.3, -2.0]))  # margins of two tasks' models
+    >>> round = romco.Round(np.zeros(1, dtype=int), np.zeros((1, 1)), np.full(1, np.nan))
+    >>> policy.ask(round, margins=np.array([0.0]))
+    array([ True])
+    >>> policy.learn(0, 1.0, policy.heard[0])
+    >>> policy.trust(0, 2).round(2)  # the second was wrong
+    array([1.  , 0.79])
+
     """
 
     def __init__(self, share: float, b: float, advance: int, seed: int | None) -> None:
@@ -40,10 +68,37 @@ class Consulting(Policy):
 
     @abstractmethod
     def decide(self, task: int, doubt: float, hear: Callable[[], Numbers | None]) -> bool:
-        """Whether to ask for an event's label; ``hear`` gives what all tasks say, if they can."""
+        """Whether to ask for an event's label; ``hear`` gives what all tasks say, if they can.
+
+        Parameters
+        ----------
+        task:
+            Its number.
+        doubt:
+            The chance that the prediction is wrong.
+        hear:
+            Gives margins (m,) of every task's model, or None where nobody can be heard.
+
+        Returns
+        -------
+        :
+            Whether to ask.
+
+        """
 
     def consult(self, hear: Hear, first: int = 0, n: int = 1) -> None:
-        """How to hear what each task's model says of the n events of the next round."""
+        """How to hear what each task's model says of the n events of the next round.
+
+        Parameters
+        ----------
+        hear:
+            By the number of an event, margins (m,) of every task's model.
+        first:
+            Number of the round's first event.
+        n:
+            How many events the round has.
+
+        """
         self._hear, self._first, self._at = hear, first, -1
         self.heard, self.given = [None] * n, np.full(n, np.nan)
 
@@ -56,13 +111,38 @@ class Consulting(Policy):
         return wanted
 
     def learn(self, task: int, y: float, opinions: Numbers) -> None:
-        """Trust those less who were wrong about a task's label."""
+        """Trust those less who were wrong about a task's label.
+
+        Parameters
+        ----------
+        task:
+            Its number.
+        y:
+            Its label, -1 or +1.
+        opinions:
+            What every task's model said (m,).
+
+        """
         losses = np.clip(1.0 - y * opinions, 0.0, WORST)
         trust = self.trust(task, len(opinions)) * np.exp(-TRUST_STEP * losses)
         self._trust[task] = trust / trust.max()
 
     def trust(self, task: int, m: int) -> Numbers:
-        """How much a task trusts each of m, the most trusted 1; new ones as much as that one."""
+        """How much a task trusts each of m, the most trusted 1; new ones as much as that one.
+
+        Parameters
+        ----------
+        task:
+            Its number.
+        m:
+            How many tasks there are.
+
+        Returns
+        -------
+        :
+            Trust (m,), above 0 and at most 1.
+
+        """
         known = self._trust.get(task, np.ones(0))
         return np.concatenate([known, np.ones(max(0, m - len(known)))])
 
@@ -77,7 +157,21 @@ class Consulting(Policy):
         self._trust = {int(task): np.array(w, dtype=np.float64) for task, *w in memory["trust"]}
 
     def unsure(self, margin: float, k: int) -> bool:
-        """True with chance b / (b + |margin|), by the k-th number of chance."""
+        """True with chance b / (b + |margin|), by the k-th number of chance.
+
+        Parameters
+        ----------
+        margin:
+            What the chance falls with.
+        k:
+            Which number of chance decides.
+
+        Returns
+        -------
+        :
+            Whether it is doubtful.
+
+        """
         return self.chance(k) < self.b / (self.b + min(abs(margin), 700.0))
 
     def _opinions(self) -> Numbers | None:

@@ -17,8 +17,25 @@ class FixedMargin(Policy):
     It can fall silent, sure and wrong; so that it never does for ever, one event in
     ``10 / share`` is asked by chance alone.
 
+    Parameters
+    ----------
+    share:
+        Part of the events whose labels may be asked for, above 0 and at most 1.
+    width:
+        Below which absolute margins are doubtful, above 0.
+    advance:
+        Labels that may be asked for early and are paid back later.
+    seed:
+        Of what chance decides, 0 or more; None draws one.
+
+    Raises
+    ------
+    ValueError
+        Where a setting is out of its range.
+
     >>> FixedMargin(0.1, width=2.0, seed=0).width
     2.0
+
     """
 
     name: ClassVar[str] = "margin"

@@ -23,8 +23,27 @@ class Peers(Consulting):
     its hinge loss). With chance b / (b + |their weighted opinion|) a person is asked; else
     their opinion is taken for the label (``teach``), as the paper has it.
 
+    Parameters
+    ----------
+    share:
+        Part of the events whose labels may be asked for, above 0 and at most 1.
+    b:
+        How wide doubt is at the beginning, above 0; it then follows the budget.
+    advance:
+        Labels that may be asked for early and are paid back later.
+    seed:
+        Of what chance decides, 0 or more; None draws one.
+    teach:
+        Whether the peers' opinion is learned where no person is asked.
+
+    Raises
+    ------
+    ValueError
+        Where a setting is out of its range.
+
     >>> Peers(0.1, seed=0).state()["policy"]
     'peers'
+
     """
 
     name: ClassVar[str] = "peers"

@@ -29,6 +29,30 @@ class Policy(ABC):
     A share of 1 asks for all.
     Derived classes say by :meth:`wants` which events they would like to know; whether there
     is a label left is decided here. All that changes is in :meth:`state`.
+
+    Parameters
+    ----------
+    share:
+        Part of the events whose labels may be asked for, above 0 and at most 1.
+    advance:
+        Labels that may be asked for early and are paid back later.
+    seed:
+        Of what chance decides, 0 or more; None draws one.
+    total:
+        Labels that are never exceeded; None sets no end.
+
+    Raises
+    ------
+    ValueError
+        Where a setting is out of its range.
+
+    >>> from romco.labels import Random
+    >>> policy = Random(0.1, seed=1)
+    >>> round = Round(np.zeros(200, dtype=int), np.zeros((200, 1)), np.full(200, np.nan))
+    >>> asked = policy.ask(round, margins=np.zeros(200))
+    >>> asked.sum() <= policy.limit(), policy.events
+    (np.True_, 200)
+
     """
 
     name: ClassVar[str]
@@ -55,29 +79,107 @@ class Policy(ABC):
 
         ``doubt`` is the chance that the prediction is wrong, as its margin says. Sets
         ``by_chance`` where the answer does not depend on it.
+
+        Parameters
+        ----------
+        task:
+            Its number.
+        doubt:
+            The chance that the prediction is wrong, 0 to 1.
+        left:
+            Labels that are left.
+
+        Returns
+        -------
+        :
+            Whether to ask, if a label is left.
+
         """
 
     @abstractmethod
     def memory(self) -> dict[str, Any]:
-        """What the policy itself remembers, as numbers and lists of numbers."""
+        """What the policy itself remembers, as numbers and lists of numbers.
+
+        Returns
+        -------
+        :
+            By name; JSON can hold it.
+
+        """
 
     @abstractmethod
     def remember(self, memory: Mapping[str, Any]) -> None:
-        """Take over what :meth:`memory` gave."""
+        """Take over what :meth:`memory` gave.
+
+        Parameters
+        ----------
+        memory:
+            What :meth:`memory` gave.
+
+        Raises
+        ------
+        ValueError
+            Where a number is out of its range.
+
+        """
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """The arguments this policy was made with."""
+        """The arguments this policy was made with.
+
+        Returns
+        -------
+        :
+            By name.
+
+        """
 
     def ask(self, round: Round, margins: Numbers) -> NDArray[np.bool_]:
         """Whose labels to ask for, (n,); ``margins`` (n,) or (n, K) were predicted before.
 
         The round's labels are not looked at.
+
+        Parameters
+        ----------
+        round:
+            Its events; the labels are not looked at.
+        margins:
+            Log-odds (n,), or scores (n, K) of K classes, as predicted.
+
+        Returns
+        -------
+        :
+            Whether to ask for each label (n,).
+
+        Raises
+        ------
+        ValueError
+            Where there are not as many margins as events, or one is no number.
+
         """
         return self.choose(round.task, margins)
 
     def choose(self, tasks: NDArray[np.int64], margins: Numbers) -> NDArray[np.bool_]:
-        """The same, from the tasks (n,) of a round's events."""
+        """The same, from the tasks (n,) of a round's events.
+
+        Parameters
+        ----------
+        tasks:
+            Their numbers (n,).
+        margins:
+            As in :meth:`ask`.
+
+        Returns
+        -------
+        :
+            Whether to ask for each label (n,).
+
+        Raises
+        ------
+        ValueError
+            Where there are not as many margins as events, or one is no number.
+
+        """
         doubts = doubt(margins).tolist()
         if len(doubts) != len(tasks):
             raise ValueError(f"{len(doubts)} margins for a round of {len(tasks)} events")
@@ -92,6 +194,24 @@ class Policy(ABC):
         """The same for predicted numbers, from the widths (n,) of their intervals.
 
         A number is doubtful as far as its interval is wide beside those of late.
+
+        Parameters
+        ----------
+        round:
+            Its events; the labels are not looked at.
+        widths:
+            Of the predicted intervals (n,), 0 or more.
+
+        Returns
+        -------
+        :
+            Whether to ask for each answer (n,).
+
+        Raises
+        ------
+        ValueError
+            Where a width is negative or no number.
+
         """
         chances = np.empty(len(widths))
         for e, width in enumerate(np.asarray(widths, dtype=np.float64).tolist()):
@@ -102,12 +222,26 @@ class Policy(ABC):
         return self.ask(round, np.log1p(-chances) - np.log(np.maximum(chances, 1e-300)))
 
     def limit(self) -> float:
-        """How many labels may have been asked for by now."""
+        """How many labels may have been asked for by now.
+
+        Returns
+        -------
+        :
+            Labels, spent ones included.
+
+        """
         allowed = max(float(self.advance), self.share * self.events + 1.0)
         return allowed if self.total is None else min(allowed, float(self.total))
 
     def state(self) -> dict[str, Any]:
-        """A copy of everything, as JSON has it."""
+        """A copy of everything, as JSON has it.
+
+        Returns
+        -------
+        :
+            Name, settings, counts and memory, from which :func:`romco.labels.restore` goes on.
+
+        """
         return {
             "policy": self.name,
             "settings": self.settings(),
@@ -118,7 +252,19 @@ class Policy(ABC):
         }
 
     def chance(self, k: int = 0) -> float:
-        """The k-th number of chance for the present event."""
+        """The k-th number of chance for the present event.
+
+        Parameters
+        ----------
+        k:
+            Which of them.
+
+        Returns
+        -------
+        :
+            A number from 0 to 1, 1 not included.
+
+        """
         return uniform(self.seed, self.events * DRAWS + k)
 
     def _ask_one(self, task: int, doubt: float) -> bool:

@@ -12,8 +12,23 @@ from romco.labels.policies import Policy
 class Random(Policy):
     """Every event with the same chance, so that every label asked for is an audit.
 
+    Parameters
+    ----------
+    share:
+        Part of the events whose labels may be asked for, above 0 and at most 1.
+    advance:
+        Labels that may be asked for early and are paid back later.
+    seed:
+        Of what chance decides, 0 or more; None draws one.
+
+    Raises
+    ------
+    ValueError
+        Where a setting is out of its range.
+
     >>> Random(0.5, seed=0).state()["spent"]
     0
+
     """
 
     name: ClassVar[str] = "random"

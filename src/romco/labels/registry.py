@@ -32,8 +32,28 @@ POLICIES: dict[str, type[Policy]] = {
 def policy(name: str, share: float, **settings: Any) -> Policy:
     """Make a policy by name.
 
+    Parameters
+    ----------
+    name:
+        One of ``romco.labels.POLICIES``.
+    share:
+        Part of the events whose labels may be asked for, above 0 and at most 1.
+    settings:
+        Further settings of the policy, by name.
+
+    Returns
+    -------
+    :
+        The policy.
+
+    Raises
+    ------
+    ValueError
+        Where the name is unknown, or a setting is out of its range.
+
     >>> policy("random", 0.05, seed=1).share
     0.05
+
     """
     if name not in POLICIES:
         raise ValueError(f"unknown policy {name!r}; known are {', '.join(POLICIES)}")
@@ -41,10 +61,26 @@ def policy(name: str, share: float, **settings: Any) -> Policy:
 
 
 def restore(state: Mapping[str, Any]) -> Policy:
-    """The policy that gave ``state``, going on bit for bit; ValueError where it is none.
+    """The policy that gave a state, going on bit for bit.
+
+    Parameters
+    ----------
+    state:
+        What :meth:`Policy.state` gave.
+
+    Returns
+    -------
+    :
+        The policy.
+
+    Raises
+    ------
+    ValueError
+        Where the state is none of a policy.
 
     >>> restore(policy("budget", 0.05, seed=1).state()).share
     0.05
+
     """
     try:
         made = policy(state["policy"], **state["settings"])

@@ -16,8 +16,23 @@ STEP = 0.05  # by how much log b follows the budget, per label over or under
 class SelectiveSampling(Policy):
     """Chance b / (b + |margin|) (Cesa-Bianchi, Gentile, Zaniboni 2006), b tracking the budget.
 
+    Parameters
+    ----------
+    share:
+        Part of the events whose labels may be asked for, above 0 and at most 1.
+    advance:
+        Labels that may be asked for early and are paid back later.
+    seed:
+        Of what chance decides, 0 or more; None draws one.
+
+    Raises
+    ------
+    ValueError
+        Where a setting is out of its range.
+
     >>> SelectiveSampling(0.1, seed=0).b
     1.0
+
     """
 
     name: ClassVar[str] = "selective"

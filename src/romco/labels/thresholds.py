@@ -19,8 +19,23 @@ class VariableUncertainty(Policy):
     The threshold falls by a hundredth at each label and rises by as much without one; chance
     (a normal number of mean 1) lets sure events be asked now and then.
 
+    Parameters
+    ----------
+    share:
+        Part of the events whose labels may be asked for, above 0 and at most 1.
+    advance:
+        Labels that may be asked for early and are paid back later.
+    seed:
+        Of what chance decides, 0 or more; None draws one.
+
+    Raises
+    ------
+    ValueError
+        Where a setting is out of its range.
+
     >>> VariableUncertainty(0.1, seed=0).threshold
     1.0
+
     """
 
     name: ClassVar[str] = "uncertainty"

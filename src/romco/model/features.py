@@ -26,19 +26,78 @@ class Features(Protocol):
         """Columns in use."""
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Rows of numbers. Names not seen before are added to ``new``, or dropped if it is None."""
+        """Rows of numbers. Names not seen before are added to ``new``, or dropped if it is None.
+
+        Parameters
+        ----------
+        rows:
+            As the kind of features has them.
+        new:
+            Takes the names not seen before, with their columns; None drops these.
+
+        Returns
+        -------
+        :
+            Rows of numbers (n, d), as an array or sparse.
+
+        Raises
+        ------
+        ValueError
+            Where a row cannot be read, or a number is not finite or too large.
+
+        """
 
     def add(self, new: New) -> None:
-        """Take over the new names that ``read`` found."""
+        """Take over the new names that ``read`` found.
+
+        Parameters
+        ----------
+        new:
+            What :meth:`read` found.
+
+        """
 
     def adding(self, new: New, top: int) -> list[Effect]:
-        """What takes over those of them whose columns are below ``top``."""
+        """What takes over those of them whose columns are below ``top``.
+
+        Parameters
+        ----------
+        new:
+            What :meth:`read` found.
+        top:
+            The first column that is not taken over.
+
+        Returns
+        -------
+        :
+            Functions and what to call them with; none where nothing is to be done.
+
+        """
 
     def name(self, column: int) -> Id:
-        """What a column is called."""
+        """What a column is called.
+
+        Parameters
+        ----------
+        column:
+            Its number.
+
+        Returns
+        -------
+        :
+            Its name.
+
+        """
 
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to make the same again."""
+        """Everything needed to make the same again.
+
+        Returns
+        -------
+        :
+            What :func:`features_from_json` reads; JSON can hold it.
+
+        """
 
 
 @final
@@ -64,7 +123,26 @@ class Columns:
         self.names = None if names is None else tuple(identity("feature", name) for name in names)
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Rows (n, d) of an array, a CSR matrix, a frame, or mappings by column name."""
+        """Rows (n, d) of an array, a CSR matrix, a frame, or mappings by column name.
+
+        Parameters
+        ----------
+        rows:
+            An array (n, d), a CSR matrix, a frame, or mappings if the columns have names.
+        new:
+            Stays as it is: there are no new names.
+
+        Returns
+        -------
+        :
+            Rows of numbers (n, d), as an array or sparse.
+
+        Raises
+        ------
+        ValueError
+            Where a row cannot be read, or a number is not finite or too large.
+
+        """
         _check_many(rows)
         if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
             return self._by_name(rows)
@@ -77,18 +155,58 @@ class Columns:
         return self._fits(x, x.shape)
 
     def add(self, new: New) -> None:
-        """Columns are fixed: there is nothing to add."""
+        """Columns are fixed: there is nothing to add.
+
+        Parameters
+        ----------
+        new:
+            What :meth:`read` found.
+
+        """
 
     def adding(self, new: New, top: int) -> list[Effect]:
-        """Columns are fixed: there is nothing to add."""
+        """Columns are fixed: there is nothing to add.
+
+        Parameters
+        ----------
+        new:
+            What :meth:`read` found.
+        top:
+            The first column that is not taken over.
+
+        Returns
+        -------
+        :
+            Functions and what to call them with; none where nothing is to be done.
+
+        """
         return []
 
     def name(self, column: int) -> Id:
-        """The column's name, or its number."""
+        """The column's name, or its number.
+
+        Parameters
+        ----------
+        column:
+            Its number.
+
+        Returns
+        -------
+        :
+            Its name; its number where columns have none.
+
+        """
         return column if self.names is None else self.names[column]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to make the same again."""
+        """Everything needed to make the same again.
+
+        Returns
+        -------
+        :
+            What :func:`features_from_json` reads; JSON can hold it.
+
+        """
         names = None if self.names is None else [to_json(name) for name in self.names]
         return {"kind": "columns", "width": self.width, "names": names}
 
@@ -149,27 +267,86 @@ class Names:
         return len(self._column)
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Rows of mappings or of a frame; see the class for what values mean."""
+        """Rows of mappings or of a frame; see the class for what values mean.
+
+        Parameters
+        ----------
+        rows:
+            Mappings by name, a pandas or Polars frame, or the encoded rows of a file.
+        new:
+            Takes the names not seen before, with their columns; None drops these.
+
+        Returns
+        -------
+        :
+            Sparse rows of numbers.
+
+        Raises
+        ------
+        ValueError
+            Where a row cannot be read, or a number is not finite or too large.
+
+        """
         if isinstance(rows, Encoded):
             return _checked(self._places.read(rows, self._column, new), rows)
         return Sparse(*NamedMappings(self._column, new).read(_mappings(rows)))
 
     def add(self, new: New) -> None:
-        """Take over new names."""
+        """Take over new names.
+
+        Parameters
+        ----------
+        new:
+            What :meth:`read` found.
+
+        """
         self._column.update(new)
 
     def adding(self, new: New, top: int) -> list[Effect]:
-        """What takes over the new names whose columns are below ``top``."""
+        """What takes over the new names whose columns are below ``top``.
+
+        Parameters
+        ----------
+        new:
+            What :meth:`read` found.
+        top:
+            The first column that is not taken over.
+
+        Returns
+        -------
+        :
+            Functions and what to call them with; none where nothing is to be done.
+
+        """
         known, first = self.width, next(iter(new.values()), 0)
         met = dict(islice(new.items(), known - first, max(top, known) - first))
         return [(self._column.update, met)] if met else []
 
     def name(self, column: int) -> Id:
-        """What a column is called."""
+        """What a column is called.
+
+        Parameters
+        ----------
+        column:
+            Its number.
+
+        Returns
+        -------
+        :
+            Its name.
+
+        """
         return self._listed()[column]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to make the same again."""
+        """Everything needed to make the same again.
+
+        Returns
+        -------
+        :
+            What :func:`features_from_json` reads; JSON can hold it.
+
+        """
         return {"kind": "names", "names": [to_json(name) for name in self._listed()]}
 
     def _listed(self) -> list[Id]:
@@ -209,32 +386,107 @@ class Hashed:
         self._places = HashedPlaces(self.width)
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Rows of mappings or of a frame; values mean the same as in :class:`Names`."""
+        """Rows of mappings or of a frame; values mean the same as in :class:`Names`.
+
+        Parameters
+        ----------
+        rows:
+            Mappings by name, a pandas or Polars frame, or the encoded rows of a file.
+        new:
+            Stays as it is: there are no new names.
+
+        Returns
+        -------
+        :
+            Sparse rows of numbers.
+
+        Raises
+        ------
+        ValueError
+            Where a row cannot be read, or a number is not finite or too large.
+
+        """
         if isinstance(rows, Encoded):
             return _checked(self._places.read(rows), rows)
         return Sparse(*HashedMappings(self.width).read(_mappings(rows)))
 
     def add(self, new: New) -> None:
-        """Nothing is stored."""
+        """Nothing is stored.
+
+        Parameters
+        ----------
+        new:
+            What :meth:`read` found.
+
+        """
 
     def adding(self, new: New, top: int) -> list[Effect]:
-        """Nothing is stored."""
+        """Nothing is stored.
+
+        Parameters
+        ----------
+        new:
+            What :meth:`read` found.
+        top:
+            The first column that is not taken over.
+
+        Returns
+        -------
+        :
+            Functions and what to call them with; none where nothing is to be done.
+
+        """
         return []
 
     def name(self, column: int) -> Id:
-        """The column's number: names are not stored."""
+        """The column's number: names are not stored.
+
+        Parameters
+        ----------
+        column:
+            Its number.
+
+        Returns
+        -------
+        :
+            Its number behind a "#".
+
+        """
         return f"#{column}"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to make the same again."""
+        """Everything needed to make the same again.
+
+        Returns
+        -------
+        :
+            What :func:`features_from_json` reads; JSON can hold it.
+
+        """
         return {"kind": "hashed", "size": self.width}
 
 
 def features_from_json(found: Mapping[str, Any]) -> Features:
     """The features that ``to_json`` described.
 
+    Parameters
+    ----------
+    found:
+        What ``to_json`` gave.
+
+    Returns
+    -------
+    :
+        Features of the same kind and columns.
+
+    Raises
+    ------
+    ValueError
+        Where the kind is unknown.
+
     >>> features_from_json({"kind": "hashed", "size": 8}).width
     8
+
     """
     if found["kind"] == "columns":
         names = found["names"]

@@ -19,7 +19,21 @@ AGAIN = (502, 503, 504)  # answers that may be better a moment later
 
 
 class ServiceError(Exception):
-    """What the service refused: its status, what is wrong, and the index of the bad event."""
+    """What the service refused: its status, what is wrong, and the index of the bad event.
+
+    Parameters
+    ----------
+    status:
+        Of the HTTP answer.
+    reason:
+        What the service said.
+    index:
+        Of the bad event in the list that was sent; None where it is about no event.
+
+    >>> str(ServiceError(422, "x is missing", 3))
+    '422: x is missing (event 3)'
+
+    """
 
     def __init__(self, status: int, reason: str, index: int | None = None) -> None:
         where = "" if index is None else f" (event {index})"
@@ -47,6 +61,16 @@ class Client:
     batch:
         Longer lists are cut into requests of so many events.
 
+    Raises
+    ------
+    ValueError
+        Where the address is none.
+
+    >>> client = Client("http://127.0.0.1:8400", retries=0, timeout=1.0)
+    >>> with client.wait() as service:  # doctest: +SKIP
+    ...     told = service.predict({"id": "7", "task": "ann", "x": {"free": 1}})
+    ...     service.learn({"id": "7", "y": "spam"})
+
     """
 
     def __init__(
@@ -66,43 +90,195 @@ class Client:
         self._own = threading.local()  # one connection per thread
 
     def predict(self, events: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Any:
-        """Predictions of ``{"task", "x", "id"?}``, one or many."""
+        """Predict one event, or many.
+
+        Parameters
+        ----------
+        events:
+            One event, or many: mappings with "task" and "x" (features by name), and an "id" if the
+            answer comes later.
+
+        Returns
+        -------
+        :
+            A mapping per event: its label, margin and probability, or number; for one event the
+            mapping alone.
+
+        Raises
+        ------
+        ServiceError
+            Where the service refuses; it tells the status, the reason and the bad event's index.
+        OSError
+            Where there is no connection after all retries.
+
+        """
         if isinstance(events, Mapping):
             return self._send("POST", "/v1/predict", dict(events))
         return self._batches("/v1/predict", [dict(event) for event in events])
 
     def learn(self, events: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Any:
-        """What became of ``{"id", "y"}`` or ``{"task", "x", "y", "id"?}``, one or many."""
+        """Learn one event, or many; each id is learned once, however often it is sent.
+
+        Parameters
+        ----------
+        events:
+            One event, or many: mappings with "id" and "y" for one that was predicted with that id,
+            or with "task", "x" and "y", and an "id" if there is one.
+
+        Returns
+        -------
+        :
+            What became of each event; for one event its mapping alone.
+
+        Raises
+        ------
+        ServiceError
+            Where the service refuses; it tells the status, the reason and the bad event's index.
+        OSError
+            Where there is no connection after all retries.
+
+        """
         if isinstance(events, Mapping):
             return self._send("POST", "/v1/learn", _named(events))
         return self._batches("/v1/learn", [_named(event) for event in events])
 
     def explain(self, event: Mapping[str, Any]) -> Any:
-        """What each feature of ``{"task", "x"}`` adds to its margin."""
+        """What each feature of an event adds to its margin.
+
+        Parameters
+        ----------
+        event:
+            A mapping with "task" and "x".
+
+        Returns
+        -------
+        :
+            The margin, the intercept and the features with what they add.
+
+        Raises
+        ------
+        ServiceError
+            Where the service refuses; it tells the status, the reason and the bad event's index.
+        OSError
+            Where there is no connection after all retries.
+
+        """
         return self._send("POST", "/v1/explain", dict(event))
 
     def tasks(self, **asked: Any) -> Any:
-        """Tasks; ``search``, ``order``, ``descending``, ``offset``, ``limit``."""
+        """Tasks, page by page.
+
+        Parameters
+        ----------
+        asked:
+            By name: "search", "order", "descending", "offset", "limit".
+
+        Returns
+        -------
+        :
+            "total", how many there are, and "tasks", those asked for.
+
+        Raises
+        ------
+        ServiceError
+            Where the service refuses; it tells the status, the reason and the bad event's index.
+        OSError
+            Where there is no connection after all retries.
+
+        """
         return self._send("GET", f"/v1/tasks?{urlencode(asked)}")
 
     def task(self, task: str | int) -> Any:
-        """What was learned of a task."""
+        """What was learned of a task.
+
+        Parameters
+        ----------
+        task:
+            Its name.
+
+        Returns
+        -------
+        :
+            What the service tells of it, by name.
+
+        Raises
+        ------
+        ServiceError
+            Where the service refuses; it tells the status, the reason and the bad event's index.
+        OSError
+            Where there is no connection after all retries.
+
+        """
         return self._send("GET", f"/v1/tasks/{quote(str(task), safe='')}")
 
     def forget(self, task: str | int) -> Any:
-        """Forget a task."""
+        """Forget a task.
+
+        Parameters
+        ----------
+        task:
+            Its name.
+
+        Returns
+        -------
+        :
+            Its "status", and the "sequence" of the change.
+
+        Raises
+        ------
+        ServiceError
+            Where the service refuses; it tells the status, the reason and the bad event's index.
+        OSError
+            Where there is no connection after all retries.
+
+        """
         return self._send("DELETE", f"/v1/tasks/{quote(str(task), safe='')}")
 
     def checkpoint(self) -> Any:
-        """Write a checkpoint; gives its sequence number."""
+        """Write a checkpoint.
+
+        Returns
+        -------
+        :
+            Its sequence number.
+
+        Raises
+        ------
+        ServiceError
+            Where the service refuses; it tells the status, the reason and the bad event's index.
+        OSError
+            Where there is no connection after all retries.
+
+        """
         return self._send("POST", "/v1/checkpoint")["sequence"]
 
     def model(self, path: str | Path) -> None:
-        """Put the model file at ``path``, for :func:`romco.load`."""
+        """Put the model file somewhere, for :func:`romco.load`.
+
+        Parameters
+        ----------
+        path:
+            Where; what is there is replaced once all of it has come.
+
+        Raises
+        ------
+        ServiceError
+            Where the service refuses; it tells the status, the reason and the bad event's index.
+        OSError
+            Where there is no connection after all retries.
+
+        """
         durable.replace(path, [self._request("GET", "/v1/model", None)])
 
     def ready(self) -> bool:
-        """Whether the service predicts and learns; does not wait."""
+        """Whether the service predicts and learns; does not wait.
+
+        Returns
+        -------
+        :
+            True or False; no service is False, too.
+
+        """
         try:
             status, _ = self._once("GET", "/readyz", None)
         except (OSError, http.client.HTTPException):
@@ -111,7 +287,24 @@ class Client:
         return status == 200
 
     def wait(self, seconds: float = 30.0) -> Self:
-        """Wait until the service is ready; raises TimeoutError if it does not get so."""
+        """Wait until the service is ready.
+
+        Parameters
+        ----------
+        seconds:
+            For how long at most.
+
+        Returns
+        -------
+        :
+            The client itself.
+
+        Raises
+        ------
+        TimeoutError
+            Where it does not get ready.
+
+        """
         end = time.monotonic() + seconds
         while not self.ready():
             if time.monotonic() > end:

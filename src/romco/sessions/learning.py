@@ -110,7 +110,7 @@ def learn(
 
     ``new`` is used if there is no file at ``path``, else the model is ``opened``; it is ``saved``
     every ``every`` events and last; without, every 10,000 or more, so that saving takes at most
-    a twentieth of the time. Each event is predicted, then learned;
+    a twentieth of the time; without any event nothing is. Each event is predicted, then learned;
     predictions go to a file of JSON lines. Nobody else can learn into ``path`` meanwhile. Once
     ``stop`` is wanted, what was learned is saved, and that was all.
     """
@@ -145,7 +145,8 @@ def _run(run: _Run, saves: Saves) -> Iterator[Progress]:
             saves.done(record.events, time.perf_counter() - begin)
         yield run.progress()
     if trouble is None:
-        run.checkpoint(finished=not run.stop.wanted)
+        if record.events or run.stop.wanted:  # of nothing no model is made, and none is changed
+            run.checkpoint(finished=not run.stop.wanted)
     else:
         _stop_at(run, trouble)
     yield run.progress()

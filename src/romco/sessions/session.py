@@ -45,6 +45,17 @@ class Session:
     ``score`` says how good the predictions were, ``log`` has each of them as a line, ``record``
     counts what was read; without a log nothing is written.
 
+    Parameters
+    ----------
+    model:
+        Who learns: a :class:`romco.Model`, or one in shards.
+    score:
+        What is kept of how good it is; None begins anew.
+    log:
+        Where predictions go; None writes none.
+    record:
+        What was read before; None begins anew.
+
     >>> from types import SimpleNamespace
     >>> from romco import Model
     >>> session = Session(Model("pa-unique", classes=("ham", "spam")))
@@ -53,6 +64,7 @@ class Session:
     >>> answers = session.learn(SimpleNamespace(features=rows, **columns))
     >>> session.record.events, session.score.summary()["error"]
     (3, 0.3333333333333333)
+
     """
 
     def __init__(
@@ -68,7 +80,25 @@ class Session:
         self.record = SourceRecord() if record is None else record
 
     def learn(self, events: Any) -> Answers:
-        """Learn events, all or none; gives what was predicted of them before."""
+        """Learn events, all or none.
+
+        Parameters
+        ----------
+        events:
+            n events: ``features``, ``labels``, ``tasks`` and ``lines``, as a block of a file has
+            them.
+
+        Returns
+        -------
+        :
+            What was predicted of them before: margins and probabilities (n,).
+
+        Raises
+        ------
+        ValueError
+            Where an event is bad, or weights are given to who does not carry them; nothing changes.
+
+        """
         given, model = (events.features, events.labels, events.tasks), self.model
         weight = events.weights if isinstance(events, Block) else None
         if weight is None:
@@ -76,7 +106,10 @@ class Session:
         elif isinstance(model, Model):
             answers = model.predict_and_learn(*given, weight=weight)
         else:
-            raise ValueError("shards count every event as one: leave out the weights")
+            raise ValueError(
+                "only a plain model learns the weights of a file; shards, and models that ask for "
+                "labels, do not carry them yet: leave them out"
+            )
         self.record.events += len(events.tasks)
         self.score.count(self.model, events.labels, answers)
         if self.log.wanted:
@@ -88,6 +121,17 @@ class Session:
         """Learn events, all if that can be; else one by one, telling which cannot, and why.
 
         Whoever asks for the next one has the bad one counted as refused.
+
+        Parameters
+        ----------
+        events:
+            As for :meth:`learn`; they can be cut into ``rows``.
+
+        Yields
+        ------
+        :
+            The place of a bad event among them, and what is wrong with it.
+
         """
         try:
             self.learn(events)

@@ -106,15 +106,59 @@ DATASETS: Mapping[str, Dataset] = MappingProxyType(
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Stream:
-    """The stream of the data set ``name``."""
+    """The stream of the data set ``name``.
+
+    Parameters
+    ----------
+    name:
+        One of ``DATASETS``.
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+
+    Returns
+    -------
+    :
+        The stream.
+
+    Raises
+    ------
+    ValueError
+        Where there is no such data set.
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
+    >>> load("simulated").n_tasks
+    20
+
+    """
     return _dataset(name).load(data_directory(data_dir))
 
 
 def present(name: str, data_dir: str | Path | None = None) -> bool:
     """Whether the files of ``name`` are in the data directory; they are not opened.
 
+    Parameters
+    ----------
+    name:
+        One of ``DATASETS``.
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+
+    Returns
+    -------
+    :
+        True where nothing is missing.
+
+    Raises
+    ------
+    ValueError
+        Where there is no such data set.
+
     >>> present("simulated"), present("spam", "no-such-directory")
     (True, False)
+
     """
     find = _dataset(name).find
     return find is None or find(data_directory(data_dir)) is not None
@@ -125,16 +169,45 @@ def describe(
 ) -> Iterator[Description]:
     """What is known of each data set, one after the other; loads those that are present.
 
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+    names:
+        Of ``DATASETS``; all if none are given.
+
+    Yields
+    ------
+    :
+        What is known of one.
+
     >>> [missing] = describe("no-such-directory", ["emails"])
     >>> missing.present, [path.name for path in missing.place]
     (False, ['emails.mat'])
+
     """
     for name in names:
         yield _describe(_dataset(name), data_directory(data_dir))
 
 
 def statistics(stream: Stream) -> Statistics:
-    """Counts and class balance of a stream."""
+    """Counts and class balance of a stream.
+
+    Parameters
+    ----------
+    stream:
+        The events.
+
+    Returns
+    -------
+    :
+        Counts of all events, and by task.
+
+    >>> from romco.streams import simulated
+    >>> statistics(simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)).events
+    20
+
+    """
     events = np.bincount(stream.task, minlength=stream.n_tasks)
     positive = np.bincount(stream.task, weights=stream.y > 0, minlength=stream.n_tasks)
     return Statistics(

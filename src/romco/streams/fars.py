@@ -49,11 +49,53 @@ find = find_in(RECIPE)
 
 
 def events(data_dir: Path | None = None, scaled: bool = True) -> Tabular:
-    """45,208 people in 26 states; ``injury_severity`` has eight classes, ``fatal`` two."""
+    """45,208 people in 26 states; ``injury_severity`` has eight classes, ``fatal`` two.
+
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+    scaled:
+        Whether columns of numbers are standardised over the whole set.
+
+    Returns
+    -------
+    :
+        The columns and features, for a question of one's own.
+
+    Raises
+    ------
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
+    """
     return read(RECIPE, data_dir, scaled)
 
 
 def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
-    """Whether the person died (+1)."""
+    """Whether the person died (+1).
+
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+    scaled:
+        Whether columns of numbers are standardised over the whole set.
+
+    Returns
+    -------
+    :
+        The stream.
+
+    Raises
+    ------
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
+    """
     found = events(data_dir, scaled)
     return found.choose(found.columns["fatal"] == "1", ("alive", "dead"), _TESTED)

@@ -51,19 +51,85 @@ def events(
 
     The task is ``dest`` (100), ``carrier`` (16) or ``tailnum`` (3,759). Features are
     schedule and calendar, with ``weather`` also what was observed an hour before.
+
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+    scaled:
+        Whether columns of numbers are standardised over the whole set.
+    weather:
+        Whether what was observed an hour before is a feature, too.
+    task:
+        Who the task is: "dest", "carrier" or "tailnum".
+
+    Returns
+    -------
+    :
+        The columns and features, for a question of one's own.
+
+    Raises
+    ------
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
     """
     numbers = (*RECIPE.numbers, *WEATHER) if weather else RECIPE.numbers
     return read(replace(RECIPE, numbers=numbers, task=task), data_dir, scaled)
 
 
 def load(data_dir: Path | None = None, scaled: bool = True, weather: bool = False) -> Stream:
-    """Whether a flight arrives more than 15 minutes late (+1); the task is where it goes."""
+    """Whether a flight arrives more than 15 minutes late (+1); the task is where it goes.
+
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+    scaled:
+        Whether columns of numbers are standardised over the whole set.
+    weather:
+        Whether what was observed an hour before is a feature, too.
+
+    Returns
+    -------
+    :
+        The stream.
+
+    Raises
+    ------
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
+    """
     found = events(data_dir, scaled, weather)
     return found.choose(found.columns["late"] == "1", ("on time", "late"), _TIME)
 
 
 def clock(data_dir: Path | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """When each flight was to depart, and when its delay was known, in minutes (n,); in order."""
+    """When each flight was to depart, and when its delay was known, in minutes (n,); in order.
+
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+
+    Returns
+    -------
+    :
+        Times to depart (n,), and times when delays were known (n,), for ``Delay.until``.
+
+    Raises
+    ------
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
+    """
     columns = events(data_dir).columns
     times = [
         columns[name].astype("datetime64[m]").astype(np.float64)

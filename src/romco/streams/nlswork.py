@@ -29,10 +29,52 @@ find = find_in(RECIPE)
 
 
 def events(data_dir: Path | None = None, scaled: bool = True) -> Tabular:
-    """13,954 interviews of 2,319 women in order of the year; ``ln_wage`` is a number."""
+    """13,954 interviews of 2,319 women in order of the year; ``ln_wage`` is a number.
+
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+    scaled:
+        Whether columns of numbers are standardised over the whole set.
+
+    Returns
+    -------
+    :
+        The columns and features, for a question of one's own.
+
+    Raises
+    ------
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
+    """
     return read(RECIPE, data_dir, scaled)
 
 
 def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
-    """Whether the logarithm of the wage is above 1.63 (+1)."""
+    """Whether the logarithm of the wage is above 1.63 (+1).
+
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+    scaled:
+        Whether columns of numbers are standardised over the whole set.
+
+    Returns
+    -------
+    :
+        The stream.
+
+    Raises
+    ------
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
+    """
     return events(data_dir, scaled).ask_whether_above("ln_wage", HIGH, "median")

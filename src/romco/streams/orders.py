@@ -17,6 +17,24 @@ def synchronous(stream: Stream, seed: int) -> Rounds:
     """The paper's setting: round t holds the t-th event of every task that still has one.
 
     Each task's events are shuffled; tasks with fewer events drop out earlier.
+
+    Parameters
+    ----------
+    stream:
+        The events.
+    seed:
+        Of the shuffling.
+
+    Returns
+    -------
+    :
+        Rounds of up to m events.
+
+    >>> from romco.streams import simulated
+    >>> stream = simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)
+    >>> len(synchronous(stream, seed=0))
+    5
+
     """
     shuffled = _shuffle(stream.n_events, seed)
     turn = _turns(stream.task[shuffled])
@@ -26,12 +44,50 @@ def synchronous(stream: Stream, seed: int) -> Rounds:
 
 
 def interleaved(stream: Stream, seed: int) -> Rounds:
-    """One event at a time, tasks in random order."""
+    """One event at a time, tasks in random order.
+
+    Parameters
+    ----------
+    stream:
+        The events.
+    seed:
+        Of the shuffling.
+
+    Returns
+    -------
+    :
+        Rounds of one event.
+
+    >>> from romco.streams import simulated
+    >>> stream = simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)
+    >>> len(interleaved(stream, seed=0))
+    20
+
+    """
     return _arrange(stream, _shuffle(stream.n_events, seed), np.arange(stream.n_events + 1))
 
 
 def recorded(stream: Stream, seed: int = 0) -> Rounds:
-    """One event at a time, as recorded; the seed plays no part."""
+    """One event at a time, as recorded; the seed plays no part.
+
+    Parameters
+    ----------
+    stream:
+        The events.
+    seed:
+        Not looked at; orders are called alike.
+
+    Returns
+    -------
+    :
+        Rounds of one event.
+
+    >>> from romco.streams import simulated
+    >>> stream = simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)
+    >>> bool((recorded(stream).task == stream.task).all())
+    True
+
+    """
     return _arrange(stream, np.arange(stream.n_events), np.arange(stream.n_events + 1))
 
 

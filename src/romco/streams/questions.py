@@ -38,11 +38,35 @@ QUESTIONS: Mapping[str, Question] = MappingProxyType(
 def ask(name: str, kind: str = "auto", data_dir: Path | None = None) -> Stream:
     """The stream of a data set's other question, named after both.
 
+    Parameters
+    ----------
+    name:
+        Of the data set.
+    kind:
+        "classes", "number" or "auto", the one that it has.
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+
+    Returns
+    -------
+    :
+        The stream.
+
+    Raises
+    ------
+    ValueError
+        Where the data set has no such question.
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
     >>> ask("spam", "classes")
     Traceback (most recent call last):
     ...
     ValueError: spam has two classes only; these have other targets: swissmetro and fars \
 (classes); cheese, nlswork and star (number)
+
     """
     question = QUESTIONS.get(name)
     if question is None or kind not in ("auto", question.kind):

@@ -41,11 +41,53 @@ find = find_in(RECIPE)
 
 
 def events(data_dir: Path | None = None, scaled: bool = True) -> Tabular:
-    """5,265 choices of 585 people; ``choice`` has three classes."""
+    """5,265 choices of 585 people; ``choice`` has three classes.
+
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+    scaled:
+        Whether columns of numbers are standardised over the whole set.
+
+    Returns
+    -------
+    :
+        The columns and features, for a question of one's own.
+
+    Raises
+    ------
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
+    """
     return read(RECIPE, data_dir, scaled)
 
 
 def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
-    """Whether the car is chosen (+1) or a train or the maglev line (-1)."""
+    """Whether the car is chosen (+1) or a train or the maglev line (-1).
+
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+    scaled:
+        Whether columns of numbers are standardised over the whole set.
+
+    Returns
+    -------
+    :
+        The stream.
+
+    Raises
+    ------
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
+    """
     found = events(data_dir, scaled)
     return found.choose(found.columns["choice"] == "car", ("other", "car"), _HYPOTHETICAL)
