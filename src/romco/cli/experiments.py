@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -93,15 +93,11 @@ def compare(
 
     A table, a sentence that says whether sharing helps and by how much, figures and a page.
     """
-    from romco.cli.own import asked_stream, own_stream
     from romco.experiments import compare as comparing
     from romco.experiments.elsewhere import performing
     from romco.experiments.run import perform
     from romco.presentation import screen
-    from romco.streams.datasets import DATASETS
 
-    answers, singly = 1, order or "interleaved"
-    several = labels is not None and all(name in DATASETS for name in dataset.split(","))
     kinds = {"text": text, "category": categorical, "number": numeric}
     kinds |= {"date": date, "ignored": ignore}
     source = Source(
@@ -113,14 +109,9 @@ def compare(
         skip_bad=skip_bad,
         kinds=kinds_of(kinds) or None,
     )
-    if source != Source(dataset) or not (dataset in DATASETS or several):
-        answers = own_stream(source, positive, out / "streams", target)
-        data_dir, dataset, order = out / "streams", Path(dataset).name, order or "interleaved"
-    elif target is not None:
-        answers, dataset = asked_stream(dataset, target, data_dir, out / "streams")
-        data_dir, order = out / "streams", order or "interleaved"
-    order = order or "synchronous"
-    _known("order", order, ORDERS)
+    singly, several = order or "interleaved", labels is not None
+    found = _found(source, positive, target, several, order, data_dir, out / "streams")
+    dataset, data_dir, order, answers = found
     if answers != 1:
         if labels is not None:
             raise ValueError("--labels asks for labels of two classes: leave out --target")
@@ -286,6 +277,42 @@ def _compare_labels(
     if len(studies) > 1 and "random" in names:
         for table in label_sets.report(studies, out / "runs", out / "labels"):
             screen.show(console, table)
+
+
+class _Found(NamedTuple):
+    """A data set: its name, where it is, the order of its events, and what is answered."""
+
+    dataset: str
+    data_dir: Path | None
+    order: str
+    answers: int
+
+
+def _found(
+    source: Source,
+    positive: str | None,
+    target: str | None,
+    several: bool,
+    order: str | None,
+    data_dir: Path | None,
+    streams: Path,
+) -> _Found:
+    """A data set by name, several of them, one with another target, or a file."""
+    from romco.cli.own import asked_stream, own_stream
+    from romco.streams.datasets import DATASETS
+
+    name = source.path
+    known = all(one in DATASETS for one in (name.split(",") if several else [name]))
+    if source != Source(name) or not known:
+        answers = own_stream(source, positive, streams, target)
+        found = _Found(Path(name).name, streams, order or "interleaved", answers)
+    elif target is not None:
+        answers, made = asked_stream(name, target, data_dir, streams)
+        found = _Found(made, streams, order or "interleaved", answers)
+    else:
+        found = _Found(name, data_dir, order or "synchronous", 1)
+    _known("order", found.order, ORDERS)
+    return found
 
 
 def _compare_others(
