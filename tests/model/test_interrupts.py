@@ -1,10 +1,10 @@
 """Ctrl-C at any moment: the model is as before or as after, and no lock is left."""
 
-import os
 import signal
 import sys
 import threading
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from romco.learners.registry import LEARNERS
 from romco.model import Columns, Model, Names
 from romco.modelfile import load, save
 
-OURS = os.path.dirname(romco.__file__)  # wherever the checkout is: it may be called romco too
+OURS = str(Path(romco.__file__).parent)  # wherever the checkout is: it may be called romco too
 STREAM = romco.streams.simulated(n_tasks=4, n_features=5, n_events=12, outliers=1, sparsity=0.5)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)
 LABELS = np.where(ROUNDS.y > 0, "spam", "ham").tolist()
