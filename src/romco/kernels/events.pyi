@@ -5,6 +5,8 @@ from romco.rounds import Features, Round
 
 LARGEST_FEATURE: float
 
+def lacks_labels(y: object) -> bool: ...
+
 class Events:
     n: int
     n_features: int

@@ -177,6 +177,20 @@ cdef class Events:
                 )
 
 
+def lacks_labels(y):
+    """Whether an answer of a round is NaN: not known yet. Asked of every event, so it is compiled."""
+    cdef Py_ssize_t e
+    cdef const double* labels
+    if not ready(y, cnp.NPY_FLOAT64, 1):
+        y = np.asarray(y)
+        return y.ndim == 1 and y.dtype.kind == "f" and bool(np.isnan(y).any())
+    labels = <const double*> cnp.PyArray_DATA(<cnp.ndarray> y)
+    for e in range(cnp.PyArray_DIM(<cnp.ndarray> y, 0)):
+        if labels[e] != labels[e]:
+            return True
+    return False
+
+
 def _tasks(task):
     task = np.asarray(task)
     if task.ndim != 1:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.contract import Kernel
-from romco.kernels.events import Events
+from romco.kernels.events import Events, lacks_labels
 from romco.parameters import choice as choice  # for learners, who need all of it
 from romco.parameters import not_negative as not_negative
 from romco.parameters import positive as positive
@@ -248,13 +248,12 @@ def with_labels(learner: Learner, round: Round) -> Round | None:
 
     All of them are checked, so that a bad event is refused whether it has a label or not.
     """
-    y = np.asarray(round.y)
-    missing = np.isnan(y) if y.dtype.kind == "f" else np.zeros(0, dtype=np.bool_)
-    if not missing.any() or y.ndim != 1:
+    if not lacks_labels(round.y):
         return round
     Events(round, learner.n_features, learner.n_tasks, False)
-    if len(y) != len(round.task):
-        raise ValueError(f"y has {len(y)} labels but task has {len(round.task)} entries")
+    missing = np.isnan(round.y)
+    if len(missing) != len(round.task):
+        raise ValueError(f"y has {len(missing)} labels but task has {len(round.task)} entries")
     return None if missing.all() else chosen(round, ~missing)
 
 
