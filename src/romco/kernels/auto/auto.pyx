@@ -32,6 +32,7 @@ from romco.kernels.ahead cimport ahead
 from romco.kernels.auto.combiners cimport Combination, Combiner
 from romco.kernels.auto.covariances cimport Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus
+from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, load, store, tell
 from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.auto.subspace cimport RANK, Subspace
 from romco.kernels.contract cimport Kernel
@@ -137,37 +138,28 @@ cdef class AutoKernel(Kernel):
 
     cdef void read(self, Scaled x, long long task, double unit, Opinions* o) noexcept nogil:
         """Margins and variances of the learners, and the directions of U."""
-        cdef double[WIDTH] u, v, su, sv
-        cdef double[RANK] b
-        cdef double value, value2, x2 = x.x2 * unit * unit
-        cdef const double* all_
-        cdef const double* own
+        cdef Sums sums
+        cdef double[4 * WIDTH + RANK] told
+        cdef double* b = told + 2 * WIDTH
+        cdef double* v = told + 2 * WIDTH + RANK
+        cdef double x2 = x.x2 * unit * unit
         cdef Py_ssize_t k
         cdef int c
-        for c in range(WIDTH):
-            u[c] = v[c] = su[c] = sv[c] = 0.0
-        for c in range(RANK):
-            b[c] = 0.0
+        clear(&sums)
         for k in range(x.n):
-            value = x.value[k] * unit
-            value2 = value * value
-            all_ = &self.shared[x.index[k], 0]
-            own = self.personal.look(task, x.index[k])
-            for c in range(WIDTH):
-                u[c] += value * all_[c]
-                v[c] += value * own[c]
-                su[c] += value2 * all_[WIDTH + c]
-                sv[c] += value2 * own[WIDTH + c]
-            for c in range(RANK):
-                b[c] += value * all_[2 * WIDTH + c]
+            hear(
+                &sums, &self.shared[x.index[k], 0], self.personal.look(task, x.index[k]),
+                x.value[k] * unit,
+            )
+        tell(&sums, told)
         o.x2 = x2
         for c in range(TOGETHER):
-            o.p[GLOBAL + c], o.v[GLOBAL + c] = u[c], x2 - su[c]
-            o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - sv[c]
+            o.p[GLOBAL + c], o.v[GLOBAL + c] = told[c], x2 - told[WIDTH + c]
+            o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - v[WIDTH + c]
         if self.has_room(x):
             o.v[GLOBAL + LOGISTIC] = self.covariances.look(x, unit)
-        o.p[BOTH] = u[TOGETHER] + v[TOGETHER]
-        o.v[BOTH] = (1.0 + APART) * x2 - su[TOGETHER] - sv[TOGETHER]
+        o.p[BOTH] = told[TOGETHER] + v[TOGETHER]
+        o.v[BOTH] = (1.0 + APART) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
         for c in range(RANK):
             o.z[DIRECTION + c] = b[c] * self.factor[task, c]
         self.add_intercepts(task, o)
@@ -303,17 +295,17 @@ cdef class AutoKernel(Kernel):
     ) except -1 nogil:
         """Learn an event that counts as h of them."""
         cdef Opinions o
-        cdef double unit, margin, found = self.scales.typical[2]
+        cdef double unit, margin, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
         self.personal.reserve(x.n)  # before anything changes: there may be no room
-        row = self.scales.count(x)
+        row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)
         unit = self.unit()
         if self.learns_covariances():
             self.covariances.settle()
-        if noted and not first and self.scales.typical[2] == found:  # no unit has changed since
+        if noted and not first and self.scales.common() == common:  # no unit has changed since
             o = self.noted_opinions
         else:
             self.read(row, task, unit, &o)
@@ -331,11 +323,8 @@ cdef class AutoKernel(Kernel):
         self, Scaled x, long long task, double y, double h, double unit, Opinions* o
     ) noexcept nogil:
         cdef Step[5] step
-        cdef double value, change
-        cdef double* all_
-        cdef double* own
-        cdef double* f = &self.factor[task, 0]
-        cdef double rate = h * DRIFTING * self.drift()
+        cdef Steps steps
+        cdef double value, rate = h * DRIFTING * self.drift()
         cdef bint narrow = self.learns_covariances()
         cdef Py_ssize_t k
         cdef int c
@@ -346,30 +335,17 @@ cdef class AutoKernel(Kernel):
         if narrow:
             self.covariances.move(step[GLOBAL + LOGISTIC])
             self.covariances.forget(x, rate)
+        steps = prepared(step, h, rate, narrow)
+        steps.f[0], steps.f[1] = load(&self.factor[task, 0]), load(&self.factor[task, 2])
         for k in range(x.n):
             value = x.value[k] * unit
-            if value == 0.0:  # at the feature's centre
-                continue
-            all_ = &self.shared[x.index[k], 0]
-            own = self.personal.touch(task, x.index[k])
-            move(all_ + MARGIN, all_ + WIDTH + MARGIN, 1.0, step[GLOBAL + MARGIN], value)
-            if not narrow:
-                move(all_ + LOGISTIC, all_ + WIDTH + LOGISTIC, 1.0, step[GLOBAL + LOGISTIC], value)
-            move(own + MARGIN, own + WIDTH + MARGIN, 1.0, step[ALONE + MARGIN], value)
-            change = move(
-                own + LOGISTIC, own + WIDTH + LOGISTIC, 1.0, step[ALONE + LOGISTIC], value
-            )
-            for c in range(RANK):  # F = W'B stays true while W moves
-                f[c] += change * all_[2 * WIDTH + c]
-            move(all_ + TOGETHER, all_ + WIDTH + TOGETHER, 1.0, step[BOTH], value)
-            move(own + TOGETHER, own + WIDTH + TOGETHER, APART, step[BOTH], value)
-            if rate > 0.0:
-                forget(all_ + WIDTH + MARGIN, 1.0, rate)
-                if not narrow:
-                    forget(all_ + WIDTH + LOGISTIC, 1.0, rate)
-                forget(own + WIDTH + LOGISTIC, 1.0, rate)
-            forget(all_ + WIDTH + TOGETHER, 1.0, h * forgetting)
-            forget(own + WIDTH + TOGETHER, APART, h * forgetting)
+            if value != 0.0:  # else it is at the feature's centre
+                go(
+                    &steps, &self.shared[x.index[k], 0],
+                    self.personal.touch(task, x.index[k]), value,
+                )
+        store(&self.factor[task, 0], steps.f[0])
+        store(&self.factor[task, 2], steps.f[1])
         self.move_intercepts(task, step)
         forget(&self.intercept[0, 1], 1.0, rate)
         forget(&self.intercept[1, 1], 1.0, rate)
@@ -573,6 +549,23 @@ cdef class AutoKernel(Kernel):
         with nogil:
             self.subspace.project()
         self.busy = False
+
+
+cdef Steps prepared(const Step* step, double h, double rate, bint narrow) noexcept nogil:
+    """The steps of the learners along each entry, side by side; ``rate`` is that of a drift.
+
+    Where covariances are known, they move the global logistic learner.
+    """
+    cdef Steps t
+    cdef double other = 0.0 if narrow else 1.0
+    t.a_all = both(step[GLOBAL + MARGIN].a, other * step[GLOBAL + LOGISTIC].a)
+    t.b_all = both(step[GLOBAL + MARGIN].b, other * step[GLOBAL + LOGISTIC].b)
+    t.a_own = both(step[ALONE + MARGIN].a, step[ALONE + LOGISTIC].a)
+    t.b_own = both(step[ALONE + MARGIN].b, step[ALONE + LOGISTIC].b)
+    t.a_both, t.b_both = both(step[BOTH].a, step[BOTH].a), both(step[BOTH].b, step[BOTH].b)
+    t.one, t.prior, t.rate = both(1.0, 1.0), both(1.0, APART), both(h * forgetting, h * forgetting)
+    t.drift, t.drift_logistic = rate, other * rate
+    return t
 
 
 cdef double mixed(const Opinions* o) noexcept nogil:

@@ -90,33 +90,44 @@ cdef class Scales:
         self.index = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.indices)
         self.value = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.values)
         self.sizes = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.kept)
+        self.renewed = np.empty((d, 8)), np.empty(d, np.int32)
+        self.fresh = <Column*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[0])
+        self.fresh_at = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[1])
         self.listed = np.empty(d, np.int32)
         self.met = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed)
         self.n_met, self.counted = -1, 0.0
 
     cdef Scaled look(self, Row x) noexcept nogil:
-        """A row as it would be if it were counted; changes nothing."""
-        cdef Column c
+        """A row as it would be if it were counted; changes nothing.
+
+        Columns that the row would make anew are kept for `count_seen`.
+        """
+        cdef Column* c
         cdef const Column* kept
-        cdef Py_ssize_t k, j, n = 0
-        cdef double x2 = 0.0, events = self.typical[EVENTS] + 1.0
+        cdef Py_ssize_t k, j, n = 0, n_fresh = 0
+        cdef double value, x2 = 0.0, events = self.typical[EVENTS] + 1.0
         for k in range(x.n):
-            if fabs(x.value[k]) < SMALLEST:
+            value = x.value[k]
+            if fabs(value) < SMALLEST:
                 continue
-            if fabs(x.value[k]) > LARGEST:
+            if fabs(value) > LARGEST:
                 x2 = INFINITY
                 continue
             j = column(x, k)
             kept = <const Column*> &self.columns[j, 0]
             if due(kept, kept.count + 1.0, events):
-                c = kept[0]
-                add(&c, x.value[k])
-                measure(&c, events)
-                weigh(&c, self.typical[COMMON])
-                kept = &c
-            self.index[n], self.value[n] = <int> j, scaled(kept, x.value[k])
+                c = self.fresh + n_fresh
+                c[0] = kept[0]
+                add(c, value)
+                measure(c, events)
+                weigh(c, self.typical[COMMON])
+                self.fresh_at[n_fresh] = <int> n
+                n_fresh += 1
+                kept = c
+            self.index[n], self.value[n] = <int> j, scaled(kept, value)
             x2 += self.value[n] * self.value[n]
             n += 1
+        self.n_seen, self.seen_x2, self.n_fresh = n, x2, n_fresh
         return found(n, self.index, self.value, x2)
 
     cdef Scaled count(self, Row x) noexcept nogil:
@@ -137,14 +148,63 @@ cdef class Scales:
             n += 1
         return found(n, self.index, self.value, x2)
 
-    cdef void tally(self, Row x) noexcept nogil:
-        """Count a row's values; features whose factor is out of date have none afterwards."""
+    cdef Scaled count_seen(self, Row x) noexcept nogil:
+        """`count` of the row that was last looked at, in the same state: less is left to do."""
         cdef Column* c
-        cdef Py_ssize_t k, j
+        cdef Py_ssize_t k, n = 0, at = 0
+        cdef double x2 = 0.0, common = self.typical[COMMON]
+        self.begin_count()
+        for k in range(x.n):
+            if fabs(x.value[k]) < SMALLEST:
+                continue
+            if at < self.n_fresh and self.fresh_at[at] == n:
+                at += 1
+            else:
+                add(<Column*> &self.columns[self.index[n], 0], x.value[k])
+            n += 1
+        self.put_fresh()
+        if not self.find_common() or self.typical[COMMON] == common:
+            return found(n, self.index, self.value, self.seen_x2)
+        for k in range(self.n_fresh):
+            weigh(<Column*> &self.columns[self.index[self.fresh_at[k]], 0], self.typical[COMMON])
+        n = 0
+        for k in range(x.n):
+            if fabs(x.value[k]) < SMALLEST:
+                continue
+            c = <Column*> &self.columns[self.index[n], 0]
+            self.value[n] = scaled(c, x.value[k])
+            x2 += self.value[n] * self.value[n]
+            n += 1
+        return found(n, self.index, self.value, x2)
+
+    cdef void begin_count(self) noexcept nogil:
+        """One more event."""
         if self.counted != self.typical[EVENTS]:  # others have changed the columns
             self.n_met = -1
         self.typical[EVENTS] += 1.0
         self.counted = self.typical[EVENTS]
+
+    cdef void put_fresh(self) noexcept nogil:
+        """The columns that the row that was last looked at makes anew, where they belong."""
+        cdef Column* c
+        cdef Py_ssize_t k
+        cdef int j
+        if self.n_seen > 0:  # features of a row rise
+            self.typical[WIDTH] = max(self.typical[WIDTH], self.index[self.n_seen - 1] + 1.0)
+        for k in range(self.n_fresh):
+            j = self.index[self.fresh_at[k]]
+            c = <Column*> &self.columns[j, 0]
+            if c.size == 0.0 and self.n_met >= 0:
+                self.met[self.n_met] = j
+                self.n_met += 1
+            c[0] = self.fresh[k]
+        self.typical[FOUND] += <double> self.n_fresh
+
+    cdef void tally(self, Row x) noexcept nogil:
+        """Count a row's values; features whose factor is out of date have none afterwards."""
+        cdef Column* c
+        cdef Py_ssize_t k, j
+        self.begin_count()
         for k in range(x.n):
             if fabs(x.value[k]) < SMALLEST:
                 continue
@@ -159,9 +219,19 @@ cdef class Scales:
                 measure(c, self.typical[EVENTS])
                 c.factor = 0.0
                 self.typical[FOUND] += 1.0
-        if self.typical[FOUND] >= self.typical[DUE] and self.typical[FOUND] > 0.0:
-            self.typical[COMMON] = self.median()
-            self.typical[DUE] = GROWTH * self.typical[FOUND]
+        self.find_common()
+
+    cdef bint find_common(self) noexcept nogil:
+        """Find the common size anew if it is time, and say so."""
+        if not (self.typical[FOUND] >= self.typical[DUE] and self.typical[FOUND] > 0.0):
+            return False
+        self.typical[COMMON] = self.median()
+        self.typical[DUE] = GROWTH * self.typical[FOUND]
+        return True
+
+    cdef double common(self) noexcept nogil:
+        """The common log size."""
+        return self.typical[COMMON]
 
     cdef double width(self) noexcept nogil:
         """One more than the highest feature that has occurred."""
