@@ -31,7 +31,7 @@ from libc.string cimport memcpy
 from romco.kernels.ahead cimport ahead
 from romco.kernels.auto.combiners cimport Combination, Combiner
 from romco.kernels.auto.covariances cimport Covariances
-from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus
+from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, softplus_both
 from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, load, store, tell
 from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.auto.subspace cimport RANK, Subspace
@@ -95,6 +95,8 @@ cdef struct Opinions:
     double v[5]                    # their variances
     double z[10]                   # what the combiners hear
     Combination said[KINDS]            # what they say
+    double missed[KINDS][2]        # their loss where the answer is no, and where it is yes
+    double odds[KINDS]             # exponentials of the evidence
     double chance[KINDS]           # that the task is of the kind each combiner knows best
 
 
@@ -145,12 +147,14 @@ cdef class AutoKernel(Kernel):
         cdef double x2 = x.x2 * unit * unit
         cdef Py_ssize_t k
         cdef int c
+        cdef const double* all_ = &self.shared[0, 0]
+        cdef const double* row = self.personal.dense_row(task)
+        cdef const double* own
         clear(&sums)
         for k in range(x.n):
-            hear(
-                &sums, &self.shared[x.index[k], 0], self.personal.look(task, x.index[k]),
-                x.value[k] * unit,
-            )
+            own = row + x.index[k] * 2 * WIDTH if row != NULL \
+                else self.personal.look(task, x.index[k])
+            hear(&sums, all_ + x.index[k] * (2 * WIDTH + RANK), own, x.value[k] * unit)
         tell(&sums, told)
         o.x2 = x2
         for c in range(TOGETHER):
@@ -198,9 +202,20 @@ cdef class AutoKernel(Kernel):
         self.related.combine(o.z, &o.said[0])
         self.like_all.combine(o.z + GLOBAL, &o.said[1])
         self.on_its_own.combine(o.z + ALONE, &o.said[2])
-        self.chances(task, 0.0, o.chance)
+        for c in range(KINDS):
+            softplus_both(o.said[c].margin, o.missed[c])
+        self.find_odds(task, o.odds)
+        self.chances(task, 0.0, o.odds, o.chance)
 
-    cdef void chances(self, long long task, double new, double* chance) noexcept nogil:
+    cdef void find_odds(self, long long task, double* odds) noexcept nogil:
+        """How likely a kind is by the evidence alone."""
+        cdef int k
+        for k in range(KINDS):
+            odds[k] = exp(self.evidence[task, k])
+
+    cdef void chances(
+        self, long long task, double new, const double* odds, double* chance
+    ) noexcept nogil:
         """Bayes' rule: a kind is likely if many tasks are of it and if it explains this one.
 
         A task of n events is held to be like all in ``new / (n + new)`` of the prior.
@@ -219,7 +234,7 @@ cdef class AutoKernel(Kernel):
             chance[LIKE_ALL] += share
         total = 0.0
         for k in range(KINDS):
-            chance[k] = max(NONE, chance[k]) * exp(self.evidence[task, k])
+            chance[k] = max(NONE, chance[k]) * odds[k]
             total += chance[k]
         for k in range(KINDS):
             chance[k] /= total
@@ -237,7 +252,7 @@ cdef class AutoKernel(Kernel):
             if self.followed and end - begin == 1:  # `learn` need not read it all again
                 self.noted_opinions = o
                 self.keep_notes(events, begin, end)
-            self.chances(events.tasks[e], NEW, o.chance)
+            self.chances(events.tasks[e], NEW, o.odds, o.chance)
             # Features whose squares overflow must be refused before they are learned.
             margins[e] = mixed(&o) if isfinite(o.x2) else NAN
         return 0
@@ -313,7 +328,7 @@ cdef class AutoKernel(Kernel):
         margin = mixed(&o)
         self.move_learners(row, task, y, h, unit, &o)
         self.move_combiners(task, y, h, &o)
-        self.follow(y, moderate(o.p[GLOBAL + LOGISTIC], o.v[GLOBAL + LOGISTIC]))
+        self.follow(y, o.z[GLOBAL + LOGISTIC])
         self.watch(task, y, h, margin)
         if not first:
             self.count(row.x2, h)
@@ -326,11 +341,14 @@ cdef class AutoKernel(Kernel):
         cdef Steps steps
         cdef double value, rate = h * DRIFTING * self.drift()
         cdef bint narrow = self.learns_covariances()
+        cdef double* all_ = &self.shared[0, 0]
+        cdef double* row = self.personal.dense_row(task)
+        cdef double* own
         cdef Py_ssize_t k
         cdef int c
         for c in range(0, 4, 2):  # global, alone
             step[c] = arow(y, o.p[c], o.v[c], SLACK / h)
-            step[c + LOGISTIC] = logistic(y, o.p[c + LOGISTIC], o.v[c + LOGISTIC], h)
+            step[c + LOGISTIC] = logistic(y, o.z[c + LOGISTIC], o.v[c + LOGISTIC], h)
         step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE / h)
         if narrow:
             self.covariances.move(step[GLOBAL + LOGISTIC])
@@ -339,11 +357,11 @@ cdef class AutoKernel(Kernel):
         steps.f[0], steps.f[1] = load(&self.factor[task, 0]), load(&self.factor[task, 2])
         for k in range(x.n):
             value = x.value[k] * unit
-            if value != 0.0:  # else it is at the feature's centre
-                go(
-                    &steps, &self.shared[x.index[k], 0],
-                    self.personal.touch(task, x.index[k]), value,
-                )
+            if value == 0.0:  # at the feature's centre
+                continue
+            own = row + x.index[k] * 2 * WIDTH if row != NULL \
+                else self.personal.touch(task, x.index[k])
+            go(&steps, all_ + x.index[k] * (2 * WIDTH + RANK), own, value)
         store(&self.factor[task, 0], steps.f[0])
         store(&self.factor[task, 2], steps.f[1])
         self.move_intercepts(task, step)
@@ -373,11 +391,12 @@ cdef class AutoKernel(Kernel):
         cdef double best = -1e300
         cdef int k
         for k in range(KINDS):
-            self.evidence[task, k] -= h * softplus(-y * o.said[k].margin)
+            self.evidence[task, k] -= h * o.missed[k][y > 0.0]
             best = max(best, self.evidence[task, k])
         for k in range(KINDS):
             self.evidence[task, k] = max(-SURE, self.evidence[task, k] - best)
-        self.chances(task, 0.0, o.chance)
+        self.find_odds(task, o.odds)
+        self.chances(task, 0.0, o.odds, o.chance)
         for k in range(KINDS):
             self.kinds[k] = max(NONE, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
             self.belief[task, k] = o.chance[k]
@@ -503,7 +522,8 @@ cdef class AutoKernel(Kernel):
                     <double*> cnp.PyArray_DATA(own) + k * 2 * WIDTH,
                     self.personal.look(events.tasks[e], x.index[k]), 2 * WIDTH * sizeof(double),
                 )
-            self.chances(events.tasks[e], NEW, &chances[e, 0])
+            self.find_odds(events.tasks[e], o.odds)
+            self.chances(events.tasks[e], NEW, o.odds, &chances[e, 0])
             self.read(x, events.tasks[e], self.unit(), &o)
             variances[e, 0] = o.v[GLOBAL + LOGISTIC]
             variances[e, 1] = o.v[ALONE + LOGISTIC]
@@ -572,9 +592,10 @@ cdef double mixed(const Opinions* o) noexcept nogil:
     """Log-odds of an answer that comes from one of the combiners, by chance."""
     cdef double yes, no
     cdef int k
-    yes = log(o.chance[0]) - softplus(-o.said[0].margin)
-    no = log(o.chance[0]) - softplus(o.said[0].margin)
+    cdef double chance = log(o.chance[0])
+    yes, no = chance - o.missed[0][1], chance - o.missed[0][0]
     for k in range(1, KINDS):
-        yes = log_sum(yes, log(o.chance[k]) - softplus(-o.said[k].margin))
-        no = log_sum(no, log(o.chance[k]) - softplus(o.said[k].margin))
+        chance = log(o.chance[k])
+        yes = log_sum(yes, chance - o.missed[k][1])
+        no = log_sum(no, chance - o.missed[k][0])
     return yes - no

@@ -26,6 +26,7 @@ cdef enum:
     EVENTS, COMMON, FOUND, DUE, WIDTH
 
 cdef double OFTEN = 0.7            # share of events from which on a feature is centred in part,
+cdef double SELDOM = 0.69           # and below this surely not: no need to work it out
 cdef double ALWAYS = 0.85          # and wholly
 cdef double NEAR = 1.4             # log sizes up to which a feature is near the common one
 cdef double FAR = 10.0             # sizes from the centre beyond which a value is cut
@@ -54,11 +55,15 @@ cdef inline bint due(const Column* c, double count, double events) noexcept nogi
 
 cdef inline void measure(Column* c, double events) noexcept nogil:
     """Centre and size."""
-    cdef double mean = c.total / c.count, square = c.square / c.count, variance
+    cdef double mean, square = c.square / c.count, variance
+    c.due_count, c.due_events = GROWTH * c.count, GROWTH * events
+    if c.count < SELDOM * events:
+        c.centre, c.size = 0.0, sqrt(square)
+        return
+    mean = c.total / c.count
     c.centre = mean * max(0.0, min(1.0, (c.count / events - OFTEN) / (ALWAYS - OFTEN)))
     variance = square - 2.0 * c.centre * mean + c.centre * c.centre
     c.size = sqrt(variance if variance > ROUNDING * square else square)
-    c.due_count, c.due_events = GROWTH * c.count, GROWTH * events
 
 
 cdef inline bint varies(const Column* c) noexcept nogil:
@@ -73,6 +78,20 @@ cdef inline void weigh(Column* c, double common) noexcept nogil:
     cdef double r = log(c.size) - common
     cdef double r4 = r * r * r * r
     c.factor = exp(-common - r * r4 / (r4 + NEAR * NEAR * NEAR * NEAR))
+
+
+cdef void weigh_all(Column* c, Py_ssize_t n, double common) noexcept nogil:
+    """`weigh` of many: first all logarithms, then all exponentials, so that none waits for another."""
+    cdef Py_ssize_t k
+    cdef double r, r4
+    for k in range(n):
+        c[k].factor = log(c[k].size)
+    for k in range(n):
+        r = c[k].factor - common
+        r4 = r * r * r * r
+        c[k].factor = -common - r * r4 / (r4 + NEAR * NEAR * NEAR * NEAR)
+    for k in range(n):
+        c[k].factor = exp(c[k].factor)
 
 
 cdef inline double scaled(const Column* c, double x) noexcept nogil:
@@ -115,18 +134,23 @@ cdef class Scales:
                 continue
             j = column(x, k)
             kept = <const Column*> &self.columns[j, 0]
+            self.index[n] = <int> j
             if due(kept, kept.count + 1.0, events):
                 c = self.fresh + n_fresh
                 c[0] = kept[0]
                 add(c, value)
                 measure(c, events)
-                weigh(c, self.typical[COMMON])
-                self.fresh_at[n_fresh] = <int> n
+                self.fresh_at[n_fresh], self.value[n] = <int> n, value
                 n_fresh += 1
-                kept = c
-            self.index[n], self.value[n] = <int> j, scaled(kept, value)
-            x2 += self.value[n] * self.value[n]
+            else:
+                self.value[n] = scaled(kept, value)
             n += 1
+        weigh_all(self.fresh, n_fresh, self.typical[COMMON])
+        for k in range(n_fresh):
+            j = self.fresh_at[k]
+            self.value[j] = scaled(self.fresh + k, self.value[j])
+        for k in range(n):
+            x2 += self.value[k] * self.value[k]
         self.n_seen, self.seen_x2, self.n_fresh = n, x2, n_fresh
         return found(n, self.index, self.value, x2)
 
