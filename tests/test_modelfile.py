@@ -232,3 +232,15 @@ def test_golden_file_of_format_1_stays_readable(name):
     rows, tasks = expected["rows"], expected["tasks"]
     np.testing.assert_allclose(model.margins(rows, tasks), expected["margins"], rtol=1e-9)
     assert model.predict(rows, tasks).tolist() == expected["answers"]
+
+
+def test_what_could_not_be_loaded_is_not_written(tmp_path):
+    path = tmp_path / "m.romco"
+    model = tiny()
+    save(model, path)
+    model.learner.arrays()["w"][:] = np.inf
+    for _ in range(2):  # the second would cost the one that is kept
+        with pytest.raises(ValueError, match=r"'learner.w' holds numbers that are not finite"):
+            save(model, path)
+    assert load(path).events == 1
+    assert not (tmp_path / "m.romco.bak").exists()
