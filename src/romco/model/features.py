@@ -8,7 +8,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from romco.kernels.baselines.mappings import HashedMappings, NamedMappings
+from romco.kernels.baselines.mappings import HashedMappings, Mappings, NamedMappings
 from romco.kernels.events import LARGEST_FEATURE
 from romco.kernels.reading.encoded import Encoded
 from romco.model.names import Effect, Id, from_json, identity, to_json
@@ -328,6 +328,17 @@ class Names:
         met = dict(islice(new.items(), known - first, max(top, known) - first))
         return [(self._column.update, met)] if met else []
 
+    def mappings(self) -> Mappings:
+        """What reads single rows as :meth:`read` does, dropping new names.
+
+        Returns
+        -------
+        :
+            A reader that sees names added later.
+
+        """
+        return NamedMappings(self._column)
+
     def name(self, column: int) -> Id:
         """What a column is called.
 
@@ -443,6 +454,17 @@ class Hashed:
 
         """
         return []
+
+    def mappings(self) -> Mappings:
+        """What reads single rows as :meth:`read` does.
+
+        Returns
+        -------
+        :
+            A reader.
+
+        """
+        return HashedMappings(self.width)
 
     def name(self, column: int) -> Id:
         """The column's number: names are not stored.

@@ -56,7 +56,10 @@ class Labels:
     @property
     def classes(self) -> tuple[Id, ...]:
         """The labels known so far, the negative one first."""
-        return tuple(sorted(self.side, key=lambda label: self.turn * self.side[label]))
+        side = self.side  # which others may exchange
+        labels = tuple(side)
+        first = self.turn * side[labels[0]] if labels else -1.0
+        return labels if first < 0.0 else labels[::-1]
 
     @property
     def positive(self) -> Id | None:

@@ -25,6 +25,7 @@ from romco.model.making import check_size, fixed_width, learner_for, memories
 from romco.model.names import Id, identity, known_as
 from romco.model.noticing import noticing
 from romco.model.rows import Dense
+from romco.model.singles import Singles
 from romco.model.targets import ManyClasses, Target, target_from_json, target_of, widened
 from romco.model.tasks import Tasks
 from romco.model.waiting import Waiting
@@ -106,6 +107,7 @@ class Model:
         d = fixed_width(self.features) or doubled(64, self.features.width)
         inner = learner_for(self._target, learner, d, len(self._tasks) or 8, parameters)
         self._inside = GrowingLearner(inner, new_task == "mean")
+        self._singles = Singles(self.features)
         self._locks = Locks()
 
     # What is known
@@ -464,7 +466,7 @@ class Model:
             A number.
 
         """
-        return float(self.margins([x], [task])[0])
+        return holding(self._locks.step, self._margin_one, x, task)
 
     def predict_one(self, x: Any, task: Any, *, id: Any = None) -> Any:
         """Label or number of one event.
@@ -515,7 +517,9 @@ class Model:
             Where the target is a number.
 
         """
-        return float(self.probabilities([x], [task])[0])
+        if not isinstance(self._target, Labels):
+            return float(self.probabilities([x], [task])[0])
+        return self._scale.probability_of_one(self.margin_one(x, task))
 
     def probabilities_one(self, x: Any, task: Any) -> dict[Id, float]:
         """Probability of each label that is known.
@@ -911,6 +915,7 @@ class Model:
         made._target = target_from_json(state["labels"])
         made._scale = Scale.from_json(state["scale"])
         made._inside = GrowingLearner.from_state(state, made.new_task == "mean")
+        made._singles = Singles(made.features)
         made._locks = Locks()
         check_size(made.learner, len(state["tasks"]), made.features)
         return made
@@ -925,6 +930,18 @@ class Model:
         numbers = self._tasks.numbers(many(task))
         check_lengths(rows, task=numbers)
         return self.turn * self._inside.margins(rows, numbers, self._tasks.next)
+
+    def _margin_one(self, x: Any, task: Any) -> float:
+        """Of an event of a task that is known, without the arrays of a round where that can be."""
+        try:
+            number = self._tasks.find(task)
+        except TypeError:  # no name: told in the words of the long way
+            number = -1
+        if number >= 0 and self._singles.reads(self.features):
+            margin = self._singles.margin(self._inside.learner, x, number)
+            if margin is not None:
+                return self.turn * margin
+        return float(self._margins([x], [task])[0])
 
     def _intervals(self, x: Any, task: Iterable[Any], level: float) -> Dense:
         rows = self.features.read(x)
