@@ -56,7 +56,9 @@ class Labels:
     @property
     def classes(self) -> tuple[Id, ...]:
         """The labels known so far, the negative one first."""
-        return tuple(sorted(self.side, key=lambda label: self.turn * self.side[label]))
+        known = tuple(self.side)
+        in_order = len(known) < 2 or self.turn * self.side[known[0]] < 0.0
+        return known if in_order else known[::-1]
 
     @property
     def positive(self) -> Id | None:
@@ -106,7 +108,7 @@ class Labels:
         Margins of the rows before the second label keep their sign, as in a loop of single rows.
         """
         if self.turn == before:
-            return self.turn * margins
+            return margins if before == 1.0 else before * margins
         first = next(iter(self.side.values()))  # the side of the label that came first
         second = int(np.argmax(y != first))
         return np.where(np.arange(len(y)) < second, before, self.turn) * margins

@@ -110,8 +110,8 @@ def learn(
     for at in np.flatnonzero(numbers < 0) if piece.fresh else ():
         numbers[at] = piece.fresh[ids[at]]
     weight = None if batch.weight is None else batch.weight[begin:end]
-    asked = as_round(learner, cut(batch.rows, begin, end), numbers)
-    round = asked._replace(y=batch.y[begin:end], weight=weight)
+    rows = cut(batch.rows, begin, end)
+    round = as_round(learner, rows, numbers, batch.y[begin:end], weight)
     check_weights(learner, round)
     events = Events(round, learner.n_features, learner.n_tasks, True, learner.answers)
     named = piece.fresh or piece.body is not inside.body or batch.effects is not None
