@@ -33,6 +33,9 @@ cdef class SmallSVD:
     cdef int factor(
         self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
     ) except -1 nogil
+    cdef void factor_large(
+        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
+    ) noexcept nogil
     cdef void jacobi(self, Py_ssize_t n, Py_ssize_t w, bint following) noexcept nogil
     cdef void sort_lengths(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil
     cdef void collect_large(

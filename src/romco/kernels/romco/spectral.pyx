@@ -156,7 +156,7 @@ cdef class SmallSVD:
         reserve(<void**> &self.s, &self.rooms[0], most, sizeof(double))
         reserve(<void**> &self.left, &self.rooms[1], most * n, sizeof(double))
         reserve(<void**> &self.right, &self.rooms[2], most * w, sizeof(double))
-        reserve(<void**> &self.rows, &self.rooms[3], n * w, sizeof(double))
+        reserve(<void**> &self.rows, &self.rooms[3], 2 * n * w, sizeof(double))
         reserve(<void**> &self.turns, &self.rooms[4], n * most, sizeof(double))
         reserve(<void**> &self.order, &self.rooms[5], most, sizeof(Py_ssize_t))
         if (
@@ -166,17 +166,40 @@ cdef class SmallSVD:
             self.jacobi(n, w, False)
             self.collect_large(a, n, w, ld, least, True)
             return 0
+        if (
+            LARGE_ROWS < n and min(n, w) <= MOST_LARGE and most <= JACOBI_WIDTH
+            and least >= LARGE * longest_row(a, n, w, ld)
+        ):
+            self.factor_large(a, n, w, ld, least)
+            return 0
         for i in range(n):
             memcpy(self.rows + i * w, a + i * ld, w * sizeof(double))
-        if LARGE_ROWS < n <= MOST_LARGE and w <= JACOBI_WIDTH and least >= LARGE * longest_row(a, n, w, ld):
-            self.jacobi(n, w, False)
-            self.collect_large(a, n, w, ld, least, False)
-            return 0
         if n <= JACOBI_ROWS and w <= JACOBI_WIDTH:
             self.jacobi(n, w, True)
             self.collect(n, w)
             return 0
         return self.lapack(n, w)
+
+    cdef void factor_large(
+        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
+    ) noexcept nogil:
+        """Triples above `least`, by turning rows, or columns where these are fewer."""
+        cdef Py_ssize_t i, j
+        cdef double* other = self.rows + n * w  # a', which is kept as it is
+        if n <= w:
+            for i in range(n):
+                memcpy(self.rows + i * w, a + i * ld, w * sizeof(double))
+            self.jacobi(n, w, False)
+            self.collect_large(a, n, w, ld, least, False)
+            return
+        for i in range(n):
+            for j in range(w):
+                other[j * n + i] = a[i * ld + j]
+        memcpy(self.rows, other, n * w * sizeof(double))
+        self.jacobi(w, n, False)
+        self.collect_large(other, w, n, n, least, False)
+        self.left, self.right = self.right, self.left
+        self.rooms[1], self.rooms[2] = self.rooms[2], self.rooms[1]
 
     cdef void jacobi(self, Py_ssize_t n, Py_ssize_t w, bint following) noexcept nogil:
         """Turn pairs of rows until all are orthogonal; if `turns` follows, rows = turns a."""
