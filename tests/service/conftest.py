@@ -22,7 +22,7 @@ from tests.service.streams import model
 class Running:
     """A server in a thread, its store, and a client."""
 
-    def __init__(self, folder: Path, settings: Settings, tokens=None, new=model) -> None:
+    def __init__(self, folder: Path, settings: Settings, tokens=None, new=model, keep=120) -> None:
         self.store = Store(folder, new, settings)
         self.socket = socket.socket()
         self.socket.bind(("127.0.0.1", 0))
@@ -37,7 +37,7 @@ class Running:
             lifespan="off",
             ws="none",
             server_header=False,
-            timeout_keep_alive=120,
+            timeout_keep_alive=keep,
         )
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})

@@ -279,7 +279,7 @@ def test_a_failure_of_ours_tells_nothing_of_our_files(serving, monkeypatch):
         raise RuntimeError("secret in /home/me")
 
     with serving() as service:
-        monkeypatch.setattr(applications, "ask", fails)
+        monkeypatch.setattr(applications, "ask_one", fails)
         body = json.dumps(question(STREAM[0]))
         status, headers, answer = send(service, "POST", "/v1/predict", body)
         assert status == 500

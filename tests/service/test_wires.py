@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 
 import pytest
 
+from romco.service import heads, wires
+from romco.service.heads import plain
 from romco.service.tokens import Tokens, create
-from romco.service.wires import Wire, plain
+from romco.service.wires import Wire
 
 BODY = json.dumps({"task": "ann", "x": {"a": 1.0}}).encode()
 PLAIN = [b"host: 127.0.0.1", b"content-type: application/json"]
@@ -94,6 +97,59 @@ def test_requests_may_follow_one_another_unasked(service):
     for parts in (some, [b"".join(some)]):
         told = exchange(service, *parts, answers=4)
         assert [status for status, _, _ in told] == [200, 200, 200, 400]
+
+
+def test_answers_come_in_order_whatever_way_each_goes(service, shortened):
+    """Predictions, errors among them, and a request that goes the long way, cut anywhere."""
+    other = request(start=b"GET /healthz HTTP/1.1", body=b"")
+    some = [request(), request(b"no"), request(), other, request(b"{}"), request(), request(b"no")]
+    statuses, whole = [200, 400, 200, 200, 422, 200, 400], b"".join(some)
+    for cut in range(0, len(whole), 37):
+        told = exchange(service, whole[:cut], whole[cut:], answers=7)
+        assert [status for status, _, _ in told] == statuses
+    assert len(shortened) > len(whole) // 37  # most of them took the short way
+
+
+def test_a_client_that_is_slow_or_silent_is_not_waited_for(serving, monkeypatch):
+    monkeypatch.setattr(wires, "PATIENCE", 0.3)
+    with serving() as service:
+        whole = request()
+        for part in (whole[:10], whole[:60], whole[:-1], b"GET /healthz HTTP/1.1\r\nhost"):
+            ((status, headers, _),) = exchange(service, part)
+            assert status == 408
+            assert b"connection: close\r\n" in headers
+        assert exchange(service, whole)[0][0] == 200
+        with socket.create_connection(("127.0.0.1", service.port), timeout=20.0) as line:
+            start = whole[: len(whole) - len(BODY)].replace(b"predict", b"learn")
+            line.sendall(start + b"{")  # its headers are answered the long way already
+            assert b"408" not in line.recv(1000)
+        assert service.client.predict({"task": "ann", "x": {}})["version"] == 0
+
+
+def test_a_connection_in_use_is_kept_and_an_idle_one_closed(serving):
+    with serving(keep=1) as service:
+        with socket.create_connection(("127.0.0.1", service.port), timeout=20.0) as line:
+            for _ in range(6):
+                line.sendall(request())
+                assert line.recv(4000).startswith(b"HTTP/1.1 200")
+                time.sleep(0.3)
+            assert line.recv(10) == b""  # closed by the server, a second after the last
+        with socket.create_connection(("127.0.0.1", service.port), timeout=20.0) as silent:
+            assert silent.recv(10) == b""
+
+
+def test_heads_are_kept_but_not_those_with_secrets_nor_too_many(monkeypatch):
+    monkeypatch.setattr(heads, "KEPT", 3)
+    judged = []
+    known = heads.Heads(lambda headers: judged.append(headers))
+    for _ in range(2):
+        assert known.read(b"content-length: 5\r\n") == (5, None)
+        assert known.read(b"content-length: 5\r\nauthorization: x\r\n") == (5, None)
+        assert known.read(b"odd") is None
+    assert len(judged) == 3
+    for length in range(20):
+        known.read(b"content-length: %d\r\n" % length)
+    assert len(known._kept) <= 3
 
 
 def test_a_declared_length_beyond_the_limit_is_refused(service):

@@ -8,10 +8,10 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from romco.kernels.baselines.mappings import HashedMappings, NamedMappings
+from romco.kernels.baselines.mappings import HashedMappings, Mappings, NamedMappings
 from romco.kernels.events import LARGEST_FEATURE
 from romco.kernels.reading.encoded import Encoded
-from romco.model.names import Effect, Id, from_json, identity, to_json
+from romco.model.names import Effect, Id, all_to_json, from_json, identity, to_json
 from romco.model.places import HashedPlaces, Places
 from romco.model.rows import Rows, Sparse, tidy
 
@@ -322,6 +322,17 @@ class Names:
         met = dict(islice(new.items(), known - first, max(top, known) - first))
         return [(self._column.update, met)] if met else []
 
+    def mappings(self) -> Mappings:
+        """What reads single rows as :meth:`read` does, dropping new names.
+
+        Returns
+        -------
+        :
+            A reader that sees names added later.
+
+        """
+        return NamedMappings(self._column)
+
     def name(self, column: int) -> Id:
         """What a column is called.
 
@@ -347,7 +358,7 @@ class Names:
             What :func:`features_from_json` reads; JSON can hold it.
 
         """
-        return {"kind": "names", "names": [to_json(name) for name in self._listed()]}
+        return {"kind": "names", "names": all_to_json(self._listed())}
 
     def _listed(self) -> list[Id]:
         """Names by column; listed anew after names were added."""
@@ -437,6 +448,17 @@ class Hashed:
 
         """
         return []
+
+    def mappings(self) -> Mappings:
+        """What reads single rows as :meth:`read` does.
+
+        Returns
+        -------
+        :
+            A reader.
+
+        """
+        return HashedMappings(self.width)
 
     def name(self, column: int) -> Id:
         """The column's number: names are not stored.

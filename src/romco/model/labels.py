@@ -56,9 +56,10 @@ class Labels:
     @property
     def classes(self) -> tuple[Id, ...]:
         """The labels known so far, the negative one first."""
-        known = tuple(self.side)
-        in_order = len(known) < 2 or self.turn * self.side[known[0]] < 0.0
-        return known if in_order else known[::-1]
+        side = self.side  # which others may exchange
+        labels = tuple(side)
+        first = self.turn * side[labels[0]] if labels else -1.0
+        return labels if first < 0.0 else labels[::-1]
 
     @property
     def positive(self) -> Id | None:

@@ -25,6 +25,7 @@ from romco.model.making import check_size, fixed_width, learner_for, memories
 from romco.model.names import Id, identity, known_as
 from romco.model.noticing import noticing
 from romco.model.rows import NONE, Dense
+from romco.model.singles import Singles
 from romco.model.targets import ManyClasses, Target, target_from_json, target_of, widened
 from romco.model.tasks import Tasks
 from romco.model.waiting import Waiting
@@ -106,6 +107,7 @@ class Model:
         d = fixed_width(self.features) or doubled(64, self.features.width)
         inner = learner_for(self._target, learner, d, len(self._tasks) or 8, parameters)
         self._inside = GrowingLearner(inner, new_task == "mean")
+        self._singles = Singles(self.features)
         self._locks = Locks()
 
     # What is known
@@ -464,7 +466,7 @@ class Model:
             A number.
 
         """
-        return float(self.margins([x], [task])[0])
+        return holding(self._locks.step, self._margin_one, x, task)
 
     def predict_one(self, x: Any, task: Any, *, id: Any = None) -> Any:
         """Label or number of one event.
@@ -489,6 +491,8 @@ class Model:
         'yes'
 
         """
+        if id is None and isinstance(self._target, Labels):
+            return self.label_of(self.margin_one(x, task))
         margins = self.margins([x], [task])
         if id is not None:
             self.waiting.put_all([id], [x], [task], margins)
@@ -515,7 +519,9 @@ class Model:
             Where the target is a number.
 
         """
-        return float(self.probabilities([x], [task])[0])
+        if not isinstance(self._target, Labels):
+            return float(self.probabilities([x], [task])[0])
+        return self._scale.probability_of_one(self.margin_one(x, task))
 
     def probabilities_one(self, x: Any, task: Any) -> dict[Id, float]:
         """Probability of each label that is known.
@@ -538,12 +544,12 @@ class Model:
         ['no', 'yes']
 
         """
-        classes, found = self.classes, self.probabilities([x], [task])[0]
         if isinstance(self._target, Labels):
-            positive = float(found)
+            positive, classes = self.probability_one(x, task), self.classes
             chances = (1.0 - positive, positive) if len(classes) == 2 else (1.0,) * len(classes)
             return dict(zip(classes, chances, strict=True))
-        return dict(zip(classes, found.tolist(), strict=True))
+        found = self.probabilities([x], [task])[0]
+        return dict(zip(self.classes, found.tolist(), strict=True))
 
     def label_of(self, margin: Any) -> Any:
         """What a margin predicts.
@@ -909,6 +915,7 @@ class Model:
         made._target = target_from_json(state["labels"])
         made._scale = Scale.from_json(state["scale"])
         made._inside = GrowingLearner.from_state(state, made.new_task == "mean")
+        made._singles = Singles(made.features)
         made._locks = Locks()
         check_size(made.learner, len(state["tasks"]), made.features)
         return made
@@ -924,6 +931,18 @@ class Model:
         check_lengths(rows, task=numbers)
         margins, turn = self._inside.margins(rows, numbers, self._tasks.next), self.turn
         return margins if turn == 1.0 else turn * margins
+
+    def _margin_one(self, x: Any, task: Any) -> float:
+        """Of an event of a task that is known, without the arrays of a round where that can be."""
+        try:
+            number = self._tasks.find(task)
+        except TypeError:  # no name: told in the words of the long way
+            number = -1
+        if number >= 0 and self._singles.reads(self.features):
+            margin = self._singles.margin(self._inside.learner, x, number)
+            if margin is not None:
+                return self.turn * margin
+        return float(self._margins([x], [task])[0])
 
     def _intervals(self, x: Any, task: Iterable[Any], level: float) -> Dense:
         rows = self.features.read(x)

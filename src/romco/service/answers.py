@@ -10,6 +10,7 @@ from romco.model import Model
 from romco.model.names import known_as
 from romco.service.changes import Answer, Event, Prediction, Row, Task
 
+PLAIN = (str, int, float)
 TOP = 50  # features that are told one by one
 
 
@@ -40,12 +41,24 @@ def predict(model: Model, rows: Sequence[Row], tasks: Sequence[Task]) -> list[Pr
             Prediction(_plain(label), float(chance.max(initial=0.0)), float(row.max(initial=0.0)))
             for label, chance, row in zip(labels, chances, margins, strict=True)
         ]
-    classes = [_plain(label) for label in model.classes] or [None]
-    below, above = classes[0], classes[-1]
+    below, above = _sides(model)
     return [
         Prediction(above if margin >= 0.0 else below, chance, margin)
         for margin, chance in zip(margins.tolist(), chances.tolist(), strict=True)
     ]
+
+
+def predict_one(model: Model, row: Row, task: Task) -> Prediction:
+    """The same of one row, for a tenth of what a list of one costs."""
+    if model.target != "two classes":
+        return predict(model, [row], [task])[0]
+    try:
+        margin = model.margin_one(row, task)
+    except ValueError as error:
+        raise refused(model, [row], error) from None
+    below, above = _sides(model)
+    chance = model.scale.probability_of_one(margin)
+    return Prediction(above if margin >= 0.0 else below, chance, margin)
 
 
 def explain(model: Model, row: Row, task: Task) -> dict[str, Any]:
@@ -121,6 +134,12 @@ def learn(model: Model, events: Sequence[Event]) -> None:
         raise ValueError(str(error)) from error
 
 
+def _sides(model: Model) -> tuple[Answer | None, Answer | None]:
+    """The labels below and above margin 0; the only one for both, None before any is known."""
+    classes = model.classes
+    return (_plain(classes[0]), _plain(classes[-1])) if classes else (None, None)
+
+
 def _plain(label: Any) -> Answer | None:
     """Labels of other kinds can come with a model file: they are told as text."""
-    return label if label is None or isinstance(label, str | int | float) else str(label)
+    return label if label is None or isinstance(label, PLAIN) else str(label)

@@ -28,10 +28,11 @@ from romco.service import pages
 from romco.service.answers import Refused, explain
 from romco.service.descriptions import describe
 from romco.service.guards import FAILED, Doors, Guard, Headers, answer
+from romco.service.heads import Head, Heads, Refusal
 from romco.service.journals import Broken, Full
 from romco.service.live import Live
 from romco.service.meters import Meters
-from romco.service.questions import ask
+from romco.service.questions import ask, ask_one
 from romco.service.requests import BadRequest, Reader
 from romco.service.stores import Store
 from romco.service.views import ORDERS, Asked, Views
@@ -66,6 +67,7 @@ class Application:
         }
         self._others = self._starlette()
         self._guard = Guard(self._route, doors, self.meters)
+        self._heads = Heads(self._refusal)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -73,23 +75,33 @@ class Application:
 
     def wire(self, **options: Any) -> Wire:
         """A connection of uvicorn's that knows a short way for predictions."""
-        return Wire(self._predict_at_once, self._store.settings.limits.body, **options)
+        longest = self._store.settings.limits.body
+        return Wire(self._predict_at_once, self._heads, longest, **options)
 
-    def _predict_at_once(self, headers: Headers, body: bytes) -> tuple[int, bytes]:
-        """Status and body of the answer to a prediction, with all that the long way does."""
-        begin = time.perf_counter()
+    def _refusal(self, headers: Headers) -> Refusal | None:
+        """Why a prediction is refused before its body is looked at."""
         refusal = self._guard.refusal("POST", "/v1/predict", headers)
         if refusal is None:
             try:
                 _check_json(headers)
+            except BadRequest as error:
+                refusal = refusal_of(error)
+        return None if refusal is None else (refusal[0], encode(refusal[1]))
+
+    def _predict_at_once(self, head: Head, body: bytes) -> tuple[int, bytes]:
+        """Status and body of the answer to a prediction, with all that the long way does."""
+        begin = time.perf_counter()
+        if head.refusal is not None:
+            status, data = head.refusal
+        else:
+            try:
                 status, data = 200, self._predictions(body)
             except Exception as error:
                 refusal = refusal_of(error)
                 if refusal is None:
                     LOG.exception("a request failed")
                     refusal = FAILED
-        if refusal is not None:
-            status, data = refusal[0], encode(refusal[1])
+                status, data = refusal[0], encode(refusal[1])
         self.meters.add("/v1/predict", status, time.perf_counter() - begin)
         return status, data
 
@@ -131,10 +143,16 @@ class Application:
 
     def _predictions(self, body: bytes) -> bytes:
         questions, many = self._reader.questions(body)
-        with _of_one(many):
+        if many:
             told = ask(self._store.live, questions)
-        self.meters.predicted += len(told)
-        return encode(told if many else told[0])
+            self.meters.predicted += len(told)
+            return encode(told)
+        try:
+            one = ask_one(self._store.live, questions[0])
+        except Refused as error:  # where there is but one event, nobody asks which
+            raise BadRequest(error.reason) from None
+        self.meters.predicted += 1
+        return encode(one)
 
     async def _learn(self, body: bytes) -> bytes:
         lessons, many = self._reader.lessons(body)

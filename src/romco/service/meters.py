@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, final
 
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 from romco.learners.capabilities import Decomposed
 from romco.service.stores import Store
@@ -19,6 +26,36 @@ RECENT = 2000  # requests whose times are kept
 
 
 @final
+class Times:
+    """How long requests took: how many up to each bound, the sum, and the last ones.
+
+    Prometheus' own histogram takes a lock for each; only one thread answers requests.
+
+    >>> times = Times()
+    >>> for seconds in (0.0001, 0.003, 0.003, 9.0):
+    ...     times.add(seconds)
+    >>> times.buckets()[0], times.buckets()[3], times.buckets()[-1]
+    (('0.0005', 1), ('0.005', 3), ('+Inf', 4))
+    """
+
+    def __init__(self) -> None:
+        self.sum = 0.0
+        self.recent: deque[float] = deque(maxlen=RECENT)
+        self._counts = [0] * (len(BUCKETS) + 1)
+
+    def add(self, seconds: float) -> None:
+        """Count a request."""
+        self._counts[bisect_left(BUCKETS, seconds)] += 1
+        self.sum += seconds
+        self.recent.append(seconds)
+
+    def buckets(self) -> list[tuple[str, int]]:
+        """How many took at most so long."""
+        bounds = [*map(str, BUCKETS), "+Inf"]
+        return list(zip(bounds, accumulate(self._counts), strict=True))
+
+
+@final
 class Meters:
     """Counts requests and predictions; asks the store for the rest when it is asked."""
 
@@ -26,28 +63,18 @@ class Meters:
         self._store, self._views = store, views
         self.predicted = 0
         self.requests: Counter[tuple[str, int]] = Counter()
-        self._seconds: dict[str, deque[float]] = {}
+        self._times: dict[str, Times] = {}
         self.registry = CollectorRegistry()
-        self._histogram = Histogram(
-            "romco_request_seconds",
-            "Time from request to answer",
-            ["path"],
-            buckets=BUCKETS,
-            registry=self.registry,
-        )
-        self._children: dict[str, Any] = {}
         self.registry.register(self)
         self._began = time.time()
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """A request was answered."""
         self.requests[path, status] += 1
-        child = self._children.get(path)
-        if child is None:
-            child = self._children[path] = self._histogram.labels(path)
-            self._seconds[path] = deque(maxlen=RECENT)
-        child.observe(seconds)
-        self._seconds[path].append(seconds)
+        times = self._times.get(path)
+        if times is None:
+            times = self._times[path] = Times()
+        times.add(seconds)
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
@@ -55,9 +82,10 @@ class Meters:
 
     def latency(self, path: str) -> dict[str, float] | None:
         """Median and 99th percentile of the last requests, in seconds."""
-        times = sorted(self._seconds.get(path, ()))
-        if not times:
+        found = self._times.get(path)
+        if found is None:
             return None
+        times = sorted(found.recent.copy())
         return {"median": times[len(times) // 2], "p99": times[len(times) * 99 // 100]}
 
     def status(self) -> dict[str, Any]:
@@ -108,6 +136,11 @@ class Meters:
         for (path, status), n in list(self.requests.items()):
             asked.add_metric([path, str(status)], n)
         yield asked
+        text = "Time from request to answer"
+        took = HistogramMetricFamily("romco_request_seconds", text, labels=["path"])
+        for path, times in list(self._times.items()):
+            took.add_metric([path], times.buckets(), times.sum)
+        yield took
         yield CounterMetricFamily("romco_predictions", "Predictions made", self.predicted)
         yield CounterMetricFamily(
             "romco_pending_dropped", "Pending events dropped for want of room", live.pending.dropped

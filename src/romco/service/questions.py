@@ -44,6 +44,17 @@ def ask(live: Live, questions: Sequence[Question]) -> list[Told]:
     return told
 
 
+def ask_one(live: Live, question: Question) -> Told:
+    """The same of one event."""
+    if live.budget is not None:
+        return ask(live, [question])[0]
+    version = live.sequence
+    made = answers.predict_one(live.model, question.x, question.task)
+    if question.id is not None and live.seen.number(question.id) is None:
+        live.pending.put([Waiting(question.id, time.time(), question.task, question.x, made)])
+    return Told(made.label, made.probability, made.margin, version)
+
+
 def _ask_for(live: Live, budget: Budget, questions: Sequence[Question], told: list[Told]) -> None:
     """Say of events with an id whether their answers are worth asking for."""
     some = [k for k, question in enumerate(questions) if question.id is not None]

@@ -53,6 +53,8 @@ class Reader:
 
     def questions(self, body: bytes) -> tuple[list[Question], bool]:
         """Events to predict, and whether they came as a list."""
+        if body[:1] == b"{":  # most of them
+            return [self._decoded(self._one[self.question], body)], False
         found: tuple[list[Question], bool] = self._read(body, self.question)
         self._check_tasks([event.task for event in found[0]])
         return found
@@ -64,11 +66,13 @@ class Reader:
         return found
 
     def _read(self, body: bytes, kind: Any) -> Any:
-        many = body.lstrip()[:1] != b"{"
+        if body.lstrip()[:1] == b"{":
+            return [self._decoded(self._one[kind], body)], False
+        return self._decoded(self._many[kind], body), True
+
+    def _decoded(self, decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
         try:
-            if many:
-                return self._many[kind].decode(body), True
-            return [self._one[kind].decode(body)], False
+            return decoder.decode(body)
         except msgspec.ValidationError as error:
             raise _invalid(str(error)) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The short way for predictions: a plain request that came whole is answered where it arrives.
+"""The short way for predictions: plain requests that came whole are answered where they arrive.
 
 uvicorn makes a task, an event and a scope for every request, which costs several times what a
 prediction does. Its protocol is kept for everything else: other paths, and whatever is not plain.
@@ -6,84 +6,66 @@ prediction does. Its protocol is kept for everything else: other paths, and what
 
 from __future__ import annotations
 
-import re
+from asyncio import TimerHandle, Transport
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from romco.service.guards import Headers, carried
+from romco.service.guards import carried
+from romco.service.heads import Head, Heads
 
 SHORT = b"POST /v1/predict HTTP/1.1\r\n"
 END = b"\r\n\r\n"
 LONGEST_HEAD, LONGEST_BODY = 1 << 13, 1 << 16  # beyond, a task more or less costs nothing
-PLAIN = re.compile(rb"(?:[A-Za-z0-9-]+:[ -~]*\r\n)+")
-FIELD = re.compile(rb"([A-Za-z0-9-]+):[ ]*([ -~]*?)[ ]*\r\n")
-LENGTH = re.compile(rb"[0-9]{1,9}")
-# What tells the length in another way, asks for something else, or is none of ours.
-UNUSUAL = {b"transfer-encoding", b"expect", b"upgrade", b"trailer", b"te", b"content-encoding"}
+PATIENCE = 60.0  # seconds that a request may take to arrive
 
-Short = Callable[[Headers, bytes], tuple[int, bytes]]
-
-
-class Head(NamedTuple):
-    """The fields of a plain request, names in lower case, and how long its body is."""
-
-    headers: Headers
-    length: int
-
-
-def plain(head: bytes) -> Head | None:
-    r"""Read the header lines of a request; None if anything about them is out of the ordinary.
-
-    >>> plain(b"Host: here\r\nContent-Length: 12\r\n")
-    Head(headers=[(b'host', b'here'), (b'content-length', b'12')], length=12)
-    >>> plain(b"Content-Length: 12\r\nTransfer-Encoding: chunked\r\n") is None
-    True
-    """
-    if PLAIN.fullmatch(head) is None:
-        return None
-    headers = [(name.lower(), value) for name, value in FIELD.findall(head)]
-    fields = dict(headers)
-    length = fields.get(b"content-length", b"")
-    if len(fields) < len(headers) or not UNUSUAL.isdisjoint(fields) or not LENGTH.fullmatch(length):
-        return None
-    if fields.get(b"connection", b"keep-alive").lower() != b"keep-alive":
-        return None
-    return Head(headers, int(length))
+Short = Callable[[Head, bytes], tuple[int, bytes]]
 
 
 @final
 class Wire(HttpToolsProtocol):
-    """A connection; ``short`` answers predictions, by status and body, without waiting."""
+    """A connection; ``short`` answers predictions, by status and body, without waiting.
 
-    def __init__(self, short: Short, longest: int, **options: Any) -> None:
+    A client that sends nothing, or less than a whole request, is waited for only so long.
+    """
+
+    def __init__(self, short: Short, heads: Heads, longest: int, **options: Any) -> None:
         super().__init__(**options)
-        self._short, self._longest = short, min(longest, LONGEST_BODY)
+        self._short, self._heads = short, heads
+        self._longest = min(longest, LONGEST_BODY)
         self._begun = bytearray()  # of a plain request whose rest has not come
-        self._last = b"", plain(b"")  # header lines are alike from one request to the next
+        self._needed = 0  # bytes of all of it
         self._within = False  # a request that goes the long way
+        self._active = 0.0  # when the last answer was given the short way
+        self._late: TimerHandle | None = None  # runs while a request is incomplete
+        self._first: tuple[Any, bytes] = None, b""  # of an answer that all is well
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        """Somebody has come, who may be silent no longer than between two requests."""
+        super().connection_made(transport)
+        self._wait(self.timeout_keep_alive)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody waits any longer."""
+        self._unset_keepalive_if_required()
+        self._hurry(False)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Answer a prediction, or let uvicorn go on."""
+        """Answer predictions; let uvicorn go on with all else."""
         if self._begun:
             self._begun += data
+            if len(self._begun) < self._needed:
+                return
             data = bytes(self._begun)
-        if not self._is_free() or not data.startswith(SHORT[: len(data)]):
-            self._go_long(data)
-            return
-        end = data.find(END, 0, LONGEST_HEAD)
-        head = None if end < 0 else self._read(data[len(SHORT) : end + 2])
-        missing = -1 if head is None else end + len(END) + head.length - len(data)
-        if head is None or missing < 0 or head.length > self._longest:
-            self._go_long(data)
-        elif missing > 0:
-            self._begun = self._begun or bytearray(data)
-        else:
             self._begun.clear()
-            self._unset_keepalive_if_required()
-            self._answer(*self._short(head.headers, data[end + len(END) :]))
+        at = self._answer_all(data) if self._is_free() else 0
+        if at < len(data) and not self._begun:
+            super().data_received(data[at:] if at else data)
+        if self._late is not None or self._within or self._begun:
+            self._hurry(self._within or bool(self._begun))
 
     def on_message_begin(self) -> None:
         """A request goes the long way."""
@@ -95,6 +77,14 @@ class Wire(HttpToolsProtocol):
         self._within = False
         super().on_message_complete()
 
+    def timeout_keep_alive_handler(self) -> None:
+        """Close, unless something was answered the short way meanwhile."""
+        rest = self._active + self.timeout_keep_alive - self.loop.time()
+        if rest > 0.0:
+            self._wait(rest)
+        elif self._late is None:
+            super().timeout_keep_alive_handler()
+
     def _is_free(self) -> bool:
         """Whether nothing goes the long way, nobody is too slow to read, and there is room."""
         limit = self.limit_concurrency
@@ -103,20 +93,75 @@ class Wire(HttpToolsProtocol):
             and (self.cycle is None or self.cycle.response_complete)
             and not self.flow.write_paused
             and (limit is None or len(self.connections) < limit)
+            and not self.transport.is_closing()
         )
 
-    def _go_long(self, data: bytes) -> None:
-        self._begun.clear()
-        super().data_received(data)
+    def _answer_all(self, data: bytes) -> int:
+        """Answer the predictions that come first, in order; gives where the rest begins."""
+        at, told = 0, []
+        while data.startswith(SHORT, at):
+            end = data.find(END, at, at + LONGEST_HEAD)
+            head = None if end < 0 else self._heads.read(data[at + len(SHORT) : end + 2])
+            if head is None or head.length > self._longest:
+                break
+            begin, stop = end + len(END), end + len(END) + head.length
+            if stop > len(data):
+                self._begun, self._needed = bytearray(data[at:]), stop - at
+                break
+            told.append(self._answer(*self._short(head, data[begin:stop])))
+            at = stop
+        if told:
+            self.transport.write(told[0] if len(told) == 1 else b"".join(told))
+            self._note(len(told))
+        return at
 
-    def _read(self, head: bytes) -> Head | None:
-        if head != self._last[0]:
-            self._last = head, plain(head)
-        return self._last[1]
+    def _answer(self, status: int, data: bytes) -> bytes:
+        carries = self.server_state.default_headers  # made anew when the date changes
+        if status != 200:
+            return _first(status, carries) + _rest(data)
+        if self._first[0] is not carries:
+            self._first = carries, _first(200, carries)
+        return self._first[1] + _rest(data)
 
-    def _answer(self, status: int, data: bytes) -> None:
-        lines = [b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())]
-        for name, value in (*self.server_state.default_headers, *carried(status, len(data))):
-            lines += [name, b": ", value, b"\r\n"]
-        self.transport.write(b"".join([*lines, b"\r\n", data]))
-        self.on_response_complete()
+    def _note(self, n: int) -> None:
+        """Requests were answered: the time to wait for the next begins."""
+        self.server_state.total_requests += n
+        self._active = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._wait(self.timeout_keep_alive)
+
+    def _wait(self, seconds: float) -> None:
+        wait = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+        self.timeout_keep_alive_task = wait
+
+    def _hurry(self, incomplete: bool) -> None:
+        """Wait for the rest of a request, but not for ever."""
+        if not incomplete and self._late is not None:
+            self._late.cancel()
+            self._late = None
+        elif incomplete and self._late is None:
+            self._late = self.loop.call_later(PATIENCE, self._give_up)
+
+    def _give_up(self) -> None:
+        """The rest of a request did not come in time."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or not self._within or self.cycle.response_complete:
+            closing = [*self.server_state.default_headers, (b"connection", b"close")]
+            self.transport.write(_first(408, closing) + _rest(LATE))
+        self.transport.close()
+
+
+LATE = b'{"error":"the rest of the request did not come in time"}'
+
+
+def _first(status: int, given: list[tuple[bytes, bytes]]) -> bytes:
+    """Status and headers of an answer, all but its length."""
+    carries = [*given, *carried(status, 0)]
+    fields = [(name, value) for name, value in carries if name != b"content-length"]
+    lines = [b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())]
+    return b"".join([*lines, *(b"%b: %b\r\n" % field for field in fields)])
+
+
+def _rest(data: bytes) -> bytes:
+    return b"content-length: %d\r\n\r\n%b" % (len(data), data)

@@ -11,17 +11,8 @@ from romco.kernels.events import LARGEST_FEATURE
 cdef double LARGEST = LARGEST_FEATURE
 
 
-cdef struct Entry:
-    int column
-    int place  # in its row, so that sorting is stable
-    double value
-
-
 cdef class Mappings:
     """Reads rows; how a name becomes a column is left to two final classes (abstract)."""
-
-    cdef Entry* entries
-    cdef Py_ssize_t n, room
 
     def __dealloc__(self):
         release(self.entries)

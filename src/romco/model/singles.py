@@ -1,0 +1,49 @@
+"""Single events: their margins without the arrays that a round is made of."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard, final
+
+from romco.kernels.single import Single
+from romco.learners import Learner
+from romco.learners.base import CompiledLearner
+from romco.model.features import Features, Hashed, Names
+
+
+@final
+class Singles:
+    """What a compiled learner says of one event at a time, to one thread at a time.
+
+    >>> import romco
+    >>> from romco.model.features import Names
+    >>> singles = Singles(Names(["a", "b"]))
+    >>> singles.margin(romco.learner("pa-unique", n_features=2, n_tasks=1), {"a": 1.0}, 0)
+    0.0
+    """
+
+    def __init__(self, features: Features) -> None:
+        self._features = features
+        self._single: Single | None = None  # where rows are read by name
+        if isinstance(features, Names | Hashed):
+            self._single = Single(features.mappings())
+        self._kind: type[Learner] | None = None
+        self._compiled = False
+
+    def reads(self, features: Features) -> bool:
+        """Whether it was made for these."""
+        return self._features is features
+
+    def margin(self, learner: Learner, x: Any, number: int) -> float | None:
+        """The margin of an event of a task; None where only a round of it can tell."""
+        if self._single is None or type(x) is not dict or not self._is_compiled(learner):
+            return None
+        given = learner.kernel, learner.n_features, learner.n_tasks, number
+        return self._single.margin(*given, x)
+
+    def _is_compiled(self, learner: Learner) -> TypeGuard[CompiledLearner]:
+        """Whether its kernel says all that it says; asked anew only of another kind."""
+        kind = type(learner)
+        if kind is not self._kind:
+            self._kind = kind
+            self._compiled = kind.predict is CompiledLearner.predict
+        return self._compiled

@@ -1,0 +1,92 @@
+"""One event at a time, without arrays: the same to the last bit as a round of one."""
+
+import numpy as np
+import pytest
+
+import romco
+from romco.kernels.baselines.mappings import NamedMappings
+from romco.kernels.single import Single
+from romco.model import Columns, Hashed, Model, Names, Scale
+from romco.model.singles import Singles
+
+from .test_model import FAST, LABELS, ROWS, TASKS
+
+STRANGE = [
+    {},
+    {"f1": 0.5, "never seen": 3.0},
+    {"f1": 1, "f2": True, "f3": None, "f4": "text"},
+    {"f1": -0.0, "f2": 1e-308, "f3": 1e15},
+    {1: 2.0, "f1": 0.25},
+]
+
+
+@pytest.mark.parametrize("features", [Names, lambda: Hashed(16)])
+@pytest.mark.parametrize("name", FAST)
+def test_one_row_is_a_round_of_one(name, features):
+    model = Model(name, features(), positive="spam")
+    for end in (0, 1, 25, 60):
+        if end:
+            model.learn(ROWS[:end], LABELS[:end], TASKS[:end])
+        for row in [*ROWS[:8], *STRANGE]:
+            for task in ("user 0", "user 3", "somebody new", 7):
+                assert model.margin_one(row, task) == model.margins([row], [task])[0]
+                assert model.probability_one(row, task) == model.probabilities([row], [task])[0]
+
+
+def test_the_compiled_way_is_taken():
+    model = Model("romco-auto")
+    model.learn(ROWS, LABELS, TASKS)
+    taken = [Singles(model.features).margin(model.learner, row, 0) for row in ROWS]
+    assert taken == (model.turn * model.margins(ROWS, [model.tasks[0]] * len(ROWS))).tolist()
+
+
+def test_names_that_come_later_are_seen_and_new_features_are_taken():
+    model = Model("pa-unique", classes=("no", "yes"), tasks=["ann"])
+    for k in range(200):  # the learner grows on the way
+        row = {f"f{k}": 1.0}
+        assert model.margin_one(row, "ann") == 0.0
+        model.learn_one(row, "yes", "ann")
+        assert model.margin_one(row, "ann") == model.margins([row], ["ann"])[0] > 0.0
+    model.features = Names(reversed([f"f{k}" for k in range(200)]))
+    model.learn_one({"f0": 3.0}, "no", "ann")
+    assert model.margin_one({"f0": 1.0}, "ann") == model.margins([{"f0": 1.0}], ["ann"])[0]
+
+
+def test_what_only_a_round_can_tell_is_left_to_it():
+    learner, kernel = romco.learner("pa-unique", 2, 1), romco.learner("pa-unique", 2, 1).kernel
+    single = Single(NamedMappings({"a": 0, "b": 1, "c": 2}))
+    assert single.margin(kernel, 2, 1, 0, {"a": 1.0}) == 0.0
+    assert single.margin(kernel, 2, 1, 0, {"c": 1.0}) is None  # no room for the feature
+    assert single.margin(kernel, 2, 1, 1, {"a": 1.0}) is None  # nor for the task
+    assert single.margin(kernel, 2, 1, -1, {"a": 1.0}) is None
+    assert Singles(Columns(2)).margin(learner, [1.0, 2.0], 0) is None
+    many = Model(target="classes")
+    many.learn([{"a": 1.0}] * 3, ["x", "y", "z"], ["ann"] * 3)
+    assert Singles(many.features).margin(many.learner, {"a": 1.0}, 0) is None
+
+
+@pytest.mark.parametrize("row", [{"a": []}, {"a": float("nan")}, {"a": 1e61}, {"a": 1j}, [1.0], 3])
+def test_a_bad_row_is_refused_in_the_same_words(row):
+    model = Model("romco-auto")
+    model.learn_one({"a": 1.0}, "yes", "ann")
+    with pytest.raises(ValueError) as long:  # noqa: PT011
+        model.margins([row], ["ann"])
+    with pytest.raises(ValueError) as short:  # noqa: PT011
+        model.margin_one(row, "ann")
+    assert str(short.value) == str(long.value)
+    assert model.margin_one({"a": 1.0}, "ann") == model.margins([{"a": 1.0}], ["ann"])[0]
+
+
+def test_a_task_that_is_no_name_is_refused():
+    with pytest.raises(ValueError, match="cannot be a name"):
+        Model().margin_one({"a": 1.0}, ["ann"])
+
+
+def test_a_probability_has_the_same_bits_alone():
+    rng = np.random.default_rng(3)
+    margins = np.concatenate([rng.normal(0, spread, 2000) for spread in (1e-9, 0.1, 3.0, 1e3)])
+    margins = np.concatenate([margins, [0.0, -0.0, 1e290, -1e290, 5e-324]])
+    for log_a in (-30.0, 0.3, 30.0):
+        scale = Scale(log_a)
+        alone = [scale.probability_of_one(margin) for margin in margins.tolist()]
+        np.testing.assert_array_equal(alone, scale.probability(margins))
