@@ -10,7 +10,7 @@ import pytest
 
 import romco
 from romco.model import Columns, Hashed, Model, Names
-from romco.modelfile import FORMAT, MAGIC, ModelFileError, load, peek, save
+from romco.modelfile import FORMAT, MAGIC, ModelFileError, load, load_state, peek, save, save_state
 
 GOLDEN = Path(__file__).parent / "golden"
 STREAM = romco.streams.simulated(n_tasks=3, n_features=6, n_events=20, outliers=1)
@@ -244,3 +244,18 @@ def test_what_could_not_be_loaded_is_not_written(tmp_path):
             save(model, path)
     assert load(path).events == 1
     assert not (tmp_path / "m.romco.bak").exists()
+
+
+def test_a_state_is_saved_as_its_model_is_and_the_last_one_kept(tmp_path):
+    path, model = tmp_path / "m.romco", small()
+    save_state(model.state(), path)
+    assert contents(load(path)) == contents(model)
+    assert load_state(path)["events"] == 2
+    model.learn([{"a": 1.0}], ["ham"], ["ann"])
+    save_state(model.state(), path)
+    assert (load(path).events, load(tmp_path / "m.romco.bak").events) == (3, 2)
+    save(model, tmp_path / "same.romco")
+    assert peek(path) == peek(tmp_path / "same.romco")
+    save(model.learner, path)
+    with pytest.raises(ModelFileError, match="but a bare learner"):
+        load_state(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from math import isfinite
 from typing import Any
 
@@ -49,6 +49,18 @@ def _storable(what: str, value: Any) -> Id:
     raise ValueError(
         f"{what} {value!r} cannot be a name: give text, a finite number, bytes or a tuple of them"
     )
+
+
+def identities(what: str, values: Iterable[Any]) -> list[Id]:
+    """The identity of each value; where all are plain text, which they mostly are, at one look.
+
+    >>> identities("task", ["ann", np.int64(3)])
+    ['ann', 3]
+    """
+    given = list(values)
+    if set(map(type, given)) == {str} and all(map(str.isascii, given)):
+        return given
+    return [identity(what, value) for value in given]
 
 
 def known_as(value: Id) -> Id:
@@ -109,6 +121,16 @@ def to_json(value: Id) -> Any:
         f"{value!r} cannot be written to a file: names of tasks, features and labels "
         f"must be text, numbers, bytes or tuples of them, not {type(value).__name__}"
     )
+
+
+def all_to_json(values: Sequence[Id]) -> list[Any]:
+    """Identities as JSON; where all are text, which they mostly are, at one look.
+
+    >>> all_to_json(["town=Rome", ("shop", 7)])
+    ['town=Rome', {'tuple': ['shop', 7]}]
+    """
+    plain = set(map(type, values)) <= {str}
+    return list(values) if plain else [to_json(value) for value in values]
 
 
 def from_json(value: Any) -> Id:
