@@ -456,3 +456,20 @@ def test_what_others_write_into_the_arrays_is_seen():
     other.load({name: array.copy() for name, array in whole.arrays().items()})
     expected = whole.replay(rounds[half:])
     np.testing.assert_array_equal(other.replay(rounds[half:]), expected)
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_what_score_has_found_is_learned_to_the_last_bit(narrow):
+    """Beside an event that counts as nothing all is found anew; alone, it comes from notes."""
+    rng = np.random.default_rng(5)
+    n, d = 400, 30 if narrow else 300
+    x = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.2) * 10.0 ** rng.integers(-3, 4, d)
+    x[:, 0] = rng.standard_normal(n) + 5.0  # centred
+    y, task = np.where(x[:, 0] + x[:, 1] > 5, 1.0, -1.0), rng.integers(0, 5, n)
+    alone, beside = (romco.learner("romco-auto", d, 5) for _ in range(2))
+    for e in range(n):
+        pair = [e, (e + 1) % n]
+        alone.update(romco.Round(task[[e]], csr_array(x[[e]]), y[[e]]))
+        beside.update(romco.Round(task[pair], csr_array(x[pair]), y[pair], np.array([1.0, 0.0])))
+    for name, array in alone.arrays().items():
+        np.testing.assert_array_equal(array, beside.arrays()[name], err_msg=name)

@@ -31,7 +31,8 @@ from libc.string cimport memcpy
 from romco.kernels.ahead cimport ahead
 from romco.kernels.auto.combiners cimport Combination, Combiner
 from romco.kernels.auto.covariances cimport Covariances
-from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus
+from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, softplus_both
+from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, load, store, tell
 from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.auto.subspace cimport RANK, Subspace
 from romco.kernels.contract cimport Kernel
@@ -94,6 +95,8 @@ cdef struct Opinions:
     double v[5]                    # their variances
     double z[10]                   # what the combiners hear
     Combination said[KINDS]            # what they say
+    double missed[KINDS][2]        # their loss where the answer is no, and where it is yes
+    double odds[KINDS]             # exponentials of the evidence
     double chance[KINDS]           # that the task is of the kind each combiner knows best
 
 
@@ -137,37 +140,30 @@ cdef class AutoKernel(Kernel):
 
     cdef void read(self, Scaled x, long long task, double unit, Opinions* o) noexcept nogil:
         """Margins and variances of the learners, and the directions of U."""
-        cdef double[WIDTH] u, v, su, sv
-        cdef double[RANK] b
-        cdef double value, value2, x2 = x.x2 * unit * unit
-        cdef const double* all_
-        cdef const double* own
+        cdef Sums sums
+        cdef double[4 * WIDTH + RANK] told
+        cdef double* b = told + 2 * WIDTH
+        cdef double* v = told + 2 * WIDTH + RANK
+        cdef double x2 = x.x2 * unit * unit
         cdef Py_ssize_t k
         cdef int c
-        for c in range(WIDTH):
-            u[c] = v[c] = su[c] = sv[c] = 0.0
-        for c in range(RANK):
-            b[c] = 0.0
+        cdef const double* all_ = &self.shared[0, 0]
+        cdef const double* row = self.personal.dense_row(task)
+        cdef const double* own
+        clear(&sums)
         for k in range(x.n):
-            value = x.value[k] * unit
-            value2 = value * value
-            all_ = &self.shared[x.index[k], 0]
-            own = self.personal.look(task, x.index[k])
-            for c in range(WIDTH):
-                u[c] += value * all_[c]
-                v[c] += value * own[c]
-                su[c] += value2 * all_[WIDTH + c]
-                sv[c] += value2 * own[WIDTH + c]
-            for c in range(RANK):
-                b[c] += value * all_[2 * WIDTH + c]
+            own = row + x.index[k] * 2 * WIDTH if row != NULL \
+                else self.personal.look(task, x.index[k])
+            hear(&sums, all_ + x.index[k] * (2 * WIDTH + RANK), own, x.value[k] * unit)
+        tell(&sums, told)
         o.x2 = x2
         for c in range(TOGETHER):
-            o.p[GLOBAL + c], o.v[GLOBAL + c] = u[c], x2 - su[c]
-            o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - sv[c]
+            o.p[GLOBAL + c], o.v[GLOBAL + c] = told[c], x2 - told[WIDTH + c]
+            o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - v[WIDTH + c]
         if self.has_room(x):
             o.v[GLOBAL + LOGISTIC] = self.covariances.look(x, unit)
-        o.p[BOTH] = u[TOGETHER] + v[TOGETHER]
-        o.v[BOTH] = (1.0 + APART) * x2 - su[TOGETHER] - sv[TOGETHER]
+        o.p[BOTH] = told[TOGETHER] + v[TOGETHER]
+        o.v[BOTH] = (1.0 + APART) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
         for c in range(RANK):
             o.z[DIRECTION + c] = b[c] * self.factor[task, c]
         self.add_intercepts(task, o)
@@ -206,9 +202,20 @@ cdef class AutoKernel(Kernel):
         self.related.combine(o.z, &o.said[0])
         self.like_all.combine(o.z + GLOBAL, &o.said[1])
         self.on_its_own.combine(o.z + ALONE, &o.said[2])
-        self.chances(task, 0.0, o.chance)
+        for c in range(KINDS):
+            softplus_both(o.said[c].margin, o.missed[c])
+        self.find_odds(task, o.odds)
+        self.chances(task, 0.0, o.odds, o.chance)
 
-    cdef void chances(self, long long task, double new, double* chance) noexcept nogil:
+    cdef void find_odds(self, long long task, double* odds) noexcept nogil:
+        """How likely a kind is by the evidence alone."""
+        cdef int k
+        for k in range(KINDS):
+            odds[k] = exp(self.evidence[task, k])
+
+    cdef void chances(
+        self, long long task, double new, const double* odds, double* chance
+    ) noexcept nogil:
         """Bayes' rule: a kind is likely if many tasks are of it and if it explains this one.
 
         A task of n events is held to be like all in ``new / (n + new)`` of the prior.
@@ -227,7 +234,7 @@ cdef class AutoKernel(Kernel):
             chance[LIKE_ALL] += share
         total = 0.0
         for k in range(KINDS):
-            chance[k] = max(NONE, chance[k]) * exp(self.evidence[task, k])
+            chance[k] = max(NONE, chance[k]) * odds[k]
             total += chance[k]
         for k in range(KINDS):
             chance[k] /= total
@@ -245,7 +252,7 @@ cdef class AutoKernel(Kernel):
             if self.followed and end - begin == 1:  # `learn` need not read it all again
                 self.noted_opinions = o
                 self.keep_notes(events, begin, end)
-            self.chances(events.tasks[e], NEW, o.chance)
+            self.chances(events.tasks[e], NEW, o.odds, o.chance)
             # Features whose squares overflow must be refused before they are learned.
             margins[e] = mixed(&o) if isfinite(o.x2) else NAN
         return 0
@@ -303,17 +310,17 @@ cdef class AutoKernel(Kernel):
     ) except -1 nogil:
         """Learn an event that counts as h of them."""
         cdef Opinions o
-        cdef double unit, margin, found = self.scales.typical[2]
+        cdef double unit, margin, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
         self.personal.reserve(x.n)  # before anything changes: there may be no room
-        row = self.scales.count(x)
+        row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)
         unit = self.unit()
         if self.learns_covariances():
             self.covariances.settle()
-        if noted and not first and self.scales.typical[2] == found:  # no unit has changed since
+        if noted and not first and self.scales.common() == common:  # no unit has changed since
             o = self.noted_opinions
         else:
             self.read(row, task, unit, &o)
@@ -321,7 +328,7 @@ cdef class AutoKernel(Kernel):
         margin = mixed(&o)
         self.move_learners(row, task, y, h, unit, &o)
         self.move_combiners(task, y, h, &o)
-        self.follow(y, moderate(o.p[GLOBAL + LOGISTIC], o.v[GLOBAL + LOGISTIC]))
+        self.follow(y, o.z[GLOBAL + LOGISTIC])
         self.watch(task, y, h, margin)
         if not first:
             self.count(row.x2, h)
@@ -331,45 +338,32 @@ cdef class AutoKernel(Kernel):
         self, Scaled x, long long task, double y, double h, double unit, Opinions* o
     ) noexcept nogil:
         cdef Step[5] step
-        cdef double value, change
-        cdef double* all_
-        cdef double* own
-        cdef double* f = &self.factor[task, 0]
-        cdef double rate = h * DRIFTING * self.drift()
+        cdef Steps steps
+        cdef double value, rate = h * DRIFTING * self.drift()
         cdef bint narrow = self.learns_covariances()
+        cdef double* all_ = &self.shared[0, 0]
+        cdef double* row = self.personal.dense_row(task)
+        cdef double* own
         cdef Py_ssize_t k
         cdef int c
         for c in range(0, 4, 2):  # global, alone
             step[c] = arow(y, o.p[c], o.v[c], SLACK / h)
-            step[c + LOGISTIC] = logistic(y, o.p[c + LOGISTIC], o.v[c + LOGISTIC], h)
+            step[c + LOGISTIC] = logistic(y, o.z[c + LOGISTIC], o.v[c + LOGISTIC], h)
         step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE / h)
         if narrow:
             self.covariances.move(step[GLOBAL + LOGISTIC])
             self.covariances.forget(x, rate)
+        steps = prepared(step, h, rate, narrow)
+        steps.f[0], steps.f[1] = load(&self.factor[task, 0]), load(&self.factor[task, 2])
         for k in range(x.n):
             value = x.value[k] * unit
             if value == 0.0:  # at the feature's centre
                 continue
-            all_ = &self.shared[x.index[k], 0]
-            own = self.personal.touch(task, x.index[k])
-            move(all_ + MARGIN, all_ + WIDTH + MARGIN, 1.0, step[GLOBAL + MARGIN], value)
-            if not narrow:
-                move(all_ + LOGISTIC, all_ + WIDTH + LOGISTIC, 1.0, step[GLOBAL + LOGISTIC], value)
-            move(own + MARGIN, own + WIDTH + MARGIN, 1.0, step[ALONE + MARGIN], value)
-            change = move(
-                own + LOGISTIC, own + WIDTH + LOGISTIC, 1.0, step[ALONE + LOGISTIC], value
-            )
-            for c in range(RANK):  # F = W'B stays true while W moves
-                f[c] += change * all_[2 * WIDTH + c]
-            move(all_ + TOGETHER, all_ + WIDTH + TOGETHER, 1.0, step[BOTH], value)
-            move(own + TOGETHER, own + WIDTH + TOGETHER, APART, step[BOTH], value)
-            if rate > 0.0:
-                forget(all_ + WIDTH + MARGIN, 1.0, rate)
-                if not narrow:
-                    forget(all_ + WIDTH + LOGISTIC, 1.0, rate)
-                forget(own + WIDTH + LOGISTIC, 1.0, rate)
-            forget(all_ + WIDTH + TOGETHER, 1.0, h * forgetting)
-            forget(own + WIDTH + TOGETHER, APART, h * forgetting)
+            own = row + x.index[k] * 2 * WIDTH if row != NULL \
+                else self.personal.touch(task, x.index[k])
+            go(&steps, all_ + x.index[k] * (2 * WIDTH + RANK), own, value)
+        store(&self.factor[task, 0], steps.f[0])
+        store(&self.factor[task, 2], steps.f[1])
         self.move_intercepts(task, step)
         forget(&self.intercept[0, 1], 1.0, rate)
         forget(&self.intercept[1, 1], 1.0, rate)
@@ -397,11 +391,12 @@ cdef class AutoKernel(Kernel):
         cdef double best = -1e300
         cdef int k
         for k in range(KINDS):
-            self.evidence[task, k] -= h * softplus(-y * o.said[k].margin)
+            self.evidence[task, k] -= h * o.missed[k][y > 0.0]
             best = max(best, self.evidence[task, k])
         for k in range(KINDS):
             self.evidence[task, k] = max(-SURE, self.evidence[task, k] - best)
-        self.chances(task, 0.0, o.chance)
+        self.find_odds(task, o.odds)
+        self.chances(task, 0.0, o.odds, o.chance)
         for k in range(KINDS):
             self.kinds[k] = max(NONE, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
             self.belief[task, k] = o.chance[k]
@@ -527,7 +522,8 @@ cdef class AutoKernel(Kernel):
                     <double*> cnp.PyArray_DATA(own) + k * 2 * WIDTH,
                     self.personal.look(events.tasks[e], x.index[k]), 2 * WIDTH * sizeof(double),
                 )
-            self.chances(events.tasks[e], NEW, &chances[e, 0])
+            self.find_odds(events.tasks[e], o.odds)
+            self.chances(events.tasks[e], NEW, o.odds, &chances[e, 0])
             self.read(x, events.tasks[e], self.unit(), &o)
             variances[e, 0] = o.v[GLOBAL + LOGISTIC]
             variances[e, 1] = o.v[ALONE + LOGISTIC]
@@ -575,13 +571,31 @@ cdef class AutoKernel(Kernel):
         self.busy = False
 
 
+cdef Steps prepared(const Step* step, double h, double rate, bint narrow) noexcept nogil:
+    """The steps of the learners along each entry, side by side; ``rate`` is that of a drift.
+
+    Where covariances are known, they move the global logistic learner.
+    """
+    cdef Steps t
+    cdef double other = 0.0 if narrow else 1.0
+    t.a_all = both(step[GLOBAL + MARGIN].a, other * step[GLOBAL + LOGISTIC].a)
+    t.b_all = both(step[GLOBAL + MARGIN].b, other * step[GLOBAL + LOGISTIC].b)
+    t.a_own = both(step[ALONE + MARGIN].a, step[ALONE + LOGISTIC].a)
+    t.b_own = both(step[ALONE + MARGIN].b, step[ALONE + LOGISTIC].b)
+    t.a_both, t.b_both = both(step[BOTH].a, step[BOTH].a), both(step[BOTH].b, step[BOTH].b)
+    t.one, t.prior, t.rate = both(1.0, 1.0), both(1.0, APART), both(h * forgetting, h * forgetting)
+    t.drift, t.drift_logistic = rate, other * rate
+    return t
+
+
 cdef double mixed(const Opinions* o) noexcept nogil:
     """Log-odds of an answer that comes from one of the combiners, by chance."""
     cdef double yes, no
     cdef int k
-    yes = log(o.chance[0]) - softplus(-o.said[0].margin)
-    no = log(o.chance[0]) - softplus(o.said[0].margin)
+    cdef double chance = log(o.chance[0])
+    yes, no = chance - o.missed[0][1], chance - o.missed[0][0]
     for k in range(1, KINDS):
-        yes = log_sum(yes, log(o.chance[k]) - softplus(-o.said[k].margin))
-        no = log_sum(no, log(o.chance[k]) - softplus(o.said[k].margin))
+        chance = log(o.chance[k])
+        yes = log_sum(yes, chance - o.missed[k][1])
+        no = log_sum(no, chance - o.missed[k][0])
     return yes - no

@@ -34,7 +34,7 @@ cdef class Combiner:
 
         ``renewed`` is what comes back of the variance, times ``renewal``.
         """
-        cdef Step step = logistic(y, said.mean, said.variance, share)
+        cdef Step step = logistic(y, said.margin, said.variance, share)
         cdef Py_ssize_t c, k, n = self.weight.shape[0]
         for c in range(n):
             self.weight[c] += step.a * said.Sz[c]

@@ -1,6 +1,6 @@
 """Gaussians over weights: one step on a loss, and what their variance does to log-odds."""
 
-from libc.math cimport M_PI, exp, log1p, sqrt
+from libc.math cimport M_PI, exp, fabs, log1p, sqrt
 
 
 cdef struct Step:
@@ -17,15 +17,22 @@ cdef inline double softplus(double z) noexcept nogil:
     return z + log1p(exp(-z)) if z > 0.0 else log1p(exp(z))
 
 
+cdef inline void softplus_both(double z, double* both) noexcept nogil:
+    """softplus of z and of -z, the same bits as one by one."""
+    cdef double more = log1p(exp(-fabs(z)))
+    both[0] = z + more if z > 0.0 else more
+    both[1] = more - z if z < 0.0 else more
+
+
 cdef inline double log_sum(double a, double b) noexcept nogil:
     """log(exp(a) + exp(b))."""
     return a + softplus(b - a)
 
 
-cdef inline Step logistic(double y, double p, double v, double share) noexcept nogil:
-    """A step on share * the logistic loss of a margin p with variance v."""
+cdef inline Step logistic(double y, double margin, double v, double share) noexcept nogil:
+    """A step on share * the logistic loss of a mean with variance v, given as a moderate margin."""
     cdef Step step
-    cdef double miss = 1.0 / (1.0 + exp(y * moderate(p, v)))
+    cdef double miss = 1.0 / (1.0 + exp(y * margin))
     cdef double curvature = share * miss * (1.0 - miss)
     step.b = curvature / (1.0 + curvature * v)
     step.a = y * share * miss / (1.0 + curvature * v)

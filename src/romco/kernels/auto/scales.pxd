@@ -25,6 +25,12 @@ cdef class Scales:
     cdef int* index                # room for a row,
     cdef double* value
     cdef double* sizes             # and for a number of each feature
+    cdef object renewed
+    cdef Column* fresh             # columns of the row that was last looked at that it makes anew,
+    cdef int* fresh_at             # their places in it, rising,
+    cdef Py_ssize_t n_fresh        # and how many they are
+    cdef double seen_x2            # |x|^2 of that row
+    cdef Py_ssize_t n_seen
     cdef object listed
     cdef int* met                  # features that have a size, as far as they are listed,
     cdef Py_ssize_t n_met          # -1 where they are not,
@@ -36,6 +42,11 @@ cdef class Scales:
 
     cdef Scaled look(self, Row x) noexcept nogil
     cdef Scaled count(self, Row x) noexcept nogil
+    cdef Scaled count_seen(self, Row x) noexcept nogil
+    cdef void begin_count(self) noexcept nogil
+    cdef void put_fresh(self) noexcept nogil
     cdef void tally(self, Row x) noexcept nogil
+    cdef bint find_common(self) noexcept nogil
+    cdef double common(self) noexcept nogil
     cdef double width(self) noexcept nogil
     cdef double median(self) noexcept nogil

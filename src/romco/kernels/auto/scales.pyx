@@ -26,6 +26,7 @@ cdef enum:
     EVENTS, COMMON, FOUND, DUE, WIDTH
 
 cdef double OFTEN = 0.7            # share of events from which on a feature is centred in part,
+cdef double SELDOM = 0.69           # and below this surely not: no need to work it out
 cdef double ALWAYS = 0.85          # and wholly
 cdef double NEAR = 1.4             # log sizes up to which a feature is near the common one
 cdef double FAR = 10.0             # sizes from the centre beyond which a value is cut
@@ -54,11 +55,15 @@ cdef inline bint due(const Column* c, double count, double events) noexcept nogi
 
 cdef inline void measure(Column* c, double events) noexcept nogil:
     """Centre and size."""
-    cdef double mean = c.total / c.count, square = c.square / c.count, variance
+    cdef double mean, square = c.square / c.count, variance
+    c.due_count, c.due_events = GROWTH * c.count, GROWTH * events
+    if c.count < SELDOM * events:
+        c.centre, c.size = 0.0, sqrt(square)
+        return
+    mean = c.total / c.count
     c.centre = mean * max(0.0, min(1.0, (c.count / events - OFTEN) / (ALWAYS - OFTEN)))
     variance = square - 2.0 * c.centre * mean + c.centre * c.centre
     c.size = sqrt(variance if variance > ROUNDING * square else square)
-    c.due_count, c.due_events = GROWTH * c.count, GROWTH * events
 
 
 cdef inline bint varies(const Column* c) noexcept nogil:
@@ -73,6 +78,20 @@ cdef inline void weigh(Column* c, double common) noexcept nogil:
     cdef double r = log(c.size) - common
     cdef double r4 = r * r * r * r
     c.factor = exp(-common - r * r4 / (r4 + NEAR * NEAR * NEAR * NEAR))
+
+
+cdef void weigh_all(Column* c, Py_ssize_t n, double common) noexcept nogil:
+    """`weigh` of many: first all logarithms, then all exponentials, so that none waits for another."""
+    cdef Py_ssize_t k
+    cdef double r, r4
+    for k in range(n):
+        c[k].factor = log(c[k].size)
+    for k in range(n):
+        r = c[k].factor - common
+        r4 = r * r * r * r
+        c[k].factor = -common - r * r4 / (r4 + NEAR * NEAR * NEAR * NEAR)
+    for k in range(n):
+        c[k].factor = exp(c[k].factor)
 
 
 cdef inline double scaled(const Column* c, double x) noexcept nogil:
@@ -90,33 +109,49 @@ cdef class Scales:
         self.index = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.indices)
         self.value = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.values)
         self.sizes = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.kept)
+        self.renewed = np.empty((d, 8)), np.empty(d, np.int32)
+        self.fresh = <Column*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[0])
+        self.fresh_at = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[1])
         self.listed = np.empty(d, np.int32)
         self.met = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed)
         self.n_met, self.counted = -1, 0.0
 
     cdef Scaled look(self, Row x) noexcept nogil:
-        """A row as it would be if it were counted; changes nothing."""
-        cdef Column c
+        """A row as it would be if it were counted; changes nothing.
+
+        Columns that the row would make anew are kept for `count_seen`.
+        """
+        cdef Column* c
         cdef const Column* kept
-        cdef Py_ssize_t k, j, n = 0
-        cdef double x2 = 0.0, events = self.typical[EVENTS] + 1.0
+        cdef Py_ssize_t k, j, n = 0, n_fresh = 0
+        cdef double value, x2 = 0.0, events = self.typical[EVENTS] + 1.0
         for k in range(x.n):
-            if fabs(x.value[k]) < SMALLEST:
+            value = x.value[k]
+            if fabs(value) < SMALLEST:
                 continue
-            if fabs(x.value[k]) > LARGEST:
+            if fabs(value) > LARGEST:
                 x2 = INFINITY
                 continue
             j = column(x, k)
             kept = <const Column*> &self.columns[j, 0]
+            self.index[n] = <int> j
             if due(kept, kept.count + 1.0, events):
-                c = kept[0]
-                add(&c, x.value[k])
-                measure(&c, events)
-                weigh(&c, self.typical[COMMON])
-                kept = &c
-            self.index[n], self.value[n] = <int> j, scaled(kept, x.value[k])
-            x2 += self.value[n] * self.value[n]
+                c = self.fresh + n_fresh
+                c[0] = kept[0]
+                add(c, value)
+                measure(c, events)
+                self.fresh_at[n_fresh], self.value[n] = <int> n, value
+                n_fresh += 1
+            else:
+                self.value[n] = scaled(kept, value)
             n += 1
+        weigh_all(self.fresh, n_fresh, self.typical[COMMON])
+        for k in range(n_fresh):
+            j = self.fresh_at[k]
+            self.value[j] = scaled(self.fresh + k, self.value[j])
+        for k in range(n):
+            x2 += self.value[k] * self.value[k]
+        self.n_seen, self.seen_x2, self.n_fresh = n, x2, n_fresh
         return found(n, self.index, self.value, x2)
 
     cdef Scaled count(self, Row x) noexcept nogil:
@@ -137,14 +172,63 @@ cdef class Scales:
             n += 1
         return found(n, self.index, self.value, x2)
 
-    cdef void tally(self, Row x) noexcept nogil:
-        """Count a row's values; features whose factor is out of date have none afterwards."""
+    cdef Scaled count_seen(self, Row x) noexcept nogil:
+        """`count` of the row that was last looked at, in the same state: less is left to do."""
         cdef Column* c
-        cdef Py_ssize_t k, j
+        cdef Py_ssize_t k, n = 0, at = 0
+        cdef double x2 = 0.0, common = self.typical[COMMON]
+        self.begin_count()
+        for k in range(x.n):
+            if fabs(x.value[k]) < SMALLEST:
+                continue
+            if at < self.n_fresh and self.fresh_at[at] == n:
+                at += 1
+            else:
+                add(<Column*> &self.columns[self.index[n], 0], x.value[k])
+            n += 1
+        self.put_fresh()
+        if not self.find_common() or self.typical[COMMON] == common:
+            return found(n, self.index, self.value, self.seen_x2)
+        for k in range(self.n_fresh):
+            weigh(<Column*> &self.columns[self.index[self.fresh_at[k]], 0], self.typical[COMMON])
+        n = 0
+        for k in range(x.n):
+            if fabs(x.value[k]) < SMALLEST:
+                continue
+            c = <Column*> &self.columns[self.index[n], 0]
+            self.value[n] = scaled(c, x.value[k])
+            x2 += self.value[n] * self.value[n]
+            n += 1
+        return found(n, self.index, self.value, x2)
+
+    cdef void begin_count(self) noexcept nogil:
+        """One more event."""
         if self.counted != self.typical[EVENTS]:  # others have changed the columns
             self.n_met = -1
         self.typical[EVENTS] += 1.0
         self.counted = self.typical[EVENTS]
+
+    cdef void put_fresh(self) noexcept nogil:
+        """The columns that the row that was last looked at makes anew, where they belong."""
+        cdef Column* c
+        cdef Py_ssize_t k
+        cdef int j
+        if self.n_seen > 0:  # features of a row rise
+            self.typical[WIDTH] = max(self.typical[WIDTH], self.index[self.n_seen - 1] + 1.0)
+        for k in range(self.n_fresh):
+            j = self.index[self.fresh_at[k]]
+            c = <Column*> &self.columns[j, 0]
+            if c.size == 0.0 and self.n_met >= 0:
+                self.met[self.n_met] = j
+                self.n_met += 1
+            c[0] = self.fresh[k]
+        self.typical[FOUND] += <double> self.n_fresh
+
+    cdef void tally(self, Row x) noexcept nogil:
+        """Count a row's values; features whose factor is out of date have none afterwards."""
+        cdef Column* c
+        cdef Py_ssize_t k, j
+        self.begin_count()
         for k in range(x.n):
             if fabs(x.value[k]) < SMALLEST:
                 continue
@@ -159,9 +243,19 @@ cdef class Scales:
                 measure(c, self.typical[EVENTS])
                 c.factor = 0.0
                 self.typical[FOUND] += 1.0
-        if self.typical[FOUND] >= self.typical[DUE] and self.typical[FOUND] > 0.0:
-            self.typical[COMMON] = self.median()
-            self.typical[DUE] = GROWTH * self.typical[FOUND]
+        self.find_common()
+
+    cdef bint find_common(self) noexcept nogil:
+        """Find the common size anew if it is time, and say so."""
+        if not (self.typical[FOUND] >= self.typical[DUE] and self.typical[FOUND] > 0.0):
+            return False
+        self.typical[COMMON] = self.median()
+        self.typical[DUE] = GROWTH * self.typical[FOUND]
+        return True
+
+    cdef double common(self) noexcept nogil:
+        """The common log size."""
+        return self.typical[COMMON]
 
     cdef double width(self) noexcept nogil:
         """One more than the highest feature that has occurred."""

@@ -22,6 +22,7 @@ cdef class Subspace:
     cdef bint empty(self, int c) noexcept nogil
     cdef void project(self) noexcept nogil
     cdef void project_from(self, const bint* fresh) noexcept nogil
+    cdef void ask(self, Py_ssize_t pair) noexcept nogil
     cdef void gather(self) noexcept nogil
     cdef void orthogonalise(self) noexcept nogil
     cdef void products(self, double* G) noexcept nogil

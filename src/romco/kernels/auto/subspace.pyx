@@ -84,27 +84,31 @@ cdef class Subspace:
     cdef void project_from(self, const bint* fresh) noexcept nogil:
         """F = W'B, of fixed signs in place of those columns of B that are ``fresh``."""
         cdef Py_ssize_t pair, task = 0, feature = 0
+        cdef Py_ssize_t width = self.pairs.width, d = self.pairs.n_features
         cdef const double* own
-        cdef const double* b
-        cdef double* f
-        cdef int c
         self.F[:, :] = 0.0
-        for pair in range(self.pairs.count()):
-            if not self.pairs.dense and pair + AHEAD < self.pairs.used:
-                ahead(&self.B[<unsigned int> self.pairs.key[pair + AHEAD], 0])
-            own = self.pairs.visit(pair, &task, &feature)
-            if own[self.lane] != 0.0:
-                f, b = &self.F[task, 0], &self.B[feature, 0]
-                for c in range(RANK):
-                    f[c] += own[self.lane] * (sign_of(feature, c) if fresh[c] else b[c])
+        if not self.pairs.dense:
+            for pair in range(self.pairs.used):
+                self.ask(pair + AHEAD)
+                own = self.pairs.visit(pair, &task, &feature) + self.lane
+                project_one(own[0], feature, &self.B[feature, 0], fresh, &self.F[task, 0])
+            return
+        own = self.pairs.value + self.lane
+        for task in range(self.pairs.n_tasks):
+            for feature in range(d):
+                project_one(own[0], feature, &self.B[feature, 0], fresh, &self.F[task, 0])
+                own += width
+
+    cdef inline void ask(self, Py_ssize_t pair) noexcept nogil:
+        """Ask for the row of B of a pair that will be visited."""
+        if pair < self.pairs.used:
+            ahead(&self.B[<unsigned int> self.pairs.key[pair], 0])
 
     cdef void gather(self) noexcept nogil:
         """B = W F."""
-        cdef Py_ssize_t pair, task = 0, feature = 0
+        cdef Py_ssize_t pair, j, task = 0, feature = 0
+        cdef Py_ssize_t width = self.pairs.width, d = self.pairs.n_features
         cdef const double* own
-        cdef const double* f
-        cdef double* b
-        cdef Py_ssize_t j
         cdef int c
         if self.unmarked:
             self.B[:, :] = 0.0
@@ -115,15 +119,17 @@ cdef class Subspace:
                         self.B[j, c] = 0.0
         memset(self.marked, 0, self.B.shape[0])
         self.unmarked = False
-        for pair in range(self.pairs.count()):
-            if not self.pairs.dense and pair + AHEAD < self.pairs.used:
-                ahead(&self.B[<unsigned int> self.pairs.key[pair + AHEAD], 0])
-            own = self.pairs.visit(pair, &task, &feature)
-            if own[self.lane] != 0.0:
-                f, b = &self.F[task, 0], &self.B[feature, 0]
-                self.marked[feature] = True
-                for c in range(RANK):
-                    b[c] += own[self.lane] * f[c]
+        if not self.pairs.dense:
+            for pair in range(self.pairs.used):
+                self.ask(pair + AHEAD)
+                own = self.pairs.visit(pair, &task, &feature) + self.lane
+                gather_one(own[0], &self.F[task, 0], &self.B[feature, 0], self.marked + feature)
+            return
+        own = self.pairs.value + self.lane
+        for task in range(self.pairs.n_tasks):
+            for feature in range(d):
+                gather_one(own[0], &self.F[task, 0], &self.B[feature, 0], self.marked + feature)
+                own += width
 
     cdef void orthogonalise(self) noexcept nogil:
         """The columns of B made orthonormal in turn; those that add nothing become zero.
@@ -180,6 +186,27 @@ cdef class Subspace:
                     sums[c * RANK + k] += b[c] * b[k]
         for c in range(RANK * RANK):
             G[c] = sums[c]
+
+
+cdef inline void project_one(
+    double w, Py_ssize_t feature, const double* b, const bint* fresh, double* f
+) noexcept nogil:
+    """f += w b, or fixed signs in place of what is fresh."""
+    cdef int c
+    if w != 0.0:
+        for c in range(RANK):
+            f[c] += w * (sign_of(feature, c) if fresh[c] else b[c])
+
+
+cdef inline void gather_one(
+    double w, const double* f, double* b, unsigned char* marked
+) noexcept nogil:
+    """b += w f."""
+    cdef int c
+    if w != 0.0:
+        marked[0] = True
+        for c in range(RANK):
+            b[c] += w * f[c]
 
 
 cdef inline double sign_of(Py_ssize_t j, int c) noexcept nogil:

@@ -48,6 +48,10 @@ cdef class Pairs:
                 ahead(self.key + pair)
                 ahead(self.value + pair * self.width)
 
+    cdef inline double* dense_row(self, long long task) noexcept nogil:
+        """A task's numbers, feature by feature; NULL where only pairs that occurred are kept."""
+        return self.value + task * self.n_features * self.width if self.dense else NULL
+
     cdef inline const double* look(self, long long task, Py_ssize_t feature) noexcept nogil:
         """The pair's numbers, to read."""
         cdef int pair
