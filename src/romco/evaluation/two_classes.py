@@ -316,4 +316,4 @@ def sides(model: Sides, labels: Sequence[Any]) -> Numbers:
     for label in set(labels):
         with suppress(ValueError):
             known[label] = model.side(label)
-    return np.array([known.get(label, np.nan) for label in labels])
+    return np.array(list(map(known.get, labels)), dtype=np.float64)  # None becomes NaN

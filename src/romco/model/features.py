@@ -11,7 +11,7 @@ import numpy as np
 from romco.kernels.baselines.mappings import HashedMappings, Mappings, NamedMappings
 from romco.kernels.events import LARGEST_FEATURE
 from romco.kernels.reading.encoded import Encoded
-from romco.model.names import Effect, Id, from_json, identity, to_json
+from romco.model.names import Effect, Id, all_to_json, from_json, identity, to_json
 from romco.model.places import HashedPlaces, Places
 from romco.model.rows import Rows, Sparse, tidy
 
@@ -361,7 +361,7 @@ class Names:
             What :func:`features_from_json` reads; JSON can hold it.
 
         """
-        return {"kind": "names", "names": [to_json(name) for name in self._listed()]}
+        return {"kind": "names", "names": all_to_json(self._listed())}
 
     def _listed(self) -> list[Id]:
         """Names by column; listed anew after names were added."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,18 @@ def identity(what: str, value: Any) -> Id:
     if value is None or not _equals_itself(value):
         raise ValueError(f"{what} is missing ({value!r}): drop the event or name it")
     return value
+
+
+def identities(what: str, values: Iterable[Any]) -> list[Id]:
+    """The identity of each value; where all are plain text, which they mostly are, at one look.
+
+    >>> identities("task", ["ann", np.int64(3)])
+    ['ann', 3]
+    """
+    given = list(values)
+    if set(map(type, given)) == {str} and all(map(str.isascii, given)):
+        return given
+    return [identity(what, value) for value in given]
 
 
 def known_as(value: Id) -> Id:
@@ -95,6 +107,16 @@ def to_json(value: Id) -> Any:
         f"{value!r} cannot be written to a file: names of tasks, features and labels "
         f"must be text, numbers, bytes or tuples of them, not {type(value).__name__}"
     )
+
+
+def all_to_json(values: Sequence[Id]) -> list[Any]:
+    """Identities as JSON; where all are text, which they mostly are, at one look.
+
+    >>> all_to_json(["town=Rome", ("shop", 7)])
+    ['town=Rome', {'tuple': ['shop', 7]}]
+    """
+    plain = set(map(type, values)) <= {str}
+    return list(values) if plain else [to_json(value) for value in values]
 
 
 def from_json(value: Any) -> Id:
