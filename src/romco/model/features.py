@@ -278,7 +278,8 @@ class Names:
         Parameters
         ----------
         rows:
-            Mappings by name, a pandas or Polars frame, or the encoded rows of a file.
+            Mappings by name, a pandas or Polars frame, the encoded rows of a file, or rows that
+            :meth:`mappings` has read.
         new:
             Takes the names not seen before, with their columns; None drops these.
 
@@ -293,6 +294,8 @@ class Names:
             Where a row cannot be read, or a number is not finite or too large.
 
         """
+        if isinstance(rows, Sparse):
+            return rows
         if isinstance(rows, Encoded):
             return _checked(self._places.read(rows, self._column, new), rows)
         return Sparse(*NamedMappings(self._column, new).read(_mappings(rows)))
@@ -408,7 +411,8 @@ class Hashed:
         Parameters
         ----------
         rows:
-            Mappings by name, a pandas or Polars frame, or the encoded rows of a file.
+            Mappings by name, a pandas or Polars frame, the encoded rows of a file, or rows that
+            :meth:`mappings` has read.
         new:
             Stays as it is: there are no new names.
 
@@ -423,6 +427,8 @@ class Hashed:
             Where a row cannot be read, or a number is not finite or too large.
 
         """
+        if isinstance(rows, Sparse):
+            return rows
         if isinstance(rows, Encoded):
             return _checked(self._places.read(rows), rows)
         return Sparse(*HashedMappings(self.width).read(_mappings(rows)))

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.baselines.mappings import Mappings
 from romco.kernels.history import surely
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
@@ -24,7 +25,7 @@ from romco.model.labels import Labels
 from romco.model.making import check_size, fixed_width, learner_for, memories
 from romco.model.names import Id, identity, known_as
 from romco.model.noticing import noticing
-from romco.model.rows import NONE, Dense
+from romco.model.rows import NONE, Dense, Sparse
 from romco.model.singles import Singles
 from romco.model.targets import ManyClasses, Target, target_from_json, target_of, widened
 from romco.model.tasks import Tasks
@@ -456,7 +457,7 @@ class Model:
         Parameters
         ----------
         x:
-            The event's features.
+            The event's features; or what ``features.mappings()`` gave, which has read them.
         task:
             Its task.
 
@@ -942,7 +943,8 @@ class Model:
             margin = self._singles.margin(self._inside.learner, x, number)
             if margin is not None:
                 return self.turn * margin
-        return float(self._margins([x], [task])[0])
+        rows = Sparse(*x.arrays()) if isinstance(x, Mappings) else [x]
+        return float(self._margins(rows, [task])[0])
 
     def _intervals(self, x: Any, task: Iterable[Any], level: float) -> Dense:
         rows = self.features.read(x)
