@@ -11,6 +11,7 @@ import pytest
 import romco
 from romco.model import Columns, Hashed, Model, Names
 from romco.modelfile import FORMAT, MAGIC, ModelFileError, load, load_state, peek, save, save_state
+from tests.fuzz.files import put_together, taken_apart
 
 GOLDEN = Path(__file__).parent / "golden"
 STREAM = romco.streams.simulated(n_tasks=3, n_features=6, n_events=20, outliers=1)
@@ -259,3 +260,27 @@ def test_a_state_is_saved_as_its_model_is_and_the_last_one_kept(tmp_path):
     save(model.learner, path)
     with pytest.raises(ModelFileError, match="but a bare learner"):
         load_state(path)
+
+
+def test_an_estimator_comes_back_as_itself_and_another_kind_is_refused_by_name(tmp_path):
+    path = tmp_path / "m.romco"
+    save(romco.ROMCOClassifier().fit([[1.0], [-1.0]], [0, 1], task=["a", "b"]), path)
+    again = load(path)
+    assert type(again) is romco.ROMCOClassifier
+    assert again.tasks_.tolist() == ["a", "b"]
+    file = taken_apart(path.read_bytes())
+    for kind in ("neural net", "learners", ""):
+        file.header["kind"] = kind
+        path.write_bytes(put_together(file))
+        with pytest.raises(ModelFileError, match=f"unknown kind '{kind}'"):
+            load(path)
+
+
+def test_what_a_file_cannot_hold_is_told_before_it_is_written(tmp_path):
+    path, model = tmp_path / "m.romco", small()
+    with pytest.raises(TypeError, match=r"array 'learner.w' of complex128 cannot be saved"):
+        save_state({**model.state(), "arrays": {"learner.w": np.zeros(2, dtype=complex)}}, path)
+    model.notes["score"] = float("nan")
+    with pytest.raises(ValueError, match="JSON"):
+        save(model, path)
+    assert not list(tmp_path.iterdir())
