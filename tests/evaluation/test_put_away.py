@@ -81,7 +81,6 @@ ODD = [None, "7", -1, float("inf"), float("nan"), 1e300, [1], {}]
         *((numbers, ("sums", 0)), (numbers, ("sums", 5)), (classes, ("table", "0", "0"))),
         *((classes, ("loss",)), (classes, ("usual",))),
     ],
-    ids=str,
 )
 def test_what_no_score_tells_is_refused(make, path, odd):
     score = make()
