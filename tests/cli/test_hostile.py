@@ -253,3 +253,16 @@ def test_a_file_without_events_leaves_a_model_as_it_was(folder, capsys):
     told = capsys.readouterr().err
     assert "0 events learned, there was nothing to learn from" in told
     assert "error" not in told
+
+
+ODD_LINES = ('{"u": "x", "a": 1' + "0" * 400 + ', "y": "p"}', '{"u": "x", "\\ud800": 1, "y": "p"}')
+
+
+@pytest.mark.parametrize("odd", ODD_LINES, ids=["a long number", "no text"])
+def test_a_line_that_cannot_be_learned_is_told_or_skipped(folder, odd, capsys):
+    good = '{"u": "x", "a": 1, "y": "p"}\n{"u": "z", "a": 2, "y": "n"}\n'
+    (folder / "odd.jsonl").write_text(good + odd + "\n" + good)
+    assert run(f"learn odd.jsonl {LEARN}") == 2
+    assert "odd.jsonl, line 3" in capsys.readouterr().err
+    assert run(f"learn odd.jsonl {LEARN} --skip-bad") == 0
+    assert load(folder / "new.romco").events == 4

@@ -17,13 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.fuzz import folders, strangers
+from tests.fuzz import folders, liars, strangers
 from tests.fuzz.acts import try_arrays, try_file, try_source
 from tests.fuzz.seeds import seeds
 
 KINDS = {
     "files": try_file,
     "strangers": strangers.try_stranger,
+    "liars": liars.try_lie,
     "arrays": try_arrays,
     "sources": try_source,
     "folders": folders.try_folder,
@@ -62,6 +63,8 @@ def _warm(kind: str) -> None:
     """What is made once, before any input's time runs."""
     if kind == "strangers":
         strangers.sound()
+    elif kind == "liars":
+        liars.sound()
     elif kind == "folders":
         folders.sound()
 
