@@ -9,10 +9,16 @@ import time
 
 import pytest
 
+from romco.model import Hashed, Model, Names
 from romco.service import heads, wires
+from romco.service.applications import Application
+from romco.service.drafts import Lesson
 from romco.service.heads import plain
+from romco.service.settings import Settings
+from romco.service.stores import Store
 from romco.service.tokens import Tokens, create
 from romco.service.wires import Wire
+from tests.service.streams import lessons
 
 BODY = json.dumps({"task": "ann", "x": {"a": 1.0}}).encode()
 PLAIN = [b"host: 127.0.0.1", b"content-type: application/json"]
@@ -81,6 +87,38 @@ def test_both_ways_say_the_same(service, shortened, body, lines):
     (long,) = exchange(service, request(body, [*lines, b"te: trailers"]))
     assert len(shortened) == 1
     assert without_date(short) == without_date(long)
+
+
+@pytest.mark.parametrize("target", ["two classes", "classes", "number"])
+@pytest.mark.parametrize("features", [Names, lambda: Hashed(4096)])
+def test_plain_bodies_are_answered_alike_by_compiled_code(tmp_path, features, target):
+    with Store(tmp_path, lambda: Model(features=features(), target=target)) as store:
+        short, long = Application(store), Application(store)
+        long._shortcut._questions = None
+        some = lessons(60)
+        for end in (0, 1, 20, 60):
+            for k, lesson in enumerate(some[:end]):
+                y = float(k) if target == "number" else lesson.y
+                store.writer.learn([Lesson(y=y, task=lesson.task, x=lesson.x)]).result()
+            asked = [{"task": lesson.task, "x": lesson.x} for lesson in some]
+            asked += [
+                {"task": "new", "x": {"f1": 1, "odd": "text", "f2": True}},
+                {"task": 3, "x": {}},
+            ]
+            for body in (*asked, asked, asked[:1], asked[:3]):
+                text = json.dumps(body).encode()
+                assert short._shortcut.answer(text) is not None
+                assert short._predictions(text) == long._predictions(text)
+        assert short.meters.predicted == long.meters.predicted
+
+
+def test_events_that_wait_and_budgets_go_the_long_way(serving):
+    with serving(settings=Settings(budget=1.0)) as service:
+        assert service.client.predict({"task": "a", "x": {}, "id": "e"})["ask"] in (True, False)
+        assert service.app._shortcut.answer(BODY) is None
+    with serving("other") as service:
+        service.client.predict({"task": "a", "x": {}, "id": "e"})
+        assert len(service.live.pending) == 1
 
 
 @pytest.mark.parametrize("at", [1, 10, 40, 120, len(request()) - 1])

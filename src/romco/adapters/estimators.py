@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -54,7 +55,7 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
         """
         from romco.insight import explain
 
-        check_is_fitted(self)
+        self._check_fitted()
         return explain(self.model_, top=top)
 
     def reasons(self, X: Any, task: Any = None, label: Any = None) -> list[Reasons]:
@@ -88,7 +89,7 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
         """
         from romco.insight import reasons
 
-        check_is_fitted(self)
+        self._check_fitted()
         X, task = self._asked(X, task)
         rows = X if isinstance(X, np.ndarray) else (X[[i]].toarray()[0] for i in range(X.shape[0]))
         return [reasons(self.model_, x, t, label) for x, t in zip(rows, task, strict=True)]
@@ -104,7 +105,7 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
             The :class:`romco.Model`.
 
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return self.model_
 
     def described(self) -> dict[str, Any]:
@@ -181,6 +182,11 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return X, self._tasks(task, X.shape[0], self.model_)
 
+    def _check_fitted(self) -> None:
+        """Raise NotFittedError where nothing was learned; to let scikit-learn look takes long."""
+        if "model_" not in vars(self):
+            check_is_fitted(self)
+
     def _apart(self, X: Any, task: Any) -> tuple[Any, Any]:
         """Rows without the column of the task, and the task."""
         if self.task_column is None:
@@ -189,20 +195,24 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
             raise ValueError("the task is told by task_column already: leave out task=")
         return split_off(X, self.task_column)
 
-    def _plain(self, X: Any, y: Any = None) -> bool:
-        """Whether rows, and labels, are arrays in which scikit-learn would find nothing to change.
+    def _plain(self, X: Any) -> bool:
+        """Whether rows are an array in which scikit-learn would find nothing to change.
 
         To ask it costs ten times what it costs to learn a row.
         """
+        if type(X) is np.ndarray:
+            values = X
+        elif type(X) in (csr_array, csr_matrix):
+            values = X.data
+        else:
+            return False
         return (
-            type(X) is np.ndarray
+            values.dtype == np.float64
             and X.ndim == 2
-            and X.dtype == np.float64
-            and len(X) > 0
+            and X.shape[0] > 0
             and X.shape[1] == self.n_features_in_
             and "feature_names_in_" not in vars(self)
-            and (y is None or (type(y) is np.ndarray and y.shape == X.shape[:1]))
-            and bool(np.vdot(X, X) < np.inf)  # then all are finite; else scikit-learn looks closer
+            and bool(np.vdot(values, values) < np.inf)  # all are finite; else it looks closer
         )
 
     def _check_score(self, sample_weight: Any, task: Any) -> None:

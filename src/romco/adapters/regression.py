@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from romco.adapters.estimators import TaskEstimator
 from romco.adapters.passes import weights_of_rows
@@ -171,7 +171,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
             Where rows or tasks are bad.
 
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return self.model_.predict(*self._asked(X, task))
 
     def predict_interval(self, X: Any, task: Any = None, level: float = 0.9) -> Numbers:
@@ -200,7 +200,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
             Where rows or tasks are bad.
 
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return self.model_.intervals(*self._asked(X, task), level)
 
     @property
@@ -252,13 +252,18 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     def _taught(self, X: Any, y: Any, task: Any, first: bool) -> tuple[Any, Numbers, list[Any]]:
         """Rows, numbers and tasks to learn, checked."""
         X, task = self._apart(X, task)
-        if first or not self._plain(X, y) or not _finite(y):
+        numbers = None if first or not self._plain(X) else _finite(y, X.shape[0])
+        if numbers is None:
             X, y = validate_data(
                 self, X, y, accept_sparse="csr", dtype=np.float64, reset=first, y_numeric=True
             )
-            y = np.asarray(y, dtype=np.float64)
-        return X, y, self._tasks(task, X.shape[0], None if first else self.model_)
+            numbers = np.asarray(y, dtype=np.float64)
+        return X, numbers, self._tasks(task, X.shape[0], None if first else self.model_)
 
 
-def _finite(y: NDArray[Any]) -> bool:
-    return y.dtype == np.float64 and bool(np.isfinite(y).all())
+def _finite(y: Any, n: int) -> Numbers | None:
+    """Numbers (n,) of a list or an array, if scikit-learn would change nothing in them."""
+    if type(y) is list and {type(number) for number in y} <= {int, float}:
+        y = np.array(y, dtype=np.float64)
+    plain = type(y) is np.ndarray and y.dtype == np.float64 and y.shape == (n,)
+    return y if plain and bool(np.isfinite(y).all()) else None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from romco.adapters.estimators import TaskEstimator
 from romco.adapters.inputs import classes_of
@@ -19,6 +19,7 @@ from romco.learners import known
 from romco.model import Model
 
 Numbers = NDArray[np.float64]
+SIMPLE = {bool, int, float, str}  # of which NumPy makes the array that scikit-learn makes
 
 
 class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
@@ -226,7 +227,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             Where rows or tasks are bad.
 
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return self.model_.margins(*self._asked(X, task))
 
     def predict(self, X: Any, task: Any = None) -> NDArray[Any]:
@@ -285,9 +286,9 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             Where rows or tasks are bad.
 
         """
-        check_is_fitted(self)
+        self._check_fitted()
         found = self.model_.probabilities(*self._asked(X, task))
-        return found if found.ndim == 2 else np.column_stack([1.0 - found, found])
+        return found if found.ndim == 2 else _both(found)
 
     @property
     def file_kind(self) -> str:
@@ -357,10 +358,31 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     ) -> tuple[Any, NDArray[Any], list[Any]]:
         """Rows, labels and tasks to learn, checked."""
         X, task = self._apart(X, task)
-        if first or not self._plain(X, y):
+        known = None if first or not self._plain(X) else _known(y, X.shape[0], self.model_)
+        if known is None:
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
             check_classification_targets(y)
+        else:
+            y = known
         return X, y, self._tasks(task, X.shape[0], None if first else self.model_)
+
+
+def _both(positive: Numbers) -> Numbers:
+    """Probabilities (n, 2) of the negative and the positive label; stacking takes longer."""
+    found = np.empty((len(positive), 2))
+    found[:, 0], found[:, 1] = 1.0 - positive, positive
+    return found
+
+
+def _known(y: Any, n: int, model: Model) -> NDArray[Any] | None:
+    """Labels (n,) of a list or an array, if scikit-learn would change nothing and all are known."""
+    if type(y) is list and {type(label) for label in y} <= SIMPLE:
+        y = np.array(y)
+    if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biufU":
+        return None
+    if y.dtype.kind == "f" and not (y == np.floor(y)).all():  # no label, to scikit-learn
+        return None
+    return y if set(y.tolist()).issubset(model.classes) else None
 
 
 def _check_known(y: NDArray[Any], classes: Sequence[Any], by_position: bool = False) -> None:

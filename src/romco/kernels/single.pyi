@@ -6,5 +6,10 @@ from romco.kernels.contract import Kernel
 class Single:
     def __init__(self, reader: Mappings) -> None: ...
     def margin(
-        self, kernel: Kernel, n_features: int, n_tasks: int, task: int, row: dict[Any, Any]
+        self,
+        kernel: Kernel,
+        n_features: int,
+        n_tasks: int,
+        task: int,
+        row: dict[Any, Any] | Mappings,
     ) -> float | None: ...

@@ -10,7 +10,7 @@ from romco.labels.draws import uniform
 from romco.labels.policies import LATELY, Policy
 from romco.parameters import not_negative, whole
 
-WIDEST = (5.0, 15.0)  # |margin| up to which events are asked while spending is not ahead, by share,
+WIDEST = (3.0, 15.0)  # |margin| up to which events are asked while spending is not ahead, by share,
 NARROWEST = 10.0  # and when nothing is left, times the share
 STEEP = 4.0  # how fast the chance falls beyond
 LEAST = 1e-12  # least weight of an event, so that nobody can be sure for ever
@@ -27,7 +27,7 @@ class Budget(Policy):
     B the share, b the labels left, and the mean of w that of late. ``advance`` labels may be asked
     for early and are paid back: when labels are spent matters more than which
     (docs/labels.md). While spending is ahead of time, by a part a of what it may be, sure events
-    are left out: those with |m| above (5 + 15 B)(1 - a) + 10 B a, nearly always. Of every
+    are left out: those with |m| above (3 + 15 B)(1 - a) + 10 B a, nearly always. Of every
     ``1 / (share * audit)`` events one is asked by chance alone;
     from these follows the error of all predictions (:class:`romco.labels.Audit`).
     ``audited`` tells which of the last round they were. With ``floor``, the first events of
@@ -82,7 +82,10 @@ class Budget(Policy):
         if self.audit >= 1.0:
             raise ValueError(f"audit must be below 1: it is a part of the labels; got {audit!r}")
         self.floor = whole("floor", floor, least=0)
-        self.period = ceil(1.0 / (self.share * self.audit)) if self.audit else 0
+        drawn = self.share * self.audit  # part of the events whose labels are asked by chance alone
+        if self.audit and drawn < LEAST:
+            raise ValueError(f"share * audit must be at least {LEAST:g}; got {drawn}: leave it out")
+        self.period = ceil(1.0 / drawn) if self.audit else 0
         self._audits = 0  # labels asked by chance alone
         self._weight = self._number = 0.0  # sums of late, fading
         self._labels: dict[int, int] = {}  # of each task, counted up to the floor
@@ -145,7 +148,10 @@ class Budget(Policy):
         self._audits = whole("audits", memory["audits"], least=0)
         self._weight = not_negative("weight", memory["weight"])
         self._number = not_negative("number", memory["number"])
-        self._labels = {int(task): int(n) for task, n in memory["labels"]}
+        self._labels = {
+            whole("task", task, least=-1): whole("labels", n, least=0)
+            for task, n in memory["labels"]
+        }
 
     def settings(self) -> dict[str, Any]:
         """The arguments this policy was made with."""

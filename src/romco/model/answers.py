@@ -26,17 +26,21 @@ def room(target: Target, n: int, n_classes: int) -> Dense:
     return np.empty(n)
 
 
-def answered(target: Target, margins: Dense, y: Dense, before: float, scales: Dense) -> Answers:
-    """Margins as people see them, with probabilities; of numbers there are none (NaN).
+def seen(target: Target, margins: Dense, y: Dense, before: float) -> Dense:
+    """Margins as people see them; ``before`` was the turn before the rows were learned."""
+    return target.outward(margins, y, before) if isinstance(target, Labels) else margins
 
-    ``before`` was the turn before the rows were learned, ``scales`` (n,) that of each row.
+
+def chances(target: Target, margins: Dense, scales: Dense) -> Dense:
+    """Probabilities of margins as people see them; of numbers there are none (NaN).
+
+    ``scales`` (n,) is log a before each row.
     """
     if isinstance(target, Labels):
-        outward = target.outward(margins, y, before)
-        return Answers(outward, logistic(scales * outward))
+        return logistic(np.exp(scales) * margins)
     if isinstance(target, ManyClasses):
-        return Answers(margins, target.probabilities(margins))
-    return Answers(margins, np.full(len(margins), np.nan))
+        return target.probabilities(margins)
+    return np.full(len(margins), np.nan)
 
 
 def probabilities(target: Target, scale: Scale, margins: Dense) -> Dense:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from romco.model.features import Features
 from romco.model.growing import GrowingLearner
-from romco.model.names import Effect, Id, identity
+from romco.model.names import Effect, Id, identities
 from romco.model.pieces import Batch
 from romco.model.rows import Dense, Rows, count, widths
 from romco.model.targets import Target
@@ -29,7 +29,7 @@ def read_batch(
 ) -> Batch:
     """Rows, checked; changes nothing."""
     answers, labels = target.read(y)
-    ids = [identity("task", one) for one in many(task)]
+    ids = identities("task", many(task))
     new: dict[Id, int] = {}
     rows = features.read(x, new)
     weighed = {} if weight is None else {"weight": weight}
@@ -37,7 +37,7 @@ def read_batch(
     inside.check_classes(len(labels))
     effects, needed = None, np.zeros(len(ids), dtype=np.int64)
     if new or labels is not target.known:
-        new = {identity("feature", name): column for name, column in new.items()}
+        new = dict(zip(identities("feature", new), new.values(), strict=True))
         needed = widths(rows) if new else needed
         since = {
             label: 0 if label in target.known else int(np.argmax(answers == number))

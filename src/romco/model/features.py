@@ -11,7 +11,7 @@ import numpy as np
 from romco.kernels.baselines.mappings import HashedMappings, Mappings, NamedMappings
 from romco.kernels.events import LARGEST_FEATURE
 from romco.kernels.reading.encoded import Encoded
-from romco.model.names import Effect, Id, from_json, identity, to_json
+from romco.model.names import Effect, Id, all_to_json, from_json, identity, to_json
 from romco.model.places import HashedPlaces, Places
 from romco.model.rows import Rows, Sparse, tidy
 
@@ -151,7 +151,13 @@ class Columns:
         if hasattr(rows, "tocsr"):
             matrix = rows.tocsr()
             return self._fits(tidy(matrix.data, matrix.indices, matrix.indptr), matrix.shape)
-        x = np.ascontiguousarray(rows, dtype=np.float64)
+        try:
+            x = np.ascontiguousarray(rows, dtype=np.float64)
+        except OverflowError:
+            raise ValueError(
+                f"features are numbers up to {LARGEST_FEATURE:g} in size; one is a whole number "
+                "far beyond: scale or drop it"
+            ) from None
         return self._fits(x, x.shape)
 
     def add(self, new: New) -> None:
@@ -272,7 +278,8 @@ class Names:
         Parameters
         ----------
         rows:
-            Mappings by name, a pandas or Polars frame, or the encoded rows of a file.
+            Mappings by name, a pandas or Polars frame, the encoded rows of a file, or rows that
+            :meth:`mappings` has read.
         new:
             Takes the names not seen before, with their columns; None drops these.
 
@@ -287,6 +294,8 @@ class Names:
             Where a row cannot be read, or a number is not finite or too large.
 
         """
+        if isinstance(rows, Sparse):
+            return rows
         if isinstance(rows, Encoded):
             return _checked(self._places.read(rows, self._column, new), rows)
         return Sparse(*NamedMappings(self._column, new).read(_mappings(rows)))
@@ -358,7 +367,7 @@ class Names:
             What :func:`features_from_json` reads; JSON can hold it.
 
         """
-        return {"kind": "names", "names": [to_json(name) for name in self._listed()]}
+        return {"kind": "names", "names": all_to_json(self._listed())}
 
     def _listed(self) -> list[Id]:
         """Names by column; listed anew after names were added."""
@@ -402,7 +411,8 @@ class Hashed:
         Parameters
         ----------
         rows:
-            Mappings by name, a pandas or Polars frame, or the encoded rows of a file.
+            Mappings by name, a pandas or Polars frame, the encoded rows of a file, or rows that
+            :meth:`mappings` has read.
         new:
             Stays as it is: there are no new names.
 
@@ -417,6 +427,8 @@ class Hashed:
             Where a row cannot be read, or a number is not finite or too large.
 
         """
+        if isinstance(rows, Sparse):
+            return rows
         if isinstance(rows, Encoded):
             return _checked(self._places.read(rows), rows)
         return Sparse(*HashedMappings(self.width).read(_mappings(rows)))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.history import History
+from romco.kernels.reading.places import all_known
 from romco.learners import Learner, grown, known, restore
 from romco.learners.capabilities import (
     AddsClasses,
@@ -91,9 +92,9 @@ class GrowingLearner:
 
     def margins(self, rows: Rows, task: Task, next_task: int) -> Dense:
         """Margins (n,) of rows; those of task -1 are what ``next_task`` would start with."""
-        known = task >= 0
-        if known.all():
+        if all_known(task):
             return predict(self.learner, rows, task)
+        known = task >= 0
         margins = self._margins_of_new(rows, next_task)
         if known.any():  # any number does for the others: their margins are there already
             margins[known] = predict(self.learner, rows, np.maximum(task, 0))[known]

@@ -109,7 +109,7 @@ class Labels:
         Margins of the rows before the second label keep their sign, as in a loop of single rows.
         """
         if self.turn == before:
-            return self.turn * margins
+            return margins if before == 1.0 else before * margins
         first = next(iter(self.side.values()))  # the side of the label that came first
         second = int(np.argmax(y != first))
         return np.where(np.arange(len(y)) < second, before, self.turn) * margins

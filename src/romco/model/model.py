@@ -8,12 +8,13 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.baselines.mappings import Mappings
 from romco.kernels.history import surely
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
 from romco.learners import Learner
 from romco.model import pieces
-from romco.model.answers import Answers, answered, probabilities, room
+from romco.model.answers import Answers, chances, probabilities, room, seen
 from romco.model.asking import ask
 from romco.model.batches import check_lengths, many, read_batch
 from romco.model.calibration import Scale
@@ -24,7 +25,7 @@ from romco.model.labels import Labels
 from romco.model.making import check_size, fixed_width, learner_for, memories
 from romco.model.names import Id, identity, known_as
 from romco.model.noticing import noticing
-from romco.model.rows import Dense
+from romco.model.rows import NONE, Dense, Sparse
 from romco.model.singles import Singles
 from romco.model.targets import ManyClasses, Target, target_from_json, target_of, widened
 from romco.model.tasks import Tasks
@@ -456,7 +457,7 @@ class Model:
         Parameters
         ----------
         x:
-            The event's features.
+            The event's features; or what ``features.mappings()`` gave, which has read them.
         task:
             Its task.
 
@@ -491,6 +492,8 @@ class Model:
         'yes'
 
         """
+        if id is None and isinstance(self._target, Labels):
+            return self.label_of(self.margin_one(x, task))
         margins = self.margins([x], [task])
         if id is not None:
             self.waiting.put_all([id], [x], [task], margins)
@@ -542,10 +545,12 @@ class Model:
         ['no', 'yes']
 
         """
-        classes, found = self.classes, self.probabilities([x], [task])[0]
         if isinstance(self._target, Labels):
-            found = np.array([1.0 - found, found]) if len(classes) == 2 else np.ones(len(classes))
-        return dict(zip(classes, found.tolist(), strict=True))
+            positive, classes = self.probability_one(x, task), self.classes
+            chances = (1.0 - positive, positive) if len(classes) == 2 else (1.0,) * len(classes)
+            return dict(zip(classes, chances, strict=True))
+        found = self.probabilities([x], [task])[0]
+        return dict(zip(self.classes, found.tolist(), strict=True))
 
     def label_of(self, margin: Any) -> Any:
         """What a margin predicts.
@@ -740,7 +745,7 @@ class Model:
         array([0., 1.])
 
         """
-        return self.predict_and_learn(x, y, task, together=together, weight=weight).margins
+        return self._predict_and_learn(x, y, task, together, weight, False).margins
 
     def predict_and_learn(
         self,
@@ -772,11 +777,7 @@ class Model:
         Answers(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
 
         """
-        if weight is not None:
-            weight = weights_of(weight, self.learner)
-            if not weight.all():
-                return Answers(*counting(self, x, list(y), list(many(task)), weight, together))
-        return holding(self._locks.writing, self._learn, x, y, task, together, weight)
+        return self._predict_and_learn(x, y, task, together, weight, True)
 
     def notice(self, x: Any, task: Iterable[Any]) -> None:
         """Learn from rows without labels what needs none: new features, new tasks, their sizes.
@@ -929,7 +930,8 @@ class Model:
         rows = self.features.read(x)
         numbers = self._tasks.numbers(many(task))
         check_lengths(rows, task=numbers)
-        return self.turn * self._inside.margins(rows, numbers, self._tasks.next)
+        margins, turn = self._inside.margins(rows, numbers, self._tasks.next), self.turn
+        return margins if turn == 1.0 else turn * margins
 
     def _margin_one(self, x: Any, task: Any) -> float:
         """Of an event of a task that is known, without the arrays of a round where that can be."""
@@ -941,7 +943,8 @@ class Model:
             margin = self._singles.margin(self._inside.learner, x, number)
             if margin is not None:
                 return self.turn * margin
-        return float(self._margins([x], [task])[0])
+        rows = Sparse(*x.arrays()) if isinstance(x, Mappings) else [x]
+        return float(self._margins(rows, [task])[0])
 
     def _intervals(self, x: Any, task: Iterable[Any], level: float) -> Dense:
         rows = self.features.read(x)
@@ -949,8 +952,24 @@ class Model:
         check_lengths(rows, task=numbers)
         return self._inside.intervals(rows, numbers, self._tasks.next, level)
 
+    def _predict_and_learn(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool, weight: Any, sure: bool
+    ) -> Answers:
+        """Answers to rows that are learned then; their probabilities only if ``sure``."""
+        if weight is not None:
+            weight = weights_of(weight, self.learner)
+            if not weight.all():
+                return Answers(*counting(self, x, list(y), list(many(task)), weight, together))
+        return holding(self._locks.writing, self._learn, x, y, task, together, weight, sure)
+
     def _learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool, weight: Dense | None
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        together: bool,
+        weight: Dense | None,
+        sure: bool,
     ) -> Answers:
         batch, before, turn = self._read(x, y, task, together, weight), self.events, self.turn
         n, scale = len(batch.ids), self._scale if isinstance(self._target, Labels) else None
@@ -967,7 +986,8 @@ class Model:
             if self.events > before:
                 error.add_note(f"{self.events - before} of {n} rows were learned")
             raise
-        return answered(self._target, margins, batch.y, turn, np.exp(scales))
+        margins = seen(self._target, margins, batch.y, turn)
+        return Answers(margins, chances(self._target, margins, scales) if sure else NONE)
 
     def _notice(self, x: Any, task: Iterable[Any]) -> None:
         take_over = noticing(self.features, self._tasks, self._inside, x, task)

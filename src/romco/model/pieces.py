@@ -67,9 +67,7 @@ def plan(inside: GrowingLearner, tasks: Tasks, batch: Batch, begin: int) -> Piec
     if compiled(body.learner):
         last = min(len(ids), begin + PIECE - inside.events % PIECE)
     last = _fitting(batch, body.learner, begin, last)
-    end = begin + 1
-    while end < last and ids[end] in known:
-        end += 1
+    end = _first_unknown(known, ids, begin + 1, last)
     if end < last:  # tasks that are known by another form, or need no start, may join
         offered = {} if inside.starts else tasks.offered(ids[begin:last])
         joining = {task: at for task, at in offered.items() if at < body.learner.n_tasks} or fresh
@@ -77,6 +75,13 @@ def plan(inside: GrowingLearner, tasks: Tasks, batch: Batch, begin: int) -> Piec
             end += 1
         fresh = {task: joining[task] for task in ids[begin:end] if task in joining}
     return Piece(begin, end, body, fresh, min(len(fresh), 1) if inside.starts else 0)
+
+
+def _first_unknown(known: dict[Id, int], ids: list[Id], begin: int, end: int) -> int:
+    """The first place from ``begin`` on whose task has no number; ``end`` if all have one."""
+    if all(map(known.__contains__, ids[begin:end])):
+        return max(begin, end)
+    return next(at for at in range(begin, end) if ids[at] not in known)
 
 
 def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:
@@ -110,8 +115,8 @@ def learn(
     for at in np.flatnonzero(numbers < 0) if piece.fresh else ():
         numbers[at] = piece.fresh[ids[at]]
     weight = None if batch.weight is None else batch.weight[begin:end]
-    asked = as_round(learner, cut(batch.rows, begin, end), numbers)
-    round = asked._replace(y=batch.y[begin:end], weight=weight)
+    rows = cut(batch.rows, begin, end)
+    round = as_round(learner, rows, numbers, batch.y[begin:end], weight)
     check_weights(learner, round)
     events = Events(round, learner.n_features, learner.n_tasks, True, learner.answers)
     named = piece.fresh or piece.body is not inside.body or batch.effects is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import final
 
 import numpy as np
@@ -49,20 +50,33 @@ class Places:
         new: dict[Id, int] | None,
     ) -> NDArray[np.int32]:
         """Columns of entries whose names were not known; they may have been learned since."""
-        numbers, first, place = np.unique(
-            rows.names[unknown], return_index=True, return_inverse=True
-        )
-        columns = np.full(len(numbers), -1, dtype=np.int32)
-        for k in np.argsort(first).tolist():  # new names in order of appearance
-            name = rows.lexicon.names[numbers[k]]
-            column = known.get(name)
-            if column is not None:
-                self._column[numbers[k]] = columns[k] = column
-            elif new is not None:
-                columns[k] = new.setdefault(name, len(known) + len(new))
+        asked = rows.names[unknown]
+        numbers, place = _distinct(asked)
+        names = list(map(rows.lexicon.names.__getitem__, numbers.tolist()))
+        columns = np.array(list(map(known.get, names, repeat(-1))), dtype=np.int32)
+        found = columns >= 0
+        self._column[numbers[found]] = columns[found]
         if new is None:
             self._known = len(known)
+            return columns[place]
+        for k in np.flatnonzero(~found).tolist():
+            columns[k] = new.setdefault(names[k], len(known) + len(new))
         return columns[place]
+
+
+def _distinct(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
+    """The numbers that occur, in order of appearance, and where among them each one is.
+
+    They are of a lexicon, so they are small: places by number take less time than sorting.
+    """
+    least = int(numbers.min())
+    shifted = numbers - least
+    first = np.full(int(shifted.max()) + 1, -1, dtype=np.intp)
+    first[shifted[::-1]] = np.arange(len(numbers))[::-1]  # the last that is written stays
+    firsts = np.sort(first[first >= 0])
+    rank = np.empty(len(numbers), dtype=np.intp)
+    rank[firsts] = np.arange(len(firsts))
+    return numbers[firsts], rank[first[shifted]]
 
 
 @final

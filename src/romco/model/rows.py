@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.reading.places import in_order, needed_width
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner
 from romco.rounds import Round
@@ -27,6 +28,7 @@ class Sparse(NamedTuple):
 
 
 Rows = Dense | Sparse
+NONE = np.empty(0)
 
 
 class _Light:
@@ -85,14 +87,16 @@ def predict(learner: Learner, rows: Rows, task: Task) -> Dense:
     return learner.predict(as_round(learner, rows, task)) if len(task) else np.empty(0)
 
 
-def as_round(learner: Learner, rows: Rows, task: Task) -> Round:
-    """Rows of these tasks as the learner takes them, without labels."""
+def as_round(
+    learner: Learner, rows: Rows, task: Task, y: Dense = NONE, weight: Dense | None = None
+) -> Round:
+    """Rows of these tasks as the learner takes them; without labels if none are given."""
     x: Any = rows
     if isinstance(rows, Sparse):
-        fits = not len(rows.columns) or rows.columns.max() < learner.n_features
+        fits = needed_width(rows.columns) <= learner.n_features
         light = fits and type(learner).predict is CompiledLearner.predict
         x = _Light(rows, learner.n_features) if light else matrix(rows, learner.n_features)
-    return Round(task, x, np.empty(0))
+    return Round(task, x, y, weight)
 
 
 def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> Sparse:
@@ -100,10 +104,10 @@ def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> S
     values = np.ascontiguousarray(values, dtype=np.float64)
     columns = np.ascontiguousarray(columns, dtype=np.int32)
     starts = np.ascontiguousarray(starts, dtype=np.int32)
+    if in_order(columns, starts):
+        return Sparse(values, columns, starts)
     row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     place = row * (1 << 31) + columns
-    if (np.diff(place) > 0).all():
-        return Sparse(values, columns, starts)
     order = np.argsort(place, kind="stable")
     place, values = place[order], values[order]
     first = np.concatenate([[True], np.diff(place) > 0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard, final
 
+from romco.kernels.baselines.mappings import Mappings
 from romco.kernels.single import Single
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner
@@ -35,7 +36,9 @@ class Singles:
 
     def margin(self, learner: Learner, x: Any, number: int) -> float | None:
         """The margin of an event of a task; None where only a round of it can tell."""
-        if self._single is None or type(x) is not dict or not self._is_compiled(learner):
+        if self._single is None or not self._is_compiled(learner):
+            return None
+        if type(x) is not dict and not isinstance(x, Mappings):
             return None
         given = learner.kernel, learner.n_features, learner.n_tasks, number
         return self._single.margin(*given, x)

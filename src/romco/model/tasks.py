@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any, final
 
 import numpy as np
@@ -100,9 +101,9 @@ class Tasks:
 
     def numbers(self, tasks: Iterable[Id]) -> NDArray[np.int64]:
         """Number of each task, -1 where it is not known."""
-        find, tasks = self.number.get, list(tasks)
+        tasks = list(tasks)
         try:
-            found = [find(task, -1) for task in tasks]
+            found = list(map(self.number.get, tasks, repeat(-1)))
             if -1 in found:
                 found = [self.find(task) for task in tasks]
         except TypeError:  # one cannot be a name: say which

@@ -8,6 +8,7 @@ from typing import Any
 from romco.insight import reasons
 from romco.model import Model
 from romco.model.names import known_as
+from romco.model.rows import Dense
 from romco.service.changes import Answer, Event, Prediction, Row, Task
 
 PLAIN = (str, int, float)
@@ -32,6 +33,11 @@ def predict(model: Model, rows: Sequence[Row], tasks: Sequence[Task]) -> list[Pr
         margins = model.margins(rows, tasks)
     except ValueError as error:
         raise refused(model, rows, error) from None
+    return meant(model, margins)
+
+
+def meant(model: Model, margins: Dense) -> list[Prediction]:
+    """The predictions that margins stand for."""
     if model.target == "number":
         return [Prediction(number, None, number) for number in margins.tolist()]
     chances = model.probability_of(margins)
@@ -53,9 +59,13 @@ def predict_one(model: Model, row: Row, task: Task) -> Prediction:
     if model.target != "two classes":
         return predict(model, [row], [task])[0]
     try:
-        margin = model.margin_one(row, task)
+        return meant_by_one(model, model.margin_one(row, task))
     except ValueError as error:
         raise refused(model, [row], error) from None
+
+
+def meant_by_one(model: Model, margin: float) -> Prediction:
+    """The prediction that a margin of two classes stands for."""
     below, above = _sides(model)
     chance = model.scale.probability_of_one(margin)
     return Prediction(above if margin >= 0.0 else below, chance, margin)

@@ -32,7 +32,7 @@ from romco.service.heads import Head, Heads, Refusal
 from romco.service.journals import Broken, Full
 from romco.service.live import Live
 from romco.service.meters import Meters
-from romco.service.questions import ask, ask_one
+from romco.service.questions import Shortcut, ask, ask_one
 from romco.service.requests import BadRequest, Reader
 from romco.service.stores import Store
 from romco.service.views import ORDERS, Asked, Views
@@ -57,6 +57,7 @@ class Application:
     ) -> None:
         self._store, self._stopping = store, stopping
         self._reader = Reader(store.settings.limits)
+        self._shortcut = Shortcut(store.live, store.settings.limits)
         self._views = Views(store.live)
         self.meters = Meters(store, self._views)
         self._page, self._policy = pages.page()
@@ -142,6 +143,10 @@ class Application:
         return self._predictions(body)
 
     def _predictions(self, body: bytes) -> bytes:
+        plain = self._shortcut.answer(body)
+        if plain is not None:
+            self.meters.predicted += len(plain) if isinstance(plain, list) else 1
+            return encode(plain)
         questions, many = self._reader.questions(body)
         if many:
             told = ask(self._store.live, questions)

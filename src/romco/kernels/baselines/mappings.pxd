@@ -9,11 +9,16 @@ cdef struct Entry:
 
 cdef class Mappings:
     cdef Entry* entries
-    cdef Py_ssize_t n, room
+    cdef int* ends  # of each row, among the entries
+    cdef Py_ssize_t n, room, rows, room_ends
 
-    # An entry of the row that is being read: `place` counts them.
+    # Begin anew; then entries of a row, where `place` counts them; then the end of the row, whose
+    # entries are sorted, those of the same column added.
+    cdef void clear(self) noexcept
     cdef int put(self, name, double value, int place) except -1
-    cdef int push(self, int column, double value, int place) except -1
-    # Entries of one more row, and these sorted, those of the same column added.
+    cdef int end_row(self) except -1
+    # All entries of a mapping.
     cdef int read_row(self, row, Py_ssize_t i) except -1
+
+    cdef int push(self, int column, double value, int place) except -1
     cdef int tidy(self, Py_ssize_t begin) except -1

@@ -4,10 +4,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Arrays = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]
+
 class Mappings:
-    def read(
-        self, rows: Sequence[Mapping[Any, Any]]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]: ...
+    def read(self, rows: Sequence[Mapping[Any, Any]]) -> Arrays: ...
+    def arrays(self) -> Arrays: ...
 
 class NamedMappings(Mappings):
     def __init__(

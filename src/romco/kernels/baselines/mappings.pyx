@@ -2,13 +2,15 @@
 
 import numpy as np
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.math cimport fabs
+from libc.math cimport INFINITY, fabs
 from libc.stdlib cimport qsort
 from romco.kernels.memory cimport release, reserve
 
 from romco.kernels.events import LARGEST_FEATURE
 
 cdef double LARGEST = LARGEST_FEATURE
+cdef enum:
+    FEW = 48
 
 
 cdef class Mappings:
@@ -16,6 +18,7 @@ cdef class Mappings:
 
     def __dealloc__(self):
         release(self.entries)
+        release(self.ends)
 
     cdef int put(self, name, double value, int place) except -1:
         raise NotImplementedError
@@ -29,20 +32,35 @@ cdef class Mappings:
 
     def read(self, rows):
         """Values, columns and row starts; each row sorted, entries of the same column added."""
-        cdef Py_ssize_t i, begin = 0
-        self.n = 0
-        starts = np.zeros(len(rows) + 1, dtype=np.int32)
-        cdef int[::1] start = starts
+        cdef Py_ssize_t i
+        self.clear()
         for i, row in enumerate(rows):
             self.read_row(row, i)
-            self.tidy(begin)
-            begin = start[i + 1] = <int> self.n
+            self.end_row()
+        return self.arrays()
+
+    def arrays(self):
+        """Values, columns and row starts of the rows that were read last."""
+        cdef Py_ssize_t i
         values, columns = np.empty(self.n), np.empty(self.n, dtype=np.int32)
+        starts = np.zeros(self.rows + 1, dtype=np.int32)
         cdef double[::1] value = values
-        cdef int[::1] column = columns
+        cdef int[::1] column = columns, start = starts
         for i in range(self.n):
             value[i], column[i] = self.entries[i].value, self.entries[i].column
+        for i in range(self.rows):
+            start[i + 1] = self.ends[i]
         return values, columns, starts
+
+    cdef void clear(self) noexcept:
+        self.n = self.rows = 0
+
+    cdef int end_row(self) except -1:
+        self.tidy(self.ends[self.rows - 1] if self.rows else 0)
+        reserve(<void**> &self.ends, &self.room_ends, self.rows + 1, sizeof(int))
+        self.ends[self.rows] = <int> self.n
+        self.rows += 1
+        return 0
 
     cdef int read_row(self, row, Py_ssize_t i) except -1:
         cdef int place = 0
@@ -63,7 +81,7 @@ cdef class Mappings:
     cdef int tidy(self, Py_ssize_t begin) except -1:
         """Sort the last row and add up entries of the same column."""
         cdef Py_ssize_t i, end = begin
-        qsort(self.entries + begin, self.n - begin, sizeof(Entry), in_order)
+        sort(self.entries + begin, self.n - begin)
         for i in range(begin, self.n):
             if end > begin and self.entries[end - 1].column == self.entries[i].column:
                 self.entries[end - 1].value += self.entries[i].value
@@ -106,7 +124,11 @@ cdef class HashedMappings(Mappings):
         self.mask = size - 1
 
     cdef int put(self, name, double value, int place) except -1:
-        cdef unsigned long long h = hash_name(name if type(name) is str else str(name))
+        cdef unsigned long long h
+        try:
+            h = hash_name(name if type(name) is str else str(name))
+        except UnicodeEncodeError:
+            raise ValueError(f"feature {name!a} is no text: it holds half a surrogate pair") from None
         return self.push(<int> (h & self.mask), -value if h >> 63 else value, place)
 
 
@@ -129,6 +151,8 @@ cdef double as_number(name, value, Py_ssize_t i) except? -1.0:
     cdef double number
     try:
         number = value
+    except OverflowError:  # a whole number beyond all that a computer calculates with
+        number = INFINITY
     except (TypeError, ValueError):
         raise ValueError(
             f"row {i}: feature {name!r} is {value!r}; give a number, text, or None if absent"
@@ -139,6 +163,21 @@ cdef double as_number(name, value, Py_ssize_t i) except? -1.0:
             "size: scale it, impute it, or give None if absent"
         )
     return number
+
+
+cdef void sort(Entry* entries, Py_ssize_t n) noexcept nogil:
+    """By column, then by place; few are sorted here, without a call for each comparison."""
+    cdef Py_ssize_t i, j
+    cdef Entry entry
+    if n > FEW:
+        qsort(entries, n, sizeof(Entry), in_order)
+        return
+    for i in range(1, n):
+        entry, j = entries[i], i
+        while j > 0 and entries[j - 1].column > entry.column:
+            entries[j] = entries[j - 1]
+            j -= 1
+        entries[j] = entry
 
 
 cdef int in_order(const void* a, const void* b) noexcept nogil:

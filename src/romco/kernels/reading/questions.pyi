@@ -1,0 +1,8 @@
+from romco.kernels.baselines.mappings import Mappings
+
+class Questions:
+    many: bool
+    def __init__(
+        self, reader: Mappings, events: int, features: int, name: int, value: float
+    ) -> None: ...
+    def read(self, body: bytes) -> list[str | int] | None: ...
