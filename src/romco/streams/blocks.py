@@ -20,7 +20,7 @@ from romco.kernels.reading.lexicon import Lexicon
 from romco.streams.ahead import Ahead
 from romco.streams.cells import ENCODERS, BadCell, identity
 from romco.streams.files import ONLY, Columns, Plan, format_of, label_of, plan
-from romco.streams.formats import FORMATS, LONGEST, BadFile, BadRow, Rows, check_header
+from romco.streams.formats import FORMATS, LONGEST, BadFile, BadRow, Rows, check_header, separator
 
 AT_ONCE = 2**18  # bytes read at a time
 MOST_NAMES = 2**20  # kept; beyond it names are forgotten and found again, so that memory is bounded
@@ -109,19 +109,25 @@ def read_blocks(
         options["kinds"] = {**(options.get("kinds") or {}), weight: "number"}
         features = None if features is None else (*features, weight)
     found = plan(source, task, label, text, features, **options)
-    encoder = Encoder(_plainly, Lexicon())
-    reader: _Reader
-    if found.kind.delimiter is not None:
-        reader = _Table(found, found.kind.delimiter, encoder)
-    else:
-        rows = found.kind.read(found.stream, found.name, found.wanted)
-        reader = _Mappings(rows, found.name, found.columns, encoder)
     owned = found.stream if found.owned else None
     live = not found.owned and not found.stream.seekable()
     at_hand = found.owned and Path(str(source)).is_file()
-    blocks = Blocks(reader, found.name, owned, skip_bad, live, weight, at_hand)
-    blocks.pass_over(start)
+    try:
+        blocks = Blocks(_reader(found), found.name, owned, skip_bad, live, weight, at_hand)
+        blocks.pass_over(start)
+    except BaseException:
+        if owned is not None:
+            owned.close()
+        raise
     return blocks
+
+
+def _reader(found: Plan) -> _Reader:
+    encoder = Encoder(_plainly, Lexicon())
+    if found.kind.delimiter is not None:
+        return _Table(found, found.kind.delimiter, encoder)
+    rows = found.kind.read(found.stream, found.name, found.wanted)
+    return _Mappings(rows, found.name, found.columns, encoder)
 
 
 def _check_weight(
@@ -243,7 +249,7 @@ class Blocks(Closing):
 
 @final
 class _Table:
-    """Comma- or tab-separated text, from bytes."""
+    """A table that is text, from bytes; its columns may be separated by another sign than usual."""
 
     def __init__(self, plan: Plan, delimiter: str, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -275,6 +281,7 @@ class _Table:
 
     def _begin(self) -> Delimited:
         """Read the header."""
+        self._delimiter = self._separator()
         first = Delimited(self.encoder, self._names, [], self._delimiter, True)
         while True:
             try:
@@ -285,13 +292,20 @@ class _Table:
                 break
             self._fetch()
         cells, self._at = found or ([], 0)
-        texts = [cell.decode("utf-8", "surrogateescape").strip() for cell in cells]
+        texts = [_decoded(cell).strip() for cell in cells]
         self._header = check_header(texts, self._name, self._wanted)
         roles = [self._role(column) for column in self._header]
         labelled = self._columns.labelled
         self._rows = Delimited(self.encoder, self._names, roles, self._delimiter, labelled)
         self._rows.line = first.line
         return self._rows
+
+    def _separator(self) -> bytes:
+        """What separates the columns, as the first line tells."""
+        while not self._last and not {10, 13} & set(self._data) and len(self._data) <= LONGEST:
+            self._fetch()
+        line = next(iter(self._data.splitlines()), b"")
+        return separator(_decoded(line), self._delimiter.decode(), self._wanted).encode()
 
     def _role(self, column: str) -> int:
         parts = self._columns
@@ -398,6 +412,11 @@ def _weighed(block: Block, column: str) -> Block:
         lexicon,
     )
     return Block(block.tasks, block.labels, block.lines, rest, weights)
+
+
+def _decoded(text: bytes) -> str:
+    """Text; bytes that are not UTF-8 become lone surrogates, which whoever uses it refuses."""
+    return text.decode("utf-8", "surrogateescape")
 
 
 def _joined(one: Part, other: Part) -> Part:
