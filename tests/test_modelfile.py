@@ -224,7 +224,14 @@ def test_a_state_of_an_older_version_is_refused_by_name():
 
 
 @pytest.mark.parametrize(
-    "name", ["ogd-unique", "romco-nucl", "romco-auto-version2", "romco-auto-version3"]
+    "name",
+    [
+        "ogd-unique",
+        "romco-nucl",
+        "romco-auto-version2",
+        "romco-auto-version3",
+        "romco-auto-version4",
+    ],
 )
 def test_golden_file_of_format_1_stays_readable(name):
     path = GOLDEN / f"format1-{name}.romco"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.fuzz import folders, liars, strangers
+from tests.fuzz import folders, liars, memories, strangers
 from tests.fuzz.acts import try_arrays, try_file, try_source
 from tests.fuzz.seeds import seeds
 
@@ -27,6 +27,7 @@ KINDS = {
     "liars": liars.try_lie,
     "arrays": try_arrays,
     "sources": try_source,
+    "memories": memories.try_memory,
     "folders": folders.try_folder,
 }
 SECONDS, LONGEST = 20, 300  # of work and of time for one input; then the alarm ends this process
@@ -65,6 +66,8 @@ def _warm(kind: str) -> None:
         strangers.sound()
     elif kind == "liars":
         liars.sound()
+    elif kind == "memories":
+        memories.sound()
     elif kind == "folders":
         folders.sound()
 

@@ -148,7 +148,10 @@ class Budget(Policy):
         self._audits = whole("audits", memory["audits"], least=0)
         self._weight = not_negative("weight", memory["weight"])
         self._number = not_negative("number", memory["number"])
-        self._labels = {int(task): int(n) for task, n in memory["labels"]}
+        self._labels = {
+            whole("task", task, least=-1): whole("labels", n, least=0)
+            for task, n in memory["labels"]
+        }
 
     def settings(self) -> dict[str, Any]:
         """The arguments this policy was made with."""
