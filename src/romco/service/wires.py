@@ -20,6 +20,7 @@ SHORT = b"POST /v1/predict HTTP/1.1\r\n"
 END = b"\r\n\r\n"
 LONGEST_HEAD, LONGEST_BODY = 1 << 13, 1 << 16  # beyond, a task more or less costs nothing
 PATIENCE = 60.0  # seconds that a request may take to arrive
+MOST_HEADERS = 1 << 16  # bytes of the path and of all header lines
 
 Short = Callable[[Head, bytes], tuple[int, bytes]]
 
@@ -37,7 +38,9 @@ class Wire(HttpToolsProtocol):
         self._longest = min(longest, LONGEST_BODY)
         self._begun = bytearray()  # of a plain request whose rest has not come
         self._needed = 0  # bytes of all of it
-        self._within = False  # a request that goes the long way
+        self._within = self._in_head = False  # a request that goes the long way, its header lines
+        self._head_size = 0  # bytes of them so far
+        self._refused = False  # what came after a request under way was no HTTP
         self._active = 0.0  # when the last answer was given the short way
         self._late: TimerHandle | None = None  # runs while a request is incomplete
         self._first: tuple[Any, bytes] = None, b""  # of an answer that all is well
@@ -62,20 +65,47 @@ class Wire(HttpToolsProtocol):
             data = bytes(self._begun)
             self._begun.clear()
         at = self._answer_all(data) if self._is_free() else 0
-        if at < len(data) and not self._begun:
-            super().data_received(data[at:] if at else data)
+        if at < len(data) and not self._begun and not self._refused:
+            self._go_long(data[at:] if at else data)
         if self._late is not None or self._within or self._begun:
             self._hurry(self._within or bool(self._begun))
 
     def on_message_begin(self) -> None:
         """A request goes the long way."""
-        self._within = True
+        self._within, self._in_head, self._head_size = True, True, 0
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One line; there is an end to how many they may be."""
+        self._head_size += len(name) + len(value) + len(END)
+        if self._head_size > MOST_HEADERS:
+            raise ValueError("too long")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """What follows is the body."""
+        self._in_head = False
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """All of it has come."""
         self._within = False
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """If what came next was no HTTP, say so now."""
+        super().on_response_complete()
+        if self._refused and self.cycle.response_complete:
+            self._refuse()
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is no HTTP: told after the answers to all that came before."""
+        self._refused = True
+        busy = self.cycle is not None and not self.cycle.response_complete
+        if busy and (self._in_head or not self._within):
+            self.flow.pause_reading()
+        else:
+            self._refuse()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close, unless something was answered the short way meanwhile."""
@@ -90,11 +120,36 @@ class Wire(HttpToolsProtocol):
         limit = self.limit_concurrency
         return (
             not self._within
+            and not self._refused
             and (self.cycle is None or self.cycle.response_complete)
             and not self.flow.write_paused
             and (limit is None or len(self.connections) < limit)
             and not self.transport.is_closing()
         )
+
+    def _go_long(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_head and not self._refused:  # a line without end is not told to on_header
+            self._head_size += len(data)
+            if self._head_size > MOST_HEADERS:
+                self.send_400_response("too long")
+
+    def _refuse(self) -> None:
+        """Tell that a request is none, and close."""
+        long = self._head_size > MOST_HEADERS
+        self._close(431, LONG) if long else self._close(400, BAD)
+
+    def _close(self, status: int, data: bytes) -> None:
+        """The last answer of a connection, unless one is under way."""
+        if not self.transport.is_closing():
+            if (
+                self.cycle is None
+                or self.cycle.response_complete
+                or not self.cycle.response_started
+            ):
+                closing = [*self.server_state.default_headers, (b"connection", b"close")]
+                self.transport.write(_first(status, closing) + _rest(data))
+            self.transport.close()
 
     def _answer_all(self, data: bytes) -> int:
         """Answer the predictions that come first, in order; gives where the rest begins."""
@@ -144,15 +199,12 @@ class Wire(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         """The rest of a request did not come in time."""
-        if self.transport.is_closing():
-            return
-        if self.cycle is None or not self._within or self.cycle.response_complete:
-            closing = [*self.server_state.default_headers, (b"connection", b"close")]
-            self.transport.write(_first(408, closing) + _rest(LATE))
-        self.transport.close()
+        self._close(408, LATE)
 
 
 LATE = b'{"error":"the rest of the request did not come in time"}'
+LONG = b'{"error":"the path and the header lines are longer than 65,536 bytes"}'
+BAD = b'{"error":"this is no HTTP request"}'
 
 
 def _first(status: int, given: list[tuple[bytes, bytes]]) -> bytes:
