@@ -50,8 +50,8 @@ def exchange(service, *parts, answers=1):
 def shortened(monkeypatch):
     """Counts what went the short way."""
     counts = []
-    before = Wire._answer
-    monkeypatch.setattr(Wire, "_answer", lambda self, *a: (counts.append(1), before(self, *a))[1])
+    before = Wire._first
+    monkeypatch.setattr(Wire, "_first", lambda self, *a: (counts.append(1), before(self, *a))[1])
     return counts
 
 

@@ -43,7 +43,7 @@ class Wire(HttpToolsProtocol):
         self._refused = False  # what came after a request under way was no HTTP
         self._active = 0.0  # when the last answer was given the short way
         self._late: TimerHandle | None = None  # runs while a request is incomplete
-        self._first: tuple[Any, bytes] = None, b""  # of an answer that all is well
+        self._said: tuple[Any, dict[int, bytes]] = None, {}  # what answers begin with, by status
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Somebody has come, who may be silent no longer than between two requests."""
@@ -148,7 +148,8 @@ class Wire(HttpToolsProtocol):
                 or not self.cycle.response_started
             ):
                 closing = [*self.server_state.default_headers, (b"connection", b"close")]
-                self.transport.write(_first(status, closing) + _rest(data))
+                text = first(status, closing) + b"%d\r\n\r\n%b" % (len(data), data)
+                self.transport.write(text)
             self.transport.close()
 
     def _answer_all(self, data: bytes) -> int:
@@ -156,6 +157,9 @@ class Wire(HttpToolsProtocol):
         at, told = 0, []
         while data.startswith(SHORT, at):
             end = data.find(END, at, at + LONGEST_HEAD)
+            if end < 0 and len(data) - at < LONGEST_HEAD:  # the rest of it is on its way
+                self._begun, self._needed = bytearray(data[at:]), len(data) - at + 1
+                break
             head = None if end < 0 else self._heads.read(data[at + len(SHORT) : end + 2])
             if head is None or head.length > self._longest:
                 break
@@ -163,27 +167,28 @@ class Wire(HttpToolsProtocol):
             if stop > len(data):
                 self._begun, self._needed = bytearray(data[at:]), stop - at
                 break
-            told.append(self._answer(*self._short(head, data[begin:stop])))
+            status, answer = self._short(head, data[begin:stop])
+            told.append(self._first(status) + b"%d\r\n\r\n%b" % (len(answer), answer))
             at = stop
+        if 0 < len(data) - at < len(SHORT) and SHORT.startswith(data[at:]):
+            self._begun, self._needed = bytearray(data[at:]), len(data) - at + 1
         if told:
             self.transport.write(told[0] if len(told) == 1 else b"".join(told))
-            self._note(len(told))
+            self.server_state.total_requests += len(told)
+            self._active = self.loop.time()
+            if self.timeout_keep_alive_task is None:
+                self._wait(self.timeout_keep_alive)
         return at
 
-    def _answer(self, status: int, data: bytes) -> bytes:
+    def _first(self, status: int) -> bytes:
+        """All of an answer up to its length; the date is the only thing in it that changes."""
         carries = self.server_state.default_headers  # made anew when the date changes
-        if status != 200:
-            return _first(status, carries) + _rest(data)
-        if self._first[0] is not carries:
-            self._first = carries, _first(200, carries)
-        return self._first[1] + _rest(data)
-
-    def _note(self, n: int) -> None:
-        """Requests were answered: the time to wait for the next begins."""
-        self.server_state.total_requests += n
-        self._active = self.loop.time()
-        if self.timeout_keep_alive_task is None:
-            self._wait(self.timeout_keep_alive)
+        if self._said[0] is not carries:
+            self._said = carries, {}
+        said = self._said[1]
+        if status not in said:
+            said[status] = first(status, carries)
+        return said[status]
 
     def _wait(self, seconds: float) -> None:
         wait = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
@@ -207,13 +212,9 @@ LONG = b'{"error":"the path and the header lines are longer than 65,536 bytes"}'
 BAD = b'{"error":"this is no HTTP request"}'
 
 
-def _first(status: int, given: list[tuple[bytes, bytes]]) -> bytes:
-    """Status and headers of an answer, all but its length."""
+def first(status: int, given: list[tuple[bytes, bytes]]) -> bytes:
+    """Status and headers of an answer, up to its length."""
     carries = [*given, *carried(status, 0)]
     fields = [(name, value) for name, value in carries if name != b"content-length"]
-    lines = [b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())]
-    return b"".join([*lines, *(b"%b: %b\r\n" % field for field in fields)])
-
-
-def _rest(data: bytes) -> bytes:
-    return b"content-length: %d\r\n\r\n%b" % (len(data), data)
+    line = b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())
+    return b"".join([line, *(b"%b: %b\r\n" % field for field in fields), b"content-length: "])
