@@ -19,7 +19,8 @@ checked = os.environ.get("ROMCO_CHECKED") == "1"
 sanitized = "-fsanitize" in os.environ.get("CFLAGS", "")
 
 # No -ffast-math: a run must give the same bits again, and NaN must stay NaN.
-compiling = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-Wno-unreachable-code"]
+speed = "-O1" if sanitized else "-O3"
+compiling = [speed, "-fno-math-errno", "-fno-trapping-math", "-Wno-unreachable-code"]
 linking: list[str] = []
 if LINUX and not sanitized:  # hardened, without debugging symbols
     compiling += ["-g0", "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]

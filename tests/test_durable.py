@@ -364,6 +364,24 @@ def test_a_lock_that_fails_leaves_no_temporary_file(tmp_path, monkeypatch):
     assert handles() == before
 
 
+def test_a_temporary_file_that_another_writer_took_is_closed_and_another_made(
+    tmp_path, monkeypatch
+):
+    real, files = durable.fcntl.flock, []
+
+    def taken(file, kind):
+        files.append(file)
+        if len(files) == 1:
+            raise BlockingIOError(errno.EAGAIN, "another writer looks at it")
+        real(file, kind)
+
+    monkeypatch.setattr(durable.fcntl, "flock", taken)
+    durable.replace(tmp_path / "m", [b"new"])
+    assert (tmp_path / "m").read_bytes() == b"new"
+    assert [file.closed for file in files] == [True, True]
+    assert files[0].name != files[1].name
+
+
 def test_a_group_that_cannot_be_kept_may_not_read(tmp_path, monkeypatch):
     path = tmp_path / "m"
     durable.replace(path, [b"1"])

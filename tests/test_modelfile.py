@@ -10,7 +10,8 @@ import pytest
 
 import romco
 from romco.model import Columns, Hashed, Model, Names
-from romco.modelfile import FORMAT, MAGIC, ModelFileError, load, peek, save
+from romco.modelfile import FORMAT, MAGIC, ModelFileError, load, load_state, peek, save, save_state
+from tests.fuzz.files import put_together, taken_apart
 
 GOLDEN = Path(__file__).parent / "golden"
 STREAM = romco.streams.simulated(n_tasks=3, n_features=6, n_events=20, outliers=1)
@@ -223,7 +224,14 @@ def test_a_state_of_an_older_version_is_refused_by_name():
 
 
 @pytest.mark.parametrize(
-    "name", ["ogd-unique", "romco-nucl", "romco-auto-version2", "romco-auto-version3"]
+    "name",
+    [
+        "ogd-unique",
+        "romco-nucl",
+        "romco-auto-version2",
+        "romco-auto-version3",
+        "romco-auto-version4",
+    ],
 )
 def test_golden_file_of_format_1_stays_readable(name):
     path = GOLDEN / f"format1-{name}.romco"
@@ -232,3 +240,54 @@ def test_golden_file_of_format_1_stays_readable(name):
     rows, tasks = expected["rows"], expected["tasks"]
     np.testing.assert_allclose(model.margins(rows, tasks), expected["margins"], rtol=1e-9)
     assert model.predict(rows, tasks).tolist() == expected["answers"]
+
+
+def test_what_could_not_be_loaded_is_not_written(tmp_path):
+    path = tmp_path / "m.romco"
+    model = tiny()
+    save(model, path)
+    model.learner.arrays()["w"][:] = np.inf
+    for _ in range(2):  # the second would cost the one that is kept
+        with pytest.raises(ValueError, match=r"'learner.w' holds numbers that are not finite"):
+            save(model, path)
+    assert load(path).events == 1
+    assert not (tmp_path / "m.romco.bak").exists()
+
+
+def test_a_state_is_saved_as_its_model_is_and_the_last_one_kept(tmp_path):
+    path, model = tmp_path / "m.romco", small()
+    save_state(model.state(), path)
+    assert contents(load(path)) == contents(model)
+    assert load_state(path)["events"] == 2
+    model.learn([{"a": 1.0}], ["ham"], ["ann"])
+    save_state(model.state(), path)
+    assert (load(path).events, load(tmp_path / "m.romco.bak").events) == (3, 2)
+    save(model, tmp_path / "same.romco")
+    assert peek(path) == peek(tmp_path / "same.romco")
+    save(model.learner, path)
+    with pytest.raises(ModelFileError, match="but a bare learner"):
+        load_state(path)
+
+
+def test_an_estimator_comes_back_as_itself_and_another_kind_is_refused_by_name(tmp_path):
+    path = tmp_path / "m.romco"
+    save(romco.ROMCOClassifier().fit([[1.0], [-1.0]], [0, 1], task=["a", "b"]), path)
+    again = load(path)
+    assert type(again) is romco.ROMCOClassifier
+    assert again.tasks_.tolist() == ["a", "b"]
+    file = taken_apart(path.read_bytes())
+    for kind in ("neural net", "learners", ""):
+        file.header["kind"] = kind
+        path.write_bytes(put_together(file))
+        with pytest.raises(ModelFileError, match=f"unknown kind '{kind}'"):
+            load(path)
+
+
+def test_what_a_file_cannot_hold_is_told_before_it_is_written(tmp_path):
+    path, model = tmp_path / "m.romco", small()
+    with pytest.raises(TypeError, match=r"array 'learner.w' of complex128 cannot be saved"):
+        save_state({**model.state(), "arrays": {"learner.w": np.zeros(2, dtype=complex)}}, path)
+    model.notes["score"] = float("nan")
+    with pytest.raises(ValueError, match="JSON"):
+        save(model, path)
+    assert not list(tmp_path.iterdir())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import romco
+from romco import reading
 from romco.modelfile import ModelFileError, load, peek, save
 from romco.reading import FORMAT, MAGIC
 
@@ -146,3 +147,139 @@ def test_a_history_that_no_task_has_is_refused(name, value):
     state["arrays"][f"tasks.{name}"][0] = value
     with pytest.raises(ValueError, match="history"):
         romco.Model.from_state(state)
+
+
+# What is wrong is told by the check that is there for it, not by whatever fails after it.
+
+
+@pytest.mark.parametrize("length", [0, 7, 8, 12, 19])
+def test_a_file_cut_within_its_first_bytes_is_told_as_such(length, tmp_path):
+    path = tmp_path / "l.romco"
+    path.write_bytes(headed(b"{}")[:length])
+    told = "is cut short" if length >= len(MAGIC) else "is no romco model file"
+    with pytest.raises(ModelFileError, match=f"cannot be used: it {told}"):
+        load(path)
+
+
+@pytest.mark.parametrize("more", [0, 1, 2**60])
+def test_a_header_longer_than_its_file_is_told_as_such(more, tmp_path):
+    whole = headed(b"{}")
+    path = tmp_path / "l.romco"
+    path.write_bytes(
+        MAGIC + struct.pack("<IQ", FORMAT, len(whole) + more) + whole[len(MAGIC) + 12 :]
+    )
+    told = "cut short, or the length" if more else "its header is damaged"
+    with pytest.raises(ModelFileError, match=told):
+        peek(path)
+
+
+@pytest.mark.parametrize("text", [b"[]", b"3", b"{}", b'{"state": []}', b'{"state": "learner"}'])
+def test_what_is_no_header_is_told_as_such(text, tmp_path):
+    path = tmp_path / "l.romco"
+    path.write_bytes(headed(text))
+    for read in (load, peek):
+        with pytest.raises(ModelFileError, match="its header is no header"):
+            read(path)
+
+
+def test_the_text_of_a_header_counts_for_the_limit_before_it_is_read(tmp_path):
+    text = b'{"state": {}}'
+    path = tmp_path / "l.romco"
+    path.write_bytes(headed(text))
+    needed = reading.TEXT * len(text)
+    with path.open("rb") as file:
+        assert reading._header(file, path, 100, needed)["format"] == FORMAT
+        file.seek(0)
+        with pytest.raises(ModelFileError, match="MiB of memory"):
+            reading._header(file, path, 100, needed - 1)
+        assert file.tell() == len(MAGIC) + 12
+
+
+def test_without_a_limit_a_larger_file_may_take_more(tmp_path, monkeypatch):
+    path = learner_file(tmp_path / "l.romco")
+    monkeypatch.setattr(reading, "ROOM", 1)
+    monkeypatch.setattr(reading, "SHARE", 1000)
+    assert load(path).n_features == 3
+    assert peek(path)["kind"] == "learner"
+    monkeypatch.setattr(reading, "SHARE", 1)
+    for read in (load, peek):
+        with pytest.raises(ModelFileError, match="MiB of memory"):
+            read(path)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_room_is_estimated_to_the_byte(inside, tmp_path):
+    blocks = [("w", "<f8", [3, 0, 2]), ("json", "|u1", [5]), ("t", "<i4", [7])]
+    sizes = {"n_features": 4, "n_tasks": 2}
+    state = {"learner": sizes, "n_features": 10**9} if inside else {**sizes, "learner": "pa-unique"}
+    header = {"blocks": [block(*one, b"") for one in blocks], "state": state}
+    arrays, text = 8 * 3 * 2 + 4 * 7, 5
+    needed = reading.ARRAYS * arrays + reading.TEXT * text + reading.FEATURE * 4 + reading.TASK * 2
+    reading._check_room(tmp_path, header, 0, needed)
+    with pytest.raises(ModelFileError, match="MiB of memory"):
+        reading._check_room(tmp_path, header, 0, needed - 1)
+    sizes = {"n_features": -4, "n_tasks": -2}  # refused later; they make no room
+    header["state"] = sizes
+    needed -= reading.FEATURE * 4 + reading.TASK * 2
+    reading._check_room(tmp_path, header, 0, needed)
+    with pytest.raises(ModelFileError, match="MiB of memory"):
+        reading._check_room(tmp_path, header, 0, needed - 1)
+
+
+@pytest.mark.parametrize(
+    "change", [{"name": 7}, {"name": None}, {"dtype": "<f2"}, {"shape": [2**48]}, {"shape": None}]
+)
+def test_what_is_no_block_is_told_as_such(change, tmp_path):
+    header = {"blocks": [{**block("w", "<f8", [1], b""), **change}]}
+    header["state"] = {"n_features": 1, "n_tasks": 1}
+    with pytest.raises(ModelFileError, match=r"block .* is a .* array of shape"):
+        reading._check_room(tmp_path, header, 0, 2**60)
+
+
+def test_shapes():
+    for shape in ([], [0], [2**48 - 1], [1] * 8):
+        assert reading._is_shape(shape), shape
+    for shape in ((1,), [-1], [2**48], [1] * 9, [True], [1.0], [1, None], "1", {}):
+        assert not reading._is_shape(shape), shape
+
+
+def test_damaged_blocks_are_told_by_what_is_wrong_with_them(tmp_path):
+    path = learner_file(tmp_path / "l.romco")
+    whole = path.read_bytes()
+    first = next(iter(romco.learner("ogd-unique", 3, 2).arrays()))
+    for damaged, told in (
+        (whole[:-1], "cut short within block"),
+        (whole + b"\0", "there is something after its end"),
+        (whole[:-1] + b"\x01", "is damaged"),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(ModelFileError, match=told):
+            load(path)
+    twice = [block(first, "<f8", [0], b"")] * 2
+    with pytest.raises(ModelFileError, match=f"it has two blocks '{first}'"):
+        load(learner_file(path, blocks=twice))
+    odd = np.full(1, np.nan).tobytes()
+    listed = [block(first, "<f8", [1], odd)]
+    head = headed(json.dumps({**peek(learner_file(path)), "blocks": listed}).encode(), odd)
+    path.write_bytes(head)
+    with pytest.raises(ModelFileError, match="numbers that are not finite"):
+        load(path)
+
+
+def test_the_one_before_is_named_where_there_is_one(tmp_path):
+    path = tmp_path / "l.romco"
+    path.write_bytes(b"")
+    with pytest.raises(
+        ModelFileError, match=r"l\.romco cannot be used: it is no romco model file$"
+    ):
+        load(path)
+    (tmp_path / "l.romco.bak").write_bytes(b"")
+    with pytest.raises(ModelFileError, match=r"; the one before it is l\.romco\.bak$"):
+        load(path)
+
+
+def test_numbers_come_back_in_the_order_of_this_machine_and_can_be_changed(tmp_path):
+    _, state = reading.read(learner_file(tmp_path / "l.romco"))
+    for array in state["arrays"].values():
+        assert array.dtype.isnative
+        assert array.flags.writeable

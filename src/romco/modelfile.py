@@ -78,6 +78,8 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
     ------
     OSError
         Where it cannot be written; what was there before is there still.
+    ValueError
+        Where a learner has overflowed: what could not be loaded again is not written.
 
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
@@ -207,6 +209,11 @@ def _estimator(kind: str) -> type[Estimator]:
 def _describe(name: str, array: NDArray[Any]) -> dict[str, Any]:
     if array.dtype.str not in DTYPES:
         raise TypeError(f"array {name!r} of {array.dtype} cannot be saved; use one of {DTYPES}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(
+            f"array {name!r} holds numbers that are not finite, which no file may: the model has "
+            "overflowed; go on from the last one that was saved"
+        )
     digest = hashlib.sha256(_content(array)).hexdigest()
     return {"name": name, "dtype": array.dtype.str, "shape": list(array.shape), "sha256": digest}
 

@@ -253,3 +253,52 @@ def test_a_file_without_events_leaves_a_model_as_it_was(folder, capsys):
     told = capsys.readouterr().err
     assert "0 events learned, there was nothing to learn from" in told
     assert "error" not in told
+
+
+ODD_LINES = ('{"u": "x", "a": 1' + "0" * 400 + ', "y": "p"}', '{"u": "x", "\\ud800": 1, "y": "p"}')
+
+
+@pytest.mark.parametrize("odd", ODD_LINES, ids=["a long number", "no text"])
+def test_a_line_that_cannot_be_learned_is_told_or_skipped(folder, odd, capsys):
+    good = '{"u": "x", "a": 1, "y": "p"}\n{"u": "z", "a": 2, "y": "n"}\n'
+    (folder / "odd.jsonl").write_text(good + odd + "\n" + good)
+    assert run(f"learn odd.jsonl {LEARN}") == 2
+    assert "odd.jsonl, line 3" in capsys.readouterr().err
+    assert run(f"learn odd.jsonl {LEARN} --skip-bad") == 0
+    assert load(folder / "new.romco").events == 4
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        *(
+            7,
+            [],
+            {"text": 0.5},
+            {"text": [1]},
+            {"features": "ab"},
+            {"features": [None]},
+            {"task": 1},
+        ),
+        *(
+            {"label": []},
+            {"weight": {}},
+            {"kinds": []},
+            {"kinds": {"a": "magic"}},
+            {"kinds": {"a": []}},
+        ),
+    ],
+    ids=str,
+)
+def test_what_a_model_remembers_of_columns_is_not_trusted(folder, columns, capsys):
+    model = load(folder / "ok.romco")
+    told = model.session["columns"]
+    model.session["columns"] = {**told, **columns} if isinstance(columns, dict) else columns
+    romco.save(model, folder / "ok.romco")
+    for command in (
+        "learn ok.csv --task u --label y --model ok.romco",
+        "predict ok.csv --model ok.romco",
+        "evaluate ok.csv --model ok.romco",
+    ):
+        assert run(command) == 2
+        assert "remembers of columns cannot be used" in capsys.readouterr().err

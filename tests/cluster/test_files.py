@@ -9,7 +9,7 @@ import pytest
 import romco
 from romco.__main__ import main
 from romco.cluster import Shards, checkpoints
-from romco.cluster.files import folder_of, learn
+from romco.cluster.files import NOTE, folder_of, learn, read
 from romco.cluster.owners import owner
 from romco.cluster.partitions import Files, Partition, Position, files_of
 from romco.model import Hashed
@@ -283,3 +283,26 @@ def test_a_partition_that_cannot_be_read_is_an_error_and_the_last_checkpoint_sta
     *_, last = learn(files(folder), model, **settings)
     assert last.resumed == place
     assert_same(without_section(Shards.load(model).state()), without_section(direct(3, every=20)))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *(None, [], 7, {}, {"position": [0, 0]}),
+        {"position": [0, 1, 2], "paths": [], "wrong": 0, "skipped": 0},
+        {"position": [-1, 0], "paths": [], "wrong": 0, "skipped": 0},
+        {"position": [0, 2**0.5], "paths": ["1.csv"], "wrong": 0, "skipped": 0},
+        {"position": [9, 0], "paths": [], "wrong": 0, "skipped": 0},
+        {"position": [0, 0], "paths": [["1.csv"]], "wrong": 0, "skipped": 0},
+        {"position": [0, 0], "paths": "1.csv", "wrong": 0, "skipped": 0},
+        {"position": [0, 0], "paths": [], "wrong": "many", "skipped": 0},
+        {"position": [0, 0], "paths": [], "wrong": 0, "skipped": -1},
+    ],
+    ids=str,
+)
+def test_what_a_file_says_of_files_is_not_trusted(tmp_path, told):
+    given = files(write(tmp_path / "in"))
+    with Shards("romco-auto", 2, Hashed(2**BITS), classes=("no", "yes")) as shards:
+        shards.leader.notes[NOTE] = told
+        with pytest.raises(ValueError, match="remembers of its sources"):
+            list(read(shards, given))

@@ -17,7 +17,8 @@ from pathlib import Path
 
 CHUNK = 1000  # inputs of one child
 # How many of each kind of input, unless told.
-KINDS = {"files": 20_000, "strangers": 20_000, "arrays": 20_000, "folders": 1000, "sources": 300}
+KINDS = {"files": 20_000, "strangers": 20_000, "liars": 20_000, "arrays": 20_000}
+KINDS |= {"folders": 1000, "sources": 300, "memories": 300}
 
 
 def main() -> int:

@@ -17,15 +17,17 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.fuzz import folders, strangers
+from tests.fuzz import folders, liars, memories, strangers
 from tests.fuzz.acts import try_arrays, try_file, try_source
 from tests.fuzz.seeds import seeds
 
 KINDS = {
     "files": try_file,
     "strangers": strangers.try_stranger,
+    "liars": liars.try_lie,
     "arrays": try_arrays,
     "sources": try_source,
+    "memories": memories.try_memory,
     "folders": folders.try_folder,
 }
 SECONDS, LONGEST = 20, 300  # of work and of time for one input; then the alarm ends this process
@@ -62,6 +64,10 @@ def _warm(kind: str) -> None:
     """What is made once, before any input's time runs."""
     if kind == "strangers":
         strangers.sound()
+    elif kind == "liars":
+        liars.sound()
+    elif kind == "memories":
+        memories.sound()
     elif kind == "folders":
         folders.sound()
 

@@ -27,13 +27,17 @@ def test_taking_apart_and_putting_together_changes_nothing(tmp_path):
         ("files", 1000),
         ("arrays", 1000),
         ("strangers", 400),
+        ("liars", 200),
         ("folders", 60),
         ("sources", 25),
+        ("memories", 20),
         pytest.param("files", 20_000, marks=pytest.mark.slow),
         pytest.param("strangers", 20_000, marks=pytest.mark.slow),
+        pytest.param("liars", 20_000, marks=pytest.mark.slow),
         pytest.param("folders", 1000, marks=pytest.mark.slow),
         pytest.param("arrays", 20_000, marks=pytest.mark.slow),
         pytest.param("sources", 1000, marks=pytest.mark.slow),
+        pytest.param("memories", 1000, marks=pytest.mark.slow),
     ],
 )
 def test_nothing_breaks_it(kind, n):

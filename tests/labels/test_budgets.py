@@ -130,3 +130,22 @@ def test_an_audit_goes_through_its_state():
     assert again.tasks() == [3]
     assert again.error(4) is None
     assert "33.33% [" in str(audit.error())
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        *(
+            None,
+            7,
+            [[0]],
+            [[0, 1.0, 0.0, 0.5]],
+            [[0, 1.0, 0.0, "x", 0.5]],
+            [[0, -1.0, 0.0, 0.5, 0.5]],
+        ),
+        *([[0.5, 1.0, 0.0, 0.5, 0.5]], [[0, 1.0, 2.0, 0.5, 0.5]], [[0, 1e400, 0.0, 0.5, 0.5]]),
+    ],
+)
+def test_what_is_no_audit_is_refused(state):
+    with pytest.raises(ValueError, match="not the state of an audit"):
+        labels.Audit.from_state(state)

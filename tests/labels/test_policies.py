@@ -106,6 +106,9 @@ def test_bad_input_is_refused():
         labels.Budget(1.5)
     with pytest.raises(ValueError, match="audit"):
         labels.Budget(0.5, audit=1.0)
+    for share in (5e-324, 1e-320, 1e-200):  # no event in any life would be audited
+        with pytest.raises(ValueError, match=r"share \* audit must be at least"):
+            labels.Budget(share)
     with pytest.raises(ValueError, match="unknown policy"):
         labels.policy("oracle", 0.1)
     with pytest.raises(ValueError, match="not a number"):

@@ -330,6 +330,24 @@ def test_a_newcomer_is_told_what_all_say_not_the_minority():
     assert np.mean(learner.predict(fresh) * fresh.y > 0) > 0.7
 
 
+def newness(w, seed=0):
+    """For how many events newcomers are held to be like all, after many tasks of ten events."""
+    rounds = made(w, seed, n=10)
+    order = np.argsort(rounds.task // 30, kind="stable")  # thirty tasks begin at a time
+    shuffled = type(rounds)(rounds.task[order], rounds.x[order], rounds.y[order], rounds.starts)
+    learner, _ = replayed("romco-auto", shuffled)
+    return 3.0 * np.exp(learner.arrays()["turn"][9])
+
+
+def test_how_long_a_newcomer_is_like_all_is_found_from_tasks_that_were_new():
+    """It was 0.3 events for everybody."""
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=(10, 1))
+    alike = newness(np.repeat(w, 300, axis=1))
+    apart = newness(rng.choice([-1.0, 1.0], size=300) * w)
+    assert apart < 2.0 < alike
+
+
 def turned(which, seed=0, m=20, n=160):
     """Rounds in which some tasks answer the opposite from the middle on, and where that is."""
     rng = np.random.default_rng(seed)

@@ -169,3 +169,59 @@ def test_answers_before_and_after_labels_are_known():
     assert (labels.answer(1.0), labels.answer(-1.0)) == ("ham", "ham")
     labels.take(["spam"])
     assert labels.answers(np.array([0.0, -0.1])).tolist() == ["spam", "ham"]
+
+
+class Text(str):
+    """Text of another library."""
+
+
+UNFIT = [
+    *(
+        float("inf"),
+        np.float64("-inf"),
+        ("a", float("nan")),
+        ("a", ("b", float("inf"))),
+        ("a", None),
+    ),
+    *(
+        np.str_("\ud800"),
+        Text("\ud800"),
+        ("\ud800",),
+        10**5000,
+        frozenset(),
+        1j,
+        np.datetime64("2024-01-01"),
+    ),
+]
+
+
+@pytest.mark.parametrize("name", UNFIT, ids=lambda name: type(name).__name__)
+def test_what_no_file_could_hold_is_no_name(name):
+    """Else the model could never be saved, or its file not loaded."""
+    model = Model("pa-unique")
+    model.learn([{"a": 1}], ["yes"], ["ann"])
+    for row, label, task in (
+        ({"a": 1}, "no", name),
+        ({"a": 1}, name, "ann"),
+        ({name: 1}, "no", "ann"),
+    ):
+        with pytest.raises(ValueError, match=r"task|label|feature"):
+            model.learn([row], [label], [task])
+    assert (model.events, model.tasks, model.classes) == (1, ["ann"], ("yes",))
+    model.state()
+
+
+@pytest.mark.parametrize("damaged", ["\ud800", float("inf"), {"tuple": ["\ud800"]}])
+def test_what_is_no_name_is_none_in_a_file(damaged):
+    with pytest.raises(ValueError, match="name"):
+        from_json(damaged)
+
+
+def test_text_of_another_kind_is_plain_text():
+    assert type(identity("task", Text("ann"))) is str
+    assert identity("task", (np.int64(1), Text("é"))) == (1, "é")
+
+
+def test_digits_without_end_are_text():
+    assert known_as("9" * 5000) == "9" * 5000
+    assert known_as("9" * 50) == known_as(int("9" * 50))

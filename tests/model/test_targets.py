@@ -122,6 +122,8 @@ def test_bad_weights_and_learners_without():
     model = romco.Model()
     with pytest.raises(ValueError, match="row 1: weight -1"):
         model.learn(ROWS[:2], [True, False], TASKS[:2], weight=[1.0, -1.0])
+    with pytest.raises(ValueError, match=r"row 0: weight .* up to 1e\+12"):
+        model.learn(ROWS[:2], [True, False], TASKS[:2], weight=[1e13, 1.0])
     with pytest.raises(ValueError, match=r"1 entries|has 1"):
         model.learn(ROWS[:2], [True, False], TASKS[:2], weight=[1.0])
     with pytest.raises(ValueError, match="romco-nucl cannot"):
@@ -174,7 +176,9 @@ def test_intervals_of_numbers():
         model.probabilities(ROWS[:1], ["t"])
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), "seven", None, 1j, [1.0]])
+@pytest.mark.parametrize(
+    "bad", [float("nan"), float("inf"), 1e61, -1e200, 10**400, "seven", None, 1j, [1.0]]
+)
 def test_bad_numbers_change_nothing(bad):
     model = romco.Model(target="number")
     model.learn(ROWS, NUMBERS, TASKS)

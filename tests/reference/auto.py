@@ -67,7 +67,8 @@ class Auto:
         self.alone_logistic = [Belief(one) for _ in range(m)]
         self.common, self.own = Belief([1.0]), [Belief([1.0]) for _ in range(m)]
         self.together, self.apart = Belief(one), [Belief(0.3 * one) for _ in range(m)]
-        self.combiner = Belief([3.0] * 10)
+        self.combiner = Belief([3.0] * 9 + [0.1])
+        self.combiner.prior = np.full(10, 3.0)  # up to which variance comes back
         self.like_all, self.on_its_own = Belief([3.0] * 2), Belief([3.0] * 2)
         self.combiner.w[[0, 2, 4]] = 1.0, 1.0, 2.0
         self.like_all.w[0] = self.on_its_own.w[0] = 3.0
@@ -81,7 +82,7 @@ class Auto:
         self.all_seen, self.all_turned, self.all_turns = 0, 0.0, 0
         self.mean_margin, self.mean_wrong = 0.0, 0.0
         self.run = self.alike = self.spread = 0.0
-        self.drifted = False
+        self.drifted, self.newness = False, 3.0
 
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.count) if self.count else 1.0
@@ -129,7 +130,7 @@ class Auto:
 
     def predict(self, i, x):
         _, z = self.opinions(i, self.scales.look(x) * self.unit())
-        return self.mixed(z, self.chances(i, new=0.3))
+        return self.mixed(z, self.chances(i, new=self.newness))
 
     def mixed(self, z, chances):
         said = np.array([moderate(*verdict) for verdict in self.verdicts(z)])
@@ -168,6 +169,7 @@ class Auto:
     def learn(self, i, x, y, h):
         p, z = self.opinions(i, x)
         margin = self.mixed(z, self.chances(i))
+        self.learn_newness(i, y, h, z)
         self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h))
         for belief, part in self.global_parts(x):
             belief.step(part, *logistic(y, *p[1], h), diagonal=not self.narrow)
@@ -186,6 +188,19 @@ class Auto:
         self.learn_combiners(i, y, h, z, 1 + 10 * drift)
         self.follow(y, z[1])
         self.watch(i, y, h, margin)
+
+    def learn_newness(self, i, y, h, z):
+        """By the derivative of log P(y) by log newness, found from differences."""
+        share = self.newness / (self.seen[i] + self.newness)
+        if self.seen[i] == 0 or share < 0.02:
+            return
+        step = 1e-5
+        more, less = (
+            np.log(sigmoid(y * self.mixed(z, self.chances(i, new=self.newness * np.exp(sign)))))
+            for sign in (step, -step)
+        )
+        change = 0.5 * h * (more - less) / (2 * step)
+        self.newness = np.clip(self.newness * np.exp(change), 3 * np.exp(-3), 3 * np.exp(3))
 
     def drift(self):
         """How far the errors' runs are beyond chance: from three standard deviations to four."""
@@ -235,7 +250,7 @@ class Auto:
         self.B, self.next = np.zeros((self.d, 4)), self.count + 32
         self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0
         self.run = self.alike = self.spread = 0.0
-        self.drifted = False
+        self.drifted, self.newness = False, 3.0
         self.all_turns += 1
 
     def learn_combiners(self, i, y, h, z, hurry):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import romco
 from romco.model import Hashed, Model
 from romco.service.answers import Refused, predict
 from romco.service.changes import Event, Learn, Waiting, decode, encode
@@ -18,7 +19,7 @@ from romco.service.drafts import Lesson
 from romco.service.frames import Damaged
 from romco.service.journals import Full
 from romco.service.settings import Limits, Settings
-from romco.service.stores import Store
+from romco.service.stores import Store, _budget
 from romco.service.writers import Stopped
 from tests.service.same import assert_same_bits
 from tests.service.streams import learned, lessons, model
@@ -301,3 +302,59 @@ def test_a_duplicate_of_what_could_not_be_learned_is_not_called_learned(tmp_path
         assert other.result()[0].status == "applied"
         assert store.writer.learn([STREAM[0]]).result()[0].status == "applied"
         assert store.live.model.events == 2
+
+
+def test_an_id_that_was_forgotten_and_learned_again_is_remembered_once(tmp_path):
+    a, b, *others = STREAM
+    with Store(tmp_path / "a", model, Settings(ids=1)) as store:
+        for lesson in (a, b, a):  # of one id it remembers none but the last
+            assert store.writer.learn([lesson]).result()[0].status == "applied"
+        copied(store, tmp_path / "b")
+    with Store(tmp_path / "b", model, Settings(ids=3)) as store:
+        for lesson in others:
+            assert store.writer.learn([lesson]).result()[0].status == "applied"
+        assert len(store.live.seen) == 3
+        assert store.writer.learn([others[-1]]).result()[0].status == "duplicate"
+
+
+def test_a_copy_of_a_checkpoint_is_no_checkpoint_and_is_left_alone(tmp_path):
+    with Store(tmp_path, model) as store:
+        store.writer.learn(STREAM[:5]).result()
+    (last,) = tmp_path.glob("checkpoint-*")
+    shutil.copytree(last, tmp_path / "checkpoint-backup")
+    for events in (5, 10):
+        with Store(tmp_path, model) as store:
+            assert store.live.sequence == events
+            store.writer.learn(STREAM[events : events + 5]).result()
+    assert (tmp_path / "checkpoint-backup" / "manifest").exists()
+
+
+@pytest.mark.parametrize("act", ["snapshot", "write"])
+def test_whatever_stops_a_checkpoint_does_not_stop_the_writer(tmp_path, monkeypatch, act):
+    def fails(*given):
+        raise MemoryError
+
+    with Store(tmp_path, model) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(f"romco.service.checkpoints.{act}", fails)
+            with pytest.raises(MemoryError):
+                store.writer.checkpoint().result(timeout=60)
+        assert store.writer.learn(STREAM[:1]).result(timeout=60)[0].status == "applied"
+        assert store.writer.checkpoint().result(timeout=60) == 1
+        assert store.writer.trouble is None
+
+
+@pytest.mark.parametrize("budget", [{}, {"policy": "random"}, "other", "memory"])
+def test_a_budget_that_cannot_be_used_is_told(tmp_path, budget):
+    with Store(tmp_path, model, Settings(budget=0.5)) as store:
+        store.writer.learn(STREAM[:5]).result()
+        known = store.live.budget.state()
+    if budget == "other":
+        budget = romco.labels.Random(0.5, seed=1).state()
+    elif budget == "memory":
+        budget = {**known, "memory": {**known["memory"], "labels": [[math.inf, 1]]}}
+    with pytest.raises(Damaged, match="labels"):
+        _budget(0.5, budget)
+    assert _budget(0.5, known).state() == known
+    assert _budget(0.25, known).share == 0.25
+    assert _budget(None, known) is None

@@ -225,8 +225,34 @@ def test_bad_csv_rows(row, column, reason):
 
 @pytest.mark.parametrize(
     "row",
-    ["{", "[1]", "7", '{"user": 1}', '{"user": 1, "spam": 0, "n": -Infinity}', "[" * 100_000, "no"],
-    ids=["cut", "list", "number", "no label", "infinite", "deep", "word"],
+    [
+        *(
+            "{",
+            "[1]",
+            "7",
+            '{"user": 1}',
+            '{"user": 1, "spam": 0, "n": -Infinity}',
+            "[" * 100_000,
+            "no",
+        ),
+        '{"user": 1, "spam": 0, "\\ud800": 1}',
+        '{"user": 1, "spam": 0, "n": {"\\udc00": 1}}',
+        '{"user": "\\ud800", "spam": 0}',
+        '{"user": 1, "spam": 0, "n": ' + "9" * 400 + "}",
+    ],
+    ids=[
+        "cut",
+        "list",
+        "number",
+        "no label",
+        "infinite",
+        "deep",
+        "word",
+        "name",
+        "inner",
+        "task",
+        "long",
+    ],
 )
 def test_bad_json_rows(row):
     assert bad('{"user": 1, "spam": 0}\n\n' + row, format="jsonl").line == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -14,7 +14,9 @@ from romco.cluster.partitions import Files, Position
 from romco.cluster.shard import Report, Shard
 from romco.cluster.shards import Shards
 from romco.model.features import features_from_json
+from romco.parameters import whole
 from romco.sessions import Stop
+from romco.sessions.records import understood
 from romco.streams.files import BadFile
 
 NOTE = "files"  # where a model's notes tell how far its files were read
@@ -133,6 +135,8 @@ def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:
     )
     if leader.place and NOTE not in leader.notes:
         raise ValueError("this model was not learned from files by shards: use another model file")
+    with understood("this model", ValueError):
+        _check_told(told)
     before = told["paths"][: told["position"][0] + bool(told["position"][1])]
     if list(files.paths[: len(before)]) != before:
         raise ValueError(
@@ -140,6 +144,19 @@ def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:
             "must have names that sort behind, or be named behind"
         )
     return told
+
+
+def _check_told(told: Mapping[str, Any]) -> None:
+    """Raise where nobody could have read so far: nothing in a file is trusted."""
+    file, row = told["position"]
+    numbers = {"file": file, "row": row, "wrong": told["wrong"], "skipped": told["skipped"]}
+    for name, number in numbers.items():
+        whole(name, number, least=0)
+    paths = told["paths"]
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise TypeError(f"paths are {paths!r}")
+    if len(paths) < file + bool(row):
+        raise ValueError(f"{file} files were read, of which {len(paths)} are named")
 
 
 def _check_agree(reports: list[Report]) -> None:

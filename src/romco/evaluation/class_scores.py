@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from romco.evaluation.baselines import majority
 from romco.evaluation.classes import ClassTable, LogLoss, likeliest
+from romco.evaluation.sums import put_away
 from romco.model.answers import Answers
 from romco.model.names import Id, known_as
 from romco.rounds import Round
@@ -181,11 +182,13 @@ class ClassScore:
 
         """
         score, pairs = cls(), [(k, j) for k, row in found["table"].items() for j in row]
+        counts = put_away([found["table"][k][j] for k, j in pairs], (len(pairs),))
         truth = score._numbers(k for k, _ in pairs)
         answer = score._numbers(j for _, j in pairs)
         score.table.add_answers(truth, answer)
-        score.table.counts[truth, answer] = [found["table"][k][j] for k, j in pairs]
-        score.came = Counter({k: sum(row.values()) for k, row in found["table"].items()})
-        score.loss.total, score.loss.n = float(found["loss"]), score.events
-        score.usual = int(found["usual"])
+        score.table.counts[truth, answer] = counts
+        score.came = Counter({k: int(sum(row.values())) for k, row in found["table"].items()})
+        total, usual = put_away([found["loss"], found["usual"]], (2,)).tolist()
+        score.loss.total, score.loss.n = total, score.events
+        score.usual = int(usual)
         return score

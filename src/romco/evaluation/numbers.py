@@ -8,10 +8,12 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.evaluation.sums import put_away
 from romco.model.answers import Answers
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
+FAR = 1e150  # beyond, squares are no numbers
 
 
 class Reads(Protocol):
@@ -158,7 +160,10 @@ class NumberErrors:
             A score that goes on counting.
 
         """
-        return cls([float(value) for value in found["sums"]])
+        *sums, mean, spread = found["sums"]
+        n, *errors, spread = put_away([*sums, spread], (5,), FAR).tolist()
+        size = float(put_away(abs(mean), (), FAR))
+        return cls([n, *errors, size if mean >= 0 else -size, spread])
 
 
 @final

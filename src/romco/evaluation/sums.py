@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[np.float64]
 LEAST = 1e-15  # no probability counts as more certain than this
+MOST = 2.0**53  # events that can be counted one by one
 
 
 def in_order(sums: ArrayLike, more: Numbers) -> Numbers:
@@ -20,6 +21,20 @@ def in_order(sums: ArrayLike, more: Numbers) -> Numbers:
     before = np.asarray(sums, dtype=np.float64)[None]
     total: Numbers = np.add.accumulate(np.concatenate([before, more]), axis=0)[-1]
     return total
+
+
+def put_away(numbers: Any, shape: tuple[int, ...], most: float = MOST) -> Numbers:
+    """Sums as a file told them; ValueError where they are not so many numbers from 0 to ``most``.
+
+    >>> put_away([1, 2.5], (2,))
+    array([1. , 2.5])
+    """
+    found = np.array(numbers)
+    if found.shape != shape or found.dtype.kind not in "fiu":
+        raise ValueError(f"expected numbers of shape {shape}, not {numbers!r}")
+    if not ((found >= 0) & (found <= most)).all():
+        raise ValueError(f"expected numbers from 0 to {most:g}, not {numbers!r}")
+    return found.astype(np.float64)
 
 
 def surprise(chances: Numbers) -> Numbers:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.evaluation.sums import LEAST, Reliability, in_order, surprise
+from romco.evaluation.sums import LEAST, Reliability, in_order, put_away, surprise
 from romco.model.answers import Answers
 from romco.model.calibration import logistic
 from romco.rounds import Round
@@ -251,17 +251,26 @@ class TwoClassScore:
         :
             A score that goes on counting.
 
+        Raises
+        ------
+        ValueError
+            Where no score tells such numbers.
+
         """
-        if not isinstance(found, dict):
-            return cls(found)
-        score = cls(found["counts"])
+        told: dict[str, Any] = found if isinstance(found, dict) else {"counts": found or [0] * 4}
+        score = cls(put_away(told["counts"], (4,)).astype(int).tolist())
+        if told is not found:
+            return score
         assert score.reliability is not None
         assert score.bins is not None
-        score.sums = np.array(found["sums"], dtype=float)
-        score.blocks = [np.array(block, dtype=float) for block in found["blocks"]]
-        score.reliability.sums = np.array(found["groups"], dtype=float).reshape(GROUPS, 3)
-        used, below, above = found["bins"]
-        score.bins[:, used] = [below, above]
+        score.sums = put_away(told["sums"], (len(COLUMNS),))
+        score.blocks = [put_away(block, (len(COLUMNS),)) for block in told["blocks"]]
+        if not score.blocks or any(block[0] > BLOCK or block[0] % 1 for block in score.blocks):
+            raise ValueError(f"blocks of late hold up to {BLOCK} events each: {told['blocks']!r}")
+        score.reliability.sums = put_away(told["groups"], (GROUPS, 3))
+        used, *counts = told["bins"]
+        place = put_away(used, (len(used),), BINS - 1).astype(np.intp)
+        score.bins[:, place] = put_away(counts, (2, len(used)))
         return score
 
     def _mean(self, name: str) -> float:

@@ -4,6 +4,7 @@ from numpy.typing import NDArray
 from romco.rounds import Features, Round
 
 LARGEST_FEATURE: float
+LARGEST_WEIGHT: float
 
 def lacks_labels(y: object) -> bool: ...
 

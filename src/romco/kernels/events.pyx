@@ -2,12 +2,14 @@
 
 import numpy as np
 cimport numpy as cnp
-from libc.math cimport fabs, isfinite
+from libc.math cimport fabs
 
 cnp.import_array()
 
 LARGEST_FEATURE = 1e60  # so that squares of squares, and sums of them, are numbers
 cdef double LARGEST = LARGEST_FEATURE
+LARGEST_WEIGHT = 1e12  # an event that counts for more leaves no digits to all the others
+cdef double HEAVIEST = LARGEST_WEIGHT
 
 
 cdef bint ready(object array, int kind, int ndim):
@@ -151,10 +153,10 @@ cdef class Events:
                     raise ValueError(
                         f"event {e} (task {self.tasks[e]}): label {y} is neither -1 nor +1"
                     )
-            elif not isfinite(y):
+            elif not fabs(y) <= LARGEST:  # nor NaN
                 raise ValueError(
-                    f"event {e} (task {self.tasks[e]}): the target is {y}; "
-                    "it must be finite, so drop the event"
+                    f"event {e} (task {self.tasks[e]}): the target is {y}; it must be finite and "
+                    f"at most {LARGEST:g} in size, so scale it or drop the event"
                 )
             elif answers > 1 and not (0.0 <= y < answers and y == <double> <long long> y):
                 raise ValueError(
@@ -170,10 +172,10 @@ cdef class Events:
             )
         self.weights = <const double*> cnp.PyArray_DATA(<cnp.ndarray> self.weight)
         for e in range(self.n):
-            if not (isfinite(self.weights[e]) and self.weights[e] >= 0.0):
+            if not 0.0 <= self.weights[e] <= HEAVIEST:
                 raise ValueError(
-                    f"event {e} (task {self.tasks[e]}): weight {self.weights[e]}; "
-                    "a weight must be 0 or a positive number"
+                    f"event {e} (task {self.tasks[e]}): weight {self.weights[e]}; a weight must be "
+                    f"0 or a positive number up to {HEAVIEST:g}"
                 )
 
 

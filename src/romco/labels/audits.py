@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.parameters import not_negative, whole
 from romco.rounds import Round
 
 Z = 1.959963984540054  # of a 95 % interval
@@ -200,9 +201,21 @@ class Audit:
         :
             An audit that goes on from there.
 
+        Raises
+        ------
+        ValueError
+            Where it is the state of no audit.
+
         """
         made = cls()
-        made._tasks = {int(task): [float(c) for c in counts] for task, *counts in state}
+        try:
+            for task, *counts in state:
+                labels, wrong, total, squares = (not_negative("audit", c) for c in counts)
+                if wrong > labels:
+                    raise ValueError(f"{wrong:g} of {labels:g} labels were wrong")
+                made._tasks[whole("task", task, least=-1)] = [labels, wrong, total, squares]
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"this is not the state of an audit: {error}") from None
         return made
 
     def _counts(self, task: int | None) -> list[float] | None:

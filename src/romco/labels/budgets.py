@@ -82,7 +82,10 @@ class Budget(Policy):
         if self.audit >= 1.0:
             raise ValueError(f"audit must be below 1: it is a part of the labels; got {audit!r}")
         self.floor = whole("floor", floor, least=0)
-        self.period = ceil(1.0 / (self.share * self.audit)) if self.audit else 0
+        drawn = self.share * self.audit  # part of the events whose labels are asked by chance alone
+        if self.audit and drawn < LEAST:
+            raise ValueError(f"share * audit must be at least {LEAST:g}; got {drawn}: leave it out")
+        self.period = ceil(1.0 / drawn) if self.audit else 0
         self._audits = 0  # labels asked by chance alone
         self._weight = self._number = 0.0  # sums of late, fading
         self._labels: dict[int, int] = {}  # of each task, counted up to the floor
@@ -145,7 +148,10 @@ class Budget(Policy):
         self._audits = whole("audits", memory["audits"], least=0)
         self._weight = not_negative("weight", memory["weight"])
         self._number = not_negative("number", memory["number"])
-        self._labels = {int(task): int(n) for task, n in memory["labels"]}
+        self._labels = {
+            whole("task", task, least=-1): whole("labels", n, least=0)
+            for task, n in memory["labels"]
+        }
 
     def settings(self) -> dict[str, Any]:
         """The arguments this policy was made with."""

@@ -47,7 +47,8 @@ LEGIBLE = 1000  # tasks up to which twins are looked for when nobody asked: it c
 KINDS = ("related", "like all", "on their own")
 TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the voices
 PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
-DOUBT = 3.0  # prior variance of a weight of the combiners
+DOUBT = 3.0  # prior variance of a weight of the combiners,
+LEVEL_DOUBT = 0.1  # but of the constant: the learners have intercepts
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
 SCALED = ("units", "typical")
@@ -69,7 +70,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
-    Whole("turn", Latest(tuple(range(9)))),  # of one stream of events, not of several
+    Whole("turn", Latest(tuple(range(10)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed("renewal", "pair_renewal", "joint"),  # a shard keeps no covariances of features
     PerPair("personal", "personal_keys"),
@@ -84,6 +85,13 @@ def with_covariances(state: State) -> State:
     arrays["typical"] = np.append(
         arrays["typical"], np.flatnonzero(arrays["units"][:, 0]).max(initial=-1) + 1
     )
+    return {**state, "arrays": arrays}
+
+
+def with_newness(state: State) -> State:
+    """A state of version 3 as one of version 4: newcomers were new for 0.3 events, not for 3."""
+    arrays = dict(state["arrays"])
+    arrays["turn"] = np.append(arrays["turn"], np.log(0.1))
     return {**state, "arrays": arrays}
 
 
@@ -128,8 +136,11 @@ class Auto(CompiledLearner):
     linear: ClassVar = False
     one_pass = True
     looks: ClassVar = True
-    version: ClassVar = 3  # 2: features have units of their own; 3: and covariances
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {2: lambda state: with_covariances(state)}
+    version: ClassVar = 4  # 2: features have units of their own; 3: and covariances; 4: newness
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {
+        2: lambda state: with_covariances(state),
+        3: lambda state: with_newness(state),
+    }
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
 
@@ -143,7 +154,7 @@ class Auto(CompiledLearner):
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
             "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
             "weight": np.array(TRUST),  # of the combiner that hears all voices
-            "covariance": DOUBT * np.eye(voices),
+            "covariance": np.diag([DOUBT] * (voices - 1) + [LEVEL_DOUBT]),
             "renewal": np.full(voices, RENEWAL),
             "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those that hear global, alone
             "pair_covariance": np.tile(DOUBT * np.eye(2), (2, 1, 1)),
@@ -156,7 +167,7 @@ class Auto(CompiledLearner):
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
             "joint": np.zeros((narrow, narrow)),  # spent covariances, global logistic
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
-            "turn": np.zeros(9),  # the same of all tasks; how it drifts
+            "turn": np.zeros(10),  # the same of all tasks; how it drifts; how long tasks are new
         }
         self.kernel = self._kernel()
 

@@ -151,7 +151,13 @@ class Columns:
         if hasattr(rows, "tocsr"):
             matrix = rows.tocsr()
             return self._fits(tidy(matrix.data, matrix.indices, matrix.indptr), matrix.shape)
-        x = np.ascontiguousarray(rows, dtype=np.float64)
+        try:
+            x = np.ascontiguousarray(rows, dtype=np.float64)
+        except OverflowError:
+            raise ValueError(
+                f"features are numbers up to {LARGEST_FEATURE:g} in size; one is a whole number "
+                "far beyond: scale or drop it"
+            ) from None
         return self._fits(x, x.shape)
 
     def add(self, new: New) -> None:

@@ -1,9 +1,10 @@
-"""Identities of tasks, features and labels: any hashable value, and its form in a file."""
+"""Identities of tasks, features and labels: text, numbers, bytes, tuples; their form in a file."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ Id = Hashable
 Effect = tuple[Callable[[Any], object], Any]  # a compiled function, and what it is called with
 _WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.0*)?")
 _TRUTH = {"true": "1", "false": "0"}
+DIGITS = 4000  # of a whole number as a name: Python writes and reads no more than 4300
+_LARGEST = 10**DIGITS
 
 
 def identity(what: str, value: Any) -> Id:
@@ -22,19 +25,30 @@ def identity(what: str, value: Any) -> Id:
     """
     if type(value) is str:
         return value if value.isascii() else _sound(what, value)
-    if type(value) is int:
+    if type(value) is int and -_LARGEST < value < _LARGEST:
         return value
     if isinstance(value, np.generic):
         value = value.item()
-    try:
-        hash(value)
-    except TypeError:
-        raise ValueError(
-            f"{what} {value!r} cannot be a name: give text, a number or a tuple"
-        ) from None
     if value is None or not _equals_itself(value):
         raise ValueError(f"{what} is missing ({value!r}): drop the event or name it")
-    return value
+    return _storable(what, value)
+
+
+def _storable(what: str, value: Any) -> Id:
+    """The value if a file can hold it: what could never be saved is not learned."""
+    if isinstance(value, str):
+        return _sound(what, str.__str__(value))
+    if isinstance(value, tuple):
+        return tuple(identity(what, part) for part in value)
+    if isinstance(value, int):
+        if -_LARGEST < value < _LARGEST:
+            return value
+        raise ValueError(f"{what} is a number of more than {DIGITS:,} digits: give it as text")
+    if isinstance(value, bytes) or (isinstance(value, float) and isfinite(value)):
+        return value
+    raise ValueError(
+        f"{what} {value!r} cannot be a name: give text, a finite number, bytes or a tuple of them"
+    )
 
 
 def identities(what: str, values: Iterable[Any]) -> list[Id]:
@@ -60,7 +74,7 @@ def known_as(value: Id) -> Id:
     ({'1'}, '007')
     """
     if isinstance(value, str):
-        if value[:1] in "+-0123456789" and _WHOLE.fullmatch(value):
+        if value[:1] in "+-0123456789" and len(value) < DIGITS and _WHOLE.fullmatch(value):
             return str(int(value.partition(".")[0]))
         return _TRUTH.get(value.lower(), value) if len(value) < 6 else value
     if isinstance(value, int | float):
@@ -126,7 +140,7 @@ def from_json(value: Any) -> Id:
     ('shop', 7)
     """
     if isinstance(value, str | bool | int | float):
-        return value
+        return identity("name", value)
     if isinstance(value, dict) and len(value) == 1:
         (tag, inner), *_ = value.items()
         if tag == "tuple" and isinstance(inner, list):

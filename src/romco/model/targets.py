@@ -7,12 +7,13 @@ other, a log-probability for each class, or a number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
+from math import inf
 from typing import Any, Literal, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.events import LARGEST_FEATURE
 from romco.model.labels import Labels, affirms
 from romco.model.names import Id, from_json, identity, known_as, to_json
 
@@ -171,7 +172,7 @@ class Number:
             numbers = answers.astype(np.float64)
         else:
             numbers = np.array([_finite(i, a) for i, a in enumerate(answers)], dtype=np.float64)
-        bad = np.flatnonzero(~np.isfinite(numbers))
+        bad = np.flatnonzero(~(np.abs(numbers) <= LARGEST_FEATURE))
         if len(bad):
             _finite(int(bad[0]), numbers[bad[0]])
         return numbers, self.known
@@ -235,10 +236,15 @@ def _finite(at: int, answer: Any) -> float:
         if answer is None or isinstance(answer, complex):
             raise TypeError
         number = float(answer)
+    except OverflowError:  # a whole number beyond all that a computer calculates with
+        number = inf
     except (TypeError, ValueError):
         raise ValueError(f"answer {at} is {answer!r}: a number is expected") from None
-    if not isfinite(number):
-        raise ValueError(f"answer {at} is {number}: it must be finite, so drop the event")
+    if not abs(number) <= LARGEST_FEATURE:  # nor NaN
+        raise ValueError(
+            f"answer {at} is {number}: it must be finite and at most {LARGEST_FEATURE:g} in size, "
+            "so scale it or drop the event"
+        )
     return number
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.events import LARGEST_WEIGHT
 from romco.kernels.reading.encoded import Encoded
 from romco.learners import Learner
 
@@ -27,10 +28,11 @@ def weights_of(weight: Any, learner: Learner) -> Numbers:
     if found.ndim != 1 or found.dtype.kind not in "fiub":
         raise ValueError(f"expected one weight per row; got {found.dtype}{list(found.shape)}")
     found = found.astype(np.float64)
-    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0.0)))
+    bad = np.flatnonzero(~((found >= 0.0) & (found <= LARGEST_WEIGHT)))
     if len(bad):
         raise ValueError(
-            f"row {bad[0]}: weight {found[bad[0]]}; a weight must be 0 or a positive number"
+            f"row {bad[0]}: weight {found[bad[0]]}; a weight must be 0 or a positive number up to "
+            f"{LARGEST_WEIGHT:g}"
         )
     return found
 

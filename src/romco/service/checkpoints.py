@@ -8,6 +8,7 @@ not at all.
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import struct
 from pathlib import Path
@@ -26,6 +27,8 @@ from romco.service.seen import Seen
 
 FORMAT = 1
 PARTIAL = ".partial"
+WHOLE = re.compile(r"checkpoint-[0-9]{20}-[0-9]{20}")
+OURS = re.compile(rf"{WHOLE.pattern}({re.escape(PARTIAL)})?")
 
 
 class Manifest(msgspec.Struct, forbid_unknown_fields=True):
@@ -91,8 +94,8 @@ def write(folder: Path, taken: Snapshot) -> Path:
 
 
 def newest(folder: Path) -> Path | None:
-    """The last checkpoint of a folder."""
-    found = (path for path in folder.glob("checkpoint-*") if path.suffix != PARTIAL)
+    """The last checkpoint of a folder; what has another name, as a copy of one, is none."""
+    found = (path for path in folder.glob("checkpoint-*") if WHOLE.fullmatch(path.name))
     return max(found, default=None)
 
 
@@ -100,7 +103,7 @@ def tidy(folder: Path) -> None:
     """Remove all but the last checkpoint, and what was never finished."""
     last = newest(folder)
     for path in folder.glob("checkpoint-*"):
-        if path != last:
+        if path != last and OURS.fullmatch(path.name):
             shutil.rmtree(path, ignore_errors=True)
     sync_folder(folder)
 

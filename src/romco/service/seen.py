@@ -67,7 +67,8 @@ class Seen:
         return made
 
     def _put(self, key: bytes, number: int) -> None:
+        if key not in self._number:  # else it was learned anew after it had been forgotten
+            self._order.append(key)
         self._number[key] = number
-        self._order.append(key)
         if len(self._order) > self.size:
             del self._number[self._order.popleft()]

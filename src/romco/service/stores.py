@@ -85,11 +85,18 @@ def _budget(share: float | None, known: dict[str, Any] | None) -> Budget | None:
     """The budget of labels: the one that was kept, unless another share is asked for."""
     if share is None:
         return None
-    if known is not None and known["settings"]["share"] == share:
+    kept = None if known is None else _restored(known)
+    return kept if kept is not None and kept.share == share else Budget(share)
+
+
+def _restored(known: dict[str, Any]) -> Budget:
+    try:
         kept = restore(known)
-        assert isinstance(kept, Budget)
-        return kept
-    return Budget(share)
+    except (ValueError, ArithmeticError) as error:
+        raise Damaged(f"what a checkpoint says of labels cannot be used: {error}") from error
+    if not isinstance(kept, Budget):
+        raise Damaged(f"a checkpoint holds the policy {kept.name!r}, not a budget of labels")
+    return kept
 
 
 def _begin(folder: Path, new: Callable[[], Model], pending: Pending) -> Live:

@@ -268,7 +268,7 @@ class Writer:
         try:
             self.journal.rotate()
             taken = checkpoints.snapshot(self.live)
-        except OSError as error:
+        except Exception as error:  # want of memory, say: the log still holds everything
             self._tell(asked, error)
             return
         self._checkpointing = threading.Thread(
@@ -283,7 +283,7 @@ class Writer:
             checkpoints.tidy(folder)
             self.journal.drop(taken.sequence)
             self.live.pending.drop(taken.pending)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # whoever waits for it must hear of it
             self._tell(asked, error)
             return
         self.checkpoint_sequence, self.trouble = taken.sequence, None

@@ -13,6 +13,7 @@ from romco.model.labels import positive_of
 from romco.model.names import Id, known_as
 from romco.modelfile import load
 from romco.streams.blocks import Blocks, read_blocks
+from romco.streams.cells import ENCODERS
 from romco.streams.files import Events, Plan, plan, read_events
 from romco.streams.survey import Survey, survey
 
@@ -202,4 +203,27 @@ def load_model(path: Path) -> Model:
             f"{path.name} holds a bare learner, which knows no names of tasks and features; "
             "save a romco.Model"
         )
+    if not _are_columns(found.session.get("columns", {})):
+        raise ValueError(
+            f"what {path.name} remembers of columns cannot be used: learn into another model file"
+        )
     return found
+
+
+def _are_columns(columns: Any) -> bool:
+    """Whether a model could remember that of columns: nothing in a file is trusted."""
+    if not isinstance(columns, dict):
+        return False
+    words, listed = columns.get("text"), columns.get("features")
+    kinds = columns.get("kinds", {})
+    return (
+        all(isinstance(columns.get(part), str | None) for part in ("task", "label", "weight"))
+        and (isinstance(words, str | None) or _are_names(words))
+        and (listed is None or _are_names(listed))
+        and isinstance(kinds, dict)
+        and all(isinstance(kind, str) and kind in ENCODERS for kind in kinds.values())
+    )
+
+
+def _are_names(names: Any) -> bool:
+    return isinstance(names, list) and all(isinstance(name, str) for name in names)

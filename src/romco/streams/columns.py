@@ -114,7 +114,10 @@ def _id_like(column: str, why: str, option: str) -> Reading:
 def _number(value: Any) -> float | None:
     if isinstance(value, str):
         return as_number(value)
-    return float(value) if isinstance(value, Real) else None
+    try:
+        return float(value) if isinstance(value, Real) else None
+    except OverflowError:  # its row is told when it is read
+        return None
 
 
 def _text(value: object) -> str:

@@ -237,6 +237,9 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(row) < len(pairs):
         twice = _twice([name for name, _ in pairs])
         raise ValueError(f"names occur twice: {', '.join(map(repr, twice))}")
+    names = "".join(row)
+    if not names.isascii():
+        names.encode()  # half a surrogate pair is no text
     return row
 
 

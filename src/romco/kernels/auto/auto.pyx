@@ -18,9 +18,9 @@ together:
     personal (m, d, 6)  means and spent variances of margin, logistic, together
     joint    (n, n)     what is spent of the covariances of the global logistic learner
     change   (m, 3)     events of a task since it began, evidence that it has turned, times it did
-    turn     (9,)       the same of all tasks; mean margin, and mean evidence of a turn; mean error
+    turn     (10,)      the same of all tasks; mean margin, and mean evidence of a turn; mean error
                         of the last events, its mean product with the next, mean square of that;
-                        whether drift was ever sure
+                        whether drift was ever sure; log of how long newcomers are like all, in NEW
 """
 
 import numpy as np
@@ -60,6 +60,7 @@ cdef enum:
     ALIKE = 6
     SPREAD = 7
     DRIFTED = 8
+    NEWNESS = 9
 
 cdef double SLACK = 0.3                        # AROW's r
 cdef double PATIENCE = 1.0                     # the same where both vectors learn together
@@ -75,7 +76,10 @@ cdef double GROWTH = 1.25                      # then whenever there are so many
 cdef double NEVER = 1e299
 cdef double MANY = 10000.0                     # later, when tasks' vectors have settled,
 cdef double SLOW_GROWTH = 2.0                  # less often
-cdef double NEW = 0.3                          # events for which a task is held to be like all
+cdef double NEW = 3.0                          # events for which a task is held to be like all,
+cdef double NEW_PACE = 0.5                     # to begin with: found from tasks that are young,
+cdef double NEW_RANGE = 3.0                    # within this of its logarithm,
+cdef double OLD = 0.02                         # and it matters no more below this share
 cdef double BOLDEST = 3.0                      # log-odds that one event may tell of a turn
 cdef double TASK_TURNED = 14.0                 # log-odds at which a task has turned,
 cdef double ALL_TURNED = 25.0                  # or all of them
@@ -239,6 +243,34 @@ cdef class AutoKernel(Kernel):
         for k in range(KINDS):
             chance[k] /= total
 
+    cdef double newness(self) noexcept nogil:
+        """For how many events a task is held to be like all."""
+        return NEW * exp(self.turn[NEWNESS])
+
+    cdef void learn_newness(
+        self, long long task, double y, double h, const Opinions* o
+    ) noexcept nogil:
+        """A step up the gradient of the log-likelihood of a young task's answer.
+
+        By the logarithm of ``newness`` it is how much likelier the answer makes it that the task
+        is a newcomer like all, rather than of the kind that tasks in general are.
+        """
+        cdef double share = self.newness(), seen = self.change[task, SEEN]
+        cdef double like_all, by_kind = 0.0, total = 0.0, told = 0.0, before
+        cdef int k
+        share = share / (seen + share)
+        if seen <= 0.0 or share < OLD:
+            return
+        for k in range(KINDS):
+            total += self.kinds[k]
+            by_kind += self.kinds[k] * o.odds[k]
+            told += o.chance[k] * exp(-o.missed[k][y > 0.0])
+        like_all, by_kind = share * o.odds[LIKE_ALL], (1.0 - share) * by_kind / total
+        before = like_all / (like_all + by_kind)
+        like_all, by_kind = like_all * exp(-o.missed[LIKE_ALL][y > 0.0]), by_kind * told
+        share = self.turn[NEWNESS] + h * NEW_PACE * (like_all / (like_all + by_kind) - before)
+        self.turn[NEWNESS] = max(-NEW_RANGE, min(NEW_RANGE, share))
+
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
@@ -252,7 +284,7 @@ cdef class AutoKernel(Kernel):
             if self.followed and end - begin == 1:  # `learn` need not read it all again
                 self.noted_opinions = o
                 self.keep_notes(events, begin, end)
-            self.chances(events.tasks[e], NEW, o.odds, o.chance)
+            self.chances(events.tasks[e], self.newness(), o.odds, o.chance)
             # Features whose squares overflow must be refused before they are learned.
             margins[e] = mixed(&o) if isfinite(o.x2) else NAN
         return 0
@@ -326,6 +358,7 @@ cdef class AutoKernel(Kernel):
             self.read(row, task, unit, &o)
             self.combine(task, &o)
         margin = mixed(&o)
+        self.learn_newness(task, y, h, &o)
         self.move_learners(row, task, y, h, unit, &o)
         self.move_combiners(task, y, h, &o)
         self.follow(y, o.z[GLOBAL + LOGISTIC])
@@ -523,7 +556,7 @@ cdef class AutoKernel(Kernel):
                     self.personal.look(events.tasks[e], x.index[k]), 2 * WIDTH * sizeof(double),
                 )
             self.find_odds(events.tasks[e], o.odds)
-            self.chances(events.tasks[e], NEW, o.odds, &chances[e, 0])
+            self.chances(events.tasks[e], self.newness(), o.odds, &chances[e, 0])
             self.read(x, events.tasks[e], self.unit(), &o)
             variances[e, 0] = o.v[GLOBAL + LOGISTIC]
             variances[e, 1] = o.v[ALONE + LOGISTIC]

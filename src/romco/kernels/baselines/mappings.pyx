@@ -2,7 +2,7 @@
 
 import numpy as np
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.math cimport fabs
+from libc.math cimport INFINITY, fabs
 from libc.stdlib cimport qsort
 from romco.kernels.memory cimport release, reserve
 
@@ -124,7 +124,11 @@ cdef class HashedMappings(Mappings):
         self.mask = size - 1
 
     cdef int put(self, name, double value, int place) except -1:
-        cdef unsigned long long h = hash_name(name if type(name) is str else str(name))
+        cdef unsigned long long h
+        try:
+            h = hash_name(name if type(name) is str else str(name))
+        except UnicodeEncodeError:
+            raise ValueError(f"feature {name!a} is no text: it holds half a surrogate pair") from None
         return self.push(<int> (h & self.mask), -value if h >> 63 else value, place)
 
 
@@ -147,6 +151,8 @@ cdef double as_number(name, value, Py_ssize_t i) except? -1.0:
     cdef double number
     try:
         number = value
+    except OverflowError:  # a whole number beyond all that a computer calculates with
+        number = INFINITY
     except (TypeError, ValueError):
         raise ValueError(
             f"row {i}: feature {name!r} is {value!r}; give a number, text, or None if absent"
