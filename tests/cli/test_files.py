@@ -255,3 +255,21 @@ def test_what_cannot_be_explained_says_why(events, tmp_path, given, why):
     result = call("explain", model, *given)
     assert result.exit_code != 0
     assert why in str(result.exception)
+
+
+def test_a_table_with_other_separators_is_read_and_told(events, tmp_path):
+    events.write_text(events.read_text().replace(",", ";"))
+    model, result = learned(events, tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "rows, separated by ';':" in result.output
+    assert load(model).events == 300
+
+
+def test_a_file_of_one_label_is_warned_of(events, tmp_path):
+    _, result = learned(events, tmp_path)
+    assert "all events have" not in result.output
+    events.write_text(events.read_text().replace(",ham", ",spam"))
+    (tmp_path / "m.romco").unlink()
+    _, result = learned(events, tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "all events have the label 'spam'" in result.output

@@ -95,6 +95,13 @@ def test_rows_left_alone_for_long_catch_up():
     compare("romco-nucl", rounds, eta1=0.3, eta2=0.1, lambda1=0.02, lambda2=0.01)
 
 
+@pytest.mark.parametrize("lambda1", [0.03, 0.012])
+def test_long_rows_catch_up_together(many, lambda1):
+    """Rank 15 to 30 over several blocks of epochs, where rows on the same way are one product."""
+    rounds = sparse_rounds(1300, 250, 40, 4)
+    compare("romco-nucl", rounds, eta1=0.05, eta2=0.02, lambda1=lambda1, lambda2=0.01)
+
+
 def test_rank_above_the_limit_of_jacobi():
     compare("romco-logd", sparse_rounds(150, 60, 55, 12), **SETTINGS[0])
 

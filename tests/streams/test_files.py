@@ -1,3 +1,4 @@
+import csv
 import gzip
 import io
 import json
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from romco.streams.blocks import read_blocks
 from romco.streams.files import BadFile, BadRow, Event, read_events
+from romco.streams.formats import separator
+from romco.streams.survey import survey
 
 ROWS = [
     {"user": "ann", "spam": "yes", "size": 1.5, "from": "bob", "says": "Buy, buy now"},
@@ -350,14 +353,57 @@ def test_missing_file_and_unknown_formats(tmp_path):
         read_events(tmp_path / "mail.csv")
 
 
+SAME = [["user", "spam", "price, EUR", "says"]] + [
+    [f"u{i}", "yes" if i % 2 else "no", f"{i}.5", 'a;b,c\td|e "f"\nnext'] for i in range(5)
+]
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", ["odd.csv", "odd.tsv", "odd.csv.gz"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_columns_may_be_separated_by_other_signs(sign, name, end, encoding, tmp_path):
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=sign, lineterminator=end).writerows(SAME)
+    path, content = tmp_path / name, text.getvalue().encode(encoding)
+    path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    events = list(read_events(path, "user", "spam"))
+    assert [(event.task, event.label) for event in events] == [(row[0], row[1]) for row in SAME[1:]]
+    assert [event.features["price, EUR"] for event in events] == [0.5, 1.5, 2.5, 3.5, 4.5]
+    with read_blocks(path, "user", "spam") as blocks:
+        block, trouble = blocks.take(10)
+    assert trouble is None
+    assert block.tasks == [event.task for event in events]
+    names = block.features.lexicon.names
+    assert {names[k] for k in block.features.names} == {n for e in events for n in e.features}
+    looked = survey(path, "user", "spam")
+    assert looked.there == tuple(SAME[0])
+    assert looked.separator == (None if sign == ("\t" if name == "odd.tsv" else ",") else sign)
+
+
 @pytest.mark.parametrize(
-    ("line", "why"),
-    [("user\ta\tspam", "separated by tabs: say --format tsv"), ("user;a;spam", "separated by ';'")],
+    ("line", "usual", "wanted", "sign"),
+    [
+        ("user;price, EUR;spam", ",", ["user"], ";"),
+        ("user;price, EUR;spam", ",", [], ","),
+        ("user", ",", ["user"], ","),
+        ("a;b", ",", ["a;b"], ","),
+        ("a|b;c;d", ",", [], ";"),
+        ('"a,b";c', ",", [], ";"),
+        ("a,b", "\t", [], ","),
+        ("", ",", ["user"], ","),
+    ],
 )
-def test_other_separators_are_told(line, why, tmp_path):
+def test_the_first_line_tells_the_separator(line, usual, wanted, sign):
+    assert separator(line, usual, wanted) == sign
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-16-le"])
+def test_utf_16_is_told(encoding, tmp_path):
     path = tmp_path / "odd.csv"
-    path.write_text(f"{line}\n")
-    with pytest.raises(BadFile, match=why):
+    mark = "" if encoding == "utf-16" else "\ufeff"
+    path.write_bytes(f"{mark}user,spam\nann,yes\n".encode(encoding))
+    with pytest.raises(BadFile, match=r"UTF-16 text.*save it as UTF-8"):
         list(read_events(path, "user", "spam"))
     with read_blocks(path, "user", "spam") as blocks:
-        assert why in str(blocks.take(1)[1])
+        assert "UTF-16" in str(blocks.take(1)[1])

@@ -16,7 +16,7 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from romco import sessions
 from romco.cli.asking import learn_answers, under_budget
-from romco.cli.lines import console, report, say
+from romco.cli.lines import console, report, say, warn
 from romco.cli.options import (
     ModelPath,
     check_same,
@@ -227,6 +227,17 @@ def _follow(
         say(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
     say(f"model: {model}" + _named(last.model))
+    if isinstance(last.model, Model) and last.model.target == "two classes":
+        _tell_one_class(last.model)
+
+
+def _tell_one_class(model: Model) -> None:
+    """Warn of a model that has met one label only: it has nothing to tell apart."""
+    if len(model.classes) == 1:
+        warn(
+            f"all events have the label {model.classes[0]!r}, so every answer will be that one: "
+            "learn events of the other label, too"
+        )
 
 
 def _tell_nothing(progress: Progress, source: str, model: Path) -> None:

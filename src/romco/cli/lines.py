@@ -19,7 +19,8 @@ def report(looked: Survey) -> None:
     readings = looked.readings
     width = max((len(reading.column) for reading in readings[:LISTED]), default=0)
     if readings:
-        say(f"columns, as read from the first {looked.rows:,} rows:")
+        apart = f", separated by {looked.separator!r}" if looked.separator else ""
+        say(f"columns, as read from the first {looked.rows:,} rows{apart}:")
     for reading in readings[:LISTED]:
         say(f"  {reading.column:{min(width, 40)}}  {reading.told:9}  {reading.why}")
     if len(readings) > LISTED:

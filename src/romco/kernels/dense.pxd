@@ -37,20 +37,51 @@ cdef extern from *:
         for (int i = 0; i < mr; i++)
             for (int j = 0; j < nr; j++) out[i * ldo + j] = s[i][j];
     }
-    /* The same for one row x (k) and nr columns. */
-    #define ROMCO_ROW_PART(nr, k, x, b, ldb, out) \\
-        romco_tile(1, nr, k, x, k, 1, b, ldb, out, nr, 0)
+    /* The same for one row x (k), n columns of b from `at` on and t more from `tail` on, in one pass:
+       few sums alone would wait for each other. Rows often have runs of zeros. */
+    ROMCO_INLINE void romco_row_part(
+        const int n, const int t, Py_ssize_t k, const double* ROMCO_RESTRICT x,
+        const double* ROMCO_RESTRICT b, Py_ssize_t ldb, Py_ssize_t at, Py_ssize_t tail,
+        double* ROMCO_RESTRICT out
+    ) {
+        double s[32], u[8];
+        for (int j = 0; j < n; j++) s[j] = 0.0;
+        for (int j = 0; j < t; j++) u[j] = 0.0;
+        for (Py_ssize_t p = 0; p < k; p++, b += ldb) {
+            const double a = x[p];
+            if (n >= 16) {
+                if (a == 0.0) continue;
+                for (int j = 0; j < n; j += 8) ROMCO_PREFETCH(b + 12 * ldb + at + j);
+            }
+            for (int j = 0; j < n; j++) s[j] += a * b[at + j];
+            for (int j = 0; j < t; j++) u[j] += a * b[tail + j];
+        }
+        for (int j = 0; j < n; j++) out[at + j] = s[j];
+        for (int j = 0; j < t; j++) out[tail + j] = u[j];
+    }
+    /* n columns, and where what is left after them is little, that too; true if all is done. */
+    ROMCO_INLINE int romco_row_strip(
+        const int n, Py_ssize_t k, Py_ssize_t w, const double* x, const double* b, Py_ssize_t ldb,
+        Py_ssize_t at, double* out
+    ) {
+        const Py_ssize_t left = w - at - n;
+        if (left == 0 || left > 8) romco_row_part(n, 0, k, x, b, ldb, at, 0, out);
+        else if (left <= 4 || w < 8) romco_row_part(n, 4, k, x, b, ldb, at, w - 4, out);
+        else romco_row_part(n, 8, k, x, b, ldb, at, w - 8, out);
+        return left <= 8;
+    }
     /* out (w) = x (k) b (k, w). What is left over is done with columns before it, once more. */
     static inline void romco_row_times(
         Py_ssize_t k, Py_ssize_t w, const double* x, const double* b, Py_ssize_t ldb, double* out
     ) {
         Py_ssize_t j = 0;
-        for (; j + 8 <= w; j += 8) ROMCO_ROW_PART(8, k, x, b + j, ldb, out + j);
-        if (w - j > 4 && w >= 8) ROMCO_ROW_PART(8, k, x, b + w - 8, ldb, out + w - 8);
-        else if (w - j > 0 && w >= 4) {
-            if (w - j > 4) ROMCO_ROW_PART(4, k, x, b + j, ldb, out + j);
-            ROMCO_ROW_PART(4, k, x, b + w - 4, ldb, out + w - 4);
-        } else for (; j < w; j++) ROMCO_ROW_PART(1, k, x, b + j, ldb, out + j);
+    #if defined(__aarch64__)  /* 32 registers; with 16 of them half as many sums */
+        for (; w - j >= 32; j += 32) if (romco_row_strip(32, k, w, x, b, ldb, j, out)) return;
+    #endif
+        for (; w - j >= 16; j += 16) if (romco_row_strip(16, k, w, x, b, ldb, j, out)) return;
+        for (; w - j >= 8; j += 8) if (romco_row_strip(8, k, w, x, b, ldb, j, out)) return;
+        for (; w - j >= 4; j += 4) if (romco_row_strip(4, k, w, x, b, ldb, j, out)) return;
+        for (; j < w; j++) romco_row_part(1, 0, k, x, b, ldb, j, 0, out);
     }
     /* x . y, in four partial sums. */
     static inline double romco_dot(Py_ssize_t n, const double* x, const double* y) {

@@ -31,8 +31,11 @@ cdef extern from *:
         Py_ssize_t i = 0;
         for (; i + 4 <= n; i += 4)
             romco_tiles(4, k, w, a + i * lda, lda, 1, b, ldb, out + i * ldo, ldo, 0);
-        for (; i < n; i++)
-            romco_tiles(1, k, w, a + i * lda, lda, 1, b, ldb, out + i * ldo, ldo, 0);
+        a += i * lda;
+        out += i * ldo;
+        if (n - i == 3) romco_tiles(3, k, w, a, lda, 1, b, ldb, out, ldo, 0);
+        if (n - i == 2) romco_tiles(2, k, w, a, lda, 1, b, ldb, out, ldo, 0);
+        if (n - i == 1) romco_tiles(1, k, w, a, lda, 1, b, ldb, out, ldo, 0);
     }
     ROMCO_PRODUCT romco_add_products(
         Py_ssize_t k, Py_ssize_t n, Py_ssize_t w, const double* a, Py_ssize_t lda,

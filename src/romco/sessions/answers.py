@@ -87,6 +87,8 @@ def chunks(events: Blocks, source: Source) -> Iterator[Block]:
     """Blocks to the end; trouble is raised after what came before it."""
     while True:
         chunk, trouble = events.take(CHUNK)
+        if trouble is None:
+            events.prepare(CHUNK)
         if len(chunk):
             yield from _usable(chunk, events, source)
         if trouble is not None:

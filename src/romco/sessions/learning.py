@@ -138,6 +138,8 @@ def _run(run: _Run, saves: Saves) -> Iterator[Progress]:
             chunk, trouble = run.events.take(saves.room(record.events))
         if run.stop.wanted or (trouble is None and not len(chunk)):
             break
+        if trouble is None:
+            run.events.prepare(saves.room(record.events + len(chunk)))
         trouble = _learn(run, chunk) or trouble
         if trouble is None and saves.due(record.events):
             begin = time.perf_counter()

@@ -17,9 +17,10 @@ from romco.kernels.reading.delimited import LABEL, TASK, UNUSED, Delimited
 from romco.kernels.reading.encoded import Encoded
 from romco.kernels.reading.encoder import Encoder
 from romco.kernels.reading.lexicon import Lexicon
+from romco.streams.ahead import Ahead
 from romco.streams.cells import ENCODERS, BadCell, identity
 from romco.streams.files import ONLY, Columns, Plan, format_of, label_of, plan
-from romco.streams.formats import FORMATS, LONGEST, BadFile, BadRow, Rows, check_header
+from romco.streams.formats import FORMATS, LONGEST, BadFile, BadRow, Rows, check_header, separator
 
 AT_ONCE = 2**18  # bytes read at a time
 MOST_NAMES = 2**20  # kept; beyond it names are forgotten and found again, so that memory is bounded
@@ -56,6 +57,14 @@ class Part(NamedTuple):
 
 
 Read = tuple[Part, BadRow | None, bool]  # rows, the bad one after them, whether more may come
+
+
+class Taken(NamedTuple):
+    """A block, what stopped the reading of it if it was trouble, and the bad rows skipped in it."""
+
+    block: Block
+    trouble: BadRow | BadFile | None
+    bad: list[BadRow]
 
 
 class _Reader(Protocol):
@@ -100,18 +109,25 @@ def read_blocks(
         options["kinds"] = {**(options.get("kinds") or {}), weight: "number"}
         features = None if features is None else (*features, weight)
     found = plan(source, task, label, text, features, **options)
-    encoder = Encoder(_plainly, Lexicon())
-    reader: _Reader
-    if found.kind.delimiter is not None:
-        reader = _Table(found, found.kind.delimiter, encoder)
-    else:
-        rows = found.kind.read(found.stream, found.name, found.wanted)
-        reader = _Mappings(rows, found.name, found.columns, encoder)
     owned = found.stream if found.owned else None
     live = not found.owned and not found.stream.seekable()
-    blocks = Blocks(reader, found.name, owned, skip_bad, live, weight)
-    blocks.pass_over(start)
+    at_hand = found.owned and Path(str(source)).is_file()
+    try:
+        blocks = Blocks(_reader(found), found.name, owned, skip_bad, live, weight, at_hand)
+        blocks.pass_over(start)
+    except BaseException:
+        if owned is not None:
+            owned.close()
+        raise
     return blocks
+
+
+def _reader(found: Plan) -> _Reader:
+    encoder = Encoder(_plainly, Lexicon())
+    if found.kind.delimiter is not None:
+        return _Table(found, found.kind.delimiter, encoder)
+    rows = found.kind.read(found.stream, found.name, found.wanted)
+    return _Mappings(rows, found.name, found.columns, encoder)
 
 
 def _check_weight(
@@ -125,7 +141,10 @@ def _check_weight(
 
 @final
 class Blocks(Closing):
-    """Blocks of events, on demand; counts the bad rows it skipped."""
+    """Blocks of events, on demand; counts the bad rows it skipped.
+
+    What is ``at_hand``, a plain file, may be read ahead: see :meth:`prepare`.
+    """
 
     def __init__(
         self,
@@ -135,8 +154,11 @@ class Blocks(Closing):
         skip_bad: bool,
         live: bool,
         weight: str | None = None,
+        at_hand: bool = False,
     ) -> None:
         self._weight = weight
+        self._at_hand = at_hand
+        self._ahead: Ahead[Taken] | None = None
         self.skipped = 0  # bad rows so far
         self.first_bad: BadRow | None = None
         self._reader, self._name, self._owned = reader, name, owned
@@ -146,8 +168,27 @@ class Blocks(Closing):
     def take(self, most: int) -> tuple[Block, BadRow | BadFile | None]:
         """Up to ``most`` events, none at the end, and what stopped the reading if it was trouble.
 
-        A pipe gives what has come so far, at least one.
+        A pipe gives what has come so far, at least one. What was prepared comes as it was asked
+        for then.
         """
+        if self._ahead is None:
+            found = self._read(most)
+        else:
+            found, self._ahead = self._ahead.result(), None
+        self.skipped += len(found.bad)
+        self.first_bad = self.first_bad or next(iter(found.bad), None)
+        return found.block, found.trouble
+
+    def prepare(self, most: int) -> None:
+        """Begin to read the next ``most`` events in another thread, for the next :meth:`take`.
+
+        What comes from a pipe is left alone: whoever waits for it must be able to stop waiting.
+        """
+        if self._at_hand and self._ahead is None and not self._ended:
+            self._ahead = Ahead(self._read, most)
+
+    def _read(self, most: int) -> Taken:
+        bad_rows: list[BadRow] = []
         encoder = self._reader.encoder
         if len(encoder.lexicon) > MOST_NAMES:
             encoder.lexicon = Lexicon()
@@ -169,12 +210,16 @@ class Blocks(Closing):
                 break
             found = part if not found.lines else _joined(found, part)
             self._ended = not more
-            trouble = self._judge(bad)
+            if bad is not None and self._skip_bad:
+                bad_rows.append(bad)
+            else:
+                trouble = bad
         values, names = encoder.take()
         starts = np.array([0, *found.ends], dtype=np.int64)
         features = Encoded(values, names, starts, encoder.lexicon)
         block = Block(found.tasks, found.labels, found.lines, features)
-        return (block if self._weight is None else _weighed(block, self._weight)), trouble
+        block = block if self._weight is None else _weighed(block, self._weight)
+        return Taken(block, trouble, bad_rows)
 
     def pass_over(self, n: int) -> None:
         """Go on after the next ``n`` events; fewer is an error."""
@@ -191,6 +236,8 @@ class Blocks(Closing):
 
     def close(self) -> None:
         """Close the file, if it was opened here."""
+        if self._ahead is not None:
+            self._ahead.wait()
         self._reader.close()
         if self._owned is not None:
             self._owned.close()
@@ -199,17 +246,10 @@ class Blocks(Closing):
         """Whether asking for more than one row would wait for them."""
         return self._live and isinstance(self._reader, _Mappings)
 
-    def _judge(self, bad: BadRow | None) -> BadRow | None:
-        if bad is None or not self._skip_bad:
-            return bad
-        self.skipped += 1
-        self.first_bad = self.first_bad or bad
-        return None
-
 
 @final
 class _Table:
-    """Comma- or tab-separated text, from bytes."""
+    """A table that is text, from bytes; its columns may be separated by another sign than usual."""
 
     def __init__(self, plan: Plan, delimiter: str, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -241,6 +281,7 @@ class _Table:
 
     def _begin(self) -> Delimited:
         """Read the header."""
+        self._delimiter = self._separator()
         first = Delimited(self.encoder, self._names, [], self._delimiter, True)
         while True:
             try:
@@ -251,13 +292,20 @@ class _Table:
                 break
             self._fetch()
         cells, self._at = found or ([], 0)
-        texts = [cell.decode("utf-8", "surrogateescape").strip() for cell in cells]
+        texts = [_decoded(cell).strip() for cell in cells]
         self._header = check_header(texts, self._name, self._wanted)
         roles = [self._role(column) for column in self._header]
         labelled = self._columns.labelled
         self._rows = Delimited(self.encoder, self._names, roles, self._delimiter, labelled)
         self._rows.line = first.line
         return self._rows
+
+    def _separator(self) -> bytes:
+        """What separates the columns, as the first line tells."""
+        while not self._last and not {10, 13} & set(self._data) and len(self._data) <= LONGEST:
+            self._fetch()
+        line = next(iter(self._data.splitlines()), b"")
+        return separator(_decoded(line), self._delimiter.decode(), self._wanted).encode()
 
     def _role(self, column: str) -> int:
         parts = self._columns
@@ -364,6 +412,11 @@ def _weighed(block: Block, column: str) -> Block:
         lexicon,
     )
     return Block(block.tasks, block.labels, block.lines, rest, weights)
+
+
+def _decoded(text: bytes) -> str:
+    """Text; bytes that are not UTF-8 become lone surrogates, which whoever uses it refuses."""
+    return text.decode("utf-8", "surrogateescape")
 
 
 def _joined(one: Part, other: Part) -> Part:

@@ -14,6 +14,7 @@ from romco.streams.cells import as_date, as_number, is_missing
 
 FEW = 20  # rows below which nothing is called id-like or constant
 MANY = 50  # and below which no text is
+_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")  # 1,5 and 1.234,5
 _ID = re.compile(r"(?i:(?:|.*[_\W])(?:id|uuid|guid|key|index|hash))|[a-z0-9]+(?:Id|ID|UUID)")
 
 
@@ -47,6 +48,8 @@ def guess(column: str, values: Sequence[object]) -> Reading:
     if all(number is not None for number in numbers):
         return _guess_number(column, [float(n) for n in numbers if n is not None])
     texts = [_text(value) for value in present]
+    if 2 * sum(_COMMA.fullmatch(text) is not None for text in texts) > len(texts):
+        return _decimal_comma(column, texts)
     if sum(as_date(text) is not None for text in texts) >= 0.9 * len(texts):
         return Reading(column, "date", "date", f"such as {texts[0]}: month, weekday, hour")
     return _guess_text(column, texts, sum(number is not None for number in numbers))
@@ -101,6 +104,16 @@ def _guess_text(column: str, texts: list[str], numbers: int) -> Reading:
             f"--text {column} takes its words, --ignore {column} leaves it out"
         )
     return Reading(column, "category", "category", spread, warning)
+
+
+def _decimal_comma(column: str, texts: list[str]) -> Reading:
+    """Numbers that are none to us: each would be a category of its own."""
+    shown = next(text for text in texts if _COMMA.fullmatch(text))
+    warning = (
+        f"column {column!r} has numbers with a decimal comma, as {shown!r}, and is ignored: write "
+        f"them with a point; --categorical {column} takes each as a category"
+    )
+    return Reading(column, "ignored", "decimal comma", f"such as {shown}: ignored", warning)
 
 
 def _id_like(column: str, why: str, option: str) -> Reading:

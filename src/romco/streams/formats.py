@@ -6,13 +6,16 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, BinaryIO
 
 BATCH = 1024  # rows of a Parquet file held in memory at a time
 LONGEST = 16 * 2**20  # bytes of a cell, and of a row
+SEPARATORS = (",", ";", "\t", "|")  # of columns, that are known by the first line
+UTF_16 = ("\udcff\udcfe", "\udcfe\udcff")  # how it begins, to whoever reads it as UTF-8
 
 
 class BadFile(ValueError):  # noqa: N818 - says what is wrong
@@ -56,12 +59,12 @@ def csv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
     >>> list(csv_rows(io.BytesIO(b"user,age\nann,7\n"), "ages.csv", ["user"]))
     [(2, {'user': 'ann', 'age': '7'})]
     """
-    return _delimited_rows(stream, name, wanted, ",")
+    return delimited_rows(stream, name, wanted, ",")
 
 
 def tsv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
     """Rows of a tab-separated file with a header."""
-    return _delimited_rows(stream, name, wanted, "\t")
+    return delimited_rows(stream, name, wanted, "\t")
 
 
 def json_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
@@ -143,13 +146,42 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 )
 
 
-def _delimited_rows(stream: BinaryIO, name: str, wanted: Sequence[str], delimiter: str) -> Rows:
+def separator(line: str, usual: str, wanted: Collection[str] = ()) -> str:
+    """What separates the columns that the first line of a table names.
+
+    It is what finds most of the ``wanted`` columns; then the ``usual`` one, if the line holds it,
+    else what gives most columns of comma, semicolon, tab and bar.
+
+    >>> separator("user;price, EUR;clicked", ",", ["user", "clicked"])
+    ';'
+    """
+
+    def columns(sign: str) -> set[str]:
+        try:
+            cells = next(csv.reader([line], delimiter=sign), [])
+        except csv.Error:  # told by whoever reads it in earnest
+            return set()
+        return {cell.strip() for cell in cells}
+
+    found = {sign: columns(sign) for sign in dict.fromkeys((usual, *SEPARATORS))}
+
+    def fit(sign: str) -> tuple[int, bool, int]:
+        held = found[sign]
+        return len(held.intersection(wanted)), sign == usual and len(held) > 1, len(held)
+
+    return max(found, key=fit)
+
+
+def delimited_rows(stream: BinaryIO, name: str, wanted: Sequence[str], delimiter: str) -> Rows:
+    """Rows of a table that is text; its columns may be separated by another sign than usual."""
     # Bytes that are not UTF-8 become lone surrogates, which whoever uses the cell refuses.
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
     try:
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
+        first = text.readline()
+        delimiter = separator(first, delimiter, wanted)
         # strict: a quote that is never closed is an error, not a cell as long as the file.
-        cells = csv.reader(text, delimiter=delimiter, strict=True)
+        cells = csv.reader(chain([first] if first else [], text), delimiter=delimiter, strict=True)
         header = _header(cells, name, wanted)
         while True:
             line = cells.line_num + 1  # where the row begins; a quoted cell may span lines
@@ -182,8 +214,8 @@ def _header(cells: Iterator[list[str]], name: str, wanted: Sequence[str]) -> lis
 
 def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[str]:
     """Names of the columns; one without a name (a row index, say) is left out of the rows."""
-    if len(header) == 1 and not set(wanted) <= set(header):
-        _check_separator(header[0], name)
+    if "".join(header)[:2] in UTF_16:
+        raise BadFile(f"{name} is UTF-16 text, as some programs write it: save it as UTF-8")
     if not "".join(header).isprintable():
         raise BadFile(f"{name}: the header is not UTF-8 text; is it another format?")
     if not any(header):
@@ -194,18 +226,6 @@ def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[st
         raise BadFile(f"{name}: column names occur twice: {', '.join(map(repr, twice))}; rename")
     _check_columns(name, named, wanted)
     return header
-
-
-def _check_separator(line: str, name: str) -> None:
-    """Raise BadFile where a line that should have columns has other separators than expected."""
-    tabs, others = line.count("\t"), max(line.count(sign) for sign in ";|")
-    if tabs:
-        raise BadFile(f"{name}: its columns are separated by tabs: say --format tsv (format='tsv')")
-    if others:
-        raise BadFile(
-            f"{name}: its columns are separated by {';' if ';' in line else '|'!r}, not by commas: "
-            "write it with commas or tabs, and numbers with a decimal point"
-        )
 
 
 def _twice(names: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from romco.streams.cells import as_number, is_missing
 from romco.streams.columns import Reading, asked, guess
 from romco.streams.files import format_of, opened
-from romco.streams.formats import FORMATS, BadRow
+from romco.streams.formats import FORMATS, LONGEST, BadRow, Format, delimited_rows, separator
 
 SAMPLE = 1000  # rows looked at
 
@@ -27,6 +27,7 @@ class Survey:
     columns: tuple[str, ...]  # those of the features
     readings: tuple[Reading, ...] = ()
     warnings: tuple[str, ...] = ()
+    separator: str | None = None  # of its columns, where it is not what its format has
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -52,8 +53,9 @@ def survey(
     """
     name = "stdin" if source == "-" else str(getattr(source, "name", source))
     kind = FORMATS[format_of(name, format)]
-    rows = _sample(source, name, format)
     parts = (task or kind.task, label or kind.label)
+    expected = [column for column in (*parts, *(features or ()), *(chosen or ())) if column]
+    rows, separated = _sample(source, name, kind, expected)
     values: dict[str, list[object]] = {}
     for row in rows:
         for column, value in row.items():
@@ -71,7 +73,9 @@ def survey(
     warnings = [reading.warning for reading in readings if reading.warning]
     warnings += _label_warnings(parts[1], values, readings)
     columns = tuple(reading.column for reading in readings)
-    return Survey(len(rows), tuple(values), columns, tuple(readings), tuple(warnings))
+    unusual = separated if separated != kind.delimiter else None
+    told = (tuple(readings), tuple(warnings), unusual)
+    return Survey(len(rows), tuple(values), columns, *told)
 
 
 def _label_warnings(
@@ -99,23 +103,37 @@ def _label_warnings(
 
 
 def _sample(
-    source: str | Path | BinaryIO, name: str, format: str | None
-) -> list[Mapping[str, object]]:
+    source: str | Path | BinaryIO, name: str, kind: Format, expected: Sequence[str]
+) -> tuple[list[Mapping[str, object]], str | None]:
+    """The first rows, and what separates their cells, where something does."""
     stream, owned = opened(source, name)
+    sign = kind.delimiter
     at = stream.tell() if stream.seekable() else None
     try:
         if at is None:
             stream = _come_so_far(stream)
-        with closing(FORMATS[format_of(name, format)].read(stream, name, ())) as rows:
+        if sign is None:
+            found = kind.read(stream, name, ())
+        else:
+            sign = _separator(stream, sign, expected)
+            found = delimited_rows(stream, name, (), sign)
+        with closing(found) as rows:
             good = (row for row in islice(rows, SAMPLE) if not isinstance(row, BadRow))
-            return [cells for _, cells in good]
+            return [cells for _, cells in good], sign
     except (ValueError, EOFError, OSError, ImportError):  # told by whoever reads it in earnest
-        return []
+        return [], sign
     finally:
         if owned:
             stream.close()
         elif at is not None:
             stream.seek(at)
+
+
+def _separator(stream: BinaryIO, usual: str, expected: Sequence[str]) -> str:
+    at = stream.tell()
+    line = next(iter(stream.readline(LONGEST).splitlines()), b"")  # they may end with \r alone
+    stream.seek(at)
+    return separator(line.decode("utf-8-sig", "replace"), usual, expected)
 
 
 def _come_so_far(stream: BinaryIO) -> BinaryIO:

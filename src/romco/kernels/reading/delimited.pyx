@@ -1,14 +1,16 @@
 """Rows of comma- or tab-separated text, from bytes straight to sparse rows."""
 
 import numpy as np
-from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
+from romco.kernels.memory cimport release, reserve
 from romco.kernels.reading.encoder cimport Encoder, is_ascii, strip
 from romco.kernels.reading.lexicon cimport Lexicon, begin_hash
 
 cdef enum:
-    COMPLETE, CUT, MISQUOTED, UNCLOSED
-UNUSED, TASK, LABEL = -1, -2, -3  # parts that a column may play beside that of a feature
+    COMPLETE, CUT, MISQUOTED, UNCLOSED, UNEVEN
+cdef enum:
+    OF_TASK = -2
+    OF_LABEL = -3
+UNUSED, TASK, LABEL = -1, OF_TASK, OF_LABEL  # parts that a column may play beside that of a feature
 
 
 cdef struct Cell:
@@ -30,7 +32,7 @@ cdef class Delimited:
     cdef bint labelled
     cdef Cell* cells
     cdef char* scratch
-    cdef Py_ssize_t n_cells, room_cells, room_scratch, next_line
+    cdef Py_ssize_t n_cells, room_cells, room_scratch, next_line, begun, done
     cdef public Py_ssize_t line  # of the next row
 
     def __init__(self, Encoder encoder, Lexicon names, roles, bytes delimiter, bint labelled):
@@ -39,8 +41,8 @@ cdef class Delimited:
         self.mark, self.line = delimiter[0], 1
 
     def __dealloc__(self):
-        free(self.cells)
-        free(self.scratch)
+        release(self.cells)
+        release(self.scratch)
 
     def header(self, const unsigned char[::1] data, bint last):
         """Cells of the first row and where the next begins; None if more bytes are needed.
@@ -48,7 +50,7 @@ cdef class Delimited:
         Raises ValueError if it cannot be read.
         """
         cdef Py_ssize_t at = 0
-        cdef int how = self.split(data, &at, last)
+        cdef int how = self.split(&data[0], data.shape[0], &at, last)
         if how == CUT:
             return None
         if how != COMPLETE:
@@ -68,67 +70,98 @@ cdef class Delimited:
         lines, ends = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
         cdef int[::1] task = tasks, label = labels
         cdef long long[::1] line = lines, end = ends
-        cdef Py_ssize_t n = 0
-        cdef int how
+        cdef int how = COMPLETE
+        cdef const unsigned char* text = &data[0] if data.shape[0] else NULL
         bad = None
-        while n < most and at < data.shape[0]:
-            how = self.split(data, &at, last)
+        self.done = 0
+        if most > 0:
+            try:
+                with nogil:
+                    how = self.rows(
+                        text, data.shape[0], &at, last, most, &task[0], &label[0], &line[0], &end[0]
+                    )
+            except Exception as refused:
+                self.encoder.n = self.encoder.row
+                bad = (self.begun, refused)
+        if how == UNEVEN:
+            told = f"has {self.n_cells} cells where the header has {self.roles.shape[0]}"
+            bad = (self.begun, None, told)
+        elif how == MISQUOTED or how == UNCLOSED:
+            bad = (self.begun, None, reason(how, self.mark))
+        self.names.tell()
+        n = self.done
+        return tasks[:n], labels[:n], lines[:n], ends[:n], at, bad
+
+    cdef int rows(
+        self, const unsigned char* data, Py_ssize_t size, Py_ssize_t* at, bint last,
+        Py_ssize_t most, int* task, int* label, long long* line, long long* end
+    ) except -1 nogil:
+        """Split and encode rows until ``most`` are ``done``, or one is cut or bad: tells which."""
+        cdef int how
+        while self.done < most and at[0] < size:
+            how = self.split(data, size, at, last)
             if how == CUT:
-                break
-            begun, self.line = self.line, self.next_line
+                return CUT
+            self.begun, self.line = self.line, self.next_line
             if how != COMPLETE:
-                bad = (begun, None, reason(how, self.mark))
-                break
+                return how
             if self.n_cells == 0:
                 continue
             if self.n_cells != self.roles.shape[0]:
-                told = f"has {self.n_cells} cells where the header has {self.roles.shape[0]}"
-                bad = (begun, None, told)
-                break
+                return UNEVEN
             self.encoder.row = self.encoder.n
-            task[n] = label[n] = -1
-            try:
-                self.encode(&data[0], &task[n], &label[n])
-            except Exception as refused:
-                self.encoder.n = self.encoder.row
-                bad = (begun, refused)
-                break
-            line[n], end[n] = begun, self.encoder.n
-            n += 1
-        return tasks[:n], labels[:n], lines[:n], ends[:n], at, bad
+            task[self.done] = label[self.done] = -1
+            self.encode(data, &task[self.done], &label[self.done])
+            line[self.done], end[self.done] = self.begun, self.encoder.n
+            self.done += 1
+        return COMPLETE
 
-    cdef int encode(self, const unsigned char* data, int* task, int* label) except -1:
+    cdef int encode(self, const unsigned char* data, int* task, int* label) except -1 nogil:
         """The cells of the row that was split: names first, as the plain way has it."""
-        cdef Py_ssize_t k, n
+        cdef Py_ssize_t k, n = 0
         cdef const char* text
-        for part in (TASK, LABEL):
-            for k in range(self.n_cells):
-                if self.roles[k] == part:
-                    text = self.cell_text(data, k, &n)
-                    if part == TASK:
-                        task[0] = self.named(k, text, n, True)
-                    else:
-                        label[0] = self.named(k, text, n, self.labelled)
+        for k in range(self.n_cells):
+            if self.roles[k] == OF_TASK:
+                text = self.cell_text(data, k, &n)
+                task[0] = self.named(k, text, n, True)
+        for k in range(self.n_cells):
+            if self.roles[k] == OF_LABEL:
+                text = self.cell_text(data, k, &n)
+                label[0] = self.named(k, text, n, self.labelled)
         for k in range(self.n_cells):
             if self.roles[k] >= 0:
                 text = self.cell_text(data, k, &n)
                 self.encoder.cell(self.roles[k], text, n)
         return 0
 
-    cdef int named(self, Py_ssize_t k, const char* text, Py_ssize_t n, bint needed) except -2:
+    cdef int named(
+        self, Py_ssize_t k, const char* text, Py_ssize_t n, bint needed
+    ) except -2 nogil:
         """The number of a task's or label's name; -1 if it is missing and need not be there."""
-        cdef bytes kept
         if not is_ascii(text, n):
-            try:
-                kept = text[:n].decode("utf-8").strip().encode("utf-8")
-            except UnicodeDecodeError:
-                raise ValueError(k, "is not UTF-8 text") from None
-            text, n = kept, len(kept)
-        else:
-            strip(&text, &n)
+            with gil:
+                return self.named_beyond(k, text, n, needed)
+        strip(&text, &n)
+        return self.numbered(k, text, n, needed)
+
+    cdef int named_beyond(
+        self, Py_ssize_t k, const char* text, Py_ssize_t n, bint needed
+    ) except -2:
+        """The same of a name that is not ASCII."""
+        cdef bytes kept
+        try:
+            kept = text[:n].decode("utf-8").strip().encode("utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(k, "is not UTF-8 text") from None
+        return self.numbered(k, kept, len(kept), needed)
+
+    cdef int numbered(
+        self, Py_ssize_t k, const char* text, Py_ssize_t n, bint needed
+    ) except -2 nogil:
         if n == 0:
             if needed:
-                raise ValueError(k, "is missing")
+                with gil:
+                    raise ValueError(k, "is missing")
             return -1
         return self.names.find(NULL, 0, begin_hash(text, n), text, n)
 
@@ -137,7 +170,9 @@ cdef class Delimited:
         text = data[cell.begin:cell.end]
         return text.replace(b'""', b'"') if cell.quoted else text
 
-    cdef const char* cell_text(self, const unsigned char* data, Py_ssize_t k, Py_ssize_t* n) except NULL:
+    cdef const char* cell_text(
+        self, const unsigned char* data, Py_ssize_t k, Py_ssize_t* n
+    ) except NULL nogil:
         """The text of a cell, in place or, where it holds quotes, in a place of its own."""
         cdef Cell* cell = &self.cells[k]
         cdef Py_ssize_t i, length = cell.end - cell.begin
@@ -145,11 +180,7 @@ cdef class Delimited:
         if not cell.quoted:
             n[0] = length
             return text
-        if length > self.room_scratch:
-            room = realloc(self.scratch, length)
-            if room == NULL:
-                raise MemoryError
-            self.scratch, self.room_scratch = <char*> room, length
+        reserve(<void**> &self.scratch, &self.room_scratch, length, 1)
         i = n[0] = 0
         while i < length:
             self.scratch[n[0]] = text[i]
@@ -157,10 +188,11 @@ cdef class Delimited:
             i += 2 if text[i] == 34 else 1
         return self.scratch
 
-    cdef int split(self, const unsigned char[::1] data, Py_ssize_t* at, bint last) except -1:
+    cdef int split(
+        self, const unsigned char* text, Py_ssize_t n, Py_ssize_t* at, bint last
+    ) except -1 nogil:
         """Find the cells of the row at ``at`` and go on to the next; nothing moves if it is cut."""
-        cdef Py_ssize_t i = at[0], n = data.shape[0], begin, lines = self.line
-        cdef const unsigned char* text = &data[0]
+        cdef Py_ssize_t i = at[0], begin, lines = self.line
         cdef unsigned char c, mark = self.mark
         cdef bint quoted
         self.n_cells = 0
@@ -227,13 +259,8 @@ cdef class Delimited:
         at[0], self.next_line = i, lines + 1
         return COMPLETE
 
-    cdef int keep(self, Py_ssize_t begin, Py_ssize_t end, bint quoted) except -1:
-        if self.n_cells == self.room_cells:
-            self.room_cells = max(64, 2 * self.room_cells)
-            room = realloc(self.cells, self.room_cells * sizeof(Cell))
-            if room == NULL:
-                raise MemoryError
-            self.cells = <Cell*> room
+    cdef int keep(self, Py_ssize_t begin, Py_ssize_t end, bint quoted) except -1 nogil:
+        reserve(<void**> &self.cells, &self.room_cells, self.n_cells + 1, sizeof(Cell))
         self.cells[self.n_cells] = Cell(begin, end, quoted)
         self.n_cells += 1
         return 0

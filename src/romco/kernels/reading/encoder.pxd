@@ -22,13 +22,13 @@ cdef class Encoder:
     cdef double* values
     cdef int* marks  # by number of the name: where it stands in the row
     cdef char* word
-    cdef double* weights
     cdef Py_ssize_t n_columns, room_columns, n, room, n_marks, room_word, row
 
-    cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1
-    cdef int words(self, Column* column, const char* text, Py_ssize_t n) except -1
+    cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil
+    cdef int words(self, Column* column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int plainly(self, Py_ssize_t column, value) except -1
-    cdef int push(self, int name, double value) except -1
+    cdef int plain_text(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil
+    cdef int push(self, int name, double value) except -1 nogil
 
 
 cdef int strip(const char** text, Py_ssize_t* n) noexcept nogil

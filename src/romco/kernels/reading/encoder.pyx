@@ -7,8 +7,8 @@ plain function, so both ways give the same.
 import numpy as np
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport isfinite, isnan, log1p, sqrt
-from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
+from romco.kernels.memory cimport release, reserve, resize
 from romco.kernels.reading.lexicon cimport PRIME, Lexicon, begin_hash, go_on
 
 KINDS = ("free", "number", "category", "text", "counts", "date", "ignored")
@@ -36,12 +36,11 @@ cdef class Encoder:
         self.kept, self.names, self.kinds, self.place = [], [], [], {}
 
     def __dealloc__(self):
-        free(self.columns)
-        free(self.ids)
-        free(self.values)
-        free(self.marks)
-        free(self.word)
-        free(self.weights)
+        release(self.columns)
+        release(self.ids)
+        release(self.values)
+        release(self.marks)
+        release(self.word)
 
     def column(self, str name not None, str kind="free"):
         """The number of a column, which is made if it is new."""
@@ -49,12 +48,7 @@ cdef class Encoder:
         found = self.place.get(name)
         if found is not None:
             return found
-        if self.n_columns == self.room_columns:
-            self.room_columns = max(64, 2 * self.room_columns)
-            room = realloc(self.columns, self.room_columns * sizeof(Column))
-            if room == NULL:
-                raise MemoryError
-            self.columns = <Column*> room
+        reserve(<void**> &self.columns, &self.room_columns, self.n_columns + 1, sizeof(Column))
         column = &self.columns[self.n_columns]
         texts = (name, name + "=", name + ":")
         column.kind = KINDS.index(kind)
@@ -125,17 +119,19 @@ cdef class Encoder:
             memcpy(&value[0], self.values, self.n * sizeof(double))
             memcpy(&number[0], self.ids, self.n * sizeof(int))
         self.n = self.row = 0
+        self.lexicon.tell()
         return values, ids
 
-    cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1:
+    cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil:
         """Add a cell given as UTF-8, or as bytes that may be none."""
         cdef Column* at = &self.columns[column]
         cdef double number = 0.0
         cdef int found
+        cdef unsigned long long whole
         if at.kind == IGNORED:
             return 0
         if at.kind == DATE or not is_ascii(text, n):
-            return self.plainly(column, text[:n].decode("utf-8", "surrogateescape"))
+            return self.plain_text(column, text, n)
         strip(&text, &n)
         if is_missing(text, n):
             return 0
@@ -146,22 +142,18 @@ cdef class Encoder:
             if found == IS_NUMBER:
                 return self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
             if found == UNSURE or at.kind == NUMBER:
-                return self.plainly(column, text[:n].decode("ascii"))
+                return self.plain_text(column, text, n)
         whole = go_on(at.equals_hash, text, n)
         return self.push(self.lexicon.find(at.equals, at.n + 1, whole, text, n), 1.0)
 
-    cdef int words(self, Column* at, const char* text, Py_ssize_t n) except -1:
+    cdef int words(self, Column* at, const char* text, Py_ssize_t n) except -1 nogil:
         """Add the words of a text; each counts once, with its weight."""
         cdef Py_ssize_t i, k, begin = self.n, length = 0
         cdef int name, mark
         cdef unsigned char c
         cdef unsigned long long h = at.colon_hash
         cdef double total = 0.0
-        if n + 1 > self.room_word:
-            room = realloc(self.word, n + 1)
-            if room == NULL:
-                raise MemoryError
-            self.word, self.room_word = <char*> room, n + 1
+        reserve(<void**> &self.word, &self.room_word, n + 1, 1)
         for i in range(n + 1):
             c = LETTERS[<unsigned char> text[i]] if i < n else 0
             if c:
@@ -193,24 +185,22 @@ cdef class Encoder:
             self.push(self.lexicon.number(name), number)
         return 0
 
-    cdef int push(self, int name, double value) except -1:
-        cdef Py_ssize_t size
+    cdef int plain_text(
+        self, Py_ssize_t column, const char* text, Py_ssize_t n
+    ) except -1 nogil:
+        with gil:
+            return self.plainly(column, text[:n].decode("utf-8", "surrogateescape"))
+
+    cdef int push(self, int name, double value) except -1 nogil:
+        cdef Py_ssize_t size, k
         if self.n == self.room:
             size = max(1024, 2 * self.room)
-            ids = realloc(self.ids, size * sizeof(int))
-            if ids == NULL:
-                raise MemoryError
-            self.ids = <int*> ids
-            values = realloc(self.values, size * sizeof(double))
-            if values == NULL:
-                raise MemoryError
-            self.values, self.room = <double*> values, size
+            self.ids = <int*> resize(self.ids, size, sizeof(int))
+            self.values = <double*> resize(self.values, size, sizeof(double))
+            self.room = size
         if name >= self.n_marks:
             size = max(1024, 2 * <Py_ssize_t> name)
-            marks = realloc(self.marks, size * sizeof(int))
-            if marks == NULL:
-                raise MemoryError
-            self.marks = <int*> marks
+            self.marks = <int*> resize(self.marks, size, sizeof(int))
             for k in range(self.n_marks, size):
                 self.marks[k] = -1
             self.n_marks = size

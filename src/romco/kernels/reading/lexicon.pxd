@@ -9,19 +9,23 @@ cdef struct Slot:
 
 
 cdef class Lexicon:
-    cdef readonly list names  # by number
+    cdef readonly list names  # by number, as far as they are told
     cdef Slot* slots
     cdef Py_ssize_t mask
+    cdef char* fresh  # names that are found but not told yet, one after the other
+    cdef Py_ssize_t* ends  # of these
+    cdef Py_ssize_t n_names, n_ends, room_fresh, room_ends
 
     cdef int find(
         self, const char* head, Py_ssize_t n_head, unsigned long long begun,
         const char* tail, Py_ssize_t n_tail
-    ) except -1
+    ) except -1 nogil
     cdef int add(
         self, unsigned long long h, const char* head, Py_ssize_t n_head,
         const char* tail, Py_ssize_t n_tail
-    ) except -1
-    cdef int grow(self) except -1
+    ) except -1 nogil
+    cdef int grow(self) except -1 nogil
+    cdef int tell(self) except -1
 
 
 cdef unsigned long long begin_hash(const char* text, Py_ssize_t n) noexcept nogil

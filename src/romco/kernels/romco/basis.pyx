@@ -29,7 +29,7 @@ from romco.kernels.romco.rows cimport ROWS, Chunk, Head
 from romco.kernels.triangles cimport cholesky
 
 cdef enum:
-    APPEND = 16           # new columns in an epoch; measured: 8 to 16 best
+    APPEND = 16           # new columns in an epoch, or as many as there are, if that is more
     TURNS = 64            # turns in an epoch; each leaves a little rounding in P
     FEW_NUMBERS = 65536   # in B, to be able to form a residual entry by entry
     LINE = 8              # numbers that come from memory at once
@@ -346,9 +346,12 @@ cdef class LazyBasis(ReadableBasis):
         `touched` is how many rows the round touched; the cursor goes on by no less, so that
         a stream of dense events finds every row up to date.
         """
-        if self.columns < self.changes.base + APPEND and self.turns < TURNS and not self.strained:
+        if (
+            self.columns < self.changes.base + appended(self.changes.base)
+            and self.turns < TURNS and not self.strained
+        ):
             return False
-        self.fit(self.rank + APPEND)
+        self.fit(self.rank + appended(self.rank))
         self.correct()
         self.rebase()
         self.refresh(touched)
@@ -473,6 +476,15 @@ cdef class LazyBasis(ReadableBasis):
         widen(&self.triangle, 0, self.ld, ld)
         self.ld = ld
         return 0
+
+
+cdef inline Py_ssize_t appended(Py_ssize_t base) noexcept nogil:
+    """New columns in an epoch that begins with `base` of them.
+
+    The more, the fewer changes of basis there are to make up for, and the longer all products
+    within the epoch; measured: 8 to 16 are best for few, twice as many columns for many.
+    """
+    return max(<Py_ssize_t> APPEND, base)
 
 
 cdef void fold_in(

@@ -19,7 +19,8 @@ cdef class ReadableBasis:
     cdef Py_ssize_t ld                    # leading dimension of the small matrices
     cdef double* turned                   # P'   (rank, columns)
     cdef double* work                     # room for a matrix of all columns
-    cdef double* fresh                    # and for a row
+    cdef double* fresh                    # and for a row,
+    cdef double* recent                   # and for many of them, see `renew`
     cdef Py_ssize_t cursor                # rows before it are summed up on their own, see `gather`
     # Notes that scoring leaves for learning
     cdef Note* notes
@@ -51,6 +52,10 @@ cdef class ReadableBasis:
 
     cdef void gather(
         self, Row x, Py_ssize_t first, double* behind, double* total, bint noting
+    ) noexcept nogil
+    cdef void renew(
+        self, Row x, Py_ssize_t at, Py_ssize_t m, const Py_ssize_t* slots, const double** rows,
+        double** today, bint noting
     ) noexcept nogil
     cdef void coordinates(self, const double* b, double* c) noexcept nogil
     cdef bint level(self) noexcept nogil

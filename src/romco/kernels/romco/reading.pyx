@@ -12,11 +12,12 @@ from libc.string cimport memcpy, memset
 from romco.kernels.dense cimport add_gram, add_products, axpy, dot_product, prefetch
 from romco.kernels.events cimport Row, column
 from romco.kernels.memory cimport release, reserve, zeros
-from romco.kernels.romco.changes cimport BasisChanges
+from romco.kernels.romco.changes cimport MANY, BasisChanges
 from romco.kernels.romco.rows cimport ROWS, Chunk, Head, RowStore
 
 cdef enum:
-    BLOCK = 32            # entries of x whose rows are asked for at once
+    BLOCK = 32            # entries of x whose rows are asked for at once,
+    LONG = 12             # unless rows have so many numbers that they had better go together
     MOST_NOTES = 1024     # events of a round whose notes are kept
     MOST_STALE = 16384    # rows of a round
 
@@ -31,6 +32,7 @@ cdef class ReadableBasis:
         release(self.turned)
         release(self.work)
         release(self.fresh)
+        release(self.recent)
         release(self.behind)
         release(self.total)
         release(self.notes)
@@ -74,17 +76,16 @@ cdef class ReadableBasis:
         self, Row x, Py_ssize_t first, double* behind, double* total, bint noting
     ) noexcept nogil:
         """Columns from `first` on of B'x; `behind` over the rows behind the cursor only."""
-        cdef Py_ssize_t i, at, b, m, slot, n = self.columns - first
-        cdef Py_ssize_t slots[BLOCK]
-        cdef double* rows[BLOCK]
+        cdef Py_ssize_t i, at = 0, m, slot, n = self.columns - first
+        cdef Py_ssize_t slots[MANY]
+        cdef const double* rows[MANY]
+        cdef double* today[MANY]
         cdef double* target
-        cdef double* fresh
         cdef Head* head
         memset(behind + first, 0, n * sizeof(double))
         memset(total + first, 0, n * sizeof(double))
-        for b in range((x.n + BLOCK - 1) // BLOCK):
-            at = b * BLOCK
-            m = min(<Py_ssize_t> BLOCK, x.n - at)
+        while at < x.n:
+            m = min(<Py_ssize_t> (MANY if self.changes.base >= LONG else BLOCK), x.n - at)
             for i in range(m):  # rows are far apart in memory: ask for all before any is needed
                 slot = slots[i] = self.store.slots[column(x, at + i)] - 1
                 if slot >= 0:
@@ -95,6 +96,8 @@ cdef class ReadableBasis:
             for i in range(m):
                 if slots[i] >= 0 and (<Head*> rows[i]).epoch != self.changes.epoch:
                     self.changes.ask_for_step((<Head*> rows[i]).epoch)
+            if first == 0:  # an old row has none of the new columns
+                self.renew(x, at, m, slots, rows, today, noting)
             for i in range(m):
                 if slots[i] < 0 or x.value[at + i] == 0.0:
                     continue
@@ -103,15 +106,35 @@ cdef class ReadableBasis:
                 if head.epoch == self.changes.epoch:
                     if head.count > first:
                         axpy(head.count - first, x.value[at + i], rows[i] + 1 + first, target + first)
-                elif first == 0:  # an old row has none of the new columns
-                    fresh = self.fresh
-                    if noting and self.n_stale < MOST_STALE:
-                        fresh = self.stale_rows + self.n_stale * self.changes.base
-                        self.stale_at[self.n_stale] = <int> (at + i)
-                        self.n_stale += 1
-                    self.changes.catch_up(rows[i], fresh)
-                    axpy(self.changes.base, x.value[at + i], fresh, target)
+                elif first == 0:
+                    axpy(self.changes.base, x.value[at + i], today[i], target)
+            at += m
         axpy(n, 1.0, behind + first, total + first)
+
+    cdef void renew(
+        self, Row x, Py_ssize_t at, Py_ssize_t m, const Py_ssize_t* slots, const double** rows,
+        double** today, bint noting
+    ) noexcept nogil:
+        """today[i] <- row i brought up to date, where it is not; noted down, as far as there is room."""
+        cdef Py_ssize_t i, n = 0
+        cdef const double* old[MANY]
+        cdef double* new[MANY]
+        for i in range(m):
+            if slots[i] < 0 or x.value[at + i] == 0.0 \
+                    or (<Head*> rows[i]).epoch == self.changes.epoch:
+                continue
+            today[i] = self.recent + n * self.ld
+            if noting and self.n_stale < MOST_STALE:
+                today[i] = self.stale_rows + self.n_stale * self.changes.base
+                self.stale_at[self.n_stale] = <int> (at + i)
+                self.n_stale += 1
+            old[n], new[n] = rows[i], today[i]
+            n += 1
+        if self.changes.base >= LONG:
+            self.changes.catch_up_all(old, n, new)
+            return
+        for i in range(n):
+            self.changes.catch_up(old[i], new[i])
 
     cdef void coordinates(self, const double* b, double* c) noexcept nogil:
         """c <- P'b."""
@@ -223,6 +246,7 @@ cdef class ReadableBasis:
     cdef int fit_reading(self, Py_ssize_t ld) except -1 nogil:
         """Small matrices of that leading dimension; the caller sets `ld` when all have it."""
         self.changes.fit(ld)
+        reserve(<void**> &self.recent, &self.rooms[7], MANY * ld, sizeof(double))
         widen(&self.turned, self.rank, self.ld, ld)
         widen(&self.work, 0, self.ld, ld)
         widen(&self.behind, 1, self.ld, ld)

@@ -36,6 +36,7 @@ cdef class SmallSVD:
     cdef void factor_large(
         self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
     ) noexcept nogil
+    cdef bint turn_at_once(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil
     cdef void jacobi(self, Py_ssize_t n, Py_ssize_t w, bint following) noexcept nogil
     cdef void sort_lengths(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil
     cdef void collect_large(

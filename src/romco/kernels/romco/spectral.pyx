@@ -12,7 +12,7 @@ import numpy as np
 cimport cython
 from libc.math cimport acosh, asinh, cbrt, cosh, fabs, fmax, fmin, isfinite, log1p, sinh, sqrt
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport dot_product, rotate
+from romco.kernels.dense cimport add_gram, dot_product, multiply, rotate
 from romco.kernels.memory cimport release, reserve
 from scipy.linalg.cython_lapack cimport dgesdd
 
@@ -25,6 +25,7 @@ cdef Py_ssize_t JACOBI_WIDTH = 256  # long rows: LAPACK first reduces them to a 
 cdef int SWEEPS = 40                # never reached; 3 to 6 are used
 cdef double NOTHING = 1e-29         # squared length, relative to the longest row: rounding only
 cdef double ORTHOGONAL = 1e-15
+cdef double SMALL_TURN = 1e-9       # whose square is nothing
 
 
 cdef double shrink_nuclear(double s, double rho) noexcept nogil:
@@ -163,7 +164,8 @@ cdef class SmallSVD:
             changed and least >= LARGE * longest_row(a, n, w, ld)
             and self.start_close(n, w)
         ):
-            self.jacobi(n, w, False)
+            if not self.turn_at_once(n, w):
+                self.jacobi(n, w, False)
             self.collect_large(a, n, w, ld, least, True)
             return 0
         if (
@@ -200,6 +202,39 @@ cdef class SmallSVD:
         self.collect_large(other, w, n, n, least, False)
         self.left, self.right = self.right, self.left
         self.rooms[1], self.rooms[2] = self.rooms[2], self.rooms[1]
+
+    cdef bint turn_at_once(self, Py_ssize_t n, Py_ssize_t w) noexcept nogil:
+        """One sweep of turns so small that they do not see each other; False where some are not.
+
+        Turns by angles t change each other by t^2, so all can be one product: rows += E rows,
+        where E is antisymmetric. `left` and `right` are room.
+        """
+        cdef Py_ssize_t i, j
+        cdef double g, t
+        cdef double* products = self.left     # (n, n), lower half
+        cdef double* E = self.turns           # (n, n)
+        cdef double* across = self.right      # (w, n), then (n, w)
+        for i in range(n):
+            for j in range(w):
+                across[j * n + i] = self.rows[i * w + j]
+        memset(products, 0, n * n * sizeof(double))
+        add_gram(w, n, across, n, products, n)
+        for i in range(n):
+            E[i * n + i] = 0.0
+            for j in range(i):
+                g = products[i * n + j]
+                t = products[i * n + i] - products[j * n + j]
+                if g * g <= ORTHOGONAL * ORTHOGONAL * products[i * n + i] * products[j * n + j]:
+                    t = 0.0
+                elif fabs(g) > SMALL_TURN * fabs(t):
+                    return False
+                else:
+                    t = g / t
+                E[i * n + j], E[j * n + i] = t, -t
+        multiply(n, n, w, E, n, self.rows, w, across, w)
+        for i in range(n * w):
+            self.rows[i] += across[i]
+        return True
 
     cdef void jacobi(self, Py_ssize_t n, Py_ssize_t w, bint following) noexcept nogil:
         """Turn pairs of rows until all are orthogonal; if `turns` follows, rows = turns a."""
