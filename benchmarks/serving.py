@@ -1,7 +1,7 @@
 """Load on a service: ``python -m benchmarks.serving``; ratios within one run.
 
-The server is a process of its own on this machine, the load comes from this one. A client
-may keep several connections, as HTTP clients do. Systems are measured in turn, several times
+The server is a process of its own on this machine, the load comes from this one, by the same code
+for every system (:mod:`benchmarks.serving_load`). Systems are measured in turn, several times
 over, and the median is told, so that noise hits all alike.
 
 - romco: ``romco serve``, the learner inside, a durable log.
@@ -13,11 +13,9 @@ over, and the median is told, so that noise hits all alike.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import random
-import re
 import signal
 import socket
 import subprocess
@@ -27,13 +25,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from math import isnan
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.serving_load import Client, Load, Served, Speed, rate
 
 USERS, FEATURES, EVENTS = 200, 20, 4000
 BATCH, LARGE = 32, 500
@@ -75,79 +76,6 @@ def vw_line(event: dict[str, Any], label: bool = False) -> bytes:
     return f"{answer}|t {event['task']} |f {words}\n".encode()
 
 
-LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
-
-
-class Load:
-    """Requests over some connections for some seconds; each waits for the answer to the last."""
-
-    def __init__(self, requests: list[bytes], connections: int, seconds: float) -> None:
-        self.requests, self.connections, self.seconds = requests, connections, seconds
-        self.times: list[float] = []
-
-    async def go(self, port: int) -> float:
-        """Requests per second."""
-        end = time.perf_counter() + self.seconds
-        await asyncio.gather(*[self._one(port, k, end) for k in range(self.connections)])
-        return len(self.times) / self.seconds
-
-    async def _one(self, port: int, at: int, end: float) -> None:
-        wire = None
-        while time.perf_counter() < end:
-            begin = time.perf_counter()
-            if wire is None:
-                wire = await asyncio.open_connection("127.0.0.1", port)
-            reader, writer = wire
-            writer.write(self.requests[at % len(self.requests)])
-            at += self.connections
-            head = await reader.readuntil(b"\r\n\r\n")
-            found = LENGTH.search(head)
-            if found is None or not head.startswith(b"HTTP/1.1 200"):
-                raise RuntimeError(head.decode())
-            await reader.readexactly(int(found[1]))
-            self.times.append(time.perf_counter() - begin)
-            if b"onnection: close" in head:  # Flask's server does so after each answer
-                writer.close()
-                wire = None
-        if wire is not None:
-            wire[1].close()
-
-
-class Served(NamedTuple):
-    """A server's port, and the process whose processor time is counted."""
-
-    port: int
-    process: int
-
-
-class Speed(NamedTuple):
-    """Per second by the clock on the wall, and by the processor time of the server.
-
-    Where others use the machine too, only the second says what the server can do.
-    """
-
-    wall: float
-    cpu: float
-
-    def times(self, n: int) -> Speed:
-        return Speed(n * self.wall, n * self.cpu)
-
-
-def rate(at: Served, requests: list[bytes], connections: int, seconds: float) -> Speed:
-    import uvloop
-
-    load, begin = Load(requests, connections, seconds), spent(at.process)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        wall = runner.run(load.go(at.port))
-    return Speed(wall, len(load.times) / max(spent(at.process) - begin, 0.01))
-
-
-def spent(process: int) -> float:
-    """Seconds of processor time of a process and its children that have ended."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 # Servers
 
 
@@ -184,55 +112,9 @@ def romco(folder: Path) -> tuple[list[str], int]:
     return [sys.executable, "-m", "romco", "serve", *options], port
 
 
-def flask() -> tuple[list[str], int]:
+def peer(name: str) -> tuple[list[str], int]:
     port = free_port()
-    return [sys.executable, "-m", "benchmarks.serving_peers", "flask", str(port)], port
-
-
-def vw() -> tuple[list[str], int]:
-    port = free_port()
-    return [sys.executable, "-m", "benchmarks.serving_peers", "vw", str(port)], port
-
-
-# Vowpal Wabbit speaks lines, not HTTP
-
-
-class Lines:
-    """One client of the daemon, whose child does the work: its processor time is not told."""
-
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60.0)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def teach(self, some: list[dict[str, Any]]) -> None:
-        self.stream([vw_line(event, label=True) for event in some])
-
-    def one_by_one(self, lines: list[bytes], seconds: float) -> Speed:
-        begin, n = time.perf_counter(), 0
-        while time.perf_counter() - begin < seconds:
-            self.socket.sendall(lines[n % len(lines)])
-            self.socket.recv(200)
-            n += 1
-        wall = n / (time.perf_counter() - begin)
-        return Speed(wall, float("nan"))
-
-    def stream(self, lines: list[bytes]) -> float:
-        sender = threading.Thread(target=self.socket.sendall, args=(b"".join(lines),))
-        begin, n = time.perf_counter(), 0
-        sender.start()
-        while n < len(lines):
-            answer = self.socket.recv(1 << 16)
-            if not answer:
-                raise RuntimeError("the daemon has gone")
-            n += answer.count(b"\n")
-        sender.join()
-        return len(lines) / (time.perf_counter() - begin)
-
-    def stream_for(self, lines: list[bytes], seconds: float) -> Speed:
-        rates, begin = [], time.perf_counter()
-        while time.perf_counter() - begin < seconds:
-            rates.append(self.stream(lines))
-        return Speed(median(rates), float("nan"))
+    return [sys.executable, "-m", "benchmarks.serving_peers", name, str(port)], port
 
 
 # Predictions while learning
@@ -242,8 +124,6 @@ def while_learning(
     port: int, asked: list[bytes], seconds: float, seed: int, pace: int
 ) -> list[float]:
     """Times of single predictions while ``pace`` events a second are learned durably."""
-    import uvloop
-
     fresh = events(int(pace * (seconds + 2)), seed)
     size = max(1, pace // 100)
     lessons = [request("/v1/learn", fresh[k : k + size]) for k in range(0, len(fresh), size)]
@@ -266,8 +146,7 @@ def while_learning(
         teacher.start()
     time.sleep(0.5)
     load = Load(asked, 1, seconds)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(load.go(port))
+    load.go(port)
     reached = sum(learned) / (time.perf_counter() - begin)
     done.set()
     for teacher in teachers:
@@ -296,11 +175,16 @@ def measure(seconds: float, repeats: int, console: Console) -> dict[str, Speed]:
             1,
             1.0,
         )
+        alone = Client(ours, b"}", b"HTTP/1.1 200")
+        listed = Client(ours, b"]", b"HTTP/1.1 200")
         parts: dict[str, Callable[[], Speed]] = {
             "romco, single, 8 clients": lambda: rate(ours, asked, 8, seconds),
             "romco, batches of 32, 8 clients": lambda: rate(ours, batches, 8, seconds).times(BATCH),
-            "romco, single, 1 client": lambda: rate(ours, asked, 1, seconds),
-            "romco, batches of 500, 1 client": lambda: rate(ours, large, 4, seconds).times(LARGE),
+            "romco, one by one, 1 client": lambda: alone.one_by_one(asked, seconds),
+            "romco, streamed, 1 client": lambda: alone.streamed(asked, seconds),
+            "romco, batches of 500 streamed, 1 client": lambda: listed.streamed(
+                large, seconds
+            ).times(LARGE),
         }
         _add_flask(stack, parts, some, seconds, console)
         _add_vw(stack, parts, some, seconds, console)
@@ -340,10 +224,12 @@ def _add_flask(
     except ImportError as error:
         console.print(f"left out: Flask and River ({error})")
         return
-    at = stack.enter_context(started(*flask()))
-    rate(at, [request("/learn", event) for event in some[:1000]], 4, 2.0)
     asked = [request("/predict", question(event)) for event in some]
-    parts["Flask and River, single, 8 clients"] = lambda: rate(at, asked, 8, seconds)
+    for name, how in (("", "flask"), (", connections kept", "flask-kept")):
+        at = stack.enter_context(started(*peer(how)))
+        rate(at, [request("/learn", event) for event in some[:1000]], 4, 2.0)
+        part = partial(rate, at, asked, 8, seconds)
+        parts[f"Flask and River, single, 8 clients{name}"] = part
 
 
 def _add_vw(
@@ -358,34 +244,37 @@ def _add_vw(
     except ImportError as error:
         console.print(f"left out: Vowpal Wabbit ({error})")
         return
-    command, port = vw()
+    command, port = peer("vw")
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, start_new_session=True, **quiet)
     stack.callback(process.wait)
     stack.callback(os.killpg, process.pid, signal.SIGKILL)  # with the child that does the work
-    client = _patient(port)
-    stack.callback(client.socket.close)
-    client.teach(some)
+    client = _patient(Served(port, process.pid))
+    stack.callback(client.line.close)
+    client.stream([vw_line(event, label=True) for event in some])
     lines = [vw_line(event) for event in some]
     parts["VW's daemon, one by one, 1 client"] = lambda: client.one_by_one(lines, seconds)
-    parts["VW's daemon, streamed, 1 client"] = lambda: client.stream_for(lines, seconds)
+    parts["VW's daemon, streamed, 1 client"] = lambda: client.streamed(lines, seconds)
 
 
-def _patient(port: int) -> Lines:
+def _patient(at: Served) -> Client:
     """The daemon takes but one client, so it cannot be probed."""
     for _ in range(300):
         try:
-            return Lines(port)
+            return Client(at, b"\n", b"\n")
         except ConnectionRefusedError:
             time.sleep(0.1)
     raise RuntimeError("the daemon did not start")
 
 
+FLASK, KEPT = (f"Flask and River, single, 8 clients{kept}" for kept in ("", ", connections kept"))
 AIMS = (
-    ("romco, single, 8 clients", "Flask and River, single, 8 clients", "at least 20"),
-    ("romco, batches of 32, 8 clients", "Flask and River, single, 8 clients", "at least 20"),
-    ("romco, batches of 500, 1 client", "VW's daemon, streamed, 1 client", "at least 1"),
-    ("romco, single, 1 client", "VW's daemon, one by one, 1 client", "at least 1"),
+    ("romco, single, 8 clients", FLASK, "at least 20"),
+    ("romco, single, 8 clients", KEPT, "the same, where Flask keeps connections"),
+    ("romco, batches of 32, 8 clients", FLASK, "at least 20"),
+    ("romco, one by one, 1 client", "VW's daemon, one by one, 1 client", "at least 1"),
+    ("romco, streamed, 1 client", "VW's daemon, streamed, 1 client", "at least 1"),
+    ("romco, batches of 500 streamed, 1 client", "VW's daemon, streamed, 1 client", "at least 1"),
     ("romco, batches of 32, 8 clients", "romco, single, 8 clients", "at least 4"),
     ("p99 while learning", "median while learning", "below 10"),
     ("p99 at rest", "median at rest", "the same without learning"),

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 
-def flask(port: int) -> None:
-    """The design of chantilly: Flask's server, JSON, one River model per user, no log."""
+def flask(port: int, kept: bool = False) -> None:
+    """The design of chantilly: Flask's server, JSON, one River model per user, no log.
+
+    By itself it closes the connection after each answer; if ``kept`` it does not.
+    """
     import logging
 
     from flask import Flask, jsonify, request
     from river import linear_model, preprocessing
+    from werkzeug.serving import WSGIRequestHandler
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    if kept:
+        WSGIRequestHandler.protocol_version = "HTTP/1.1"
     app, models = Flask("peer"), {}
 
     def model(user):
@@ -44,4 +51,5 @@ def vw(port: int) -> None:
 
 
 if __name__ == "__main__":
-    {"flask": flask, "vw": vw}[sys.argv[1]](int(sys.argv[2]))
+    peers = {"flask": flask, "flask-kept": partial(flask, kept=True), "vw": vw}
+    peers[sys.argv[1]](int(sys.argv[2]))

@@ -31,8 +31,6 @@ cdef class Scale:
     True
     """
 
-    cdef public double log_a, curvature
-
     def __init__(self, double log_a=0.0, double curvature=1.0):
         if not (-30.0 <= log_a <= 30.0 and 1.0 <= curvature < 1e300):
             raise ValueError(f"no scale has log a = {log_a} and curvature {curvature}")
@@ -60,7 +58,7 @@ cdef class Scale:
         z = exp(self.log_a) * margins
         return 0.5 * (1.0 + np.tanh(0.5 * z))  # the logistic function, without overflow
 
-    def probability_of_one(self, double margin):
+    cpdef double probability_of_one(self, double margin) except? -1.0:
         """P(positive) of a margin, the same to the last bit: so by NumPy's tanh, not by C's."""
         cdef double half = tanh(0.5 * (exp(self.log_a) * margin))
         return 0.5 * (1.0 + half)

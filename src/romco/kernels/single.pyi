@@ -2,9 +2,11 @@ from typing import Any
 
 from romco.kernels.baselines.mappings import Mappings
 from romco.kernels.contract import Kernel
+from romco.kernels.fairlock import FairLock
+from romco.kernels.history import Scale
 
 class Single:
-    def __init__(self, reader: Mappings) -> None: ...
+    def __init__(self, reader: Mappings, predict: object = None) -> None: ...
     def margin(
         self,
         kernel: Kernel,
@@ -13,3 +15,13 @@ class Single:
         task: int,
         row: dict[Any, Any] | Mappings,
     ) -> float | None: ...
+    def answer(
+        self,
+        lock: FairLock,
+        numbers: dict[Any, int],
+        inside: object,
+        target: object,
+        scale: Scale,
+        read: Mappings,
+        task: object,
+    ) -> tuple[float, float] | None: ...

@@ -4,6 +4,7 @@ from libc.math cimport isfinite
 from romco.kernels.baselines.mappings cimport Mappings
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events
+from romco.kernels.history cimport Scale
 from romco.kernels.memory cimport release, reserve
 
 
@@ -11,10 +12,12 @@ cdef class Single:
     """Rows that ``reader`` reads, one at a time and by one thread at a time.
 
     A round of one event costs ten times its margin in arrays. Here its row lies where the row before
-    it lay.
+    it lay. ``predict`` is the method by which a learner says what its kernel says.
     """
 
     cdef Mappings reader
+    cdef object predict, kind
+    cdef bint compiled
     cdef Events events  # always one, whose numbers lie here:
     cdef long long task
     cdef int[2] start
@@ -22,8 +25,8 @@ cdef class Single:
     cdef int* columns
     cdef Py_ssize_t room_values, room_columns
 
-    def __init__(self, Mappings reader not None):
-        self.reader, self.events = reader, Events.__new__(Events)
+    def __init__(self, Mappings reader not None, predict=None):
+        self.reader, self.events, self.predict = reader, Events.__new__(Events), predict
         self.events.n = 1
         self.events.tasks, self.events.start = &self.task, self.start
 
@@ -41,7 +44,6 @@ cdef class Single:
         known here: the kernel has no room for the task or for a feature, it gives more than
         one number, or the margin is none. Raises ValueError for a bad row.
         """
-        cdef double found = 0.0
         cdef Mappings read = self.reader
         if isinstance(row, Mappings):
             read = row
@@ -49,6 +51,43 @@ cdef class Single:
             read.clear()
             read.read_row(row, 0)
             read.end_row()
+        return self.score(kernel, n_features, n_tasks, task, read)
+
+    def answer(self, lock, dict numbers not None, inside, target, Scale scale, Mappings read, task):
+        """Margin and probability of a row that was read, of two classes; None as above.
+
+        All of it in one call, since to call is most of what it costs. ``numbers`` are those of
+        the tasks, ``inside`` is a ``GrowingLearner``, ``target`` tells which side is positive.
+        """
+        lock.acquire()  # compiled: nothing can come between this and the end
+        try:
+            number = numbers.get(task)
+            if number is None:
+                return None
+            learner = inside.body.learner
+            if not self.is_compiled(learner):
+                return None
+            found = self.score(learner.kernel, learner.n_features, learner.n_tasks, number, read)
+            if found is None:
+                return None
+            margin = <double> target.turn * <double> found
+            return margin, scale.probability_of_one(margin)
+        finally:
+            lock.release()
+
+    cdef bint is_compiled(self, learner) except -1:
+        """Whether its kernel says all that it says; asked anew only of another kind."""
+        kind = type(learner)
+        if kind is not self.kind:
+            self.compiled = getattr(kind, "predict", None) is self.predict
+            self.kind = kind
+        return self.compiled
+
+    cdef score(
+        self, Kernel kernel, Py_ssize_t n_features, Py_ssize_t n_tasks, Py_ssize_t task,
+        Mappings read,
+    ):
+        cdef double found = 0.0
         if read.rows != 1:
             raise ValueError(f"expected one row, got {read.rows}")
         if kernel.width != 1 or not 0 <= task < n_tasks or not self.take(read, n_features):

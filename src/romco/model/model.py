@@ -469,6 +469,36 @@ class Model:
         """
         return holding(self._locks.step, self._margin_one, x, task)
 
+    def answer_read(self, row: Mappings, task: Any) -> tuple[float, float] | None:
+        """Margin and probability of one event of two classes, at the least cost.
+
+        Parameters
+        ----------
+        row:
+            What ``features.mappings()`` gave, which has read the event's features.
+        task:
+            Its task.
+
+        Returns
+        -------
+        :
+            What :meth:`margin_one` and :meth:`probability_one` give; None where these must be
+            asked: the task is new, or the learner is not compiled.
+
+        >>> model = Model("pa-unique", classes=("no", "yes"), tasks=["ann"])
+        >>> row = model.features.mappings()
+        >>> _ = row.read([{"a": 1}])
+        >>> model.answer_read(row, "ann")
+        (0.0, 0.5)
+
+        """
+        target, singles = self._target, self._singles
+        if not isinstance(target, Labels) or not singles.reads(self.features):
+            return None
+        return singles.answer(
+            self._locks.step, self._inside, self._tasks, target, self._scale, row, task
+        )
+
     def predict_one(self, x: Any, task: Any, *, id: Any = None) -> Any:
         """Label or number of one event.
 

@@ -8,7 +8,12 @@ from romco.kernels.baselines.mappings import Mappings
 from romco.kernels.single import Single
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner
+from romco.model.calibration import Scale
+from romco.model.fairlock import FairLock
 from romco.model.features import Features, Hashed, Names
+from romco.model.growing import GrowingLearner
+from romco.model.labels import Labels
+from romco.model.tasks import Tasks
 
 
 @final
@@ -26,7 +31,7 @@ class Singles:
         self._features = features
         self._single: Single | None = None  # where rows are read by name
         if isinstance(features, Names | Hashed):
-            self._single = Single(features.mappings())
+            self._single = Single(features.mappings(), CompiledLearner.predict)
         self._kind: type[Learner] | None = None
         self._compiled = False
 
@@ -42,6 +47,21 @@ class Singles:
             return None
         given = learner.kernel, learner.n_features, learner.n_tasks, number
         return self._single.margin(*given, x)
+
+    def answer(
+        self,
+        lock: FairLock,
+        inside: GrowingLearner,
+        tasks: Tasks,
+        target: Labels,
+        scale: Scale,
+        row: Mappings,
+        task: Any,
+    ) -> tuple[float, float] | None:
+        """Margin and probability of a row that was read; None where only a round can tell."""
+        if self._single is None:
+            return None
+        return self._single.answer(lock, tasks.number, inside, target, scale, row, task)
 
     def _is_compiled(self, learner: Learner) -> TypeGuard[CompiledLearner]:
         """Whether its kernel says all that it says; asked anew only of another kind."""

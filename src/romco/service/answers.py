@@ -47,7 +47,7 @@ def meant(model: Model, margins: Dense) -> list[Prediction]:
             Prediction(_plain(label), float(chance.max(initial=0.0)), float(row.max(initial=0.0)))
             for label, chance, row in zip(labels, chances, margins, strict=True)
         ]
-    below, above = _sides(model)
+    below, above = sides(model)
     return [
         Prediction(above if margin >= 0.0 else below, chance, margin)
         for margin, chance in zip(margins.tolist(), chances.tolist(), strict=True)
@@ -66,7 +66,7 @@ def predict_one(model: Model, row: Row, task: Task) -> Prediction:
 
 def meant_by_one(model: Model, margin: float) -> Prediction:
     """The prediction that a margin of two classes stands for."""
-    below, above = _sides(model)
+    below, above = sides(model)
     chance = model.scale.probability_of_one(margin)
     return Prediction(above if margin >= 0.0 else below, chance, margin)
 
@@ -144,7 +144,7 @@ def learn(model: Model, events: Sequence[Event]) -> None:
         raise ValueError(str(error)) from error
 
 
-def _sides(model: Model) -> tuple[Answer | None, Answer | None]:
+def sides(model: Model) -> tuple[Answer | None, Answer | None]:
     """The labels below and above margin 0; the only one for both, None before any is known."""
     classes = model.classes
     return (_plain(classes[0]), _plain(classes[-1])) if classes else (None, None)

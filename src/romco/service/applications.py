@@ -127,6 +127,9 @@ class Application:
         """The body, unless it is too long or no JSON."""
         most = self._store.settings.limits.body
         _check_json(scope["headers"])
+        long = BadRequest(f"the body is longer than {most:,} bytes", status=413)
+        if int(dict(scope["headers"]).get(b"content-length", b"0")) > most:
+            raise long
         parts, size, more = [], 0, True
         while more:
             message = await receive()
@@ -135,7 +138,7 @@ class Application:
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > most:
-                raise BadRequest(f"the body is longer than {most:,} bytes", status=413)
+                raise long
             more = message.get("more_body", False)
         return b"".join(parts)
 

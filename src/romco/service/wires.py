@@ -20,6 +20,7 @@ SHORT = b"POST /v1/predict HTTP/1.1\r\n"
 END = b"\r\n\r\n"
 LONGEST_HEAD, LONGEST_BODY = 1 << 13, 1 << 16  # beyond, a task more or less costs nothing
 PATIENCE = 60.0  # seconds that a request may take to arrive
+MOST_HEADERS = 1 << 16  # bytes of the path and of all header lines
 
 Short = Callable[[Head, bytes], tuple[int, bytes]]
 
@@ -37,10 +38,12 @@ class Wire(HttpToolsProtocol):
         self._longest = min(longest, LONGEST_BODY)
         self._begun = bytearray()  # of a plain request whose rest has not come
         self._needed = 0  # bytes of all of it
-        self._within = False  # a request that goes the long way
+        self._within = self._in_head = False  # a request that goes the long way, its header lines
+        self._head_size = 0  # bytes of them so far
+        self._refused = False  # what came after a request under way was no HTTP
         self._active = 0.0  # when the last answer was given the short way
         self._late: TimerHandle | None = None  # runs while a request is incomplete
-        self._first: tuple[Any, bytes] = None, b""  # of an answer that all is well
+        self._said: tuple[Any, dict[int, bytes]] = None, {}  # what answers begin with, by status
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Somebody has come, who may be silent no longer than between two requests."""
@@ -62,20 +65,47 @@ class Wire(HttpToolsProtocol):
             data = bytes(self._begun)
             self._begun.clear()
         at = self._answer_all(data) if self._is_free() else 0
-        if at < len(data) and not self._begun:
-            super().data_received(data[at:] if at else data)
+        if at < len(data) and not self._begun and not self._refused:
+            self._go_long(data[at:] if at else data)
         if self._late is not None or self._within or self._begun:
             self._hurry(self._within or bool(self._begun))
 
     def on_message_begin(self) -> None:
         """A request goes the long way."""
-        self._within = True
+        self._within, self._in_head, self._head_size = True, True, 0
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One line; there is an end to how many they may be."""
+        self._head_size += len(name) + len(value) + len(END)
+        if self._head_size > MOST_HEADERS:
+            raise ValueError("too long")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """What follows is the body."""
+        self._in_head = False
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """All of it has come."""
         self._within = False
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """If what came next was no HTTP, say so now."""
+        super().on_response_complete()
+        if self._refused and self.cycle.response_complete:
+            self._refuse()
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is no HTTP: told after the answers to all that came before."""
+        self._refused = True
+        busy = self.cycle is not None and not self.cycle.response_complete
+        if busy and (self._in_head or not self._within):
+            self.flow.pause_reading()
+        else:
+            self._refuse()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close, unless something was answered the short way meanwhile."""
@@ -90,17 +120,46 @@ class Wire(HttpToolsProtocol):
         limit = self.limit_concurrency
         return (
             not self._within
+            and not self._refused
             and (self.cycle is None or self.cycle.response_complete)
             and not self.flow.write_paused
             and (limit is None or len(self.connections) < limit)
             and not self.transport.is_closing()
         )
 
+    def _go_long(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_head and not self._refused:  # a line without end is not told to on_header
+            self._head_size += len(data)
+            if self._head_size > MOST_HEADERS:
+                self.send_400_response("too long")
+
+    def _refuse(self) -> None:
+        """Tell that a request is none, and close."""
+        long = self._head_size > MOST_HEADERS
+        self._close(431, LONG) if long else self._close(400, BAD)
+
+    def _close(self, status: int, data: bytes) -> None:
+        """The last answer of a connection, unless one is under way."""
+        if not self.transport.is_closing():
+            if (
+                self.cycle is None
+                or self.cycle.response_complete
+                or not self.cycle.response_started
+            ):
+                closing = [*self.server_state.default_headers, (b"connection", b"close")]
+                text = first(status, closing) + b"%d\r\n\r\n%b" % (len(data), data)
+                self.transport.write(text)
+            self.transport.close()
+
     def _answer_all(self, data: bytes) -> int:
         """Answer the predictions that come first, in order; gives where the rest begins."""
         at, told = 0, []
         while data.startswith(SHORT, at):
             end = data.find(END, at, at + LONGEST_HEAD)
+            if end < 0 and len(data) - at < LONGEST_HEAD:  # the rest of it is on its way
+                self._begun, self._needed = bytearray(data[at:]), len(data) - at + 1
+                break
             head = None if end < 0 else self._heads.read(data[at + len(SHORT) : end + 2])
             if head is None or head.length > self._longest:
                 break
@@ -108,27 +167,28 @@ class Wire(HttpToolsProtocol):
             if stop > len(data):
                 self._begun, self._needed = bytearray(data[at:]), stop - at
                 break
-            told.append(self._answer(*self._short(head, data[begin:stop])))
+            status, answer = self._short(head, data[begin:stop])
+            told.append(self._first(status) + b"%d\r\n\r\n%b" % (len(answer), answer))
             at = stop
+        if 0 < len(data) - at < len(SHORT) and SHORT.startswith(data[at:]):
+            self._begun, self._needed = bytearray(data[at:]), len(data) - at + 1
         if told:
             self.transport.write(told[0] if len(told) == 1 else b"".join(told))
-            self._note(len(told))
+            self.server_state.total_requests += len(told)
+            self._active = self.loop.time()
+            if self.timeout_keep_alive_task is None:
+                self._wait(self.timeout_keep_alive)
         return at
 
-    def _answer(self, status: int, data: bytes) -> bytes:
+    def _first(self, status: int) -> bytes:
+        """All of an answer up to its length; the date is the only thing in it that changes."""
         carries = self.server_state.default_headers  # made anew when the date changes
-        if status != 200:
-            return _first(status, carries) + _rest(data)
-        if self._first[0] is not carries:
-            self._first = carries, _first(200, carries)
-        return self._first[1] + _rest(data)
-
-    def _note(self, n: int) -> None:
-        """Requests were answered: the time to wait for the next begins."""
-        self.server_state.total_requests += n
-        self._active = self.loop.time()
-        if self.timeout_keep_alive_task is None:
-            self._wait(self.timeout_keep_alive)
+        if self._said[0] is not carries:
+            self._said = carries, {}
+        said = self._said[1]
+        if status not in said:
+            said[status] = first(status, carries)
+        return said[status]
 
     def _wait(self, seconds: float) -> None:
         wait = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
@@ -144,24 +204,17 @@ class Wire(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         """The rest of a request did not come in time."""
-        if self.transport.is_closing():
-            return
-        if self.cycle is None or not self._within or self.cycle.response_complete:
-            closing = [*self.server_state.default_headers, (b"connection", b"close")]
-            self.transport.write(_first(408, closing) + _rest(LATE))
-        self.transport.close()
+        self._close(408, LATE)
 
 
 LATE = b'{"error":"the rest of the request did not come in time"}'
+LONG = b'{"error":"the path and the header lines are longer than 65,536 bytes"}'
+BAD = b'{"error":"this is no HTTP request"}'
 
 
-def _first(status: int, given: list[tuple[bytes, bytes]]) -> bytes:
-    """Status and headers of an answer, all but its length."""
+def first(status: int, given: list[tuple[bytes, bytes]]) -> bytes:
+    """Status and headers of an answer, up to its length."""
     carries = [*given, *carried(status, 0)]
     fields = [(name, value) for name, value in carries if name != b"content-length"]
-    lines = [b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())]
-    return b"".join([*lines, *(b"%b: %b\r\n" % field for field in fields)])
-
-
-def _rest(data: bytes) -> bytes:
-    return b"content-length: %d\r\n\r\n%b" % (len(data), data)
+    line = b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())
+    return b"".join([line, *(b"%b: %b\r\n" % field for field in fields), b"content-length: "])
