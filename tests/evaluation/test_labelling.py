@@ -56,6 +56,23 @@ def test_late_labels_are_learned_after_so_many_events(delay):
     assert record.events == 240
 
 
+def test_a_learner_that_wants_to_know_is_told_what_it_said():
+    rng = np.random.default_rng(1)
+    x, task = rng.normal(size=(1500, 3)), rng.integers(3, size=1500)
+    level = np.repeat(rng.normal(size=30) * 3.0, 50)
+    y = np.where(level + rng.logistic(size=1500) > 0, 1.0, -1.0)
+    rounds = romco.Rounds(task, x, y, np.arange(1501))
+    learner, by_hand = (romco.learner("romco-auto", 3, 3) for _ in range(2))
+    list(romco.prequential(learner, rounds, {}, delay=60))
+    waiting = []
+    for round in rounds:
+        if len(waiting) > 60:
+            by_hand.update_late(*waiting.pop(0))
+        waiting.append((round, by_hand.opinions(round)))
+    for array, other in zip(learner.arrays().values(), by_hand.arrays().values(), strict=True):
+        np.testing.assert_array_equal(array, other)
+
+
 def test_labels_by_the_clock_arrive_in_their_own_order():
     waiting = Delayed()
     for time, what in ((9.0, "a"), (5.0, "b"), (9.0, "c")):

@@ -491,3 +491,87 @@ def test_what_score_has_found_is_learned_to_the_last_bit(narrow):
         beside.update(romco.Round(task[pair], csr_array(x[pair]), y[pair], np.array([1.0, 0.0])))
     for name, array in alone.arrays().items():
         np.testing.assert_array_equal(array, beside.arrays()[name], err_msg=name)
+
+
+# --- answers that come late ----------------------------------------------------------------------
+
+
+def coming_and_going(n, length, seed=1, size=3.0):
+    """Events one by one, whose level lasts for ``length`` events."""
+    rng = np.random.default_rng(seed)
+    x, task = rng.normal(size=(n, 3)), rng.integers(3, size=n)
+    level = np.repeat(rng.normal(size=n // length) * size, length)
+    y = np.where(x[:, 0] + level + rng.logistic(size=n) > 0, 1.0, -1.0)
+    return romco.Rounds(task, x, y, np.arange(n + 1))
+
+
+def late_margins(learner, rounds, delay, tells):
+    """Each event predicted, and learned ``delay`` events later, told what was said of it or not."""
+    margins, waiting = [], []
+    for round in rounds:
+        margins.append(learner.predict(round)[0])
+        waiting.append((round, learner.opinions(round)))
+        if len(waiting) > delay:
+            older, said = waiting.pop(0)
+            if tells:
+                learner.update_late(older, said)
+            else:
+                learner.update(older)
+    return np.array(margins)
+
+
+def test_late_answers_equal_their_transcription():
+    rounds = coming_and_going(1500, 50)
+    plain, expected, waiting = reference.Auto(3, 3), [], []
+    for i, row, answer, _ in rounds:
+        expected.append(plain.predict(i[0], row[0]))
+        waiting.append((i, row, answer, None, [plain.said(i[0], row[0])]))
+        if len(waiting) > 60:
+            plain.update(*waiting.pop(0))
+    assert plain.drifted
+    margins = late_margins(romco.learner("romco-auto", 3, 3), rounds, 60, True)
+    np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
+
+
+def test_an_answer_that_comes_at_once_is_not_late():
+    rounds = coming_and_going(1500, 50)
+    learner = romco.learner("romco-auto", 3, 3)
+    late_margins(learner, rounds, 0, True)
+    same = replayed("romco-auto", rounds)[0]
+    assert learner.drift() > 0.0
+    for array, other in zip(learner.arrays().values(), same.arrays().values(), strict=True):
+        np.testing.assert_array_equal(array, other)
+
+
+def test_late_answers_of_a_settled_stream_are_learned_as_if_at_once():
+    rounds = coming_and_going(900, 900, size=0.0)
+    told, untold = (
+        late_margins(romco.learner("romco-auto", 3, 3), rounds, 100, tells)
+        for tells in (True, False)
+    )
+    np.testing.assert_array_equal(told, untold)
+
+
+def test_voices_are_judged_by_what_they_said_when_it_was_asked():
+    """A level that will be gone when the answer comes must not be followed."""
+    rounds = coming_and_going(12_000, 200, size=1.5)
+    told, untold = (
+        np.logaddexp(
+            0.0,
+            -rounds.y * late_margins(romco.learner("romco-auto", 3, 3), rounds, 500, tells),
+        )
+        for tells in (True, False)
+    )
+    assert told[3000:].mean() < 0.9 * untold[3000:].mean()
+
+
+def test_opinions_that_are_none_are_refused_and_change_nothing():
+    learner, _ = replayed("romco-auto", coming_and_going(100, 50))
+    round = coming_and_going(50, 50)[0]
+    before = learner.state()["arrays"]
+    said = learner.opinions(round)
+    for bad in (said[:, :5], said[[0, 0]], said[0], np.full_like(said, np.nan)):
+        with pytest.raises(ValueError, match="opinions must"):
+            learner.update_late(round, bad)
+    for name, array in learner.arrays().items():
+        np.testing.assert_array_equal(array, before[name])

@@ -137,9 +137,14 @@ class Auto:
         yes, no = (chances @ sigmoid(sign * said) for sign in (1, -1))
         return np.log(yes / no)
 
-    def update(self, task, xs, ys, weights=None):
+    def said(self, i, x):
+        """What is kept of a prediction until its answer comes."""
+        return self.count, self.opinions(i, self.scales.look(x) * self.unit())[1]
+
+    def update(self, task, xs, ys, weights=None, said=None):
         weights = np.ones(len(ys)) if weights is None else weights
-        for i, x, y, h in zip(task, xs, ys, weights, strict=True):
+        said = [None] * len(ys) if said is None else said
+        for i, x, y, h, then in zip(task, xs, ys, weights, said, strict=True):
             if h == 0:
                 continue
             first = self.count == 0
@@ -147,7 +152,7 @@ class Auto:
             x = self.scales.count(x)
             if first:
                 self.tally(x, h)
-            self.learn(i, x * self.unit(), y, h)
+            self.learn(i, x * self.unit(), y, h, then)
             if not first:
                 self.tally(x, h)
         if self.count >= self.next:
@@ -166,8 +171,13 @@ class Auto:
         if not self.narrow:
             self.global_logistic.forget_covariances()
 
-    def learn(self, i, x, y, h):
+    def learn(self, i, x, y, h, then=None):
         p, z = self.opinions(i, x)
+        pace, now = 1.0, z[1]
+        if then is not None:
+            late = ((self.count - then[0]) / 50) ** 3
+            pace = 1 - self.drift() * late / (1 + late)
+            z = pace * z + (1 - pace) * then[1]
         margin = self.mixed(z, self.chances(i))
         self.learn_newness(i, y, h, z)
         self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h))
@@ -179,14 +189,14 @@ class Auto:
         for belief, part in self.both_parts(i, x):
             belief.step(part, *arow(y, *p[4], r=1.0 / h))
             belief.forget(part, 3e-4 * h)
-        drift = self.drift()
+        drift = pace * self.drift()
         self.global_margin.forget(x, 0.015 * h * drift)
         for belief, part in self.global_parts(x):
             belief.forget(part, 0.015 * h * drift)
         self.common.forget(np.ones(1), 0.015 * h * drift)
         self.alone_logistic[i].forget(x, 0.015 * h * drift)
-        self.learn_combiners(i, y, h, z, 1 + 10 * drift)
-        self.follow(y, z[1])
+        self.learn_combiners(i, y, h, z, pace + 10 * drift)
+        self.follow(y, now)
         self.watch(i, y, h, margin)
 
     def learn_newness(self, i, y, h, z):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from romco.learners import Learner
+from romco.learners.capabilities import LearnsLate
 from romco.rounds import Round, Rounds
 
 Margins = NDArray[np.float64]
@@ -30,14 +31,20 @@ class Own:
 
     def __init__(self, learner: Learner, rounds: Rounds) -> None:
         self.learner, self.rounds = learner, rounds
+        self.said: dict[int, Margins] = {}
 
     def margin(self, event: int) -> float:
         """Margin of the event."""
+        if isinstance(self.learner, LearnsLate):
+            self.said[event] = self.learner.opinions(self._round(event))
         return float(self.learner.predict(self._round(event))[0])
 
     def learn(self, event: int) -> None:
-        """Learn the event."""
-        self.learner.update(self._round(event))
+        """Learn the event, late as it may be."""
+        if isinstance(self.learner, LearnsLate) and event in self.said:
+            self.learner.update_late(self._round(event), self.said.pop(event))
+        else:
+            self.learner.update(self._round(event))
 
     def _round(self, event: int) -> Round:
         at = slice(event, event + 1)

@@ -25,6 +25,7 @@ class Late(NamedTuple):
     at: At
     round: Round  # of which they are
     heard: tuple[Numbers | None, ...]  # what the other tasks said of each, if they were asked
+    said: Numbers | None  # what the learner said of them (n, k), if it wants to know
 
 
 @final
@@ -105,11 +106,16 @@ class Labelling:
             heard: tuple[Numbers | None, ...] = ()
             if isinstance(self.policy, Consulting):
                 heard = tuple(self.policy.heard[e - begin] for e in some.tolist())
-            self.waiting.add(time, Late(here, some, events, heard))
+            cut = Cut(self.learner, events)
+            said = cut.opinions(some) if self.delay.is_late else None
+            self.waiting.add(time, Late(here, some, events, heard, said))
 
     def _learn_until(self, now: float) -> None:
         for late in self.waiting.arrived(now):
-            late.places.learn(late.at)
+            if late.said is None:
+                late.places.learn(late.at)
+            else:
+                Cut(self.learner, late.round).learn_late(late.at, late.said)
             self.learned += len(late.at)
             if isinstance(self.policy, Consulting):
                 for e, heard in zip(late.at.tolist(), late.heard, strict=True):

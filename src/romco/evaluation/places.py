@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from romco.kernels.events import Events
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner
+from romco.learners.capabilities import LearnsLate
 from romco.rounds import Round, Rounds
 
 Numbers = NDArray[np.float64]
@@ -79,6 +80,17 @@ class Cut:
         """Learn some events as one round, with labels of their own or others."""
         some = self._some(at)
         self._learner.update(some if y is None else some._replace(y=y))
+
+    def opinions(self, at: At) -> Numbers | None:
+        """What is said of some events now, if that helps to learn them later."""
+        if not isinstance(self._learner, LearnsLate):
+            return None
+        return self._learner.opinions(self._some(at))
+
+    def learn_late(self, at: At, said: Numbers) -> None:
+        """Learn some events as one round, of which this was said when they were predicted."""
+        if isinstance(self._learner, LearnsLate):
+            self._learner.update_late(self._some(at), said)
 
     def notice(self, at: At) -> None:
         """Learn of some events what needs no label."""

@@ -309,6 +309,29 @@ class Auto(CompiledLearner):
         entries = self.kernel.entries(Events(round, self.n_features, self.n_tasks, False))
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
+    def opinions(self, round: Round) -> NDArray[np.float64]:
+        """What is said of a round's events now (n, 11): to be kept until their answers come."""
+        return self.kernel.opinions(Events(round, self.n_features, self.n_tasks, False))
+
+    def update_late(self, round: Round, opinions: NDArray[np.float64]) -> None:
+        """Learn a round whose labels are all known, and of which this was said before.
+
+        Voices are judged by what they had said then, not by what they know now. Where the answers
+        come at once, it is :meth:`update`.
+
+        >>> import numpy as np, romco
+        >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=1)
+        >>> round = romco.Round(np.zeros(1, int), np.ones((1, 2)), np.array([1.0]))
+        >>> said = learner.opinions(round)
+        >>> learner.update_late(round, said)
+        >>> bool(learner.predict(round)[0] > 0)
+        True
+        """
+        said = np.ascontiguousarray(opinions, dtype=np.float64)
+        if said.ndim != 2 or not np.isfinite(said).all():
+            raise ValueError("opinions must be the numbers that opinions(round) gave")
+        self.kernel.update_late(self._labelled(round), said)
+
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
         """What else was found of some tasks, in sentences: who changed, who is heard."""
         lines = []

@@ -81,6 +81,22 @@ class ForgetsTasks(Protocol):
 
 
 @runtime_checkable
+class LearnsLate(Protocol):
+    """Learns more of a late answer if it is told what it had said of the event when it was asked.
+
+    >>> import romco
+    >>> isinstance(romco.learner("romco-auto", 3, 2), LearnsLate)
+    True
+    """
+
+    def opinions(self, round: Round) -> Numbers:
+        """What is said of a round's events now (n, k): to be kept until their answers come."""
+
+    def update_late(self, round: Round, opinions: Numbers) -> None:
+        """Learn a round whose labels are all known, and of which this was said before."""
+
+
+@runtime_checkable
 class TellsFindings(Protocol):
     """Says in sentences what it found."""
 

@@ -49,6 +49,7 @@ cdef enum:
     BOTH = 4                                   # the one of both vectors,
     DIRECTION = 5                              # the directions of U,
     LEVEL = 9                                  # and a constant
+    RECALLED = 11                              # numbers kept of a prediction: events, opinions
     KINDS = 3                                  # of tasks: related, like all others, on their own
     LIKE_ALL = 1
     SEEN = 0                                   # places in change and turn
@@ -80,6 +81,7 @@ cdef double NEW = 3.0                          # events for which a task is held
 cdef double NEW_PACE = 0.5                     # to begin with: found from tasks that are young,
 cdef double NEW_RANGE = 3.0                    # within this of its logarithm,
 cdef double OLD = 0.02                         # and it matters no more below this share
+cdef double LATE = 50.0                        # events after which an answer is late
 cdef double BOLDEST = 3.0                      # log-odds that one event may tell of a turn
 cdef double TASK_TURNED = 14.0                 # log-odds at which a task has turned,
 cdef double ALL_TURNED = 25.0                  # or all of them
@@ -115,6 +117,8 @@ cdef class AutoKernel(Kernel):
     cdef Scales scales
     cdef Covariances covariances
     cdef Opinions noted_opinions   # of an event that is alone in its round
+    cdef const double* recalled    # what was said of the events of a round that comes late, or NULL
+    cdef double pace               # of following the stream: 1 where answers come at once
 
     def __init__(
         self, shared, Pairs personal, Scales scales, factor, intercept, own_intercept,
@@ -126,6 +130,7 @@ cdef class AutoKernel(Kernel):
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
         self.evidence, self.belief, self.kinds, self.clock = evidence, belief, kinds, clock
         self.scales, self.change, self.turn = scales, change, turn
+        self.recalled, self.pace = NULL, 1.0
         self.covariances = Covariances(joint, shared[:, LOGISTIC], shared[:, WIDTH + LOGISTIC])
         self.subspace = Subspace(shared[:, 2 * WIDTH:], factor, personal, LOGISTIC)
 
@@ -203,6 +208,11 @@ cdef class AutoKernel(Kernel):
             o.z[c] = o.p[c]
             o.z[c + LOGISTIC] = moderate(o.p[c + LOGISTIC], o.v[c + LOGISTIC])
         o.z[BOTH], o.z[LEVEL] = o.p[BOTH], 1.0
+        self.conclude(task, o)
+
+    cdef void conclude(self, long long task, Opinions* o) noexcept nogil:
+        """What the combiners make of what they hear."""
+        cdef int c
         self.related.combine(o.z, &o.said[0])
         self.like_all.combine(o.z + GLOBAL, &o.said[1])
         self.on_its_own.combine(o.z + ALONE, &o.said[2])
@@ -315,10 +325,13 @@ cdef class AutoKernel(Kernel):
     ) except -1 nogil:
         cdef Py_ssize_t e
         cdef bint noted = self.has_notes(events, begin, end)
+        cdef const double* then = NULL
         for e in range(begin, end):
             if events.count(e) > 0.0:
+                if self.recalled != NULL:
+                    then = self.recalled + (e - begin) * RECALLED
                 self.learn_one(
-                    events.row(e), events.tasks[e], events.labels[e], events.count(e), noted
+                    events.row(e), events.tasks[e], events.labels[e], events.count(e), noted, then
                 )
         if self.clock[1] >= self.clock[2]:
             self.subspace.draw_at(self.clock[2])
@@ -338,11 +351,11 @@ cdef class AutoKernel(Kernel):
         self.clock[2] = self.clock[1] * (GROWTH if self.clock[1] < MANY else SLOW_GROWTH)
 
     cdef int learn_one(
-        self, Row x, long long task, double y, double h, bint noted
+        self, Row x, long long task, double y, double h, bint noted, const double* then
     ) except -1 nogil:
-        """Learn an event that counts as h of them."""
+        """Learn an event that counts as h of them; ``then`` is what was said of it, if late."""
         cdef Opinions o
-        cdef double unit, margin, common = self.scales.common()
+        cdef double unit, margin, now, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
         self.personal.reserve(x.n)  # before anything changes: there may be no room
@@ -357,11 +370,15 @@ cdef class AutoKernel(Kernel):
         else:
             self.read(row, task, unit, &o)
             self.combine(task, &o)
+        now = o.z[GLOBAL + LOGISTIC]
+        self.pace = 1.0 if then == NULL else self.pace_since(then[0])
+        self.move_learners(row, task, y, h, unit, &o)
+        if self.pace < 1.0:
+            self.recall(task, then + 1, &o)
         margin = mixed(&o)
         self.learn_newness(task, y, h, &o)
-        self.move_learners(row, task, y, h, unit, &o)
         self.move_combiners(task, y, h, &o)
-        self.follow(y, o.z[GLOBAL + LOGISTIC])
+        self.follow(y, now)
         self.watch(task, y, h, margin)
         if not first:
             self.count(row.x2, h)
@@ -372,7 +389,7 @@ cdef class AutoKernel(Kernel):
     ) noexcept nogil:
         cdef Step[5] step
         cdef Steps steps
-        cdef double value, rate = h * DRIFTING * self.drift()
+        cdef double value, rate = h * self.pace * DRIFTING * self.drift()
         cdef bint narrow = self.learns_covariances()
         cdef double* all_ = &self.shared[0, 0]
         cdef double* row = self.personal.dense_row(task)
@@ -413,7 +430,7 @@ cdef class AutoKernel(Kernel):
         self, long long task, double y, double h, Opinions* o
     ) noexcept nogil:
         """The first combiner learns an event by the chance of its kind, the others whole."""
-        cdef double renewed = h * (1.0 + HURRY * self.drift())
+        cdef double renewed = h * self.pace * (1.0 + HURRY * self.drift())
         self.related.learn(y, h * o.chance[0], renewed, &o.said[0])
         self.like_all.learn(y, h, renewed, &o.said[1])
         self.on_its_own.learn(y, h, renewed, &o.said[2])
@@ -433,6 +450,56 @@ cdef class AutoKernel(Kernel):
         for k in range(KINDS):
             self.kinds[k] = max(NONE, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
             self.belief[task, k] = o.chance[k]
+
+    # --- answers that come late ---------------------------------------------------------------
+
+    cdef double pace_since(self, double events) noexcept nogil:
+        """How fast to follow the stream by an event that was predicted after so many events.
+
+        A settled stream is the same then and now, and those who know more now are right to be heard.
+        """
+        cdef double late = max(0.0, self.clock[1] - events) / LATE
+        return 1.0 - self.drift() * (1.0 - 1.0 / (1.0 + late * late * late))
+
+    cdef void recall(self, long long task, const double* said, Opinions* o) noexcept nogil:
+        """Judge the voices by what they said when it was asked, the more the longer ago it was."""
+        cdef int c
+        for c in range(RECALLED - 1):
+            o.z[c] = self.pace * o.z[c] + (1.0 - self.pace) * said[c]
+        self.conclude(task, o)
+
+    def opinions(self, Events events not None):
+        """What is said of events now (n, 11): after how many events, and what combiners hear."""
+        self.check_idle()
+        self.drop_notes()
+        cdef Py_ssize_t e
+        cdef Opinions o
+        cdef double unit = self.unit()
+        cdef cnp.ndarray said = np.empty((events.n, RECALLED))
+        cdef double* row = <double*> cnp.PyArray_DATA(said)
+        for e in range(events.n):
+            self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
+            self.combine(events.tasks[e], &o)
+            row[0] = self.clock[1]
+            memcpy(row + 1, o.z, (RECALLED - 1) * sizeof(double))
+            row += RECALLED
+        return said
+
+    def update_late(self, Events events not None, const double[:, ::1] said not None):
+        """Learn a round of which ``said`` is what :meth:`opinions` gave when it was predicted."""
+        self.check_idle()
+        if said.shape[0] != events.n or said.shape[1] != RECALLED:
+            raise ValueError(
+                f"opinions must have shape {(events.n, RECALLED)}; "
+                f"got {(said.shape[0], said.shape[1])}"
+            )
+        if events.n == 0:
+            return
+        self.recalled = &said[0, 0]
+        try:
+            self.update(events)
+        finally:
+            self.recalled, self.pace = NULL, 1.0
 
     # --- a stream that drifts -----------------------------------------------------------------
 
