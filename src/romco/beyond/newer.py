@@ -230,6 +230,7 @@ were looked at. **Only flights are clean**: nothing but their first half was eve
 is new in versions 3 and 4 was chosen on first halves and the older sets only, but units, in
 version 2, on shuffles of the other sets *as a whole*, so that these, as the older sets, are
 development data: their rows tell that nothing broke, not how well it carries over.
+Where answers come late, romco-auto is told what it had said of the event (`update_late`).
 Written by `python -m romco.beyond.newer` from stored results; what is missing was not run.
 
 """
