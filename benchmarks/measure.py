@@ -143,6 +143,12 @@ def cpu_ratio(row: Row, reference: Row) -> float:
     return median(theirs / ours for ours, theirs in pairs)
 
 
+def clock_ratio(row: Row, reference: Row) -> float | None:
+    """How many times as many events per second, the median over repeats."""
+    found = times_faster(row, reference)
+    return None if found is None else found.middle
+
+
 def times_faster(row: Row, reference: Row) -> Ratio | None:
     """Repeat by repeat, so that what slowed both cancels."""
     pairs = list(zip(row.microseconds, reference.microseconds, strict=False))

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.files import PANDAS, VW
-from benchmarks.measure import Row, cpu_ratio, times_faster
+from benchmarks.measure import Row, clock_ratio, cpu_ratio, times_faster
 from benchmarks.targets import RIVER, Target
 
 Cells = list[str]
@@ -183,20 +183,23 @@ def _files(title: str, found: list[dict[str, Any]]) -> Table:
     rows = [Row(**row) for row in found]
     ran = sorted((row for row in rows if row.cpu), key=lambda row: median(row.cpu))
     peers = [next((row for row in ran if row.system == name), None) for name in (VW, PANDAS)]
-    columns = ["road", "rows/s", "rows/CPU s", "times VW", "times pandas", "rows", "error"]
+    columns = ["road", "rows/s", "rows/CPU s", "times VW", "times pandas"]
+    columns += ["clock VW", "clock pandas", "rows", "error"]
     cells = [
         [
             row.system,
             f"{1e6 / median(row.microseconds):,.0f}",
             f"{1e6 / median(row.cpu):,.0f}",
             *(_or_dash(None if peer is None else cpu_ratio(row, peer), ".2f") for peer in peers),
+            *(_or_dash(None if peer is None else clock_ratio(row, peer), ".2f") for peer in peers),
             f"{row.events}",
             _or_dash(None if row.error is None or isnan(row.error) else row.error, ".3f"),
         ]
         for row in ran
     ]
     notes = [
-        "the same events as CSV and in VW's format; ratios are of processor time, repeat by repeat",
+        "the same events as CSV and in VW's format; times: ratios of processor time, repeat by "
+        "repeat; clock: of rows per second, where both read and learn at once",
         *_absent(rows),
         *_busy(ran),
     ]

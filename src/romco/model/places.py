@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import repeat
+from itertools import compress, repeat
 from typing import final
 
 import numpy as np
@@ -39,7 +39,7 @@ class Places:
             self._column = np.empty(0, dtype=np.int32)  # first: an interrupt may come between
             self._lexicon = lexicon
         if len(self._column) < len(lexicon):
-            more = [known.get(name, -1) for name in lexicon.names[len(self._column) :]]
+            more = list(map(known.get, lexicon.names[len(self._column) :], repeat(-1)))
             self._column = np.concatenate([self._column, np.array(more, dtype=np.int32)])
 
     def _again(
@@ -58,10 +58,18 @@ class Places:
         self._column[numbers[found]] = columns[found]
         if new is None:
             self._known = len(known)
-            return columns[place]
-        for k in np.flatnonzero(~found).tolist():
-            columns[k] = new.setdefault(names[k], len(known) + len(new))
+        else:
+            columns[~found] = _placed(list(compress(names, ~found)), len(known), new)
         return columns[place]
+
+
+def _placed(names: list[str], n_known: int, new: dict[Id, int]) -> list[int]:
+    """The columns of names, all different, that are not known: those in ``new`` or behind them."""
+    if new:
+        return [new.setdefault(name, n_known + len(new)) for name in names]
+    columns = range(n_known, n_known + len(names))
+    new.update(zip(names, columns, strict=True))
+    return list(columns)
 
 
 def _distinct(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.intp]]:

@@ -90,7 +90,7 @@ def _label_warnings(
     if len(numbers) > 20 and None not in numbers:
         found.append(
             f"the label {label!r} has {len(numbers)} different numbers: is it an amount to predict "
-            "rather than one of two classes?"
+            "rather than one of two classes? --target number learns amounts"
         )
     for reading in readings:
         cells = [str(value).strip() for value in values.get(reading.column, ())]
