@@ -335,6 +335,21 @@ def weathered(name, count, batch, readers):
     return model.events
 
 
+@pytest.mark.parametrize("name", ["trml", "mtfl"])
+def test_a_new_task_whose_first_fit_fails_leaves_no_start(name, monkeypatch):
+    """Learners that keep events forget no task; but one without an event yet has none to keep."""
+    model = Model.from_state(started(name))
+    before = contents(model)
+
+    def fails(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(model.learner), "proposed", fails)
+    with pytest.raises(KeyboardInterrupt):
+        model.learn_one(ROWS[10], LABELS[10], "a new task")
+    assert contents(model) == before
+
+
 DROPPED = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 

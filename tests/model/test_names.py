@@ -225,3 +225,8 @@ def test_text_of_another_kind_is_plain_text():
 def test_digits_without_end_are_text():
     assert known_as("9" * 5000) == "9" * 5000
     assert known_as("9" * 50) == known_as(int("9" * 50))
+
+
+def test_one_label_in_two_forms_is_not_two():
+    with pytest.raises(ValueError, match="two different labels"):
+        Labels.from_json([["1", -1.0], [1, 1.0]])

@@ -14,10 +14,14 @@ from hypothesis import strategies as st
 import romco
 from romco.model import Hashed, Model
 from romco.service.answers import Refused, predict
-from romco.service.changes import Event, Learn, Waiting, decode, encode
+from romco.service.changes import Event, Learn, Prediction, Waiting, decode, encode
+from romco.service.checkpoints import Manifest, restore
 from romco.service.drafts import Lesson
 from romco.service.frames import Damaged
 from romco.service.journals import Full
+from romco.service.live import Live
+from romco.service.pending import Pending
+from romco.service.running import Running
 from romco.service.settings import Limits, Settings
 from romco.service.stores import Store, _budget
 from romco.service.writers import Stopped
@@ -358,3 +362,21 @@ def test_a_budget_that_cannot_be_used_is_told(tmp_path, budget):
     assert _budget(0.5, known).state() == known
     assert _budget(0.25, known).share == 0.25
     assert _budget(None, known) is None
+
+
+@pytest.mark.parametrize("part", ["count", "chance", "positive", "curve", "width"])
+def test_a_score_that_nobody_kept_is_damage(part):
+    running = Running()
+    for _ in range(60):
+        running.add("ann", Prediction("yes", 0.8, 1.4), wrong=0.0, positive=True)
+    assert Running.from_bytes(running.to_bytes()) == running
+    if part == "curve":
+        running.whole.curve.wrong *= 2
+    elif part == "width":
+        running.tasks["ann"].curve.width = 0
+    else:
+        getattr(running, part).pop()
+    live = Live(model(), Pending(Path()))
+    parts = {"seen": b"", "running": running.to_bytes(), "pending": b""}
+    with pytest.raises(Damaged, match="a checkpoint cannot be used"):
+        restore(live, Manifest(1, 0, 1, {}, {}), parts)

@@ -147,6 +147,8 @@ class Labels:
                 labels._named, labels.turn = True, float(side * seen[0])
         if len(labels.side) > 2 or len(set(labels.side.values())) < len(labels.side):
             raise ValueError("expected at most two labels, on different sides")
+        if len({known_as(label) for label in labels.side}) < len(labels.side):
+            raise ValueError("expected two different labels")
         return labels
 
 

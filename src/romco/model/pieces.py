@@ -14,7 +14,7 @@ from romco.kernels.history import PieceStep, Scale
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner, check_weights
 from romco.learners.capabilities import Proposes, Started, StartsAtOnce
-from romco.learners.forgetting import forget
+from romco.learners.forgetting import unstart
 from romco.model.growing import WATCH, Body, GrowingLearner
 from romco.model.names import Effect, Id
 from romco.model.rows import Dense, Rows, as_round, cut
@@ -178,4 +178,4 @@ def _starting(learner: Any, task: int, started: Started) -> Callable[[], object]
 
 def _clear(learner: Learner, numbers: list[int]) -> None:
     for number in numbers:
-        forget(learner, number)
+        unstart(learner, number)

@@ -132,7 +132,7 @@ def restore(live: Live, manifest: Manifest, parts: dict[str, bytes]) -> None:
     try:
         live.seen = Seen.from_bytes(parts["seen"], live.seen.size)
         live.running = Running.from_bytes(parts["running"])
-    except (struct.error, msgspec.DecodeError) as error:
+    except (struct.error, ValueError) as error:
         raise Damaged(f"a checkpoint cannot be used: {error}; restore a backup") from error
     lines, at = [], 0
     while (frame := frames.decode(parts["pending"], at)) is not None:

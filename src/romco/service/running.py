@@ -131,8 +131,15 @@ class Running(msgspec.Struct):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Running:
-        """What :meth:`to_bytes` wrote."""
-        return msgspec.json.decode(data, type=Running)
+        """What :meth:`to_bytes` wrote; ValueError where it is anything else."""
+        found = msgspec.json.decode(data, type=Running)
+        if not len(found.count) == len(found.chance) == len(found.positive) == BINS:
+            raise ValueError(f"expected {BINS} groups of probability")
+        for tally in (found.whole, *found.tasks.values()):
+            curve = tally.curve
+            if not (0 <= curve.filled <= curve.width and len(curve.wrong) <= POINTS):
+                raise ValueError(f"no curve has {len(curve.wrong)} points of {curve.width} events")
+        return found
 
     def _judge(self, probability: float, positive: bool) -> None:
         k = min(int(probability * BINS), BINS - 1)
