@@ -154,16 +154,16 @@ cdef class AutoKernel(Kernel):
         cdef double* b = told + 2 * WIDTH
         cdef double* v = told + 2 * WIDTH + RANK
         cdef double x2 = x.x2 * unit * unit
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, j
         cdef int c
         cdef const double* all_ = &self.shared[0, 0]
         cdef const double* row = self.personal.dense_row(task)
         cdef const double* own
         clear(&sums)
         for k in range(x.n):
-            own = row + x.index[k] * 2 * WIDTH if row != NULL \
-                else self.personal.look(task, x.index[k])
-            hear(&sums, all_ + x.index[k] * (2 * WIDTH + RANK), own, x.value[k] * unit)
+            j = x.index[k]
+            own = row + j * 2 * WIDTH if row != NULL else self.personal.look(task, j)
+            hear(&sums, all_ + j * (2 * WIDTH + RANK), own, x.value[k] * unit)
         tell(&sums, told)
         o.x2 = x2
         for c in range(TOGETHER):
@@ -394,7 +394,7 @@ cdef class AutoKernel(Kernel):
         cdef double* all_ = &self.shared[0, 0]
         cdef double* row = self.personal.dense_row(task)
         cdef double* own
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, j
         cdef int c
         for c in range(0, 4, 2):  # global, alone
             step[c] = arow(y, o.p[c], o.v[c], SLACK / h)
@@ -409,9 +409,9 @@ cdef class AutoKernel(Kernel):
             value = x.value[k] * unit
             if value == 0.0:  # at the feature's centre
                 continue
-            own = row + x.index[k] * 2 * WIDTH if row != NULL \
-                else self.personal.touch(task, x.index[k])
-            go(&steps, all_ + x.index[k] * (2 * WIDTH + RANK), own, value)
+            j = x.index[k]
+            own = row + j * 2 * WIDTH if row != NULL else self.personal.touch(task, j)
+            go(&steps, all_ + j * (2 * WIDTH + RANK), own, value)
         store(&self.factor[task, 0], steps.f[0])
         store(&self.factor[task, 2], steps.f[1])
         self.move_intercepts(task, step)

@@ -39,6 +39,7 @@ cdef class Scales:
     cdef inline void ask(self, Py_ssize_t j) noexcept nogil:
         """Ask for a feature's column."""
         ahead(&self.columns[j, 0])
+        ahead(&self.columns[j, 7])  # it may lie in two lines
 
     cdef Scaled look(self, Row x) noexcept nogil
     cdef Scaled count(self, Row x) noexcept nogil

@@ -25,6 +25,7 @@ cnp.import_array()
 cdef enum:
     EVENTS, COMMON, FOUND, DUE, WIDTH
 
+cdef Py_ssize_t AHEAD = 24         # columns: by then one that is asked for is there
 cdef double OFTEN = 0.7            # share of events from which on a feature is centred in part,
 cdef double SELDOM = 0.69           # and below this surely not: no need to work it out
 cdef double ALWAYS = 0.85          # and wholly
@@ -273,6 +274,8 @@ cdef class Scales:
                     self.met[self.n_met] = <int> j
                     self.n_met += 1
         for j in range(self.n_met):
+            if j + AHEAD < self.n_met:
+                self.ask(self.met[j + AHEAD])
             c = <const Column*> &self.columns[self.met[j], 0]
             if varies(c):
                 self.sizes[n] = c.size

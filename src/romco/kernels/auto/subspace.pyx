@@ -7,7 +7,7 @@ is known which they are; nothing changes by that, to the last bit.
 import numpy as np
 cimport numpy as cnp
 from libc.math cimport NAN, sqrt
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from romco.kernels.ahead cimport ahead
 from romco.kernels.stores.pairs cimport Pairs
 
@@ -67,11 +67,27 @@ cdef class Subspace:
         return found
 
     cdef bint empty(self, int c) noexcept nogil:
-        cdef Py_ssize_t j
-        for j in range(self.B.shape[0]):
-            if (self.unmarked or self.marked[j]) and self.B[j, c] != 0.0:
+        cdef Py_ssize_t j = self.next_marked(0)
+        while j < self.B.shape[0]:
+            if self.B[j, c] != 0.0:
                 return False
+            j = self.next_marked(j + 1)
         return True
+
+    cdef inline Py_ssize_t next_marked(self, Py_ssize_t j) noexcept nogil:
+        """The first row from j on that may not be zero; d where there is none."""
+        cdef Py_ssize_t d = self.B.shape[0]
+        cdef unsigned long long eight
+        if self.unmarked:
+            return j
+        while j < d and not self.marked[j]:
+            j += 1
+            while j + 8 <= d:  # most are not: eight at a time
+                memcpy(&eight, self.marked + j, 8)
+                if eight != 0:
+                    break
+                j += 8
+        return j
 
     cdef void project(self) noexcept nogil:
         """F = W'B."""
@@ -101,8 +117,11 @@ cdef class Subspace:
 
     cdef inline void ask(self, Py_ssize_t pair) noexcept nogil:
         """Ask for the row of B of a pair that will be visited."""
+        cdef Py_ssize_t feature
         if pair < self.pairs.used:
-            ahead(&self.B[<unsigned int> self.pairs.key[pair], 0])
+            feature = <unsigned int> self.pairs.key[pair]
+            ahead(&self.B[feature, 0])
+            ahead(&self.B[feature, RANK - 1])  # it may lie in two lines
 
     cdef void gather(self) noexcept nogil:
         """B = W F."""
@@ -113,10 +132,11 @@ cdef class Subspace:
         if self.unmarked:
             self.B[:, :] = 0.0
         else:
-            for j in range(self.B.shape[0]):
-                if self.marked[j]:
-                    for c in range(RANK):
-                        self.B[j, c] = 0.0
+            j = self.next_marked(0)
+            while j < self.B.shape[0]:
+                for c in range(RANK):
+                    self.B[j, c] = 0.0
+                j = self.next_marked(j + 1)
         memset(self.marked, 0, self.B.shape[0])
         self.unmarked = False
         if not self.pairs.dense:
@@ -158,9 +178,8 @@ cdef class Subspace:
             size = 1.0 / sqrt(size) if size > NOTHING_NEW * G[c * RANK + c] else 0.0
             for i in range(c + 1):
                 T[c][i] *= size
-        for j in range(self.B.shape[0]):
-            if not (self.unmarked or self.marked[j]):
-                continue
+        j = self.next_marked(0)
+        while j < self.B.shape[0]:
             b = &self.B[j, 0]
             for c in range(RANK):
                 row[c] = 0.0
@@ -168,6 +187,7 @@ cdef class Subspace:
                     row[c] += T[c][i] * b[i]
             for c in range(RANK):
                 b[c] = row[c]
+            j = self.next_marked(j + 1)
 
     cdef void products(self, double* G) noexcept nogil:
         """Inner products of the columns of B."""
@@ -177,13 +197,13 @@ cdef class Subspace:
         cdef int c, k
         for c in range(RANK * RANK):
             sums[c] = 0.0
-        for j in range(self.B.shape[0]):
-            if not (self.unmarked or self.marked[j]):
-                continue
+        j = self.next_marked(0)
+        while j < self.B.shape[0]:
             b = &self.B[j, 0]
             for c in range(RANK):
                 for k in range(RANK):
                     sums[c * RANK + k] += b[c] * b[k]
+            j = self.next_marked(j + 1)
         for c in range(RANK * RANK):
             G[c] = sums[c]
 

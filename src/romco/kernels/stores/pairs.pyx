@@ -8,10 +8,12 @@ features cost what their events touch, and pairs that came together lie together
 
 import numpy as np
 cimport numpy as cnp
+from romco.kernels.ahead cimport ahead
 
 cnp.import_array()
 
 cdef int LEAST_BITS = 10
+cdef Py_ssize_t AHEAD = 24         # pairs: by then a place that is asked for is there
 cdef Py_ssize_t MOST = 2**31 - 1   # pairs that the table, of 32 bits each, can tell apart
 
 
@@ -41,12 +43,16 @@ cdef class Pairs:
     cdef index(self, int bits):
         """Make the table anew, of a given size."""
         cdef Py_ssize_t pair
+        cdef Place* place
         self.bits = bits
-        self.places = np.full(1 << bits, -1, dtype=np.int32)
-        self.place = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
+        self.places = np.full(1 << bits, -1, dtype=np.int64)
+        self.place = <Place*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
         with nogil:  # millions of them, while other threads learn
             for pair in range(self.used):
-                self.find(self.key[pair])[0] = <int> pair
+                if pair + AHEAD < self.used:
+                    ahead(self.place + self.slot(mix(self.key[pair + AHEAD])))
+                place = self.find(self.key[pair])
+                place.tag, place.pair = <unsigned int> mix(self.key[pair]), <int> pair
 
     cdef int reserve(self, Py_ssize_t more) except -1 nogil:
         """Make room for so many new pairs."""
