@@ -175,16 +175,14 @@ def measure(seconds: float, repeats: int, console: Console) -> dict[str, Speed]:
             1,
             1.0,
         )
-        alone = Client(ours, b"}", b"HTTP/1.1 200")
-        listed = Client(ours, b"]", b"HTTP/1.1 200")
         parts: dict[str, Callable[[], Speed]] = {
             "romco, single, 8 clients": lambda: rate(ours, asked, 8, seconds),
             "romco, batches of 32, 8 clients": lambda: rate(ours, batches, 8, seconds).times(BATCH),
-            "romco, one by one, 1 client": lambda: alone.one_by_one(asked, seconds),
-            "romco, streamed, 1 client": lambda: alone.streamed(asked, seconds),
-            "romco, batches of 500 streamed, 1 client": lambda: listed.streamed(
-                large, seconds
-            ).times(LARGE),
+            "romco, one by one, 1 client": lambda: client(ours, b"}").one_by_one(asked, seconds),
+            "romco, streamed, 1 client": lambda: client(ours, b"}").streamed(asked, seconds),
+            "romco, batches of 500 streamed, 1 client": lambda: (
+                client(ours, b"]").streamed(large, seconds).times(LARGE)
+            ),
         }
         _add_flask(stack, parts, some, seconds, console)
         _add_vw(stack, parts, some, seconds, console)
@@ -204,6 +202,11 @@ def measure(seconds: float, repeats: int, console: Console) -> dict[str, Speed]:
         name: Speed(median(v.wall for v in values), median(v.cpu for v in values))
         for name, values in found.items()
     }
+
+
+def client(at: Served, last: bytes) -> Client:
+    """One of HTTP, whose answers end with ``last``; made anew, since idle ones are not kept."""
+    return Client(at, last, b"HTTP/1.1 200")
 
 
 def _requests(some: list[dict[str, Any]], size: int) -> list[bytes]:

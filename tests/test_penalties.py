@@ -113,3 +113,18 @@ def test_cubic_agrees_with_the_stable_root_where_it_is_accurate():
 def test_cubic_needs_a_positive_rho():
     with pytest.raises(ValueError, match="rho"):
         cubic_roots(1.0, 0.0)
+
+
+def test_what_penalties_say_of_themselves():
+    assert Nuclear(0.1).low_rank  # small singular values become 0
+    assert not LogDet(0.1).low_rank
+    w = np.array([[3.0, 0.0], [0.0, 0.01]])
+    assert np.linalg.matrix_rank(Nuclear(0.1).prox(w, 1.0)) == 1
+    assert np.linalg.matrix_rank(LogDet(0.1).prox(w, 1.0)) == 2
+
+
+@pytest.mark.parametrize("kind", [Nuclear, LogDet, TaskGroups, Entries])
+def test_a_strength_is_no_less_than_0(kind):
+    for strength in (-0.1, float("nan"), float("inf"), "much"):
+        with pytest.raises(ValueError, match="strength must be 0 or a positive number"):
+            kind(strength)

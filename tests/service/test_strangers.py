@@ -98,6 +98,25 @@ def test_header_lines_have_an_end(service, lines, start):
     assert told(service, closing())[0] == [200]
 
 
+@pytest.mark.parametrize("every", [1, 2, 50])
+def test_many_requests_that_do_not_wait_are_all_answered(service, every):
+    """More than is read at once: it ends within header lines, which are no longer for that."""
+    short, long = request(), request(lines=[*PLAIN, b"te: trailers", b"x: " + b"y" * 500])
+    some = [long if k % every == 0 else short for k in range(2000)]
+    got = []
+
+    def send(line):
+        line.sendall(b"".join(some) + closing())
+
+    with socket.create_connection(("127.0.0.1", service.port), timeout=20.0) as line:
+        sender = threading.Thread(target=send, args=(line,))
+        sender.start()
+        while data := line.recv(1 << 16):
+            got.append(data)
+        sender.join()
+    assert b"".join(got).count(b"HTTP/1.1 200 OK") == 2001
+
+
 def test_a_long_but_bounded_head_is_taken(service):
     assert told(service, closing(lines=[*PLAIN, b"x: " + b"a" * 30_000]))[0] == [200]
 

@@ -40,6 +40,7 @@ class Wire(HttpToolsProtocol):
         self._needed = 0  # bytes of all of it
         self._within = self._in_head = False  # a request that goes the long way, its header lines
         self._head_size = 0  # bytes of them so far
+        self._began = False  # a request, in what came last
         self._refused = False  # what came after a request under way was no HTTP
         self._active = 0.0  # when the last answer was given the short way
         self._late: TimerHandle | None = None  # runs while a request is incomplete
@@ -72,7 +73,7 @@ class Wire(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A request goes the long way."""
-        self._within, self._in_head, self._head_size = True, True, 0
+        self._within, self._in_head, self._head_size, self._began = True, True, 0, True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -128,9 +129,10 @@ class Wire(HttpToolsProtocol):
         )
 
     def _go_long(self, data: bytes) -> None:
+        in_head, self._began = self._in_head, False
         super().data_received(data)
-        if self._in_head and not self._refused:  # a line without end is not told to on_header
-            self._head_size += len(data)
+        if in_head and self._in_head and not self._began and not self._refused:
+            self._head_size += len(data)  # within a line, of which on_header is not told yet
             if self._head_size > MOST_HEADERS:
                 self.send_400_response("too long")
 
