@@ -57,6 +57,7 @@ cdef class ReadableBasis:
         self, Row x, Py_ssize_t at, Py_ssize_t m, const Py_ssize_t* slots, const double** rows,
         double** today, bint noting
     ) noexcept nogil
+    cdef double* room_for_row(self, Py_ssize_t entry, Py_ssize_t n, bint noting) noexcept nogil
     cdef void coordinates(self, const double* b, double* c) noexcept nogil
     cdef bint level(self) noexcept nogil
     cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil

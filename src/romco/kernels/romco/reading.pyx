@@ -82,10 +82,11 @@ cdef class ReadableBasis:
         cdef double* today[MANY]
         cdef double* target
         cdef Head* head
+        cdef bint long_rows = first == 0 and self.changes.base >= LONG
         memset(behind + first, 0, n * sizeof(double))
         memset(total + first, 0, n * sizeof(double))
         while at < x.n:
-            m = min(<Py_ssize_t> (MANY if self.changes.base >= LONG else BLOCK), x.n - at)
+            m = min(<Py_ssize_t> (MANY if long_rows else BLOCK), x.n - at)
             for i in range(m):  # rows are far apart in memory: ask for all before any is needed
                 slot = slots[i] = self.store.slots[column(x, at + i)] - 1
                 if slot >= 0:
@@ -96,7 +97,7 @@ cdef class ReadableBasis:
             for i in range(m):
                 if slots[i] >= 0 and (<Head*> rows[i]).epoch != self.changes.epoch:
                     self.changes.ask_for_step((<Head*> rows[i]).epoch)
-            if first == 0:  # an old row has none of the new columns
+            if long_rows:
                 self.renew(x, at, m, slots, rows, today, noting)
             for i in range(m):
                 if slots[i] < 0 or x.value[at + i] == 0.0:
@@ -106,7 +107,10 @@ cdef class ReadableBasis:
                 if head.epoch == self.changes.epoch:
                     if head.count > first:
                         axpy(head.count - first, x.value[at + i], rows[i] + 1 + first, target + first)
-                elif first == 0:
+                elif first == 0:  # an old row has none of the new columns
+                    if not long_rows:
+                        today[i] = self.room_for_row(at + i, 0, noting)
+                        self.changes.catch_up(rows[i], today[i])
                     axpy(self.changes.base, x.value[at + i], today[i], target)
             at += m
         axpy(n, 1.0, behind + first, total + first)
@@ -123,18 +127,18 @@ cdef class ReadableBasis:
             if slots[i] < 0 or x.value[at + i] == 0.0 \
                     or (<Head*> rows[i]).epoch == self.changes.epoch:
                 continue
-            today[i] = self.recent + n * self.ld
-            if noting and self.n_stale < MOST_STALE:
-                today[i] = self.stale_rows + self.n_stale * self.changes.base
-                self.stale_at[self.n_stale] = <int> (at + i)
-                self.n_stale += 1
+            today[i] = self.room_for_row(at + i, n, noting)
             old[n], new[n] = rows[i], today[i]
             n += 1
-        if self.changes.base >= LONG:
-            self.changes.catch_up_all(old, n, new)
-            return
-        for i in range(n):
-            self.changes.catch_up(old[i], new[i])
+        self.changes.catch_up_all(old, n, new)
+
+    cdef inline double* room_for_row(self, Py_ssize_t entry, Py_ssize_t n, bint noting) noexcept nogil:
+        """Where a row goes that is brought up to date: into the notes, else the n-th for now."""
+        if not noting or self.n_stale >= MOST_STALE:
+            return self.recent + n * self.ld
+        self.stale_at[self.n_stale] = <int> entry
+        self.n_stale += 1
+        return self.stale_rows + (self.n_stale - 1) * self.changes.base
 
     cdef void coordinates(self, const double* b, double* c) noexcept nogil:
         """c <- P'b."""
