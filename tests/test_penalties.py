@@ -128,3 +128,12 @@ def test_a_strength_is_no_less_than_0(kind):
     for strength in (-0.1, float("nan"), float("inf"), "much"):
         with pytest.raises(ValueError, match="strength must be 0 or a positive number"):
             kind(strength)
+
+
+@pytest.mark.parametrize("kind", [Nuclear, LogDet])
+def test_a_task_without_weights_gets_none_and_one_with_some_keeps_them(kind):
+    w = np.array([[3.0, 0.0, 2.0], [0.0, 0.0, 1.0]])
+    shrunk = kind(0.1).prox(w, 1.0)
+    assert (shrunk[:, 1] == 0.0).all()
+    assert shrunk[:, 0].any()
+    assert not kind(0.1).prox(np.zeros((2, 3)), 1.0).any()

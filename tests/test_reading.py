@@ -283,3 +283,11 @@ def test_numbers_come_back_in_the_order_of_this_machine_and_can_be_changed(tmp_p
     for array in state["arrays"].values():
         assert array.dtype.isnative
         assert array.flags.writeable
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_json_does_not_have_is_told_as_such(number, tmp_path):
+    path = tmp_path / "l.romco"
+    path.write_bytes(headed(b'{"state": {"a": ' + number.encode() + b"}}"))
+    with pytest.raises(ModelFileError, match="is no number that JSON has"):
+        peek(path)
