@@ -82,7 +82,7 @@ def test_tables_and_page(parts, tmp_path):
     page = report.markdown(saved)
     assert "| romco-nucl | 10 | 10-10 | 10 | 8 (7-9) | 9 | 0.100 | 50% | 4 |" in page
     assert "not run (no such learner): omtl" in page
-    console = Console(width=140, record=True, file=io.StringIO())
+    console = Console(width=200, record=True, file=io.StringIO())
     for table in [*tables(parts), target_table(targets(parts))]:
         report.show(table, console)
     assert "short of the aim" in console.export_text()

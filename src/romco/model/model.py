@@ -690,11 +690,11 @@ class Model:
             Where it cannot be learned; it then waits on.
 
         >>> model = Model()
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
+        >>> _ = model.learn([{"a": 1}, {"b": 1}] * 2, ["yes", "no"] * 2, ["ann"] * 4)
         >>> model.predict_one({"a": 1}, "ann", id="mail 7")
         'yes'
         >>> bool(model.answer("mail 7", "yes") > 0), model.events
-        (True, 3)
+        (True, 5)
 
         """
         with self.waiting.answering(id) as event:
