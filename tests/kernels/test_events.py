@@ -57,6 +57,13 @@ def test_a_broken_csr_matrix_is_refused():
         Events(Round(TASK, x, Y), 3, 2)
 
 
+def test_a_row_that_ends_beyond_all_rows_is_not_read():
+    x = csr_array(X)
+    x.indptr = np.array([0, 2_000_000_000, 3], dtype=np.int32)
+    with pytest.raises(ValueError, match="event 0: x is not a valid CSR matrix: indptr decreases"):
+        Events(Round(TASK, x, Y), 3, 2)
+
+
 def test_errors_say_where():
     x = X.copy()
     x[1, 2] = np.nan

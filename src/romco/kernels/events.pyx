@@ -115,7 +115,7 @@ cdef class Events:
                 self.start[self.n] > cnp.PyArray_DIM(<cnp.ndarray> self.indices, 0):
             raise ValueError("x is not a valid CSR matrix: indptr does not fit indices and data")
         for e in range(self.n):
-            if self.start[e] > self.start[e + 1]:
+            if self.start[e] > self.start[e + 1] or self.start[e + 1] > self.start[self.n]:
                 raise ValueError(f"event {e}: x is not a valid CSR matrix: indptr decreases")
             before = -1
             for k in range(self.start[e], self.start[e + 1]):
