@@ -7,6 +7,7 @@ from romco.kernels.history import Scale
 
 class Single:
     def __init__(self, reader: Mappings, predict: object = None) -> None: ...
+    def is_compiled(self, learner: object) -> bool: ...
     def margin(
         self,
         kernel: Kernel,

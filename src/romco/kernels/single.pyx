@@ -75,11 +75,11 @@ cdef class Single:
         finally:
             lock.release()
 
-    cdef bint is_compiled(self, learner) except -1:
+    cpdef bint is_compiled(self, learner) except -1:
         """Whether its kernel says all that it says; asked anew only of another kind."""
         kind = type(learner)
         if kind is not self.kind:
-            self.compiled = getattr(kind, "predict", None) is self.predict
+            self.compiled = kind.predict is self.predict
             self.kind = kind
         return self.compiled
 

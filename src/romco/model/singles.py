@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard, final
+from typing import Any, final
 
 from romco.kernels.baselines.mappings import Mappings
 from romco.kernels.single import Single
@@ -32,8 +32,6 @@ class Singles:
         self._single: Single | None = None  # where rows are read by name
         if isinstance(features, Names | Hashed):
             self._single = Single(features.mappings(), CompiledLearner.predict)
-        self._kind: type[Learner] | None = None
-        self._compiled = False
 
     def reads(self, features: Features) -> bool:
         """Whether it was made for these."""
@@ -41,7 +39,9 @@ class Singles:
 
     def margin(self, learner: Learner, x: Any, number: int) -> float | None:
         """The margin of an event of a task; None where only a round of it can tell."""
-        if self._single is None or not self._is_compiled(learner):
+        if self._single is None or not isinstance(learner, CompiledLearner):
+            return None
+        if not self._single.is_compiled(learner):
             return None
         if type(x) is not dict and not isinstance(x, Mappings):
             return None
@@ -62,11 +62,3 @@ class Singles:
         if self._single is None:
             return None
         return self._single.answer(lock, tasks.number, inside, target, scale, row, task)
-
-    def _is_compiled(self, learner: Learner) -> TypeGuard[CompiledLearner]:
-        """Whether its kernel says all that it says; asked anew only of another kind."""
-        kind = type(learner)
-        if kind is not self._kind:
-            self._kind = kind
-            self._compiled = kind.predict is CompiledLearner.predict
-        return self._compiled
