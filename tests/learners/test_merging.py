@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -98,7 +100,7 @@ def test_rows_are_merged_once_whatever_the_ranges_and_however_far_apart_they_are
         made = [*copied([column]), Sums(column, 1, -np.inf)]
         merging = Merge(Touches(rows, seen, d), made, False)
         ends = [0, *cuts, merging.touches.size]
-        for begin, end in zip(ends[:-1], ends[1:], strict=True):
+        for begin, end in pairwise(ends):
             merging.rows(begin, end)
         np.testing.assert_array_equal(common[:, 0], expected)
 
@@ -108,7 +110,8 @@ def test_columns_that_lie_apart_are_copied_like_those_side_by_side():
     rows, old = [np.array([1, 4], dtype=np.int32)], rng.normal(size=(6, 5))
     own = rng.normal(size=(6, 5))
     columns = [Column(old[:, c], [own[:, c]], True) for c in (0, 1, 3)]
-    assert len(made := copied(columns)) == 2
+    made = copied(columns)
+    assert len(made) == 2
     before, touches = old.copy(), Touches(rows, [np.ones(2, dtype=np.int32)], 6)
     Merge(touches, made, True).rows(0, 2)
     before[np.ix_(rows[0], [0, 1, 3])] = own[np.ix_(rows[0], [0, 1, 3])]
@@ -121,7 +124,7 @@ def test_rows_that_are_not_there_or_not_in_order_are_refused():
         with pytest.raises(ValueError, match=f"feature {row} was touched, but there are 4"):
             Touches([np.array([row], dtype=np.int32)], [one], 4)
     for rows in ([2, 1], [1, 1]):
-        with pytest.raises(ValueError, match="feature 1 comes after feature [12]"):
+        with pytest.raises(ValueError, match=r"feature 1 comes after feature [12]"):
             Touches([np.array(rows, dtype=np.int32)], [np.ones(2, dtype=np.int32)], 4)
     with pytest.raises(ValueError, match="1 rows were touched, but 0 are counted"):
         Touches([one], [one[:0]], 4)
