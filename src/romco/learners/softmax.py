@@ -172,11 +172,16 @@ class AutoSoftmax(CompiledLearner):
     def _link(self) -> None:
         a = self._arrays
         self.kernel = SoftmaxKernel(
-            **self._stores,
+            shared=self._stores["shared"],
+            personal=self._stores["personal"],
+            level=a["level"],
+            own_level=a["own_level"],
+            counts=a["counts"],
+            seen=a["seen"],
+            clock=a["clock"],
             scales=Scales(a["units"], a["typical"]),
             centres=Centres(a["centres"], a["lengths"], a["scatter"], a["scattered"]),
             judge=Judge(a["weight"], a["covariance"], DOUBT, RENEWAL),
-            **{name: a[name] for name in ("level", "own_level", "counts", "seen", "clock")},
         )
 
     def _widened(self, name: str, arrays: Arrays, classes: int) -> dict[str, NDArray[Any]]:
