@@ -40,8 +40,9 @@ def with_inner_version(state: State) -> State:
 
 def with_its_form(state: State) -> State:
     """A state of version 2: above 30 classes romco-auto then told each from the rest."""
-    parameters = dict(state["parameters"])
-    if int(state["arrays"]["classes"][0]) > MOST_IN_PAIRS and parameters.get("form") is None:
+    parameters, found = dict(state["parameters"]), state["arrays"].get("classes", np.zeros(1))
+    many = np.ndim(found) == 1 and len(found) == 1 and found[0] > MOST_IN_PAIRS
+    if many and parameters.get("form") is None:
         parameters["form"] = "rest"
     return {**state, "parameters": parameters}
 
