@@ -12,7 +12,7 @@ from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales
 from romco.kernels.events import Events
-from romco.kernels.touched import take_rows
+from romco.kernels.touched import add_rows, take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.capabilities import Drawn
 from romco.learners.contributions import Contributions, contributions
@@ -402,7 +402,7 @@ class Auto(CompiledLearner):
         place[rows] = np.arange(len(rows))
         values = np.zeros((len(rows), len(COLUMNS)))  # side by side: they are read several times
         for part in gathered:
-            values[place[part.rows]] += part.values
+            add_rows(values, place[part.rows], part.values)
         self.kernel.orthogonalise_directions(values)
         self.kernel.clear_directions()
         self.kernel.put_directions(rows, values)
