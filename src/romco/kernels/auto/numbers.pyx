@@ -331,7 +331,7 @@ cdef class AutoNumberKernel(Kernel):
         if first:  # there is no unit yet, so the first event is its own
             self.count(x2, h)
         if V > 0.0:
-            self.personal.reserve(x.n)
+            self.personal.reserve(events.tasks[e], x.n)
             self.look(events, e, self.unit(), V, &o)
             self.move_combiners(events.tasks[e], y - self.clock[ORIGIN] - self.clock[MEAN], h, V, &o)
             self.move_learners(
