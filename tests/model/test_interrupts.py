@@ -285,14 +285,17 @@ def storm(act, count):
             armed[0] = False
             raise KeyboardInterrupt
 
+    def wait():  # a call: in Python 3.13 the jump to a loop's head lies outside its try
+        signal.setitimer(signal.ITIMER_REAL, float(rng.uniform(2e-5, 1e-3)))
+        while armed[0]:  # an interrupt may fall where Python itself drops exceptions
+            act()
+
     old = signal.signal(signal.SIGALRM, interrupt)
     try:
         for _ in range(count):
             armed[0] = True
             try:
-                signal.setitimer(signal.ITIMER_REAL, float(rng.uniform(2e-5, 1e-3)))
-                while armed[0]:  # an interrupt may fall where Python itself drops exceptions
-                    act()
+                wait()
             except KeyboardInterrupt:
                 act()  # in peace, so that there is progress on the slowest machine
     finally:

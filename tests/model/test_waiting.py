@@ -81,3 +81,74 @@ def test_numbers_are_asked_for_by_the_width_of_their_interval():
     assert asked[::2].sum() > 5 * asked[1::2].sum()
     with pytest.raises(ValueError, match="width of interval 0"):
         policy.ask_by_width(round, -widths)
+
+
+def drifting(n=1500, length=50):
+    """Events whose level lasts for a while, so that romco-auto finds that they drift."""
+    rng = np.random.default_rng(1)
+    x, task = rng.normal(size=(n, 3)), rng.integers(3, size=n)
+    level = np.repeat(3.0 * rng.normal(size=n // length), length)
+    y = np.where(x[:, 0] + level + rng.logistic(size=n) > 0, 1, 0)
+    return x, y.tolist(), task.tolist()
+
+
+def answered_late(model, x, y, task, late=60):
+    """Predict each event, and answer it ``late`` events later."""
+    for k in range(len(y)):
+        model.predict(x[k : k + 1], [task[k]], id=[k])
+        if k >= late:
+            model.answer(k - late, y[k - late])
+    return model
+
+
+def test_a_late_answer_is_learned_with_what_was_said_of_its_event():
+    x, y, task = drifting()
+    make = {"features": romco.Columns(3), "classes": [0, 1]}
+    model = answered_late(romco.Model(**make), x, y, task)
+    learner, waiting = romco.learner("romco-auto", 3, 8), []
+    for k in range(len(y)):
+        one = romco.Round(np.array([task[k]]), x[k : k + 1], np.array([2.0 * y[k] - 1.0]))
+        waiting.append((one, learner.opinions(one)))
+        if k >= 60:
+            learner.update_late(*waiting.pop(0))
+    assert learner.drift() > 0.0
+    number = dict(zip(model.tasks, model.numbers(model.tasks), strict=True))
+    for i in range(3):
+        rows = romco.Round(np.full(9, i), x[:9], np.full(9, np.nan))
+        np.testing.assert_allclose(model.margins(x[:9], [i] * 9), learner.predict(rows), rtol=1e-9)
+    assert sorted(number) == [0, 1, 2]
+
+
+def test_opinions_may_be_kept_by_others_and_some_may_be_missing():
+    x, y, task = drifting()
+    model = romco.Model(features=romco.Columns(3), classes=[0, 1])
+    model.learn(x[:1400], y[:1400], task[:1400])
+    said = model.opinions(x[1400:], task[1400:])
+    model.learn(x[:300], y[:300], task[:300])
+    told, halves, untold = (romco.Model.from_state(model.state()) for _ in range(3))
+    rest = x[1400:], y[1400:], task[1400:]
+    given = [None if k % 2 else row for k, row in enumerate(said.tolist())]
+    margins = [
+        told.learn(*rest, opinions=said),
+        halves.learn(*rest, opinions=given),
+        untold.learn(*rest, opinions=[None] * 100),
+    ]
+    assert not np.array_equal(margins[0], margins[1])
+    assert not np.array_equal(margins[1], margins[2])
+    weighed = romco.Model.from_state(model.state())
+    some = weighed.learn(*rest, weight=np.arange(100) % 2 == 0, opinions=said)
+    again = romco.Model.from_state(model.state())
+    kept = x[1400::2], y[1400::2], task[1400::2]
+    np.testing.assert_array_equal(some[::2], again.learn(*kept, opinions=said[::2]))
+    state = model.state()["arrays"]
+    for bad, why in ((said[1:], "99 entries"), (said * np.nan, "numbers"), (said[:, 1:], "shape")):
+        with pytest.raises(ValueError, match=why):
+            model.learn(*rest, opinions=bad)
+    for name, array in model.state()["arrays"].items():
+        np.testing.assert_array_equal(array, state[name])
+
+
+def test_other_learners_say_nothing_that_helps_later(model):
+    assert model.opinions([{"a": 1.0}], ["ann"]) is None
+    model.predict([{"a": 1.0}], ["ann"], id=["late"])
+    model.answer("late", "yes")

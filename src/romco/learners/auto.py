@@ -327,10 +327,18 @@ class Auto(CompiledLearner):
         >>> bool(learner.predict(round)[0] > 0)
         True
         """
+        events = self._labelled(round)
+        if np.isnan(opinions).any():
+            raise ValueError("opinions must be numbers, as opinions(round) gave them")
+        self.recall(events, opinions)
+        self.kernel.update(events)
+
+    def recall(self, events: Events, opinions: NDArray[np.float64]) -> None:
+        """Know what had been said of events that are learned next; NaN where nothing was."""
         said = np.ascontiguousarray(opinions, dtype=np.float64)
-        if said.ndim != 2 or not np.isfinite(said).all():
+        if said.ndim != 2 or not (np.isfinite(said) | np.isnan(said[:, :1])).all():
             raise ValueError("opinions must be the numbers that opinions(round) gave")
-        self.kernel.update_late(self._labelled(round), said)
+        self.kernel.recall(events, said)
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
         """What else was found of some tasks, in sentences: who changed, who is heard."""

@@ -19,6 +19,7 @@ from romco.rounds import Round
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
+    from romco.kernels.events import Events
     from romco.learners.contributions import Contributions
 
 Numbers = NDArray[np.float64]
@@ -94,6 +95,9 @@ class LearnsLate(Protocol):
 
     def update_late(self, round: Round, opinions: Numbers) -> None:
         """Learn a round whose labels are all known, and of which this was said before."""
+
+    def recall(self, events: Events, opinions: Numbers) -> None:
+        """Know what had been said of events that are learned next; NaN where nothing was."""
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from romco.learners.capabilities import (
     AddsClasses,
     FindsOutliers,
     GivesIntervals,
+    LearnsLate,
     Newcomer,
     Started,
     StartsTasks,
@@ -99,6 +100,17 @@ class GrowingLearner:
         if known.any():  # any number does for the others: their margins are there already
             margins[known] = predict(self.learner, rows, np.maximum(task, 0))[known]
         return margins
+
+    def opinions(self, rows: Rows, task: Task, next_task: int) -> Dense | None:
+        """What is said of rows now (n, k), where that helps to learn them late, else None."""
+        if not isinstance(self.learner, LearnsLate) or not len(task):
+            return None
+        if not all_known(task):
+            self.make_room(0, next_task + 1)
+            task = np.where(task < 0, next_task, task)
+        round, able = as_round(self.learner, rows, task), self.learner
+        assert isinstance(able, LearnsLate)
+        return able.opinions(round)
 
     def forget(self, task: int) -> None:
         """Make a task as if it had never been; may be done twice."""

@@ -29,7 +29,7 @@ from romco.model.rows import NONE, Dense, Sparse
 from romco.model.singles import Singles
 from romco.model.targets import ManyClasses, Target, target_from_json, target_of, widened
 from romco.model.tasks import Tasks
-from romco.model.waiting import Waiting
+from romco.model.waiting import Waiting, said_of
 from romco.model.weights import counting, weights_of
 from romco.parameters import choice
 
@@ -306,6 +306,39 @@ class Model:
         """
         return holding(self._locks.step, self._margins, x, task)
 
+    def opinions(self, x: Any, task: Iterable[Any]) -> Dense | None:
+        """What the learner says of rows, to be handed to :meth:`learn` if answers come late.
+
+        With ids, :meth:`predict` and :meth:`answer` do so by themselves.
+
+        Parameters
+        ----------
+        x:
+            Rows, as the model's features read them: mappings, an array, a CSR matrix or a frame.
+        task:
+            The task of each row.
+
+        Returns
+        -------
+        :
+            Numbers (n, k), all finite; None where the learner learns no more by being told.
+
+        Raises
+        ------
+        ValueError
+            Where a row cannot be read, or there are not as many tasks as rows.
+
+        >>> model = Model()
+        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
+        >>> said = model.opinions([{"a": 1}], ["ann"])
+        >>> said.shape
+        (1, 11)
+        >>> bool(model.learn([{"a": 1}], ["yes"], ["ann"], opinions=said)[0] > 0)
+        True
+
+        """
+        return holding(self._locks.step, self._opinions, x, task)
+
     def predict(
         self, x: Any, task: Iterable[Any], *, id: Iterable[Any] | None = None
     ) -> NDArray[Any]:
@@ -336,9 +369,11 @@ class Model:
         ['yes', 'no']
 
         """
-        margins = self.margins(x, task)
-        if id is not None:
-            self.waiting.put_all(list(id), x, list(task), margins)
+        if id is None:
+            return self._target.answers(self.margins(x, task))
+        task = list(many(task))
+        margins, said = holding(self._locks.step, self._margins_and_opinions, x, task)
+        self.waiting.put_all(list(id), x, task, margins, said)
         return self._target.answers(margins)
 
     def ask(self, x: Any, task: Iterable[Any]) -> NDArray[np.bool_]:
@@ -469,8 +504,8 @@ class Model:
         """
         return holding(self._locks.step, self._margin_one, x, task)
 
-    def answer_read(self, row: Mappings, task: Any) -> tuple[float, float] | None:
-        """Margin and probability of one event of two classes, at the least cost.
+    def answer_read(self, row: Mappings, task: Any) -> tuple[Any, float, float] | None:
+        """Label, probability and margin of one event of two classes, at the least cost.
 
         Parameters
         ----------
@@ -482,22 +517,22 @@ class Model:
         Returns
         -------
         :
-            What :meth:`margin_one` and :meth:`probability_one` give; None where these must be
-            asked: the task is new, or the learner is not compiled.
+            What :meth:`predict_one`, :meth:`probability_one` and :meth:`margin_one` give; None
+            where these must be asked: the task is new, or the learner is not compiled.
 
         >>> model = Model("pa-unique", classes=("no", "yes"), tasks=["ann"])
         >>> row = model.features.mappings()
         >>> _ = row.read([{"a": 1}])
         >>> model.answer_read(row, "ann")
-        (0.0, 0.5)
+        ('yes', 0.5, 0.0)
 
         """
         target, singles = self._target, self._singles
-        if not isinstance(target, Labels) or not singles.reads(self.features):
+        single = singles.single
+        if single is None or singles.features is not self.features or type(target) is not Labels:
             return None
-        return singles.answer(
-            self._locks.step, self._inside, self._tasks, target, self._scale, row, task
-        )
+        known, scale = self._tasks.number, self._scale
+        return single.answer(self._locks.step, known, self._inside, target, scale, row, task)
 
     def predict_one(self, x: Any, task: Any, *, id: Any = None) -> Any:
         """Label or number of one event.
@@ -524,9 +559,10 @@ class Model:
         """
         if id is None and isinstance(self._target, Labels):
             return self.label_of(self.margin_one(x, task))
-        margins = self.margins([x], [task])
-        if id is not None:
-            self.waiting.put_all([id], [x], [task], margins)
+        if id is None:
+            return self.label_of(self.margins([x], [task])[0])
+        margins, said = holding(self._locks.step, self._margins_and_opinions, [x], [task])
+        self.waiting.put_all([id], [x], [task], margins, said)
         return self.label_of(margins[0])
 
     def probability_one(self, x: Any, task: Any) -> float:
@@ -698,7 +734,8 @@ class Model:
 
         """
         with self.waiting.answering(id) as event:
-            self.learn(event.x, [y], [event.task], weight=None if weight == 1.0 else [weight])
+            counts = None if weight == 1.0 else [weight]
+            self.learn(event.x, [y], [event.task], weight=counts, opinions=event.said)
         return event.margin
 
     def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any:
@@ -741,6 +778,7 @@ class Model:
         *,
         together: bool = False,
         weight: Any = None,
+        opinions: Any = None,
     ) -> Dense:
         """Learn rows one after the other, exactly as a loop of ``learn_one`` would.
 
@@ -756,6 +794,9 @@ class Model:
             Whether they are one round instead: all are predicted, then all are learned in one step.
         weight:
             How much each row counts: h as h events; one of weight 0 is only predicted.
+        opinions:
+            Where answers come late, what :meth:`opinions` gave for each row when it was predicted,
+            None for a row of which that was not kept.
 
         Returns
         -------
@@ -775,7 +816,7 @@ class Model:
         array([0., 1.])
 
         """
-        return self._predict_and_learn(x, y, task, together, weight, False).margins
+        return self._predict_and_learn(x, y, task, together, weight, False, opinions).margins
 
     def predict_and_learn(
         self,
@@ -785,12 +826,13 @@ class Model:
         *,
         together: bool = False,
         weight: Any = None,
+        opinions: Any = None,
     ) -> Answers:
         """:meth:`learn`, giving also the probabilities that were predicted just before.
 
         Parameters
         ----------
-        x, y, task, together, weight:
+        x, y, task, together, weight, opinions:
             As for :meth:`learn`.
 
         Returns
@@ -807,7 +849,7 @@ class Model:
         Answers(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
 
         """
-        return self._predict_and_learn(x, y, task, together, weight, True)
+        return self._predict_and_learn(x, y, task, together, weight, True, opinions)
 
     def notice(self, x: Any, task: Iterable[Any]) -> None:
         """Learn from rows without labels what needs none: new features, new tasks, their sizes.
@@ -963,13 +1005,22 @@ class Model:
         margins, turn = self._inside.margins(rows, numbers, self._tasks.next), self.turn
         return margins if turn == 1.0 else turn * margins
 
+    def _margins_and_opinions(self, x: Any, task: Sequence[Any]) -> tuple[Dense, Dense | None]:
+        return self._margins(x, task), self._opinions(x, task)
+
+    def _opinions(self, x: Any, task: Iterable[Any]) -> Dense | None:
+        rows = self.features.read(x)
+        numbers = self._tasks.numbers(many(task))
+        check_lengths(rows, task=numbers)
+        return self._inside.opinions(rows, numbers, self._tasks.next)
+
     def _margin_one(self, x: Any, task: Any) -> float:
         """Of an event of a task that is known, without the arrays of a round where that can be."""
         try:
             number = self._tasks.find(task)
         except TypeError:  # no name: told in the words of the long way
             number = -1
-        if number >= 0 and self._singles.reads(self.features):
+        if number >= 0 and self._singles.features is self.features:
             margin = self._singles.margin(self._inside.learner, x, number)
             if margin is not None:
                 return self.turn * margin
@@ -983,14 +1034,23 @@ class Model:
         return self._inside.intervals(rows, numbers, self._tasks.next, level)
 
     def _predict_and_learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], together: bool, weight: Any, sure: bool
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        together: bool,
+        weight: Any,
+        sure: bool,
+        opinions: Any = None,
     ) -> Answers:
         """Answers to rows that are learned then; their probabilities only if ``sure``."""
         if weight is not None:
             weight = weights_of(weight, self.learner)
             if not weight.all():
-                return Answers(*counting(self, x, list(y), list(many(task)), weight, together))
-        return holding(self._locks.writing, self._learn, x, y, task, together, weight, sure)
+                counted = x, list(y), list(many(task)), weight, together, opinions
+                return Answers(*counting(self, *counted))
+        given = x, y, task, together, weight, sure, opinions
+        return holding(self._locks.writing, self._learn, *given)
 
     def _learn(
         self,
@@ -1000,8 +1060,10 @@ class Model:
         together: bool,
         weight: Dense | None,
         sure: bool,
+        opinions: Any,
     ) -> Answers:
         batch, before, turn = self._read(x, y, task, together, weight), self.events, self.turn
+        batch = batch._replace(said=said_of(opinions, len(batch.ids)))
         n, scale = len(batch.ids), self._scale if isinstance(self._target, Labels) else None
         margins, scales, end = room(self._target, n, batch.n_classes), np.zeros(n), 0
         try:

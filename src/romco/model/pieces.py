@@ -13,7 +13,7 @@ from romco.kernels.events import Events
 from romco.kernels.history import PieceStep, Scale
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner, check_weights
-from romco.learners.capabilities import Proposes, Started, StartsAtOnce
+from romco.learners.capabilities import LearnsLate, Proposes, Started, StartsAtOnce
 from romco.learners.forgetting import unstart
 from romco.model.growing import WATCH, Body, GrowingLearner
 from romco.model.names import Effect, Id
@@ -36,6 +36,7 @@ class Batch(NamedTuple):
     n_classes: int  # labels known once all rows are learned
     together: bool
     effects: Callable[[int], list[Effect]] | None  # names, once so many rows are learned
+    said: Dense | None = None  # of the rows, when they were predicted; NaN where nothing was
 
 
 class Piece(NamedTuple):
@@ -119,6 +120,8 @@ def learn(
     round = as_round(learner, rows, numbers, batch.y[begin:end], weight)
     check_weights(learner, round)
     events = Events(round, learner.n_features, learner.n_tasks, True, learner.answers)
+    if batch.said is not None and isinstance(learner, LearnsLate):
+        learner.recall(events, batch.said[begin:end])
     named = piece.fresh or piece.body is not inside.body or batch.effects is not None
     settle = partial(_settle, inside, tasks, batch, piece) if named else None
     begin_with, undo = _beginning(piece)

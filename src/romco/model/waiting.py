@@ -7,6 +7,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, final
 
+import numpy as np
+
 from romco.model.rows import Dense
 from romco.parameters import whole
 
@@ -16,7 +18,28 @@ class Unanswered(NamedTuple):
 
     x: Any  # its row, as it was given
     task: Any
-    margin: Any  # what the model said then
+    margin: Any  # what the model said then,
+    said: Dense | None = None  # and what the learner did (1, k), if it learns more by being told
+
+
+def said_of(opinions: Any, n: int) -> Dense | None:
+    """What was said of n rows (n, k), NaN where it is not known; None where it is of none.
+
+    >>> said_of([[1.0, 2.0], None], 2)
+    array([[ 1.,  2.],
+           [nan, nan]])
+    """
+    if opinions is None or all(one is None for one in opinions):
+        return None
+    if len(opinions) != n:
+        raise ValueError(f"x has {n} rows but opinions has {len(opinions)} entries")
+    known = [i for i, one in enumerate(opinions) if one is not None]
+    some = np.array([opinions[i] for i in known], dtype=np.float64)
+    if some.ndim != 2 or not np.isfinite(some).all():
+        raise ValueError("opinions must be the numbers that were given for each row")
+    said = np.full((n, some.shape[1]), np.nan)
+    said[known] = some
+    return said
 
 
 @final
@@ -48,12 +71,20 @@ class Waiting:
             self._events.popitem(last=False)
             self.dropped += 1
 
-    def put_all(self, ids: Sequence[Any], x: Any, tasks: Sequence[Any], margins: Dense) -> None:
-        """Keep rows, each with its task and the margin predicted for it."""
+    def put_all(
+        self,
+        ids: Sequence[Any],
+        x: Any,
+        tasks: Sequence[Any],
+        margins: Dense,
+        said: Dense | None = None,
+    ) -> None:
+        """Keep rows, each with its task, the margin predicted for it, and what else was said."""
         if not len(ids) == len(tasks) == len(margins):
             raise ValueError(f"x has {len(margins)} rows but id has {len(ids)} entries")
         for i, (id, task, margin) in enumerate(zip(ids, tasks, margins, strict=True)):
-            self.put(id, Unanswered(x[i : i + 1], task, margin))
+            opinion = None if said is None else said[i : i + 1]
+            self.put(id, Unanswered(x[i : i + 1], task, margin, opinion))
 
     def take(self, id: Hashable) -> Unanswered | None:
         """The event of an id, which waits no longer; None if there is none."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from romco.kernels.events import LARGEST_WEIGHT
 from romco.kernels.reading.encoded import Encoded
 from romco.learners import Learner
+from romco.model.waiting import said_of
 
 Model = Any  # a romco.Model, which imports this file
 Numbers = NDArray[np.float64]
@@ -38,17 +39,27 @@ def weights_of(weight: Any, learner: Learner) -> Numbers:
 
 
 def counting(
-    model: Model, x: Any, y: list[Any], task: list[Any], weight: Numbers, together: bool
+    model: Model,
+    x: Any,
+    y: list[Any],
+    task: list[Any],
+    weight: Numbers,
+    together: bool,
+    opinions: Any = None,
 ) -> tuple[Numbers, Numbers]:
     """Learn the rows that count; the others, of weight 0, are only predicted, each in its turn."""
     n = len(weight)
     if not len(y) == len(task) == n:
         raise ValueError(f"weight has {n} entries but y has {len(y)} and task {len(task)}")
+    said_of(opinions, n)  # refused, if so, before anything is learned
     counts = np.flatnonzero(weight > 0.0)
     if together or not len(counts):
         found = _asked(model, x, task)
         if len(counts):
-            model.learn(*_at(counts, x, y, task), together=True, weight=weight[counts])
+            said = _some(opinions, counts)
+            model.learn(
+                *_at(counts, x, y, task), together=True, weight=weight[counts], opinions=said
+            )
         return found
     model.check(*_at(counts, x, y, task))  # all of it, before any is learned
     parts = []
@@ -56,7 +67,9 @@ def counting(
         at = np.array(list(run))
         rows, answers, tasks = _at(at, x, y, task)
         parts.append(
-            model.predict_and_learn(rows, answers, tasks, weight=weight[at])
+            model.predict_and_learn(
+                rows, answers, tasks, weight=weight[at], opinions=_some(opinions, at)
+            )
             if some
             else _asked(model, rows, tasks)
         )
@@ -74,6 +87,10 @@ def _asked(model: Model, x: Any, task: list[Any]) -> tuple[Numbers, Numbers]:
 def _at(at: NDArray[np.intp], x: Any, y: list[Any], task: list[Any]) -> tuple[Any, Any, Any]:
     """Some of the rows."""
     return rows_at(x, at), [y[i] for i in at], [task[i] for i in at]
+
+
+def _some(opinions: Any, at: NDArray[np.intp]) -> Any:
+    return None if opinions is None else [opinions[i] for i in at]
 
 
 def rows_at(x: Any, at: NDArray[np.intp]) -> Any:

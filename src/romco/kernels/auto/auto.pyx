@@ -123,7 +123,8 @@ cdef class AutoKernel(Kernel):
     cdef Scales scales
     cdef Covariances covariances
     cdef Opinions noted_opinions   # of an event that is alone in its round
-    cdef const double* recalled    # what was said of the events of a round that comes late, or NULL
+    cdef Events late               # events that come late, or None,
+    cdef const double[:, ::1] said     # and what was said of them
     cdef double pace               # of following the stream: 1 where answers come at once
 
     def __init__(
@@ -136,10 +137,10 @@ cdef class AutoKernel(Kernel):
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
         self.evidence, self.belief, self.kinds, self.clock = evidence, belief, kinds, clock
         self.scales, self.change, self.turn = scales, change, turn
-        self.recalled, self.pace = NULL, 1.0
         self.places = np.empty(len(shared), np.int32)
         self.pair = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
         self.coming.n, self.coming_of = 0, NULL
+        self.late, self.said, self.pace = None, np.zeros((1, RECALLED)), 1.0
         self.covariances = Covariances(joint, shared[:, LOGISTIC], shared[:, WIDTH + LOGISTIC])
         self.subspace = Subspace(shared[:, 2 * WIDTH:], factor, personal, LOGISTIC)
 
@@ -366,8 +367,8 @@ cdef class AutoKernel(Kernel):
         cdef const double* then = NULL
         for e in range(begin, end):
             if events.count(e) > 0.0:
-                if self.recalled != NULL:
-                    then = self.recalled + (e - begin) * RECALLED
+                if <void*> events == <void*> self.late:
+                    then = &self.said[e, 0]
                 self.learn_one(
                     events.row(e), events.tasks[e], events.labels[e], events.count(e), noted, then
                 )
@@ -410,10 +411,10 @@ cdef class AutoKernel(Kernel):
             self.read(row, task, unit, &o)
             self.combine(task, &o)
         now = o.z[GLOBAL + LOGISTIC]
-        self.pace = 1.0 if then == NULL else self.pace_since(then[0])
+        self.pace = 1.0 if then == NULL or then[0] != then[0] else self.pace_since(then[0])
         self.move_learners(row, task, y, h, unit, &o)
         if self.pace < 1.0:
-            self.recall(task, then + 1, &o)
+            self.hear_again(task, then + 1, &o)
         margin = mixed(&o)
         self.learn_newness(task, y, h, &o)
         self.move_combiners(task, y, h, &o)
@@ -505,7 +506,7 @@ cdef class AutoKernel(Kernel):
         cdef double late = max(0.0, self.clock[1] - events) / LATE
         return 1.0 - self.drift() * (1.0 - 1.0 / (1.0 + late * late * late))
 
-    cdef void recall(self, long long task, const double* said, Opinions* o) noexcept nogil:
+    cdef void hear_again(self, long long task, const double* said, Opinions* o) noexcept nogil:
         """Judge the voices by what they said when it was asked, the more the longer ago it was."""
         cdef int c
         for c in range(RECALLED - 1):
@@ -530,21 +531,18 @@ cdef class AutoKernel(Kernel):
             row += RECALLED
         return said
 
-    def update_late(self, Events events not None, const double[:, ::1] said not None):
-        """Learn a round of which ``said`` is what :meth:`opinions` gave when it was predicted."""
+    def recall(self, Events events not None, const double[:, ::1] said not None):
+        """Know that ``said`` is what :meth:`opinions` gave of events that are learned next.
+
+        An event of which nothing was said, NaN, is learned as if its answer came at once.
+        """
         self.check_idle()
         if said.shape[0] != events.n or said.shape[1] != RECALLED:
             raise ValueError(
                 f"opinions must have shape {(events.n, RECALLED)}; "
                 f"got {(said.shape[0], said.shape[1])}"
             )
-        if events.n == 0:
-            return
-        self.recalled = &said[0, 0]
-        try:
-            self.update(events)
-        finally:
-            self.recalled, self.pace = NULL, 1.0
+        self.late, self.said = events, said
 
     # --- a stream that drifts -----------------------------------------------------------------
 
