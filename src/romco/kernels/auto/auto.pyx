@@ -688,21 +688,47 @@ cdef class AutoKernel(Kernel):
 
     def seed_directions(self):
         """Whether some directions start anew."""
-        self.others_change()
+        self.check_idle()
         return self.subspace.seed()
 
     def gather_directions(self):
         """B = W F, of these tasks; releases the GIL."""
-        self.others_change()
+        self.check_idle()
+        self.subspace.expected = NAN  # somebody else draws
         self.busy = True
         with nogil:
             self.subspace.gather()
         self.busy = False
-        self.others_change()  # who takes over rows of other tasks
+
+    def clear_directions(self):
+        """B = 0, where it may be anything else; what is added then is the whole of it."""
+        self.check_idle()
+        self.subspace.expected = NAN
+        self.subspace.clear()
+
+    def add_directions(self, const int[::1] rows not None, const double[:, ::1] values not None):
+        """Add to rows of B; releases the GIL."""
+        self.check_idle()
+        self.subspace.check(rows, values)
+        with nogil:
+            self.subspace.add(rows, values)
+
+    def put_directions(self, const int[::1] rows not None, const double[:, ::1] values not None):
+        """Rows of B, whatever they were; releases the GIL."""
+        self.check_idle()
+        self.subspace.check(rows, values)
+        with nogil:
+            self.subspace.put(rows, values)
+
+    def rows_of_directions(self):
+        """Features whose rows of B may not be zero, in order."""
+        if self.subspace.unmarked:
+            return np.arange(self.shared.shape[0], dtype=np.int32)
+        return np.flatnonzero(self.subspace.marks).astype(np.int32)
 
     def orthogonalise_directions(self):
         """B made orthonormal; sets when to draw next."""
-        self.others_change()
+        self.check_idle()
         self.subspace.orthogonalise()
         self.wait()
 
