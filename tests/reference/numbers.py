@@ -58,7 +58,7 @@ class AutoNumber(Placed):
         self.apart = [Gaussian([1.0, *(0.3 * one)]) for _ in range(m)]
         self.common = [Gaussian([1.0]) for _ in range(2)]
         self.own = [[Gaussian([1.0]) for _ in range(2)] for _ in range(m)]
-        self.combiners = [Gaussian([0.1] * n, full=True) for n in (9, 2, 2)]
+        self.combiners = [Gaussian([0.1] * n, full=True) for n in (10, 2, 2)]
         self.combiners[0].w[[0, 2, 4]] = 0.2, 0.2, 0.6
         self.combiners[1].w[:] = 1.0, 0.0
         self.combiners[2].w[:] = 0.5, 0.5
@@ -67,10 +67,13 @@ class AutoNumber(Placed):
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
         self.B = np.zeros((d, 4))
         self.log_squares = self.rows = 0.0
-        self.next = 32
+        self.next, self.last = 32, {}
 
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.rows) if self.rows else 1.0
+
+    def measured(self, x):
+        return np.clip(x * self.unit(), -1e4, 1e4)
 
     def tally(self, x, h):
         if x.any():
@@ -92,6 +95,7 @@ class AutoNumber(Placed):
         p = [np.sum([g.look(z) for g, z in part], axis=0) for part in self.parts(i, x)]
         heard = [q[0] - self.mean for q in p]
         heard += list((self.B.T @ x) * (self.B.T @ self.alone[i].w))
+        heard.append(self.last[i] - self.origin - self.mean if i in self.last else 0.0)
         heard = np.array(heard)
         heard = [heard, heard[:2], heard[2:4]]
         said = [c.look(z) for c, z in zip(self.combiners, heard, strict=True)]
@@ -105,7 +109,7 @@ class AutoNumber(Placed):
         """Prediction, and the size of the error to be expected."""
         if self.variance() == 0:
             return self.origin + self.mean, 0.0
-        said = np.array(self.opinions(i, x * self.unit())[2])
+        said = np.array(self.opinions(i, self.measured(x))[2])
         chance = self.chances(i)
         mean = chance @ said[:, 0]
         spread = said[:, 1] + self.noise[5:] * self.variance() + (said[:, 0] - mean) ** 2
@@ -118,8 +122,9 @@ class AutoNumber(Placed):
         if first:
             self.tally(x, h)
         if self.variance() > 0:
-            self.learn(i, x * self.unit(), y, h)
+            self.learn(i, self.measured(x), y, h)
         self.place(y, h)
+        self.last[i] = y
         if not first:
             self.tally(x, h)
         if self.rows >= self.next:
