@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
-from romco.kernels.auto.scales import Scales
+from romco.kernels.auto.scales import Scales, columns
 from romco.kernels.events import Events
 from romco.kernels.touched import add_rows, take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
@@ -163,7 +163,7 @@ class Auto(CompiledLearner):
             "belief": np.zeros((n_tasks, 3)),  # chance of each kind; 0 before the first event
             "kinds": COMMON.copy(),  # one task a priori, and the beliefs about all there ever were
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
-            "units": np.zeros((n_features, 8)),  # count, sum, squares; centre, size, factor; due
+            "units": columns(n_features),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
             "joint": np.zeros((narrow, narrow)),  # spent covariances, global logistic
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
