@@ -141,8 +141,7 @@ def merge_here(
     small = _merged_small(common, [(events, _small(shard)) for events, shard in active])
     for learner in (common, *shards):
         _put_small(learner, small)
-        for period in periods if isinstance(learner, TakesNote) else ():
-            learner.take_note(period.rows)
+        _note(learner, [period.rows for period in periods])
 
 
 def take(learner: Merges, merged: Merged) -> None:
@@ -154,8 +153,14 @@ def take(learner: Merges, merged: Merged) -> None:
             for view, own, part in _split(line, views, merged.values[line.name]):
                 put_rows(view, merged.rows, own, part)
     _put_small(learner, merged.values)
+    _note(learner, [merged.rows])
+
+
+def _note(learner: Merges, changed: Sequence[NDArray[np.int32]]) -> None:
+    """Tell a learner, if it must know, which rows were changed by others."""
     if isinstance(learner, TakesNote):
-        learner.take_note(merged.rows)
+        for rows in changed:
+            learner.take_note(rows)
 
 
 # What is merged by feature
