@@ -4,6 +4,7 @@ import pytest
 import romco
 from romco.kernels.merging import Beliefs, Column, Entries, Latest, Steps, Sums, look, merge_rows
 from romco.kernels.touched import Touched, add_rows
+from romco.learners.auto import doubt
 from romco.learners.capabilities import Merges
 from romco.learners.gaussians import merge_gaussians
 from romco.learners.merging import Period, change, held, merge, merge_here, mergeable, take
@@ -303,3 +304,11 @@ def test_rows_are_added_up():
     array = np.ones((4, 6))[:, 1:3]
     add_rows(array, np.array([2, 0, 2], dtype=np.int32), np.array([[1.0, 2.0]] * 3))
     np.testing.assert_array_equal(array, [[2, 3], [1, 1], [3, 5], [1, 1]])
+
+
+def test_who_learned_nothing_is_as_unsure_after_a_merge_as_before():
+    start = doubt((1.0, 0.0, 2.0))  # of whose scale less is known than variance may come back
+    _, merged = merge_gaussians(
+        np.zeros(3), start, [(np.zeros(3), start)] * 2, [0, 0], np.zeros(3), 3
+    )
+    np.testing.assert_allclose(merged, start)

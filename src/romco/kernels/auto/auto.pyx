@@ -18,9 +18,10 @@ together:
     personal (m, d, 6)  means and spent variances of margin, logistic, together
     joint    (n, n)     what is spent of the covariances of the global logistic learner
     change   (m, 3)     events of a task since it began, evidence that it has turned, times it did
-    turn     (10,)      the same of all tasks; mean margin, and mean evidence of a turn; mean error
+    turn     (12,)      the same of all tasks; mean margin, and mean evidence of a turn; mean error
                         of the last events, its mean product with the next, mean square of that;
-                        whether drift was ever sure; log of how long newcomers are like all, in NEW
+                        whether drift was ever sure; log of how long newcomers are like all, in NEW;
+                        variance of the answers so far, as foretold; share of the past in the means
 """
 
 import numpy as np
@@ -62,6 +63,8 @@ cdef enum:
     SPREAD = 7
     DRIFTED = 8
     NEWNESS = 9
+    TOLD = 10
+    HEARD = 11
 
 cdef double SLACK = 0.3                        # AROW's r
 cdef double PATIENCE = 1.0                     # the same where both vectors learn together
@@ -87,6 +90,7 @@ cdef double TASK_TURNED = 14.0                 # log-odds at which a task has tu
 cdef double ALL_TURNED = 25.0                  # or all of them
 cdef double YOUNG = 20.0                       # events before which nothing can be told of a task,
 cdef double ALL_YOUNG = 200.0                  # or of all
+cdef double INFORMED = 50.0                    # variance of answers before which the level is not known
 cdef double PACE = 0.02                        # of the means that go along with the stream
 cdef double RUN_PACE = 0.03                    # of the mean error of the last events,
 cdef double RUNS_PACE = 2e-4                   # and of how it goes with the next one
@@ -510,7 +514,8 @@ cdef class AutoKernel(Kernel):
 
     cdef double drift(self) noexcept nogil:
         """How surely the errors come in runs, from 0 to 1: those of a settled stream do not."""
-        cdef double spread = 0.5 * RUNS_PACE * self.turn[SPREAD]  # variance of the mean product
+        # Variance of the mean product, which is the larger the fewer there were.
+        cdef double spread = 0.5 * RUNS_PACE * self.turn[SPREAD] * (2.0 - self.turn[HEARD])
         cdef double chance
         if spread <= 0.0:
             return 0.0
@@ -522,15 +527,22 @@ cdef class AutoKernel(Kernel):
         return self.drift()
 
     cdef void follow(self, double y, double margin) noexcept nogil:
-        """Note whether an event's error goes with the mean error of those before it."""
-        cdef double error = (1.0 if y > 0.0 else 0.0) - 1.0 / (1.0 + exp(-margin))
-        cdef double product = error * self.turn[RUN]
+        """Note whether an event's error goes with the mean error of those before it.
+
+        By how much it would by chance is told by the chance of the answer: where one answer is rare,
+        nearly all products are small and of one sign, so that their own squares would tell too little.
+        """
+        cdef double yes = 1.0 / (1.0 + exp(-margin)), run = self.turn[RUN]
+        cdef double error = (1.0 if y > 0.0 else 0.0) - yes, variance = yes * (1.0 - yes)
         if self.is_shard():
             return
-        if self.turn[SEEN] > ALL_YOUNG:  # before, errors come in runs because nothing is known
-            self.turn[ALIKE] += RUNS_PACE * (product - self.turn[ALIKE])
-            self.turn[SPREAD] += RUNS_PACE * (product * product - self.turn[SPREAD])
-        self.turn[RUN] += RUN_PACE * (error - self.turn[RUN])
+        self.turn[TOLD] += variance
+        # Before, errors come in runs because nothing is known.
+        if self.turn[SEEN] > ALL_YOUNG and self.turn[TOLD] > INFORMED:
+            self.turn[ALIKE] += RUNS_PACE * (error * run - self.turn[ALIKE])
+            self.turn[SPREAD] += RUNS_PACE * (variance * run * run - self.turn[SPREAD])
+            self.turn[HEARD] += RUNS_PACE * (1.0 - self.turn[HEARD])
+        self.turn[RUN] += RUN_PACE * (error - run)
         if self.drift() == 1.0:
             self.turn[DRIFTED] = 1.0
 
