@@ -28,7 +28,7 @@ help:
 	@echo "make cluster-demo   four shards on a local Ray lose a worker, and not a bit"
 
 # Rebuilt whenever a kernel or the metadata changes. Versions are those that were tried together.
-SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]*) pyproject.toml setup.py
+SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]* src/romco/service/*.p[yx][xdi]) pyproject.toml setup.py
 INSTALL := -m pip install --quiet --constraint constraints.txt
 $(VENV)/ready: $(SOURCES) constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -40,11 +40,9 @@ def kernel(path: Path) -> Extension:
     )
 
 
-sources = sorted(Path("src/romco/kernels").rglob("*.pyx"))
+sources = sorted(Path("src/romco").rglob("*.pyx"))
 if not sources:
-    sys.exit(
-        "no kernels (src/romco/kernels/**/*.pyx) to compile: this is not a whole checkout or sdist"
-    )
+    sys.exit("no kernels (src/romco/**/*.pyx) to compile: this is not a whole checkout or sdist")
 
 setup(
     ext_modules=cythonize(

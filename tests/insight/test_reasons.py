@@ -84,6 +84,27 @@ def test_of_many_classes_one_is_told_against_the_rest(learner):
     assert spam.features[0].total > 0.0
 
 
+def test_of_very_many_classes_the_parts_add_up_too():
+    rng = np.random.default_rng(0)
+    centres = 2.0 * rng.normal(size=(40, 3))
+    labels = [f"shop {k}" for k in rng.integers(40, size=600)]
+    rows = [
+        dict(zip("abc", centres[int(label[5:])] + rng.normal(size=3), strict=True))
+        for label in labels
+    ]
+    model = romco.Model(target="classes")
+    model.learn(rows, labels, [f"user {e % 3}" for e in range(600)])
+    for who in ("user 1", "nobody"):
+        scores = dict(zip(model.classes, model.margins([rows[0]], [who])[0], strict=True))
+        assert len(scores) == 40
+        for label in (model.predict_one(rows[0], who), "shop 3"):
+            found = reasons(model, rows[0], who, label=label)
+            assert found.margin == pytest.approx(np.log(np.expm1(-scores[label]) ** -1), abs=1e-8)
+            assert total(found) == pytest.approx(found.margin, abs=1e-8)
+            assert {each.feature for each in found.features} == set("abc")
+        assert found.task_known == (who == "user 1")
+
+
 @pytest.mark.parametrize("form", ["pairs", "rest"])
 def test_shares_of_pairs_are_the_mean_slopes_on_the_straight_way(form):
     learner = Classes(n_features=2, n_tasks=1, inner="romco-auto", n_classes=4, form=form)

@@ -28,14 +28,16 @@ def plainly(body, hashed=False):
     tasks = questions.read(body)
     if tasks is None:
         return None
-    return tasks, questions.many, [part.tobytes() for part in rows.arrays()]
+    waiting = [(k, identity, json.loads(row)) for k, identity, row in questions.waiting]
+    return tasks, questions.many, [part.tobytes() for part in rows.arrays()], waiting
 
 
 def wholly(body, hashed=False):
     """The same by the reader of the long way."""
     asked, many = Reader(LIMITS).questions(body)
     rows = mappings(hashed).read([question.x for question in asked])
-    return [question.task for question in asked], many, [part.tobytes() for part in rows]
+    waiting = [(k, q.id, q.x) for k, q in enumerate(asked) if q.id is not None]
+    return [question.task for question in asked], many, [part.tobytes() for part in rows], waiting
 
 
 def agree(body):
@@ -57,23 +59,25 @@ TASK = st.text(max_size=13) | st.integers(-5, 10**16) | st.sampled_from(["ann", 
 
 
 def text(event, spaces):
-    task, x, turned = event
+    task, x, turned, identity = event
     inner = ",".join(f"{json.dumps(name)}:{spaces}{json.dumps(value)}" for name, value in x)
     parts = [f'"task":{json.dumps(task)}', f'"x"{spaces}:{{{spaces}{inner}}}']
+    if identity is not None:
+        parts.insert(1, f'"id":{spaces}{json.dumps(identity)}')
     return "{" + f",{spaces}".join(parts[::-1] if turned else parts) + "}"
 
 
 @given(
-    st.lists(st.tuples(TASK, X, st.booleans()), max_size=6),
+    st.lists(st.tuples(TASK, X, st.booleans(), st.none() | st.text(max_size=13)), max_size=6),
     st.sampled_from(["", " ", "\n\t\r "]),
     st.booleans(),
 )
-@example([("ann", [("a", None), ("a", 1.0)], False)], "", False)
-@example([("ann", [("a", 1.0), ("a", None)], False)], "", False)
-@example([("ann", [("c", "y"), ("c", "x")], False)], "", False)
-@example([("ann", [("c", "x"), ("c", "y")], False)], "", False)
-@example([("ann", [("c=x", 2.0), ("c", "x")], False)], "", False)
-@example([("ann", [("a", 0.1), ("a", 0.2)], False)], "", False)
+@example([("ann", [("a", None), ("a", 1.0)], False, None)], "", False)
+@example([("ann", [("a", 1.0), ("a", None)], False, None)], "", False)
+@example([("ann", [("c", "y"), ("c", "x")], False, None)], "", False)
+@example([("ann", [("c", "x"), ("c", "y")], False, None)], "", False)
+@example([("ann", [("c=x", 2.0), ("c", "x")], False, None)], "", False)
+@example([("ann", [("a", 0.1), ("a", 0.2)], False, None)], "", False)
 @settings(max_examples=400, deadline=None)
 def test_what_is_plain_is_read_as_the_long_way_reads_it(events, spaces, alone):
     body = ",".join(text(event, spaces) for event in events)
@@ -125,6 +129,7 @@ def test_ordinary_bodies_are_plain():
     events = [
         {"task": "ann", "x": {"a": 0.5, "b": 17.123456789012345, "c": "x"}},
         {"x": {}, "task": 7},
+        {"id": "e1", "task": "bob", "x": {"a": 1, "new": 2, "b": None}},
     ]
     for body in (*events, events):
         assert agree(json.dumps(body).encode())
@@ -138,7 +143,11 @@ NOT_PLAIN = [
     b"null",
     b'{"task": "ann"}',
     b'{"x": {}}',
-    b'{"task": "ann", "x": {}, "id": "e"}',
+    b'{"task": "ann", "x": {}, "id": ""}',
+    b'{"task": "ann", "x": {}, "id": null}',
+    b'{"task": "ann", "x": {}, "id": 1}',
+    b'{"task": "ann", "x": {}, "id": "a", "id": "a"}',
+    b'{"task": "ann", "x": {}, "id": "abcdefghijklm"}',
     b'{"task": "ann", "x": {}, "x": {}}',
     b'{"task": "ann", "x": {}, "task": "bob"}',
     b'{"task": "", "x": {}}',
@@ -174,3 +183,28 @@ def test_a_long_row_is_sorted_too():
     values, columns, _ = rows.arrays()
     assert columns.tolist() == list(range(200))
     np.testing.assert_array_equal(values, np.arange(200) / 7)
+
+
+def test_names_that_share_a_place_in_memory_are_told_apart():
+    """More names than are remembered, known and unknown, each in several rounds."""
+    known = {f"n{k}": k for k in range(0, 9000, 2)}
+    rows, again = NamedMappings(known), NamedMappings(known)
+    questions = Questions(rows, 10, 10_000, 20, 1e6)
+    for _ in range(2):
+        for first in range(0, 9000, 1500):
+            x = {f"n{k}": float(k + 1) for k in range(first, first + 1500)}
+            questions.read(json.dumps({"task": "ann", "x": x}).encode())
+            for found, expected in zip(rows.arrays(), again.read([x]), strict=True):
+                np.testing.assert_array_equal(found, expected)
+
+
+def test_names_may_become_known_meanwhile():
+    known = {"a": 0}
+    rows = NamedMappings(known)
+    questions = Questions(rows, 10, 10, 20, 1e6)
+    body = b'{"task": "ann", "x": {"a": 1, "b": 2}}'
+    questions.read(body)
+    assert rows.arrays()[1].tolist() == [0]
+    known["b"] = 1
+    questions.read(body)
+    assert rows.arrays()[1].tolist() == [0, 1]

@@ -162,18 +162,43 @@ def test_bad_answers_and_limits():
         learner.load({})
 
 
-def test_many_classes_are_told_apart_from_the_rest():
+def test_very_many_classes_are_learned_at_once():
     stream = rounds(40, n=300)
     learner = made(classes=30)
     assert (learner.form, len(learner.members())) == ("pairs", 435)
-    learner.make_classes(40)
-    assert (learner.form, len(learner.members())) == ("rest", 40)
-    same = made(classes=40)
-    np.testing.assert_array_equal(learner.replay(stream), same.replay(stream))
+    early = romco.Rounds(stream.task, stream.x, stream.y % 30, stream.starts)
+    learner.replay(early)
     again = romco.restore(learner.state())
-    np.testing.assert_array_equal(again.predict(stream.events), same.predict(stream.events))
+    again.make_classes(40)
+    learner.make_classes(40)
+    assert (learner.form, learner.pairs()) == ("softmax", [])
+    same = made(classes=30, form="softmax")  # it had learned beside the pairs
+    same.replay(early)
+    same.make_classes(40)
+    scores = same.replay(stream)
+    np.testing.assert_array_equal(learner.replay(stream), scores)
+    np.testing.assert_array_equal(again.replay(stream), scores)
+    fresh = made(classes=40)
+    assert fresh.form == "softmax"
+    restored = romco.restore(learner.state())
+    np.testing.assert_array_equal(restored.predict(stream.events), learner.predict(stream.events))
+    assert learner.weights().shape == (D, M, 40)
+    learner.forget_task(1)
+    assert len(learner.kinds_of(np.arange(M))) == M
     with pytest.raises(ValueError, match="31 classes: romco-auto tells at most 30 apart by pairs"):
         made(classes=31, form="pairs")
+
+
+def test_many_classes_of_an_older_version_stay_told_from_the_rest():
+    stream = rounds(40, n=100)
+    learner = made(classes=40, form="rest")
+    learner.replay(stream)
+    state = learner.state()
+    state["version"] = 2
+    state["parameters"] = {**state["parameters"], "form": None}
+    again = romco.restore(state)
+    assert again.form == "rest"
+    np.testing.assert_array_equal(again.predict(stream.events), learner.predict(stream.events))
 
 
 def test_forgetting_a_task():

@@ -187,3 +187,28 @@ def test_forgetting_a_task():
     assert not learner.arrays()["personal"][2].any()
     assert learner.chances().shape == (M, 3)
     assert learner.personal_tasks().dtype == np.int64
+
+
+def any_size(seed, n=60):
+    """Rows, or values, of any size that is let in; answers too."""
+    rng = np.random.default_rng(seed)
+    d, m = rng.integers(1, 8), rng.integers(1, 4)
+    if seed % 2:
+        size = rng.choice([0, 1e-60, 1e60, 1.0], size=(n, d))
+    else:
+        size = 10.0 ** rng.uniform(-60, 59.9, size=(n, 1)) * np.ones((n, d))
+    x = size * rng.normal(size=(n, d)).clip(-1, 1)
+    if rng.random() < 0.3:
+        y = rng.choice([0.0, 1.0, -1e60, 1e60, 1e-60, 5.0], size=n)
+    else:
+        y = rng.normal(size=n) * 10.0 ** rng.uniform(-50, 50)
+    return romco.Rounds(rng.integers(m, size=n), x, y, np.arange(n + 1))
+
+
+@pytest.mark.parametrize("seed", [198, 294, 295, 510, 535, 603])
+def test_features_of_any_size_leave_all_numbers_finite(seed):
+    rounds = any_size(seed)
+    learner = romco.learner("romco-auto-number", rounds.x.shape[1], 3)
+    assert np.isfinite(learner.replay(rounds)).all()
+    for array in learner.arrays().values():
+        assert np.isfinite(array).all()

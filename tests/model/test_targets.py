@@ -10,6 +10,7 @@ RNG = np.random.default_rng(0)
 ROWS = [{"a": a, "b": b} for a, b in RNG.normal(size=(200, 2)).tolist()]
 MODES = ["car" if r["a"] > 0.3 else "bus" if r["b"] > 0.0 else "train" for r in ROWS]
 TASKS = [f"t{i % 7}" for i in range(200)]
+USERS = [f"t{i % 7}" for i in range(500)]
 
 
 def test_classes_come_as_they_come_and_batch_equals_loop(tmp_path):
@@ -26,6 +27,28 @@ def test_classes_come_as_they_come_and_batch_equals_loop(tmp_path):
     again = romco.load(tmp_path / "modes.romco")
     np.testing.assert_array_equal(again.margins(ROWS, TASKS), batch.margins(ROWS, TASKS))
     np.testing.assert_array_equal(again.learn(ROWS, MODES, TASKS), batch.learn(ROWS, MODES, TASKS))
+
+
+def test_a_model_goes_on_past_thirty_classes(tmp_path):
+    rng = np.random.default_rng(1)
+    number = np.minimum(rng.geometric(0.04, size=500), 45)
+    rows = [
+        {"a": float(a), "b": float(b)} for a, b in zip(number, rng.normal(size=500), strict=True)
+    ]
+    labels = [f"shop {k}" for k in number]
+    model = romco.Model(target="classes")
+    forms = []
+    for x, y, task in zip(rows, labels, USERS, strict=True):
+        model.learn_one(x, y, task)
+        forms.append(model.learner.form)
+    assert (forms[0], forms[-1]) == ("pairs", "softmax")
+    chances = model.probabilities(rows[:9], USERS[:9])
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-9)
+    romco.save(model, tmp_path / "shops.romco")
+    again = romco.load(tmp_path / "shops.romco")
+    np.testing.assert_array_equal(again.margins(rows, USERS), model.margins(rows, USERS))
+    model.forget("t1")
+    assert np.isfinite(model.margins(rows[:9], USERS[:9])).all()
 
 
 @pytest.mark.parametrize("learner", ["romco-auto", "arow-unique", "romco-logd"])

@@ -72,6 +72,9 @@ class AutoNumber(Placed):
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.rows) if self.rows else 1.0
 
+    def measured(self, x):
+        return np.clip(x * self.unit(), -1e4, 1e4)
+
     def tally(self, x, h):
         if x.any():
             self.log_squares += h * np.log(x @ x)
@@ -105,7 +108,7 @@ class AutoNumber(Placed):
         """Prediction, and the size of the error to be expected."""
         if self.variance() == 0:
             return self.origin + self.mean, 0.0
-        said = np.array(self.opinions(i, x * self.unit())[2])
+        said = np.array(self.opinions(i, self.measured(x))[2])
         chance = self.chances(i)
         mean = chance @ said[:, 0]
         spread = said[:, 1] + self.noise[5:] * self.variance() + (said[:, 0] - mean) ** 2
@@ -118,7 +121,7 @@ class AutoNumber(Placed):
         if first:
             self.tally(x, h)
         if self.variance() > 0:
-            self.learn(i, x * self.unit(), y, h)
+            self.learn(i, self.measured(x), y, h)
         self.place(y, h)
         if not first:
             self.tally(x, h)

@@ -279,8 +279,8 @@ def test_a_failure_of_ours_tells_nothing_of_our_files(serving, monkeypatch):
         raise RuntimeError("secret in /home/me")
 
     with serving() as service:
-        monkeypatch.setattr(applications, "ask_one", fails)
-        body = json.dumps(question(STREAM[0]))
+        monkeypatch.setattr(applications, "ask", fails)
+        body = json.dumps(question(STREAM[0]) | {"id": None})
         status, headers, answer = send(service, "POST", "/v1/predict", body)
         assert status == 500
         assert b"secret" not in answer

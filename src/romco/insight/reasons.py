@@ -6,15 +6,23 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from romco.insight.additions import Additions, Asked, additions
-from romco.insight.rivals import factors_of, odds_against_rest, scores_of, shares_of_pairs
+from romco.insight.rivals import (
+    factors_of,
+    odds_against_rest,
+    scores_of,
+    shares_of_classes,
+    shares_of_pairs,
+)
 from romco.kernels.reading.encoded import Encoded
 from romco.learners import Learner, grown
 from romco.learners.capabilities import Newcomer, Started, StartsTasks
 from romco.learners.classes import Classes
+from romco.learners.softmax import AutoSoftmax
 from romco.model import Hashed, Model
-from romco.model.rows import Rows
+from romco.model.rows import Rows, as_round
 from romco.presentation.names import inert
 
 
@@ -167,6 +175,9 @@ def _of_many(
     model: Model, learner: Classes, rows: Rows, asked: Asked, start: Started | None, label: Any
 ) -> tuple[Any, Additions]:
     """The label's log-odds against the rest, from what the inner learners say of pairs."""
+    at_once = learner.at_once()
+    if at_once is not None:
+        return _of_very_many(model, at_once, rows, asked.number, label)
     said = [
         additions(member, rows, asked._replace(common=_common(member, start)))
         for member in learner.members()
@@ -179,6 +190,24 @@ def _of_many(
     weighed = [_times(float(c), each) for c, each in zip(shares, said, strict=True)]
     shared, personal = (sum(parts[1:], parts[0]) for parts in list(zip(*weighed, strict=True))[1:])
     return model.classes[at], Additions(odds_against_rest(scores, at), shared, personal)
+
+
+def _of_very_many(
+    model: Model, learner: AutoSoftmax, rows: Rows, task: int, label: Any
+) -> tuple[Any, Additions]:
+    """The same where all classes are learned at once."""
+    round = as_round(learner, rows, np.array([task]))
+    features, shared, personal, rest = learner.additions(round)
+    scores = shared.sum(axis=0) + personal.sum(axis=0) + rest
+    scores = scores - scores.max()
+    at = int(model.number(label)) if label is not None else _likeliest(scores)
+    shares = shares_of_classes(scores, at)
+    where = (np.zeros(len(features), dtype=np.int64), features)
+    parts = [
+        csr_array((part @ shares, where), shape=(1, learner.n_features))
+        for part in (shared, personal)
+    ]
+    return model.classes[at], Additions(odds_against_rest(scores, at), *parts)
 
 
 def _likeliest(scores: Any) -> int:

@@ -37,6 +37,21 @@ def shares_of_pairs(learner: Classes, odds: Numbers, label: int) -> Numbers:
     return np.asarray(0.5 * WEIGHTS @ np.array(slopes))
 
 
+def shares_of_classes(scores: Numbers, label: int) -> Numbers:
+    r"""The same for scores (K,) of which probabilities are the softmax: L = L(0) + sum_k c_k s_k.
+
+    >>> scores = np.log([0.2, 0.5, 0.3])
+    >>> found = shares_of_classes(scores, 1) @ scores - np.log(2.0)
+    >>> bool(np.isclose(found, odds_against_rest(scores, 1)))
+    True
+    """
+    others = np.delete(scores, label)
+    ways = 0.5 * (NODES + 1.0)[:, None] * (others - others.max())
+    chances = np.exp(ways - ways.max(axis=1, keepdims=True))
+    shares = -0.5 * WEIGHTS @ (chances / chances.sum(axis=1, keepdims=True))
+    return np.asarray(np.insert(shares, label, 1.0))
+
+
 def factors_of(learner: Classes) -> Numbers:
     """By what margins of the inner learners (P,) become log-odds."""
     arrays = learner.arrays()

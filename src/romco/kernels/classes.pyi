@@ -10,4 +10,12 @@ class ClassesKernel(Kernel):
     def __init__(self, members: list[Member], classes: int, power: NDArray[np.float64]) -> None: ...
 
 class RestKernel(ClassesKernel): ...
-class PairsKernel(ClassesKernel): ...
+
+class PairsKernel(ClassesKernel):
+    def __init__(
+        self,
+        members: list[Member],
+        classes: int,
+        power: NDArray[np.float64],
+        beside: Kernel | None = None,
+    ) -> None: ...

@@ -213,8 +213,18 @@ cdef class PairsKernel(ClassesKernel):
     """A learner for each pair of classes, low < high, which is member high (high - 1) / 2 + low.
 
     Those of the true class learn, one event after the other. A margin that is not a
-    number has not been asked for.
+    number has not been asked for. ``beside``, if given, is a kernel of as many classes that learns the
+    same events: it is to take over when classes become too many for pairs.
     """
+
+    cdef Kernel beside
+    cdef Scratch unheard
+
+    def __init__(
+        self, list members not None, Py_ssize_t classes, double[::1] power, Kernel beside=None
+    ):
+        ClassesKernel.__init__(self, members, classes, power)
+        self.beside, self.unheard = beside, Scratch()
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -316,6 +326,10 @@ cdef class PairsKernel(ClassesKernel):
                 self.teach(events, truth, e, n, own + e - begin)
         finally:
             events.labels = truth
+        if self.beside is not None:
+            self.beside.take_step(
+                events, begin, end, self.unheard.take(n * self.width) - begin * self.width
+            )
         return 0
 
     cdef int ask_true(self, Events events, Py_ssize_t e, Py_ssize_t n, double* own) except -1 nogil:

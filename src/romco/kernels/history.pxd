@@ -5,4 +5,4 @@ cdef class Scale:
     cdef public double log_a, curvature
 
     cpdef add(self, double margin, double y, double weight=*)
-    cpdef double probability_of_one(self, double margin) except? -1.0
+    cpdef double probability_of_one(self, double margin) noexcept

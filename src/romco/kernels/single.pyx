@@ -18,6 +18,9 @@ cdef class Single:
     cdef Mappings reader
     cdef object predict, kind
     cdef bint compiled
+    cdef object target, side, below, above  # labels, put in order anew when one was added
+    cdef Py_ssize_t n_labels
+    cdef double turn
     cdef Events events  # always one, whose numbers lie here:
     cdef long long task
     cdef int[2] start
@@ -54,7 +57,7 @@ cdef class Single:
         return self.score(kernel, n_features, n_tasks, task, read)
 
     def answer(self, lock, dict numbers not None, inside, target, Scale scale, Mappings read, task):
-        """Margin and probability of a row that was read, of two classes; None as above.
+        """Label, probability and margin of a row that was read, of two classes; None as above.
 
         All of it in one call, since to call is most of what it costs. ``numbers`` are those of
         the tasks, ``inside`` is a ``GrowingLearner``, ``target`` tells which side is positive.
@@ -70,10 +73,23 @@ cdef class Single:
             found = self.score(learner.kernel, learner.n_features, learner.n_tasks, number, read)
             if found is None:
                 return None
-            margin = <double> target.turn * <double> found
-            return margin, scale.probability_of_one(margin)
+            self.put_in_order(target)
+            margin = self.turn * <double> found
+            label = self.above if margin >= 0.0 else self.below
+            return label, scale.probability_of_one(margin), margin
         finally:
             lock.release()
+
+    cdef put_in_order(self, target):
+        """The labels below and above 0; the only one for both, None before any is known."""
+        cdef double turn = target.turn
+        side = target.side
+        if target is self.target and side is self.side and len(side) == self.n_labels \
+                and turn == self.turn:
+            return
+        labels = target.classes
+        self.below, self.above = (labels[0], labels[len(labels) - 1]) if labels else (None, None)
+        self.target, self.side, self.n_labels, self.turn = target, side, len(side), turn
 
     cpdef bint is_compiled(self, learner) except -1:
         """Whether its kernel says all that it says; asked anew only of another kind."""

@@ -20,18 +20,31 @@ from romco.learners.capabilities import (
 )
 from romco.learners.forgetting import forget
 from romco.learners.registry import learner
+from romco.learners.softmax import AutoSoftmax
 from romco.rounds import Round
 
 MOST_IN_PAIRS = 30  # classes; there are 435 pairs of them
+READY = 20  # classes from which on the learner of very many learns beside the pairs
 CLOSE = 4.0  # log-odds from the likeliest class beyond which a class is unlikely
-MOST = 1000  # classes that are told apart one against the rest
-Form = Literal["pairs", "rest"]
+MOST = 1000  # classes that are told apart otherwise
+Form = Literal["pairs", "rest", "softmax"]
+TOLD = {"pairs": "by pairs", "rest": "one against the rest", "softmax": "at once"}
+AT_ONCE = "softmax_"  # names of the arrays of the learner of very many begin so
 UNSAID = {"romco-auto": 2, "romco": 2, "romco-nucl": 2, "romco-logd": 2}  # others: 1
 
 
 def with_inner_version(state: State) -> State:
     """A state of version 1, which did not say of which version its inner learners are."""
     return {**state, "inner_version": UNSAID.get(state["parameters"]["inner"], 1)}
+
+
+def with_its_form(state: State) -> State:
+    """A state of version 2: above 30 classes romco-auto then told each from the rest."""
+    parameters, found = dict(state["parameters"]), state["arrays"].get("classes", np.zeros(1))
+    many = np.ndim(found) == 1 and len(found) == 1 and found[0] > MOST_IN_PAIRS
+    if many and parameters.get("form") is None:
+        parameters["form"] = "rest"
+    return {**state, "parameters": parameters}
 
 
 class Classes(CompiledLearner):
@@ -47,8 +60,11 @@ class Classes(CompiledLearner):
     ``form="rest"`` keeps one for each class against all others, and p_k is proportional to what it
     says. Two classes are one inner learner, bit for bit. Margins become log-odds by a factor
     learned along the stream, and more than two classes have their probabilities raised to a power
-    that is learned too. Classes are added by :meth:`make_classes`. Unless a form is asked for,
-    the 31st class ends the pairs: all begin anew, each against the rest.
+    that is learned too. Classes are added by :meth:`make_classes`.
+
+    ``form="softmax"``, of ``romco-auto`` only, is :class:`romco.learners.softmax.AutoSoftmax`:
+    it learns all classes at once. Unless a form is asked for, the 31st class ends the pairs in its
+    favour; it has learned beside them since the 20th.
 
     Cost: an event is learned by K - 1 inner learners (rest: K). Of the pairs those are asked that
     matter (:func:`that_matter`), the sum above is over them; of the rest all are asked.
@@ -61,8 +77,8 @@ class Classes(CompiledLearner):
 
     space: ClassVar = {}
     linear: ClassVar = False
-    version: ClassVar = 2  # it says the version of its inner learners
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: with_inner_version}
+    version: ClassVar = 3  # 2: says the version of its inner learners; 3: very many at once
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: with_inner_version, 2: with_its_form}
 
     def __init__(
         self,
@@ -75,13 +91,16 @@ class Classes(CompiledLearner):
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(n_features, n_tasks)
-        choice("form", form or "pairs", "pairs", "rest")
+        choice("form", form or "pairs", "pairs", "rest", "softmax")
+        if form == "softmax" and (inner != "romco-auto" or parameters):
+            raise ValueError(f"form 'softmax' is one of romco-auto only; got {inner}")
         self._asked = form
         self.form: Form = form or natural_form(inner)
         self._inner, self._settings = inner, dict(parameters or {})
         self._members: list[CompiledLearner] = [self._new()]
         self._scales = [np.array([0.0, 1.0])]
         self._power = np.array([0.0, 1.0])
+        self._many: AutoSoftmax | None = None  # of very many classes, at work or getting ready
         self.inner_version = self._members[0].version
         self.weighs = self._members[0].weighs
         self.one_pass = self._members[0].one_pass
@@ -94,15 +113,16 @@ class Classes(CompiledLearner):
         """Raise ValueError where n classes are more than it can tell apart."""
         limit = MOST_IN_PAIRS if self._asked == "pairs" else MOST
         if n > limit:
-            by = "by pairs" if self._asked == "pairs" else "one against the rest"
+            by = TOLD[self._asked or ("softmax" if self.form == "pairs" else self.form)]
             raise ValueError(f"{n} classes: {self._inner} tells at most {limit} apart {by}")
 
     def make_classes(self, n: int) -> None:
         """At least n classes: those that are new begin with learners that know nothing."""
         self.check_classes(n)
-        if self.form == "pairs" and n > MOST_IN_PAIRS:
-            self._begin_anew(n)
-        for k in range(self.answers, n):
+        self._make_ready(n)
+        if self._many is not None and (self._asked == "softmax" or n > MOST_IN_PAIRS):
+            self.form, self._members, self._scales = "softmax", [], []
+        for k in range(self.answers, n if self.form != "softmax" else 0):
             if self.form == "rest" and k == 2:  # "1, not 0" is all it took with two classes
                 twin = self._new()
                 twin.load(self._members[0].arrays())
@@ -114,8 +134,22 @@ class Classes(CompiledLearner):
         self.answers = max(n, self.answers)
         self._link()
 
+    def _make_ready(self, n: int) -> None:
+        """Let the learner of very many classes begin where it will be needed."""
+        soon = self._asked is None and self.form == "pairs" and n >= READY
+        if self._many is not None:
+            self._many.make_classes(n)
+        elif self._asked == "softmax" or soon:
+            self._many = AutoSoftmax(self.n_features, self.n_tasks, n_classes=n)
+
+    def at_once(self) -> AutoSoftmax | None:
+        """The learner of all classes at once, where there are no pairs; else None."""
+        return self._many if self.form == "softmax" else None
+
     def pairs(self) -> list[tuple[int, int]]:
         """Of each inner learner the classes that are its -1 and its +1; -1 is all others."""
+        if self.form == "softmax":
+            return []
         if self.answers == 2:
             return [(0, 1)]
         if self.form == "pairs":
@@ -130,6 +164,8 @@ class Classes(CompiledLearner):
 
     def weights(self) -> NDArray[np.float64]:
         """W (d, m, K): what speaks for a class, on average over the pairs it is in."""
+        if self._many is not None and self.form == "softmax":
+            return self._many.weights()
         total = np.zeros((self.n_features, self.n_tasks, self.answers))
         times = np.zeros(self.answers)
         for (low, high), member in zip(self.pairs(), self._members, strict=True):
@@ -147,6 +183,8 @@ class Classes(CompiledLearner):
         for n, (member, scale) in enumerate(zip(self._members, self._scales, strict=True)):
             found |= {f"{n}.{name}": array for name, array in member.arrays().items()}
             found[f"{n}.scale"] = scale
+        if self._many is not None:
+            found |= {AT_ONCE + name: array for name, array in self._many.arrays().items()}
         return found
 
     def load(self, arrays: Arrays) -> None:
@@ -172,7 +210,11 @@ class Classes(CompiledLearner):
             fresh._scales[n][:] = part.pop("scale")
             member.load(part)
         fresh._power[:] = arrays.get("power", fresh._power)
+        many = {k.removeprefix(AT_ONCE): a for k, a in arrays.items() if k.startswith(AT_ONCE)}
+        if fresh._many is not None and (many or fresh.form == "softmax"):
+            fresh._many.load(many)
         self._members, self._scales, self._power = fresh._members, fresh._scales, fresh._power
+        self._many = fresh._many
         self.answers, self.form = fresh.answers, fresh.form
         self._link()
 
@@ -181,6 +223,8 @@ class Classes(CompiledLearner):
         self.kernel.check_idle()
         for member in self._members:
             forget(member, task)
+        if self._many is not None:
+            self._many.forget_task(task)
 
     # What most of the inner learners say of tasks
 
@@ -206,6 +250,8 @@ class Classes(CompiledLearner):
 
     def common(self, started: Started) -> Newcomer | None:
         """What the started tasks have in common; None where a new task has it by itself."""
+        if self.form == "softmax":
+            return None
         found = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
         known = [one for one in found if one is not None]
         return _Newcomer(self, known) if len(known) == len(self._members) else None
@@ -224,18 +270,18 @@ class Classes(CompiledLearner):
             raise ValueError(f"{self._inner} cannot be one of many: it learns no two classes")
         return made
 
-    def _begin_anew(self, n: int) -> None:
-        """Too many for pairs: each against the rest, from nothing."""
-        self.form, self.answers = "rest", n
-        self._members = [self._new() for _ in range(n)]
-        self._scales = [np.array([0.0, 1.0]) for _ in range(n)]
-
     def _link(self) -> None:
         """Make the kernel of the present members."""
+        if self._many is not None and self.form == "softmax":
+            self.kernel = self._many.kernel
+            return
         parts = zip(self.pairs(), self._members, self._scales, strict=True)
         members = [Member(member.kernel, scale, *pair) for pair, member, scale in parts]
-        kernel = PairsKernel if self.form == "pairs" or self.answers == 2 else RestKernel
-        self.kernel = kernel(members, self.answers, self._power)
+        if self.form == "pairs" or self.answers == 2:
+            beside = None if self._many is None else self._many.kernel
+            self.kernel = PairsKernel(members, self.answers, self._power, beside)
+        else:
+            self.kernel = RestKernel(members, self.answers, self._power)
 
 
 def _most(votes: Mapping[str, int]) -> str:

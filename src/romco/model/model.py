@@ -504,8 +504,8 @@ class Model:
         """
         return holding(self._locks.step, self._margin_one, x, task)
 
-    def answer_read(self, row: Mappings, task: Any) -> tuple[float, float] | None:
-        """Margin and probability of one event of two classes, at the least cost.
+    def answer_read(self, row: Mappings, task: Any) -> tuple[Any, float, float] | None:
+        """Label, probability and margin of one event of two classes, at the least cost.
 
         Parameters
         ----------
@@ -517,22 +517,22 @@ class Model:
         Returns
         -------
         :
-            What :meth:`margin_one` and :meth:`probability_one` give; None where these must be
-            asked: the task is new, or the learner is not compiled.
+            What :meth:`predict_one`, :meth:`probability_one` and :meth:`margin_one` give; None
+            where these must be asked: the task is new, or the learner is not compiled.
 
         >>> model = Model("pa-unique", classes=("no", "yes"), tasks=["ann"])
         >>> row = model.features.mappings()
         >>> _ = row.read([{"a": 1}])
         >>> model.answer_read(row, "ann")
-        (0.0, 0.5)
+        ('yes', 0.5, 0.0)
 
         """
         target, singles = self._target, self._singles
-        if not isinstance(target, Labels) or not singles.reads(self.features):
+        single = singles.single
+        if single is None or singles.features is not self.features or type(target) is not Labels:
             return None
-        return singles.answer(
-            self._locks.step, self._inside, self._tasks, target, self._scale, row, task
-        )
+        known, scale = self._tasks.number, self._scale
+        return single.answer(self._locks.step, known, self._inside, target, scale, row, task)
 
     def predict_one(self, x: Any, task: Any, *, id: Any = None) -> Any:
         """Label or number of one event.
@@ -1020,7 +1020,7 @@ class Model:
             number = self._tasks.find(task)
         except TypeError:  # no name: told in the words of the long way
             number = -1
-        if number >= 0 and self._singles.reads(self.features):
+        if number >= 0 and self._singles.features is self.features:
             margin = self._singles.margin(self._inside.learner, x, number)
             if margin is not None:
                 return self.turn * margin

@@ -8,12 +8,7 @@ from romco.kernels.baselines.mappings import Mappings
 from romco.kernels.single import Single
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner
-from romco.model.calibration import Scale
-from romco.model.fairlock import FairLock
 from romco.model.features import Features, Hashed, Names
-from romco.model.growing import GrowingLearner
-from romco.model.labels import Labels
-from romco.model.tasks import Tasks
 
 
 @final
@@ -28,37 +23,18 @@ class Singles:
     """
 
     def __init__(self, features: Features) -> None:
-        self._features = features
-        self._single: Single | None = None  # where rows are read by name
+        self.features = features
+        self.single: Single | None = None  # where rows are read by name
         if isinstance(features, Names | Hashed):
-            self._single = Single(features.mappings(), CompiledLearner.predict)
-
-    def reads(self, features: Features) -> bool:
-        """Whether it was made for these."""
-        return self._features is features
+            self.single = Single(features.mappings(), CompiledLearner.predict)
 
     def margin(self, learner: Learner, x: Any, number: int) -> float | None:
         """The margin of an event of a task; None where only a round of it can tell."""
-        if self._single is None or not isinstance(learner, CompiledLearner):
+        if self.single is None or not isinstance(learner, CompiledLearner):
             return None
-        if not self._single.is_compiled(learner):
+        if not self.single.is_compiled(learner):
             return None
         if type(x) is not dict and not isinstance(x, Mappings):
             return None
         given = learner.kernel, learner.n_features, learner.n_tasks, number
-        return self._single.margin(*given, x)
-
-    def answer(
-        self,
-        lock: FairLock,
-        inside: GrowingLearner,
-        tasks: Tasks,
-        target: Labels,
-        scale: Scale,
-        row: Mappings,
-        task: Any,
-    ) -> tuple[float, float] | None:
-        """Margin and probability of a row that was read; None where only a round can tell."""
-        if self._single is None:
-            return None
-        return self._single.answer(lock, tasks.number, inside, target, scale, row, task)
+        return self.single.margin(*given, x)

@@ -58,8 +58,8 @@ def tally(verdicts: Sequence[Verdict]) -> str:
     """How many claims hold, in a sentence."""
     counts = [sum(v.status == status for v in verdicts) for status in (HOLDS, FAILS, OPEN)]
     return (
-        f"Of {len(verdicts)} claims, {counts[0]} hold on every data set, {counts[1]} do not, and "
-        f"{counts[2]} are undecided. Every method had its best reading and a comparable search "
+        f"Claims: {len(verdicts)}. Borne out on every data set: {counts[0]}; not: {counts[1]}; "
+        f"undecided: {counts[2]}. Every method had its best reading and a comparable search "
         "([how](#how)); in which worlds the claims do hold is mapped on the page about fairness."
     )
 

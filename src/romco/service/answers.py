@@ -54,23 +54,6 @@ def meant(model: Model, margins: Dense) -> list[Prediction]:
     ]
 
 
-def predict_one(model: Model, row: Row, task: Task) -> Prediction:
-    """The same of one row, for a tenth of what a list of one costs."""
-    if model.target != "two classes":
-        return predict(model, [row], [task])[0]
-    try:
-        return meant_by_one(model, model.margin_one(row, task))
-    except ValueError as error:
-        raise refused(model, [row], error) from None
-
-
-def meant_by_one(model: Model, margin: float) -> Prediction:
-    """The prediction that a margin of two classes stands for."""
-    below, above = sides(model)
-    chance = model.scale.probability_of_one(margin)
-    return Prediction(above if margin >= 0.0 else below, chance, margin)
-
-
 def explain(model: Model, row: Row, task: Task) -> dict[str, Any]:
     """What each feature of a row adds to its margin; the most important ones, and all others."""
     try:

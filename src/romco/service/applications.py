@@ -30,13 +30,14 @@ from romco.service.descriptions import describe
 from romco.service.guards import FAILED, Doors, Guard, Headers, answer
 from romco.service.heads import Head, Heads, Refusal
 from romco.service.journals import Broken, Full
+from romco.service.lanes import Lane
 from romco.service.live import Live
 from romco.service.meters import Meters
-from romco.service.questions import Shortcut, ask, ask_one
+from romco.service.questions import Shortcut, Told, ask
 from romco.service.requests import BadRequest, Reader
 from romco.service.stores import Store
 from romco.service.views import ORDERS, Asked, Views
-from romco.service.wires import Wire
+from romco.service.wires import LONGEST_BODY, LONGEST_HEAD, SHORT, Wire
 from romco.service.writers import Busy, Stopped
 
 LOG = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ class Application:
         self._others = self._starlette()
         self._guard = Guard(self._route, doors, self.meters)
         self._heads = Heads(self._refusal)
+        self._lane = self._open_lane()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -77,7 +79,25 @@ class Application:
     def wire(self, **options: Any) -> Wire:
         """A connection of uvicorn's that knows a short way for predictions."""
         longest = self._store.settings.limits.body
-        return Wire(self._predict_at_once, self._heads, longest, **options)
+        return Wire(self._predict_at_once, self._heads, self._lane, longest, **options)
+
+    def _open_lane(self) -> Lane:
+        """What answers most predictions."""
+        longest = min(self._store.settings.limits.body, LONGEST_BODY)
+        shortcut, path = self._shortcut, "/v1/predict"
+        return Lane(
+            SHORT,
+            LONGEST_HEAD,
+            longest,
+            self._heads.kept,
+            shortcut.questions,
+            self._store.live,
+            shortcut.keep,
+            Told,
+            encode,
+            self.meters,
+            path,
+        )
 
     def _refusal(self, headers: Headers) -> Refusal | None:
         """Why a prediction is refused before its body is looked at."""
@@ -146,21 +166,18 @@ class Application:
         return self._predictions(body)
 
     def _predictions(self, body: bytes) -> bytes:
+        one = self._lane.answer_one(body)
+        if one is not None:
+            return one
         plain = self._shortcut.answer(body)
         if plain is not None:
             self.meters.predicted += len(plain) if isinstance(plain, list) else 1
             return encode(plain)
         questions, many = self._reader.questions(body)
-        if many:
+        with _of_one(many):
             told = ask(self._store.live, questions)
-            self.meters.predicted += len(told)
-            return encode(told)
-        try:
-            one = ask_one(self._store.live, questions[0])
-        except Refused as error:  # where there is but one event, nobody asks which
-            raise BadRequest(error.reason) from None
-        self.meters.predicted += 1
-        return encode(one)
+        self.meters.predicted += len(told)
+        return encode(told if many else told[0])
 
     async def _learn(self, body: bytes) -> bytes:
         lessons, many = self._reader.lessons(body)

@@ -61,13 +61,23 @@ class Waiting(msgspec.Struct, array_like=True, frozen=True):
     prediction: Prediction
 
 
+class Asked(msgspec.Struct, array_like=True, frozen=True):
+    """The same as it is written; the row is JSON as it came."""
+
+    id: str
+    time: float
+    task: Task
+    x: msgspec.Raw
+    prediction: Prediction
+
+
 Change = Learn | Forget
 _changes = msgspec.json.Decoder(list[Learn | Forget])
 _waiting = msgspec.json.Decoder(Waiting)
 _encode = msgspec.json.Encoder().encode
 
 
-def encode(value: list[Change] | Waiting) -> bytes:
+def encode(value: list[Change] | Waiting | Asked) -> bytes:
     """As JSON; numbers come back bit for bit.
 
     >>> decode(encode([Forget("ann", 1.5)]))

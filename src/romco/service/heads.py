@@ -66,12 +66,12 @@ class Heads:
 
     def __init__(self, refusal: Callable[[Headers], Refusal | None]) -> None:
         self._refusal = refusal
-        self._kept: dict[bytes, Head | None] = {}
+        self.kept: dict[bytes, Head | None] = {}
 
     def read(self, head: bytes) -> Head | None:
         """What is known of a request by its header lines; None if they are not plain."""
         try:
-            return self._kept[head]
+            return self.kept[head]
         except KeyError:
             return self._judge(head)
 
@@ -79,7 +79,7 @@ class Heads:
         found = plain(head)
         judged = None if found is None else Head(found.length, self._refusal(found.headers))
         if found is None or b"authorization" not in dict(found.headers):
-            if len(self._kept) >= KEPT:
-                self._kept.clear()
-            self._kept[head] = judged
+            if len(self.kept) >= KEPT:
+                self.kept.clear()
+            self.kept[head] = judged
         return judged

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Any, final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -19,40 +17,8 @@ from prometheus_client.core import (
 
 from romco.learners.capabilities import Decomposed
 from romco.service.stores import Store
+from romco.service.times import Times
 from romco.service.views import Views
-
-BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
-RECENT = 2000  # requests whose times are kept
-
-
-@final
-class Times:
-    """How long requests took: how many up to each bound, the sum, and the last ones.
-
-    Prometheus' own histogram takes a lock for each; only one thread answers requests.
-
-    >>> times = Times()
-    >>> for seconds in (0.0001, 0.003, 0.003, 9.0):
-    ...     times.add(seconds)
-    >>> times.buckets()[0], times.buckets()[3], times.buckets()[-1]
-    (('0.0005', 1), ('0.005', 3), ('+Inf', 4))
-    """
-
-    def __init__(self) -> None:
-        self.sum = 0.0
-        self.recent: deque[float] = deque(maxlen=RECENT)
-        self._counts = [0] * (len(BUCKETS) + 1)
-
-    def add(self, seconds: float) -> None:
-        """Count a request."""
-        self._counts[bisect_left(BUCKETS, seconds)] += 1
-        self.sum += seconds
-        self.recent.append(seconds)
-
-    def buckets(self) -> list[tuple[str, int]]:
-        """How many took at most so long."""
-        bounds = [*map(str, BUCKETS), "+Inf"]
-        return list(zip(bounds, accumulate(self._counts), strict=True))
 
 
 @final
@@ -62,7 +28,7 @@ class Meters:
     def __init__(self, store: Store, views: Views) -> None:
         self._store, self._views = store, views
         self.predicted = 0
-        self.requests: Counter[tuple[str, int]] = Counter()
+        self.requests: dict[tuple[str, int], int] = {}
         self._times: dict[str, Times] = {}
         self.registry = CollectorRegistry()
         self.registry.register(self)
@@ -70,11 +36,15 @@ class Meters:
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """A request was answered."""
-        self.requests[path, status] += 1
-        times = self._times.get(path)
-        if times is None:
-            times = self._times[path] = Times()
-        times.add(seconds)
+        self.requests[path, status] = self.requests.get((path, status), 0) + 1
+        self.times(path).add(seconds)
+
+    def times(self, path: str) -> Times:
+        """How long the requests of a path took."""
+        found = self._times.get(path)
+        if found is None:
+            found = self._times[path] = Times()
+        return found
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
@@ -82,10 +52,9 @@ class Meters:
 
     def latency(self, path: str) -> dict[str, float] | None:
         """Median and 99th percentile of the last requests, in seconds."""
-        found = self._times.get(path)
-        if found is None:
+        times = sorted(self._times[path].recent()) if path in self._times else []
+        if not times:
             return None
-        times = sorted(found.recent.copy())
         return {"median": times[len(times) // 2], "p99": times[len(times) * 99 // 100]}
 
     def status(self) -> dict[str, Any]:

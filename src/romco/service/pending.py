@@ -12,7 +12,7 @@ from typing import final
 
 from romco.model.names import known_as
 from romco.service import frames
-from romco.service.changes import Task, Waiting, decode_waiting, encode
+from romco.service.changes import Asked, Task, Waiting, decode_waiting, encode
 from romco.service.frames import Damaged
 
 
@@ -47,7 +47,7 @@ class Pending:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def put(self, some: Iterable[Waiting]) -> None:
+    def put(self, some: Iterable[Waiting | Asked]) -> None:
         """Keep events; one of the same id is replaced."""
         lines = [(each.id, each.time, encode(each)) for each in some]
         with self._lock:

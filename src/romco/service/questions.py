@@ -16,7 +16,7 @@ from romco.model.features import Hashed, Names
 from romco.model.rows import Sparse
 from romco.rounds import Round
 from romco.service import answers
-from romco.service.changes import Answer, Prediction, Waiting
+from romco.service.changes import Answer, Asked, Prediction, Waiting
 from romco.service.live import Live
 from romco.service.requests import Question
 from romco.service.settings import Limits
@@ -50,69 +50,53 @@ def ask(live: Live, questions: Sequence[Question]) -> list[Told]:
     return told
 
 
-def ask_one(live: Live, question: Question) -> Told:
-    """The same of one event."""
-    if live.budget is not None:
-        return ask(live, [question])[0]
-    version = live.sequence
-    made = answers.predict_one(live.model, question.x, question.task)
-    if question.id is not None and live.seen.number(question.id) is None:
-        live.pending.put([Waiting(question.id, time.time(), question.task, question.x, made)])
-    return Told(made.label, made.probability, made.margin, version)
-
-
 @final
 class Shortcut:
     """Answers the bodies of plain questions, read by compiled code; says nothing of others.
 
-    Plain are events without ids, of features by name, in JSON as most clients write it.
+    Plain are events of features by name, in JSON as most clients write it, where no budget of
+    labels must be asked.
     """
 
     def __init__(self, live: Live, limits: Limits) -> None:
-        self._live, self._most = live, min(limits.events, limits.tasks)
-        self._classes: tuple[Any, ...] = ()
-        self._both: tuple[Answer | None, Answer | None] = (None, None)
+        self._live = live
         features = live.model.features
         if isinstance(features, Names | Hashed):
             self._rows: Mappings = features.mappings()
-            most = self._most, limits.features, limits.name, limits.value
-            self._questions: Questions | None = Questions(self._rows, *most)
+            most = min(limits.events, limits.tasks), limits.features, limits.name, limits.value
+            self.questions: Questions | None = Questions(self._rows, *most)
         else:
-            self._questions = None
+            self.questions = None
 
     def answer(self, body: bytes) -> list[Told] | Told | None:
         """Predictions, or one; None where the body is not plain."""
-        live, questions = self._live, self._questions
+        live, questions = self._live, self.questions
         if questions is None or live.budget is not None:
             return None
         tasks = questions.read(body)
         if tasks is None:
             return None
-        version = live.sequence
-        if not questions.many:
-            found = live.model.answer_read(self._rows, tasks[0])
-            if found is not None:
-                margin, chance = found
-                below, above = self._sides()
-                return Told(above if margin >= 0.0 else below, chance, margin, version)
+        version, model = live.sequence, live.model
         try:
-            told = [Told(p.label, p.probability, p.margin, version) for p in self._predict(tasks)]
+            made = answers.meant(model, model.margins(Sparse(*self._rows.arrays()), tasks))
         except ValueError:  # told in the words of the long way
             return None
+        if questions.waiting:
+            self.keep(tasks, [(p.label, p.probability, p.margin) for p in made])
+        told = [Told(p.label, p.probability, p.margin, version) for p in made]
         return told if questions.many else told[0]
 
-    def _sides(self) -> tuple[Answer | None, Answer | None]:
-        """The labels below and above 0, put in order anew only when one was added."""
-        classes = self._live.model.classes
-        if classes != self._classes:
-            self._classes, self._both = classes, answers.sides(self._live.model)
-        return self._both
-
-    def _predict(self, tasks: list[str | int]) -> list[Prediction]:
-        model = self._live.model
-        if len(tasks) == 1 and model.target == "two classes":
-            return [answers.meant_by_one(model, model.margin_one(self._rows, tasks[0]))]
-        return answers.meant(model, model.margins(Sparse(*self._rows.arrays()), tasks))
+    def keep(self, tasks: list[str | int], made: list[tuple[Any, float | None, float]]) -> None:
+        """Events that were read last and have an id wait from now on for their answers."""
+        assert self.questions is not None
+        live, now = self._live, time.time()
+        waiting = [
+            Asked(identity, now, tasks[place], msgspec.Raw(row), Prediction(*made[place]))
+            for place, identity, row in self.questions.waiting
+            if live.seen.number(identity) is None
+        ]
+        if waiting:
+            live.pending.put(waiting)
 
 
 def _ask_for(live: Live, budget: Budget, questions: Sequence[Question], told: list[Told]) -> None:

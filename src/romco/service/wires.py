@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from romco.service.guards import carried
 from romco.service.heads import Head, Heads
+from romco.service.lanes import Lane, is_free
 
 SHORT = b"POST /v1/predict HTTP/1.1\r\n"
 END = b"\r\n\r\n"
@@ -32,17 +33,19 @@ class Wire(HttpToolsProtocol):
     A client that sends nothing, or less than a whole request, is waited for only so long.
     """
 
-    def __init__(self, short: Short, heads: Heads, longest: int, **options: Any) -> None:
+    def __init__(
+        self, short: Short, heads: Heads, lane: Lane, longest: int, **options: Any
+    ) -> None:
         super().__init__(**options)
-        self._short, self._heads = short, heads
+        self._short, self._heads, self._lane = short, heads, lane
         self._longest = min(longest, LONGEST_BODY)
-        self._begun = bytearray()  # of a plain request whose rest has not come
+        self.begun = bytearray()  # of a plain request whose rest has not come
         self._needed = 0  # bytes of all of it
-        self._within = self._in_head = False  # a request that goes the long way, its header lines
+        self.within = self._in_head = False  # a request that goes the long way, its header lines
         self._head_size = 0  # bytes of them so far
         self._began = False  # a request, in what came last
-        self._refused = False  # what came after a request under way was no HTTP
-        self._active = 0.0  # when the last answer was given the short way
+        self.refused = False  # what came after a request under way was no HTTP
+        self.active = 0.0  # when the last answer was given the short way
         self._late: TimerHandle | None = None  # runs while a request is incomplete
         self._said: tuple[Any, dict[int, bytes]] = None, {}  # what answers begin with, by status
 
@@ -59,21 +62,24 @@ class Wire(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer predictions; let uvicorn go on with all else."""
-        if self._begun:
-            self._begun += data
-            if len(self._begun) < self._needed:
+        at = self._lane.serve(self, data)
+        if at == len(data):
+            return
+        if self.begun:
+            self.begun += data
+            if len(self.begun) < self._needed:
                 return
-            data = bytes(self._begun)
-            self._begun.clear()
-        at = self._answer_all(data) if self._is_free() else 0
-        if at < len(data) and not self._begun and not self._refused:
+            data = bytes(self.begun)
+            self.begun.clear()
+        at = self._answer_all(data, at) if is_free(self) else 0
+        if at < len(data) and not self.begun and not self.refused:
             self._go_long(data[at:] if at else data)
-        if self._late is not None or self._within or self._begun:
-            self._hurry(self._within or bool(self._begun))
+        if self._late is not None or self.within or self.begun:
+            self._hurry(self.within or bool(self.begun))
 
     def on_message_begin(self) -> None:
         """A request goes the long way."""
-        self._within, self._in_head, self._head_size, self._began = True, True, 0, True
+        self.within, self._in_head, self._head_size, self._began = True, True, 0, True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -90,48 +96,38 @@ class Wire(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """All of it has come."""
-        self._within = False
+        self.within = False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """If what came next was no HTTP, say so now."""
         super().on_response_complete()
-        if self._refused and self.cycle.response_complete:
+        if self.refused and self.cycle.response_complete:
             self._refuse()
 
     def send_400_response(self, msg: str) -> None:
         """What came is no HTTP: told after the answers to all that came before."""
-        self._refused = True
+        self.refused = True
         busy = self.cycle is not None and not self.cycle.response_complete
-        if busy and (self._in_head or not self._within):
+        if busy and (self._in_head or not self.within):
             self.flow.pause_reading()
         else:
             self._refuse()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close, unless something was answered the short way meanwhile."""
-        rest = self._active + self.timeout_keep_alive - self.loop.time()
+        rest = self.active + self.timeout_keep_alive - self.loop.time()
         if rest > 0.0:
             self._wait(rest)
         elif self._late is None:
             super().timeout_keep_alive_handler()
-
-    def _is_free(self) -> bool:
-        """Whether nothing goes the long way, nobody is too slow to read, and there is room."""
-        limit = self.limit_concurrency
-        return (
-            not self._within
-            and not self._refused
-            and (self.cycle is None or self.cycle.response_complete)
-            and not self.flow.write_paused
-            and (limit is None or len(self.connections) < limit)
-            and not self.transport.is_closing()
-        )
+        else:  # begun again when what comes is answered
+            self.timeout_keep_alive_task = None
 
     def _go_long(self, data: bytes) -> None:
         in_head, self._began = self._in_head, False
         super().data_received(data)
-        if in_head and self._in_head and not self._began and not self._refused:
+        if in_head and self._in_head and not self._began and not self.refused:
             self._head_size += len(data)  # within a line, of which on_header is not told yet
             if self._head_size > MOST_HEADERS:
                 self.send_400_response("too long")
@@ -154,35 +150,49 @@ class Wire(HttpToolsProtocol):
                 self.transport.write(text)
             self.transport.close()
 
-    def _answer_all(self, data: bytes) -> int:
-        """Answer the predictions that come first, in order; gives where the rest begins."""
-        at, told = 0, []
-        while data.startswith(SHORT, at):
-            end = data.find(END, at, at + LONGEST_HEAD)
-            if end < 0 and len(data) - at < LONGEST_HEAD:  # the rest of it is on its way
-                self._begun, self._needed = bytearray(data[at:]), len(data) - at + 1
-                break
-            head = None if end < 0 else self._heads.read(data[at + len(SHORT) : end + 2])
-            if head is None or head.length > self._longest:
-                break
-            begin, stop = end + len(END), end + len(END) + head.length
-            if stop > len(data):
-                self._begun, self._needed = bytearray(data[at:]), stop - at
-                break
-            status, answer = self._short(head, data[begin:stop])
-            told.append(self._first(status) + b"%d\r\n\r\n%b" % (len(answer), answer))
-            at = stop
-        if 0 < len(data) - at < len(SHORT) and SHORT.startswith(data[at:]):
-            self._begun, self._needed = bytearray(data[at:]), len(data) - at + 1
+    def _answer_all(self, data: bytes, at: int) -> int:
+        """Answer the predictions that come first from ``at`` on; gives where the rest begins."""
+        told: list[bytes] = []
+        while (after := self._answer_next(data, at, told)) > at:
+            at = self._lane.answer(data, after, self.begin_with(200), told)
         if told:
-            self.transport.write(told[0] if len(told) == 1 else b"".join(told))
-            self.server_state.total_requests += len(told)
-            self._active = self.loop.time()
-            if self.timeout_keep_alive_task is None:
-                self._wait(self.timeout_keep_alive)
+            self._say(told)
         return at
 
-    def _first(self, status: int) -> bytes:
+    def _answer_next(self, data: bytes, at: int, told: list[bytes]) -> int:
+        """The same of one prediction, if there is one; of which only a part has come is kept."""
+        if not data.startswith(SHORT, at):
+            if SHORT.startswith(data[at:]):
+                self._begin(data, at, 1 + len(data))
+            return at
+        end = data.find(END, at, at + LONGEST_HEAD)
+        if end < 0 and len(data) - at < LONGEST_HEAD:  # the rest of it is on its way
+            self._begin(data, at, 1 + len(data))
+            return at
+        head = None if end < 0 else self._heads.read(data[at + len(SHORT) : end + 2])
+        if head is None or head.length > self._longest:
+            return at
+        begin, stop = end + len(END), end + len(END) + head.length
+        if stop > len(data):
+            self._begin(data, at, stop)
+            return at
+        status, answer = self._short(head, data[begin:stop])
+        told.append(self.begin_with(status) + b"%d\r\n\r\n%b" % (len(answer), answer))
+        return stop
+
+    def _begin(self, data: bytes, at: int, stop: int) -> None:
+        """Wait for more of a plain request, up to ``stop`` at least."""
+        self.begun, self._needed = bytearray(data[at:]), stop - at
+
+    def _say(self, told: list[bytes]) -> None:
+        """Write all answers at once."""
+        self.transport.write(b"".join(told))
+        self.server_state.total_requests += len(told)
+        self.active = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._wait(self.timeout_keep_alive)
+
+    def begin_with(self, status: int) -> bytes:
         """All of an answer up to its length; the date is the only thing in it that changes."""
         carries = self.server_state.default_headers  # made anew when the date changes
         if self._said[0] is not carries:

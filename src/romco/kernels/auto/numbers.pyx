@@ -57,6 +57,7 @@ cdef double GROWTH = 1.25                      # directions are drawn when there
 cdef double MANY = 10000.0                     # as many events, later
 cdef double SLOW_GROWTH = 2.0                  # less often
 cdef double MEMORY = 0.998                     # of residuals, by event
+cdef double FARTHEST = 1e4                     # usual sizes of an event beyond which a value is cut
 
 
 cdef struct Combination:
@@ -181,7 +182,7 @@ cdef class AutoNumberKernel(Kernel):
             b[c] = 0.0
         for k in range(x.n):
             j = column(x, k)
-            value = x.value[k] * unit
+            value = measured(x.value[k], unit)
             value2 = value * value
             x2 += value2
             own = self.personal.look(task, j)
@@ -223,7 +224,7 @@ cdef class AutoNumberKernel(Kernel):
                 s[0] = -self.diagonal[c, 0]
             s[0] += 1.0
             for k in range(x.n):
-                j, value = column(x, k) + 1, x.value[k] * unit
+                j, value = column(x, k) + 1, measured(x.value[k], unit)
                 if value == 0.0:
                     continue
                 o.p[at] += self.mean[c, j] * value
@@ -236,7 +237,7 @@ cdef class AutoNumberKernel(Kernel):
                     s[j] = (1.0 - self.diagonal[c, j]) * value
             o.v[at] = s[0]
             for k in range(x.n):
-                o.v[at] += s[column(x, k) + 1] * x.value[k] * unit
+                o.v[at] += s[column(x, k) + 1] * measured(x.value[k], unit)
             o.v[at] = max(o.v[at], 0.0)
 
     cdef void combine(self, long long task, double V, Opinions* o) noexcept nogil:
@@ -403,7 +404,7 @@ cdef class AutoNumberKernel(Kernel):
         for c in range(LEARNERS):
             step[c] = self.step(c, t - o.p[c], o.v[c], V, h, h)
         for k in range(x.n):
-            j, value = column(x, k), x.value[k] * unit
+            j, value = column(x, k), measured(x.value[k], unit)
             if value == 0.0:  # stored or not, a zero says nothing
                 continue
             own = self.personal.touch(task, j)
@@ -462,6 +463,11 @@ cdef class AutoNumberKernel(Kernel):
         for i in range(n):
             self.residuals[i] *= MEMORY
         self.residuals[place_of(u, n)] += h
+
+
+cdef inline double measured(double x, double unit) noexcept nogil:
+    """A value in units; one that would drown all others, and overflow in the end, is cut."""
+    return max(-FARTHEST, min(FARTHEST, x * unit))
 
 
 cdef inline Py_ssize_t place_of(double u, Py_ssize_t n) noexcept nogil:

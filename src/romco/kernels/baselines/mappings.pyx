@@ -1,16 +1,18 @@
 """Events given as mappings of names to values, turned into sparse rows."""
 
 import numpy as np
-from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeASCII
 from libc.math cimport INFINITY, fabs
 from libc.stdlib cimport qsort
-from romco.kernels.memory cimport release, reserve
+from libc.string cimport memcmp
+from romco.kernels.memory cimport release, reserve, zeros
 
 from romco.kernels.events import LARGEST_FEATURE
 
 cdef double LARGEST = LARGEST_FEATURE
 cdef enum:
     FEW = 48
+    MET = 4096  # names whose columns are remembered, a power of two
 
 
 cdef class Mappings:
@@ -21,6 +23,9 @@ cdef class Mappings:
         release(self.ends)
 
     cdef int put(self, name, double value, int place) except -1:
+        raise NotImplementedError
+
+    cdef int put_ascii(self, const char* name, Py_ssize_t n, double value, int place) except -1:
         raise NotImplementedError
 
     cdef int push(self, int column, double value, int place) except -1:
@@ -92,17 +97,29 @@ cdef class Mappings:
         return 0
 
 
+cdef struct Met:
+    const char* text  # of a name that `names` holds; NULL where there is none
+    Py_ssize_t n
+    int column
+
+
 cdef class NamedMappings(Mappings):
     """A name's column is looked up in ``known``, then in ``new``; else it is added there.
 
-    Without ``new`` a name that is not known is dropped.
+    Without ``new`` a name that is not known is dropped. Names may be added to ``known``
+    meanwhile, but a name keeps its column.
     """
 
     cdef dict known, new
     cdef Py_ssize_t width
+    cdef Met* met  # of names in ASCII, by the low bits of their hash
+    cdef list names
 
     def __init__(self, dict known not None, dict new=None):
         self.known, self.new, self.width = known, new, len(known)
+
+    def __dealloc__(self):
+        release(self.met)
 
     cdef int put(self, name, double value, int place) except -1:
         column = self.known.get(name)
@@ -113,6 +130,21 @@ cdef class NamedMappings(Mappings):
             if column is None:
                 column = self.new[name] = self.width + len(self.new)
         return self.push(column, value, place)
+
+    cdef int put_ascii(self, const char* name, Py_ssize_t n, double value, int place) except -1:
+        cdef Py_ssize_t at = <Py_ssize_t> (hash_text(name, n) & (MET - 1))
+        if self.met == NULL:
+            self.names = [None] * MET
+            self.met = <Met*> zeros(MET, sizeof(Met))
+        cdef Met* met = &self.met[at]
+        if met.text == NULL or met.n != n or memcmp(met.text, name, n) != 0:
+            text = PyUnicode_DecodeASCII(name, n, NULL)
+            column = self.known.get(text)
+            if column is None:
+                return self.put(text, value, place)
+            self.names[at] = text
+            met.text, met.column = PyUnicode_AsUTF8AndSize(text, &met.n), column
+        return self.push(met.column, value, place)
 
 
 cdef class HashedMappings(Mappings):
@@ -131,14 +163,23 @@ cdef class HashedMappings(Mappings):
             raise ValueError(f"feature {name!a} is no text: it holds half a surrogate pair") from None
         return self.push(<int> (h & self.mask), -value if h >> 63 else value, place)
 
+    cdef int put_ascii(self, const char* name, Py_ssize_t n, double value, int place) except -1:
+        cdef unsigned long long h = hash_text(name, n)
+        return self.push(<int> (h & self.mask), -value if h >> 63 else value, place)
+
 
 cpdef unsigned long long hash_name(str name) except? 0:
     """FNV-1a over the name's UTF-8 bytes, then the finishing mix of MurmurHash3.
 
     Part of the model file's meaning: it is the same everywhere and may never change.
     """
-    cdef Py_ssize_t i, n
+    cdef Py_ssize_t n
     cdef const char* text = PyUnicode_AsUTF8AndSize(name, &n)
+    return hash_text(text, n)
+
+
+cdef unsigned long long hash_text(const char* text, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
     cdef unsigned long long h = 14695981039346656037ULL
     for i in range(n):
         h = (h ^ <unsigned char> text[i]) * 1099511628211ULL

@@ -2,6 +2,8 @@ from romco.kernels.baselines.mappings import Mappings
 
 class Questions:
     many: bool
+    reader: Mappings
+    waiting: list[tuple[int, str, bytes]]
     def __init__(
         self, reader: Mappings, events: int, features: int, name: int, value: float
     ) -> None: ...

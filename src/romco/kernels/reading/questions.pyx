@@ -1,7 +1,7 @@
 """Events to predict, from JSON to sparse rows, where all of it is plain.
 
-Plain is what clients mostly send: ``{"task": ..., "x": {...}}`` or a list of such, text without
-escapes and in ASCII, numbers of ordinary size. Of all else nothing is said here, whether it is
+Plain is what clients mostly send: ``{"task": ..., "x": {...}}``, with an ``id`` or without, or a list
+of such, text without escapes and in ASCII, numbers of ordinary size. Of all else nothing is said here, whether it is
 right or wrong: that is for a reader who knows all of JSON.
 """
 
@@ -19,10 +19,9 @@ TENS[:] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1
            1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22]
 
 
-cdef struct Key:
-    const char* text
-    Py_ssize_t n
-    bint special  # its value makes no entry of the key's own: text or null
+
+cdef inline bint is_space(char c) noexcept:
+    return c == b" " or c == b"\n" or c == b"\r" or c == b"\t"
 
 
 cdef class Questions:
@@ -37,15 +36,9 @@ cdef class Questions:
     (['ann'], array([0.5, 2. ]))
     >>> questions.read(b'{"task": "ann", "x": {"b": [2]}}') is None
     True
+    >>> questions.read(b'[{"id": "e1", "task": 7, "x": {"a": 1}}]'), questions.waiting
+    ([7], [(0, 'e1', b'{"a": 1}')])
     """
-
-    cdef Mappings reader
-    cdef Py_ssize_t events, features, name
-    cdef double value
-    cdef readonly bint many  # whether what was read last was a list
-    cdef const char* at  # the next character; the text ends with a 0, which nothing here accepts
-    cdef Key* keys  # of the row that is read
-    cdef Py_ssize_t n_keys, room_keys, n_special
 
     def __init__(
         self, Mappings reader not None, Py_ssize_t events, Py_ssize_t features, Py_ssize_t name,
@@ -58,13 +51,15 @@ cdef class Questions:
         release(self.keys)
 
     def read(self, bytes body not None):
-        """The tasks of the events, whose rows the reader then has; None where it is not plain."""
+        """The tasks of the events, whose rows the reader then has; None where it is not plain.
+
+        ``waiting`` then has place, id, and the JSON of the row of each event with an id.
+        """
         cdef list tasks = []
-        self.at = body
-        self.reader.clear()
+        self.begin(body)
         self.many = self.next(b"[")
         while True:
-            task = self.event()
+            task = self.event(len(tasks))
             if task is None:
                 return None
             tasks.append(task)
@@ -72,16 +67,35 @@ cdef class Questions:
                 break
         if self.many and not self.next(b"]"):
             return None
-        self.skip()
-        ended = self.at - <const char*> body == len(body)
-        return tasks if ended and len(tasks) <= self.events else None
+        return tasks if len(tasks) <= self.events and self.ends(<const char*> body + len(body)) else None
 
-    cdef event(self):
+    cdef read_one(self, const char* text, Py_ssize_t n):
+        """The task of one event; the text may go on after its end, and ends with a 0 somewhere."""
+        self.begin(text)
+        self.many = False
+        task = self.event(0)
+        return task if task is not None and self.ends(text + n) else None
+
+    cdef begin(self, const char* text):
+        self.at = text
+        self.reader.clear()
+        if self.waiting is None or self.waiting:
+            self.waiting = []
+
+    cdef bint ends(self, const char* end) noexcept:
+        """Whether all was read up to here, and nothing beyond."""
+        while self.at < end and is_space(self.at[0]):
+            self.at += 1
+        return self.at == end
+
+    cdef event(self, Py_ssize_t place):
         """The task of an event whose row was read, or None."""
         cdef const char* key
         cdef Py_ssize_t n
         cdef bint known = False
-        task = None
+        cdef const char* row = NULL
+        cdef Py_ssize_t length = 0
+        task = identity = None
         if not self.next(b"{"):
             return None
         while True:
@@ -89,25 +103,42 @@ cdef class Questions:
                 return None
             if n == 1 and key[0] == b"x" and not known:
                 known = True
+                self.skip()
+                row = self.at
                 if not self.row():
                     return None
+                length = self.at - row
             elif n == 4 and memcmp(key, b"task", 4) == 0 and task is None:
                 task = self.task()
                 if task is None:
                     return None
+            elif n == 2 and memcmp(key, b"id", 2) == 0 and identity is None:
+                identity = self.named()
+                if identity is None:
+                    return None
             else:
                 return None
             if not self.next(b","):
-                return task if known and self.next(b"}") else None
+                break
+        if not known or not self.next(b"}"):
+            return None
+        if identity is not None:
+            self.waiting.append((place, identity, row[:length]))
+        return task
+
+    cdef named(self):
+        """Text that may be a name, or None."""
+        cdef const char* text
+        cdef Py_ssize_t n
+        found = self.string(&text, &n) and 0 < n <= self.name
+        return PyUnicode_DecodeASCII(text, n, NULL) if found else None
 
     cdef task(self):
-        cdef const char* text
         cdef Py_ssize_t n
         cdef const char* begin
         self.skip()
         if self.at[0] == b'"':
-            found = self.string(&text, &n) and 0 < n <= self.name
-            return PyUnicode_DecodeASCII(text, n, NULL) if found else None
+            return self.named()
         begin = self.at
         while b"0" <= self.at[0] <= b"9":
             self.at += 1
@@ -155,7 +186,7 @@ cdef class Questions:
         elif self.word(b"null", 4):
             special = True
         elif self.truth(&value) or self.number(&value):
-            self.reader.put(PyUnicode_DecodeASCII(key, n, NULL), value, <int> put[0])
+            self.reader.put_ascii(key, n, value, <int> put[0])
             put[0] += 1
         else:
             return False
@@ -182,7 +213,7 @@ cdef class Questions:
     # Pieces of JSON; each moves on where it finds what it looks for
 
     cdef inline void skip(self) noexcept:
-        while self.at[0] == b" " or self.at[0] == b"\n" or self.at[0] == b"\r" or self.at[0] == b"\t":
+        while is_space(self.at[0]):
             self.at += 1
 
     cdef inline bint next(self, char expected) noexcept:

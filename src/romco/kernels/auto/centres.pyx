@@ -1,0 +1,90 @@
+"""Where classes lie among few features: linear discriminants, found as events come in.
+
+Each class has a centre c_k, the mean of its n_k events, and all scatter about theirs alike. With R the
+inverse of that scatter, N the events that told of it and d the features, an event x of class k is
+distributed as Student's t about c_k:
+
+    D_k = N (x - c_k)' R (x - c_k),   s_k = 1 + 1 / (n_k + FEW)
+    log p(x | k) = -(N + d) / 2 log(1 + D_k / (N s_k)) - d / 2 log s_k + what all have in common
+
+A centre is known from one event, where weights need many; so this voice is the first to know a new
+class. An event costs O(n^2 + K n), since R changes by a rank of one.
+"""
+
+import numpy as np
+cimport numpy as cnp
+from libc.math cimport log, log1p
+from romco.kernels.auto.class_lanes cimport dot
+from romco.kernels.auto.scales cimport Scaled
+
+cnp.import_array()
+
+cdef double BEFORE = 5.0           # events whose scatter, of one unit each way, is taken for granted
+cdef double FEW = 0.1              # events by which a class is taken to lie in the middle
+cdef double LEAST = -15.0          # log-odds against the best class below which all are alike
+
+
+cdef class Centres:
+    """Views of ``centre`` (K, n), ``length`` (K,), ``spent`` (n, n) and ``count`` (1,)."""
+
+    def __init__(self, centre, length, spent, count):
+        self.centre, self.length, self.spent, self.count = centre, length, spent, count
+        self.rooms = np.zeros((2, len(spent)))
+        self.x = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms)
+        self.Rx = self.x + self.spent.shape[0]
+
+    cdef Py_ssize_t room(self) noexcept nogil:
+        """Of how many features."""
+        return self.spent.shape[0]
+
+    cdef void multiply(self) noexcept nogil:
+        """Rx = R x."""
+        cdef Py_ssize_t i
+        for i in range(self.room()):
+            self.Rx[i] = self.x[i] / BEFORE - dot(&self.spent[i, 0], self.x, self.room())
+
+    cdef void say(
+        self, Scaled x, double width, const double* seen, double* z
+    ) noexcept nogil:
+        """Log-likelihoods (K,) of a row of so many features, 0 for the best."""
+        cdef Py_ssize_t k, n = self.room()
+        cdef double square, far, spread, best = -1e300, events = BEFORE + self.count[0]
+        for k in range(n):
+            self.x[k] = 0.0
+        for k in range(x.n):
+            self.x[x.index[k]] = x.value[k]
+        self.multiply()
+        square = dot(self.x, self.Rx, n)
+        for k in range(self.centre.shape[0]):
+            far = square - 2.0 * dot(&self.centre[k, 0], self.Rx, n) + self.length[k]
+            spread = 1.0 + 1.0 / (seen[k] + FEW)
+            z[k] = -0.5 * (events + width) * log1p(max(far, 0.0) / spread) - 0.5 * width * log(spread)
+            best = max(best, z[k])
+        for k in range(self.centre.shape[0]):
+            z[k] = max(z[k] - best, LEAST)
+
+    cdef void learn(self, Scaled x, Py_ssize_t label, double seen, double h) noexcept nogil:
+        """Learn a row of a class that has ``seen`` events; it counts as h of them."""
+        cdef Py_ssize_t i, j, k, n = self.room()
+        cdef double share = h * seen / (seen + h), c, far
+        cdef double* own = &self.centre[label, 0]
+        for k in range(n):
+            self.x[k] = -own[k]
+        for k in range(x.n):
+            self.x[x.index[k]] += x.value[k]
+        for k in range(n):
+            own[k] += h / (seen + FEW + h) * self.x[k]
+        if share > 0.0:
+            self.multiply()
+            c = share / (1.0 + share * dot(self.x, self.Rx, n))
+            for i in range(n):
+                for j in range(n):
+                    self.spent[i, j] += c * self.Rx[i] * self.Rx[j]
+            for k in range(self.centre.shape[0]):
+                far = dot(&self.centre[k, 0], self.Rx, n)
+                self.length[k] -= c * far * far
+            self.count[0] += h
+        for k in range(n):
+            self.x[k] = own[k]
+        self.multiply()
+        self.length[label] = dot(self.x, self.Rx, n)

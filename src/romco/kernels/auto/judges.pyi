@@ -1,0 +1,11 @@
+import numpy as np
+from numpy.typing import NDArray
+
+class Judge:
+    def __init__(
+        self,
+        weight: NDArray[np.float64],
+        covariance: NDArray[np.float64],
+        prior: float,
+        renewal: float,
+    ) -> None: ...

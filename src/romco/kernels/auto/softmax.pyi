@@ -1,0 +1,28 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.auto.centres import Centres
+from romco.kernels.auto.judges import Judge
+from romco.kernels.auto.scales import Scales
+from romco.kernels.contract import Kernel
+from romco.kernels.events import Events
+from romco.kernels.stores.pairs import Pairs
+
+class SoftmaxKernel(Kernel):
+    def __init__(
+        self,
+        shared: Pairs,
+        personal: Pairs,
+        level: NDArray[np.float64],
+        own_level: NDArray[np.float64],
+        counts: NDArray[np.float64],
+        seen: NDArray[np.float64],
+        clock: NDArray[np.float64],
+        scales: Scales,
+        centres: Centres,
+        judge: Judge,
+    ) -> None: ...
+    def voices(self, events: Events) -> NDArray[np.float64]: ...
+    def entries(
+        self, events: Events
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], float, NDArray[np.float64]]: ...

@@ -1,0 +1,325 @@
+"""romco-auto for very many classes: all of them at once, O(K) for each entry of an event.
+
+Six voices say something of every class, and a judge makes a probability of it:
+
+    softmax   one vector per class, on the multinomial logistic loss
+    margin    one vector per class, on the squared hinge loss of the class against the rest (AROW)
+    together  the same by a shared and a personal vector of the task; it forgets slowly
+    centres   where the class lies, of few features (linear discriminants)
+    usual     how often the task has had the class so far
+    common    how often all tasks have
+
+The first three are Gaussians of diagonal covariance over the weights of each class, with
+intercepts. Features are measured in units of their own (scales). A class that is out of the question,
+less likely than RULED_OUT or beyond the margin, does not move. Numbers of all classes lie side by
+side; K numbers each, of a feature
+
+    shared   mean and spent variance of softmax, of margin, of together
+    personal (of a task and a feature) mean and spent variance of together
+"""
+
+import numpy as np
+cimport numpy as cnp
+from libc.math cimport NAN, exp, isfinite, log
+from romco.kernels.auto.centres cimport Centres
+from romco.kernels.auto.class_lanes cimport go, hear
+from romco.kernels.auto.gaussians cimport moderate
+from romco.kernels.auto.judges cimport Judge
+from romco.kernels.auto.scales cimport Scaled, Scales
+from romco.kernels.contract cimport Kernel
+from romco.kernels.events cimport Events, Row
+from romco.kernels.stores.pairs cimport Pairs
+
+cnp.import_array()
+
+cdef enum:
+    SOFTMAX, MARGIN, TOGETHER, CENTRES, USUAL, COMMON, VOICES
+    VECTORS = 3                                # voices with a vector per class
+    ROOMS = 16                                 # of K numbers: z, m, v, a, b, scores
+
+cdef double SLACK = 0.3                        # AROW's r
+cdef double PATIENCE = 1.0                     # the same where both vectors learn together
+cdef double APART = 0.3                        # prior variance of a task's part in together
+cdef double FORGETTING = 3e-4                  # share of its variance that comes back
+cdef double RULED_OUT = 1e-6                   # probability below which a class does not move
+cdef double LIKE_ALL = 5.0                     # events by which a task is taken to be like all
+
+
+cdef class SoftmaxKernel(Kernel):
+    """Views of the learner's arrays and the two verbs; the learner tells what the arrays mean."""
+
+    cdef Pairs shared, personal
+    cdef double[:, ::1] level, counts
+    cdef double[:, :, ::1] own_level
+    cdef double[::1] seen, clock
+    cdef Scales scales
+    cdef Centres centres
+    cdef Judge judge
+    cdef object rooms, places
+    cdef double* z                 # (VOICES, K) what is said
+    cdef double* m                 # (VECTORS, K) means
+    cdef double* v                 # (VECTORS, K) variances
+    cdef double* a                 # (K,) steps
+    cdef double* b                 # (K,)
+    cdef double* scores            # (K,)
+    cdef int* some                 # (K,) classes that move
+
+    def __init__(
+        self, Pairs shared, Pairs personal, level, own_level, counts, seen, clock,
+        Scales scales, Centres centres, Judge judge,
+    ):
+        cdef Py_ssize_t K = len(seen)
+        self.shared, self.personal, self.level, self.own_level = shared, personal, level, own_level
+        self.counts, self.seen, self.clock = counts, seen, clock
+        self.scales, self.centres, self.judge, self.width = scales, centres, judge, K
+        self.rooms, self.places = np.zeros((ROOMS, K)), np.zeros(K, np.int32)
+        self.z = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms)
+        self.m = self.z + VOICES * K
+        self.v = self.m + VECTORS * K
+        self.a = self.v + VECTORS * K
+        self.b = self.a + K
+        self.scores = self.b + K
+        self.some = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
+
+    # --- units -------------------------------------------------------------------------------
+
+    cdef double unit(self) noexcept nogil:
+        """One over the geometric mean of |x| so far."""
+        return exp(-0.5 * self.clock[0] / self.clock[1]) if self.clock[1] > 0.0 else 1.0
+
+    cdef void count(self, double x2, double h) noexcept nogil:
+        if x2 > 0.0:
+            self.clock[0] += h * log(x2)
+            self.clock[1] += h
+
+    # --- what is said about an event ---------------------------------------------------------
+
+    cdef void read(self, Scaled x, long long task, double unit) noexcept nogil:
+        """What the voices say of each class."""
+        cdef Py_ssize_t i, K = self.width
+        cdef const double* all_
+        cdef const double* own
+        cdef double value
+        cdef int c
+        self.begin(task, x.x2 * unit * unit)
+        for i in range(x.n):
+            value = x.value[i] * unit
+            all_ = stored(self.shared, 0, x.index[i])
+            own = stored(self.personal, task, x.index[i])
+            if all_ != NULL:
+                for c in range(VECTORS):
+                    hear(
+                        self.m + c * K, self.v + c * K, all_ + 2 * c * K, all_ + (2 * c + 1) * K,
+                        value, K,
+                    )
+            if own != NULL:
+                hear(self.m + TOGETHER * K, self.v + TOGETHER * K, own, own + K, value, K)
+        self.speak(task)
+        if self.has_room(x):
+            self.centres.say(x, self.scales.width(), &self.seen[0], self.z + CENTRES * K)
+        else:
+            for i in range(K):
+                self.z[CENTRES * K + i] = 0.0
+
+    cdef void begin(self, long long task, double x2) noexcept nogil:
+        """Means and variances of the intercepts, and what the prior has of the features."""
+        cdef Py_ssize_t k, K = self.width
+        cdef int c
+        for c in range(VECTORS):
+            for k in range(K):
+                self.m[c * K + k] = self.level[2 * c, k]
+                self.v[c * K + k] = 1.0 + x2 - self.level[2 * c + 1, k]
+        for k in range(K):
+            self.m[TOGETHER * K + k] += self.own_level[task, 0, k]
+            self.v[TOGETHER * K + k] += APART * (1.0 + x2) - self.own_level[task, 1, k]
+
+    cdef void speak(self, long long task) noexcept nogil:
+        cdef Py_ssize_t k, K = self.width
+        cdef double total = 0.0
+        cdef int c
+        for k in range(VECTORS * K):
+            self.v[k] = max(self.v[k], 0.0)
+        for k in range(K):
+            total += self.seen[k]
+            self.z[k] = moderate(self.m[k], self.v[k])
+            self.z[MARGIN * K + k] = self.m[MARGIN * K + k]
+            self.z[TOGETHER * K + k] = self.m[TOGETHER * K + k]
+        for k in range(K):
+            self.z[COMMON * K + k] = log(self.seen[k] + 1.0)
+            self.z[USUAL * K + k] = log(
+                self.counts[task, k] + LIKE_ALL * (self.seen[k] + 1.0) / (total + <double> K)
+            )
+
+    cdef bint has_room(self, Scaled x) noexcept nogil:
+        """Whether centres are known of all features so far, and of these."""
+        cdef Py_ssize_t k
+        if self.scales.width() > self.centres.room():
+            return False
+        for k in range(x.n):
+            if x.index[k] >= self.centres.room():
+                return False
+        return True
+
+    cdef int score(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
+    ) except -1 nogil:
+        cdef Py_ssize_t e
+        cdef double unit = self.unit()
+        cdef Scaled row
+        for e in range(begin, end):
+            row = self.scales.look(events.row(e))
+            self.read(row, events.tasks[e], unit)
+            self.judge.say(self.z, self.width, margins + e * self.width)
+            if self.followed and end - begin == 1:  # `learn` need not read it all again
+                self.keep_notes(events, begin, end)
+            # Features whose squares overflow must be refused before they are learned.
+            if not isfinite(row.x2):
+                margins[e * self.width] = NAN
+        return 0
+
+    # --- learning ----------------------------------------------------------------------------
+
+    cdef int learn(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
+    ) except -1 nogil:
+        cdef Py_ssize_t e
+        cdef bint noted = self.has_notes(events, begin, end)
+        for e in range(begin, end):
+            if events.count(e) > 0.0:
+                self.learn_one(
+                    events.row(e), events.tasks[e], <Py_ssize_t> events.labels[e],
+                    events.count(e), noted,
+                )
+        return 0
+
+    cdef int learn_one(
+        self, Row x, long long task, Py_ssize_t label, double h, bint noted
+    ) except -1 nogil:
+        """Learn an event that counts as h of them."""
+        cdef double unit, common = self.scales.common()
+        cdef bint first = self.clock[1] == 0.0
+        cdef Scaled row
+        self.shared.reserve(x.n)  # before anything changes: there may be no room
+        self.personal.reserve(x.n)
+        row = self.scales.count_seen(x) if noted else self.scales.count(x)
+        if first:  # there is no unit yet, so the first event is its own
+            self.count(row.x2, h)
+        unit = self.unit()
+        if not noted or first or self.scales.common() != common:  # else no unit has changed since
+            self.read(row, task, unit)
+        self.judge.say(self.z, self.width, self.scores)
+        self.judge.learn(self.z, self.width, self.scores, label, h)
+        self.move(row, task, SOFTMAX, self.plan_softmax(label, h), 0.0, unit)
+        self.move(row, task, MARGIN, self.plan_margin(MARGIN, label, SLACK / h), 0.0, unit)
+        self.move(
+            row, task, TOGETHER, self.plan_margin(TOGETHER, label, PATIENCE / h), h * FORGETTING,
+            unit,
+        )
+        if self.has_room(row):
+            self.centres.learn(row, label, self.seen[label], h)
+        self.counts[task, label] += h
+        self.seen[label] += h
+        if not first:
+            self.count(row.x2, h)
+        return 0
+
+    cdef Py_ssize_t plan_softmax(self, Py_ssize_t label, double h) noexcept nogil:
+        """Steps on the multinomial logistic loss; gives how many classes move."""
+        cdef Py_ssize_t k, n = 0
+        cdef double total = 0.0, best = self.z[0], p, g, curvature
+        for k in range(1, self.width):
+            best = max(best, self.z[k])
+        for k in range(self.width):
+            self.a[k] = exp(self.z[k] - best)
+            total += self.a[k]
+        for k in range(self.width):
+            p = self.a[k] / total
+            if p < RULED_OUT and k != label:
+                continue
+            g = (1.0 if k == label else 0.0) - p
+            curvature = h * p * (1.0 - p)
+            self.b[k] = curvature / (1.0 + curvature * self.v[k])
+            self.a[k] = h * g / (1.0 + curvature * self.v[k])
+            self.some[n] = <int> k
+            n += 1
+        return n
+
+    cdef Py_ssize_t plan_margin(self, int voice, Py_ssize_t label, double r) noexcept nogil:
+        """Steps on the squared hinge loss of each class against the rest; how many move."""
+        cdef Py_ssize_t k, n = 0
+        cdef const double* m = self.m + voice * self.width
+        cdef const double* v = self.v + voice * self.width
+        cdef double side, loss
+        for k in range(self.width):
+            side = 1.0 if k == label else -1.0
+            loss = 1.0 - side * m[k]
+            if loss > 0.0:
+                self.b[k] = 1.0 / (v[k] + r)
+                self.a[k] = self.b[k] * loss * side
+                self.some[n] = <int> k
+                n += 1
+        return n
+
+    cdef void move(
+        self, Scaled x, long long task, int voice, Py_ssize_t n, double rate, double unit
+    ) noexcept nogil:
+        """The planned step of n classes along each entry, and of their intercepts."""
+        cdef Py_ssize_t i, K = self.width
+        cdef double* w
+        cdef double value
+        go(
+            &self.level[2 * voice, 0], &self.level[2 * voice + 1, 0], self.a, self.b, 1.0, rate,
+            1.0, self.some, n,
+        )
+        if voice == TOGETHER:
+            go(
+                &self.own_level[task, 0, 0], &self.own_level[task, 1, 0], self.a, self.b, APART,
+                rate, 1.0, self.some, n,
+            )
+        for i in range(x.n):
+            value = x.value[i] * unit
+            if value == 0.0:  # at the feature's centre
+                continue
+            w = self.shared.touch(0, x.index[i]) + 2 * voice * K
+            go(w, w + K, self.a, self.b, 1.0, rate, value, self.some, n)
+            if voice == TOGETHER:
+                w = self.personal.touch(task, x.index[i])
+                go(w, w + K, self.a, self.b, APART, rate, value, self.some, n)
+
+    # --- what lies behind a score, for those who explain it ------------------------------------
+
+    def voices(self, Events events not None):
+        """What the voices say of events (n, 6, K)."""
+        self.check_idle()
+        self.drop_notes()
+        cdef Py_ssize_t e
+        said = np.empty((events.n, VOICES, self.width))
+        for e in range(events.n):
+            self.read(self.scales.look(events.row(e)), events.tasks[e], self.unit())
+            said[e] = self.rooms[:VOICES]
+        return said
+
+    def entries(self, Events events not None):
+        """What `predict` reads of the first event.
+
+        Its features (k,) and their values in units of their own (k,), one over the size of events,
+        and variances (3, K) of what the vectors say.
+        """
+        self.check_idle()
+        self.drop_notes()
+        cdef Scaled x = self.scales.look(events.row(0))
+        self.read(x, events.tasks[0], self.unit())
+        variances = self.rooms[VOICES + VECTORS : VOICES + 2 * VECTORS].copy()
+        return (
+            self.scales.indices[: x.n].copy(), self.scales.values[: x.n].copy(), self.unit(),
+            variances,
+        )
+
+
+cdef inline double* stored(Pairs pairs, long long task, Py_ssize_t feature) noexcept nogil:
+    """The numbers of a pair, or NULL where it never occurred."""
+    cdef int pair
+    if pairs.dense:
+        return pairs.value + (task * pairs.n_features + feature) * pairs.width
+    pair = pairs.find((task << 32) | feature).pair
+    return pairs.value + pair * pairs.width if pair >= 0 else NULL

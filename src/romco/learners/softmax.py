@@ -1,0 +1,260 @@
+"""romco-auto for very many classes: all of them at once, O(K) per entry of an event."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.auto.centres import Centres
+from romco.kernels.auto.judges import Judge
+from romco.kernels.auto.scales import Scales
+from romco.kernels.auto.softmax import SoftmaxKernel
+from romco.kernels.events import Events
+from romco.kernels.stores.pairs import Pairs
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays, whole
+from romco.rounds import Round
+
+Numbers = NDArray[np.float64]
+
+VOICES = ("softmax", "margin", "together", "centres", "usual", "common")
+TRUST = (0.3, 1.0, 2.0, 0.3, 0.3, 0.3)  # prior weights of the voices,
+DOUBT = 1.0  # and their variance,
+RENEWAL = 3e-5  # to which each event adds this
+NARROW = 64  # features up to which centres are known
+DENSE = 2**23  # numbers up to which an array beats a table of the pairs that occurred
+BEFORE = 5.0  # events whose scatter is taken for granted, as the kernel has it
+SHARED, OWN = 6, 2  # numbers of a class in each store
+STORES = ("shared", "personal")
+
+
+class AutoSoftmax(CompiledLearner):
+    r"""One of many classes by six voices and a judge; no parameters.
+
+    Three voices have a vector for each class: *softmax* on the multinomial logistic loss,
+    *margin* on the squared hinge loss of a class against the rest, and *together* the same by a
+    shared and a personal vector, which forgets slowly. *Centres* knows where each class lies and
+    how events scatter about it, of up to 64 features: of a new class it knows most after one
+    event. *Usual* and *common* are how often the task, and all tasks, had the class. The judge is a
+    conditional logit with one weight per voice for all classes and tasks,
+
+    .. math:: p_k \propto \exp \sum_j w_j z_{jk}
+
+    Features are measured in units of their own, as by ``romco-auto``. Answers are 0, 1, ..., scores
+    (n, K) log-probabilities.
+
+    Cost: O(K nnz) per event, and O(d^2 + K d) where d is 64 or less; memory of 6 K numbers per
+    feature and 2 K per pair of task and feature that occurred.
+
+    >>> import romco
+    >>> learner = AutoSoftmax(n_features=2, n_tasks=1, n_classes=40)
+    >>> x, y = np.eye(2), np.array([7.0, 31.0])
+    >>> for _ in range(5):
+    ...     learner.update(romco.Round(np.zeros(2, int), x, y))
+    >>> learner.predict(romco.Round(np.zeros(2, int), x, np.empty(0))).argmax(axis=1)
+    array([ 7, 31])
+    """
+
+    weighs = True
+    one_pass = True
+    linear: ClassVar = False
+    space: ClassVar = {}
+    kernel: SoftmaxKernel
+
+    def __init__(self, n_features: int, n_tasks: int, *, n_classes: int = 2) -> None:
+        super().__init__(n_features, n_tasks)
+        self.answers = whole("n_classes", n_classes, least=2)
+        self._arrays = self._nothing()
+        self._stores = self._empty()
+        self._link()
+
+    # What every learner says
+
+    def weights(self) -> Numbers:
+        """W (d, m, K): the part of the log-probabilities that is linear, up to what all share."""
+        w = self._arrays["weight"][:3]
+        shared = self._dense("shared").reshape(self.n_features, SHARED, -1)[:, ::2]
+        own = self._dense("personal").reshape(self.n_tasks, self.n_features, OWN, -1)[:, :, 0]
+        total = np.einsum("v,fvk->fk", w, shared)[:, None] + w[2] * own.transpose(1, 0, 2)
+        return np.asarray(self._units()[:, None, None] * total)
+
+    def arrays(self) -> Arrays:
+        """Beliefs of the voices and of the judge."""
+        found = dict(self._arrays)
+        for name, store in self._stores.items():
+            found |= {renamed(key, name): array for key, array in store.arrays().items()}
+        return found
+
+    def load(self, arrays: Arrays) -> None:
+        """Take over another learner's arrays, with as many classes as it had or more."""
+        if "seen" not in arrays:
+            raise ValueError(f"state holds arrays {sorted(arrays)}, 'seen' is missing")
+        classes = len(np.atleast_1d(arrays["seen"]))
+        if classes > self.answers:
+            raise ValueError(f"state holds {classes} classes, this learner {self.answers}")
+        kept = {name: array for name, array in arrays.items() if not name.startswith(STORES)}
+        stores = self._empty()
+        for name, store in stores.items():
+            store.load(self._widened(name, arrays, classes))
+        copy_arrays(self._arrays, kept)
+        self._stores = stores
+        self._link()
+
+    def make_classes(self, n: int) -> None:
+        """At least n classes; those that are new know nothing yet."""
+        if n > self.answers:
+            old, self.answers = self.arrays(), n
+            self._arrays = self._nothing()
+            self.load(old)
+
+    def forget_task(self, task: int) -> None:
+        """Make the task as if it had never been; what the others learned from it stays."""
+        self.kernel.check_idle()
+        self._arrays["own_level"][task] = 0.0
+        self._arrays["counts"][task] = 0.0
+        self._stores["personal"].clear(task)
+
+    # What it has found
+
+    def trust(self) -> dict[str, float]:
+        """The judge's weight of each voice."""
+        return dict(zip(VOICES, self._arrays["weight"].tolist(), strict=True))
+
+    def additions(self, round: Round) -> tuple[NDArray[np.int32], Numbers, Numbers, Numbers]:
+        """Of the first event of a round: features (k,), shared (k, K), personal (k, K), rest (K,).
+
+        What each feature adds to sum_j w_j z_jk through what tasks share and through the task's
+        own, and what comes beside; all adds up to the scores but for what classes have in common.
+        """
+        events = Events(round, self.n_features, self.n_tasks, False)
+        features, values, unit, variances = self.kernel.entries(events)
+        w, said = self._arrays["weight"], self.kernel.voices(events)[0]
+        sure = np.ones_like(variances)
+        sure[0] = 1.0 / np.sqrt(1.0 + np.pi * variances[0] / 8.0)
+        rows = self._rows("shared", 0, features).reshape(len(features), SHARED, -1)
+        own = self._rows("personal", int(round.task[0]), features).reshape(len(features), OWN, -1)
+        x = (unit * values)[:, None]
+        shared = x * np.einsum("v,vk,fvk->fk", w[:3], sure, rows[:, ::2])
+        if said[3].any():
+            shared = shared + w[3] * self._by_centre(features, values)
+        personal = x * w[2] * own[:, 0]
+        return features, shared, personal, w @ said - shared.sum(axis=0) - personal.sum(axis=0)
+
+    # Within
+
+    def _nothing(self) -> Arrays:
+        d, m, K, n = self.n_features, self.n_tasks, self.answers, min(self.n_features, NARROW)
+        return {
+            "level": np.zeros((SHARED, K)),  # intercepts: means and spent variances, by turns
+            "own_level": np.zeros((m, OWN, K)),  # what a task adds to that of together
+            "counts": np.zeros((m, K)),  # events of each task and class,
+            "seen": np.zeros(K),  # and of each class
+            "clock": np.zeros(2),  # sum of log |x|^2, events
+            "centres": np.zeros((K, n)),
+            "lengths": np.zeros(K),  # of the centres, measured by the scatter
+            "scatter": np.zeros((n, n)),  # spent of its inverse
+            "scattered": np.zeros(1),  # events that told of it
+            "weight": np.array(TRUST),
+            "covariance": DOUBT * np.eye(len(TRUST)),
+            "units": np.zeros((d, 8)),
+            "typical": np.zeros(5),
+        }
+
+    def _empty(self) -> dict[str, Pairs]:
+        def store(tasks: int, width: int) -> Pairs:
+            dense = tasks * self.n_features * width <= DENSE
+            return Pairs(tasks, self.n_features, width, dense)
+
+        widths = SHARED * self.answers, OWN * self.answers
+        return {"shared": store(1, widths[0]), "personal": store(self.n_tasks, widths[1])}
+
+    def _link(self) -> None:
+        a = self._arrays
+        self.kernel = SoftmaxKernel(
+            shared=self._stores["shared"],
+            personal=self._stores["personal"],
+            level=a["level"],
+            own_level=a["own_level"],
+            counts=a["counts"],
+            seen=a["seen"],
+            clock=a["clock"],
+            scales=Scales(a["units"], a["typical"]),
+            centres=Centres(a["centres"], a["lengths"], a["scatter"], a["scattered"]),
+            judge=Judge(a["weight"], a["covariance"], DOUBT, RENEWAL),
+        )
+
+    def _widened(self, name: str, arrays: Arrays, classes: int) -> dict[str, NDArray[Any]]:
+        """Of the arrays those of a store, with room for the classes of this learner."""
+        if name not in arrays:
+            raise ValueError(f"state holds arrays {sorted(arrays)}, {name!r} is missing")
+        lanes = SHARED if name == "shared" else OWN
+        values, keys = np.asarray(arrays[name]), arrays.get(f"{name}_keys")
+        if values.ndim < 2 or values.shape[-1] != lanes * classes:
+            raise ValueError(
+                f"state array {name!r} is {list(values.shape)}, which is not of {classes} classes"
+            )
+        parts = values.reshape(*values.shape[:-1], lanes, classes)
+        more = np.zeros((*values.shape[:-1], lanes, self.answers))
+        more[..., :classes] = parts
+        more = more.reshape(*values.shape[:-1], lanes * self.answers)
+        if keys is None and not self._stores[name].dense and values.ndim == 3:
+            task, feature = np.nonzero(more.any(axis=2))
+            keys, more = (task << 32) | feature, more[task, feature]
+        return {"personal": more} if keys is None else {"personal": more, "personal_keys": keys}
+
+    def _dense(self, name: str) -> Numbers:
+        """What a store holds, (tasks, d, width)."""
+        store = self._stores[name]
+        arrays = store.arrays()
+        if "personal_keys" not in arrays:
+            return np.asarray(arrays["personal"])
+        keys, found = (
+            arrays["personal_keys"],
+            np.zeros((store.n_tasks, store.n_features, store.width)),
+        )
+        found[keys >> 32, keys & 0xFFFFFFFF] = arrays["personal"]
+        return found
+
+    def _rows(self, name: str, task: int, features: NDArray[np.int32]) -> Numbers:
+        """What a store holds of some features of a task, (k, width)."""
+        arrays = self._stores[name].arrays()
+        if "personal_keys" not in arrays:
+            return np.asarray(arrays["personal"][task, features])
+        place = {key: n for n, key in enumerate(arrays["personal_keys"].tolist())}
+        nothing = np.zeros(self._stores[name].width)
+        found = [place.get((task << 32) | f) for f in features.tolist()]
+        rows = [nothing if n is None else arrays["personal"][n] for n in found]
+        return np.array(rows).reshape(len(features), -1)
+
+    def _by_centre(self, features: NDArray[np.int32], values: Numbers) -> Numbers:
+        """What features add (k, K) to what the centres say, on the way from the middle to x.
+
+        Along that way, t x, the slope by a feature is averaged.
+        """
+        a = self._arrays
+        R = np.eye(len(a["scatter"])) / BEFORE - a["scatter"]
+        x = np.zeros(len(R))
+        x[features] = values
+        events, width = BEFORE + a["scattered"][0], a["typical"][4]
+        spread = 1.0 + 1.0 / (a["seen"] + 0.1)
+        nodes, weights = np.polynomial.legendre.leggauss(32)
+        total = np.zeros((len(R), self.answers))
+        for t, w in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):
+            off = t * x - a["centres"]  # (K, n)
+            pull = off @ R
+            far = (off * pull).sum(axis=1) / spread
+            total -= w * (events + width) * (pull / (spread * (1.0 + far))[:, None]).T
+        return np.asarray((x[:, None] * total)[features])
+
+    def _units(self) -> Numbers:
+        """By what (d,) a feature is multiplied."""
+        total, count = self._arrays["clock"]
+        return np.asarray(
+            self._arrays["units"][:, 5] * (np.exp(-0.5 * total / count) if count else 1.0)
+        )
+
+
+def renamed(key: str, name: str) -> str:
+    """The name of a store's array: "personal" there is ``name`` here."""
+    return key.replace("personal", name)

@@ -1,0 +1,173 @@
+"""Predictions that lie one behind the other in what came over a connection, answered in one go.
+
+Each of them :class:`romco.service.wires.Wire` would answer alike, and it is asked wherever anything
+is out of the ordinary. No line of Python is run here: by the time that a client has been waited
+for the processor has forgotten the interpreter, which then costs several times what it does in a loop.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.tuple cimport PyTuple_GET_ITEM
+from libc.string cimport memchr, memcmp, memcpy
+from romco.kernels.reading.questions cimport Questions
+from romco.service.times cimport Times
+
+from time import perf_counter
+
+cdef tuple PLAIN = (str, int, float, bool)  # kinds of labels that JSON has
+cdef list LENGTHS = [b"%d\r\n\r\n" % n for n in range(512)]  # of answers, and the end of their head
+
+
+cdef class Lane:
+    """Answers single plain events of a model of two classes.
+
+    Parameters
+    ----------
+    start:
+        How a request begins, with the end of its first line.
+    longest_head, longest_body:
+        Bytes; what has more is left to others.
+    heads:
+        Header lines that are known: the length of the body, and why the request is refused.
+    questions, live, keep:
+        What reads bodies; what has the model; what is told the tasks and predictions where an
+        event wants to wait for its answer.
+    told, encode:
+        What makes an answer of label, probability, margin and version, and JSON of it.
+    meters, path:
+        What counts requests to the path.
+    """
+
+    cdef bytes start
+    cdef Py_ssize_t longest_head, longest_body
+    cdef dict heads
+    cdef Questions questions
+    cdef object live, keep, told, encode, meters
+    cdef Times times
+    cdef tuple answered  # path and status
+    cdef object carries  # headers that all answers have, made anew when the date changes
+    cdef bytes first  # how answers begin with these
+
+    def __init__(
+        self, bytes start not None, Py_ssize_t longest_head, Py_ssize_t longest_body,
+        dict heads not None, Questions questions, live, keep, told, encode, meters, str path not None,
+    ):
+        self.start, self.longest_head, self.longest_body = start, longest_head, longest_body
+        self.heads, self.questions, self.live, self.keep = heads, questions, live, keep
+        self.told, self.encode, self.meters = told, encode, meters
+        self.times, self.answered = meters.times(path), (path, 200)
+
+    def serve(self, wire, bytes data not None):
+        """Answer what comes first on a connection; gives where the rest begins."""
+        cdef Py_ssize_t at = 0
+        cdef list told = []
+        if not is_free(wire):
+            return 0
+        state = wire.server_state
+        if state.default_headers is not self.carries:
+            self.first, self.carries = wire.begin_with(200), state.default_headers
+        at = self.answer(data, 0, self.first, told)
+        if at > 0:
+            wire.transport.write(told[0] if len(told) == 1 else b"".join(told))
+            state.total_requests += len(told)
+            wire.active = wire.loop.time()
+        return at
+
+    def answer(self, bytes data not None, Py_ssize_t at, bytes first not None, list told not None):
+        """Add the answers to requests from ``at`` on; gives where the first begins that is left.
+
+        ``first`` is how an answer begins, up to its length.
+        """
+        cdef Py_ssize_t begin = 0, length = 0
+        cdef double since = perf_counter(), now
+        while self.find(data, at, &begin, &length):
+            try:
+                answer = self.one(PyBytes_AS_STRING(data) + begin, length)
+            except Exception:  # told, and noted, where it comes up again
+                answer = None
+            if answer is None:
+                break
+            told.append(whole(first, answer))
+            at = begin + length
+            now = perf_counter()
+            self.times.add(now - since)
+            count(self.meters.requests, self.answered)
+            since = now
+        return at
+
+    def answer_one(self, bytes body not None):
+        """The answer to an event that came in any other way, or None."""
+        return self.one(PyBytes_AS_STRING(body), len(body))
+
+    cdef bint find(self, bytes data, Py_ssize_t at, Py_ssize_t* begin, Py_ssize_t* length) except -1:
+        """Whether a whole plain request comes next, and where its body lies."""
+        cdef const char* text = PyBytes_AS_STRING(data)
+        cdef Py_ssize_t n = len(data), lines = at + len(self.start), end
+        if n < lines or memcmp(text + at, PyBytes_AS_STRING(self.start), len(self.start)) != 0:
+            return False
+        end = end_of_head(text, lines, min(n, at + self.longest_head))
+        if end < 0:
+            return False
+        head = self.heads.get(text[lines:end - 2])
+        if head is None or <object> PyTuple_GET_ITEM(head, 1) is not None:
+            return False
+        begin[0], length[0] = end, <object> PyTuple_GET_ITEM(head, 0)
+        return length[0] <= self.longest_body and length[0] <= n - end
+
+    cdef one(self, const char* text, Py_ssize_t n):
+        """The answer to an event, or None."""
+        cdef tuple found
+        live = self.live
+        if self.questions is None or live.budget is not None:
+            return None
+        task = self.questions.read_one(text, n)
+        if task is None:
+            return None
+        version = live.sequence
+        found = live.model.answer_read(self.questions.reader, task)
+        if found is None or not (found[0] is None or isinstance(found[0], PLAIN)):
+            return None
+        if self.questions.waiting:
+            self.keep([task], [found])
+        self.meters.predicted += 1
+        return self.encode(self.told(found[0], found[1], found[2], version))
+
+
+cdef count(dict counts, key):
+    counts[key] = counts.get(key, 0) + 1
+
+
+cpdef bint is_free(wire) except -1:
+    """Whether nothing goes the long way, nobody is too slow to read, and there is room."""
+    if wire.within or wire.refused or wire.begun or wire.flow.write_paused:
+        return False
+    cycle, limit = wire.cycle, wire.limit_concurrency
+    if not (cycle is None or cycle.response_complete) or wire.transport.is_closing():
+        return False
+    return limit is None or len(wire.connections) < limit
+
+
+cdef Py_ssize_t end_of_head(const char* text, Py_ssize_t at, Py_ssize_t end) noexcept:
+    """Where an empty line ends, the first from ``at - 2`` on; -1 without one."""
+    cdef const char* found
+    at += 1
+    while at < end:
+        found = <const char*> memchr(text + at, b"\n", end - at)
+        if found == NULL:
+            return -1
+        at = found - text + 1
+        if text[at - 2] == b"\r" and text[at - 3] == b"\n" and text[at - 4] == b"\r":
+            return at
+    return -1
+
+
+cdef bytes whole(bytes first, bytes answer):
+    """An answer with its head."""
+    cdef Py_ssize_t n = len(answer), a = len(first)
+    cdef bytes length = LENGTHS[n] if n < 512 else b"%d\r\n\r\n" % n
+    cdef Py_ssize_t b = len(length)
+    cdef bytes made = PyBytes_FromStringAndSize(NULL, a + b + n)
+    cdef char* to = PyBytes_AS_STRING(made)
+    memcpy(to, PyBytes_AS_STRING(first), a)
+    memcpy(to + a, PyBytes_AS_STRING(length), b)
+    memcpy(to + a + b, PyBytes_AS_STRING(answer), n)
+    return made

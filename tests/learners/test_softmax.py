@@ -1,0 +1,209 @@
+"""Very many classes at once: the same as its transcription, and what it promises."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import romco
+from romco.learners import softmax
+from romco.learners.softmax import AutoSoftmax
+from tests.reference import softmax as reference
+
+D, M, K = 6, 4, 12
+
+
+def stream(n=200, seed=0, classes=K, features=D, weight=False, sparse=0.0):
+    rng = np.random.default_rng(seed)
+    x, task = rng.normal(size=(n, features)), rng.integers(M, size=n)
+    z = x @ (2.0 * rng.normal(size=(features, classes)))
+    y = (z + rng.gumbel(size=(n, classes))).argmax(axis=1)
+    x[rng.random(x.shape) < sparse] = 0.0
+    h = rng.choice([0.0, 0.5, 2.0], n) if weight else None
+    return romco.Rounds(task, x + 0.5, y.astype(float), np.arange(n + 1), h)
+
+
+@pytest.mark.parametrize(("weight", "sparse"), [(False, 0.0), (True, 0.0), (False, 0.6)])
+def test_equals_its_transcription(weight, sparse):
+    rounds = stream(weight=weight, sparse=sparse)
+    twin, expected = reference.Softmax(D, M, K), []
+    for e in range(len(rounds)):
+        expected.append(twin.predict(rounds.task[e], rounds.x[e]))
+        h = 1.0 if rounds.weight is None else rounds.weight[e]
+        twin.update(rounds.task[e], rounds.x[e], rounds.y[e], h)
+    found = AutoSoftmax(D, M, n_classes=K).replay(rounds)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
+
+
+def test_centres_end_where_features_become_many(monkeypatch):
+    monkeypatch.setattr(softmax, "NARROW", 4)
+    rounds = stream(n=80)
+    rounds.x[:40, 4:] = 0.0
+    twin, expected = reference.Softmax(D, M, K, narrow=4), []
+    twin.centres = reference.Centres(K, D)
+    for e in range(40):
+        expected.append(twin.predict(rounds.task[e], rounds.x[e]))
+        twin.update(rounds.task[e], rounds.x[e], rounds.y[e])
+    learner = AutoSoftmax(D, M, n_classes=K)
+    np.testing.assert_allclose(learner.replay(rounds[:40]), expected, rtol=1e-7, atol=1e-8)
+    before = learner.arrays()["centres"].copy()
+    learner.replay(rounds[40:])
+    np.testing.assert_array_equal(learner.arrays()["centres"], before)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_promises(dense, monkeypatch):
+    monkeypatch.setattr(softmax, "DENSE", 2**23 if dense else 0)
+    rounds = stream()
+
+    def made():
+        return romco.learner("classes", D, M, n_classes=K, form="softmax")
+
+    looped, replayed, half = made(), made(), made()
+    scores = []
+    for round in rounds:
+        before = looped.state()["arrays"]
+        scores.append(looped.predict(round))
+        for name, array in looped.arrays().items():
+            np.testing.assert_array_equal(array, before[name])
+        looped.update(round)
+    np.testing.assert_array_equal(replayed.replay(rounds), np.concatenate(scores))
+    half.replay(rounds[:70])
+    resumed = romco.restore(half.state())
+    np.testing.assert_array_equal(resumed.replay(rounds[70:]), np.concatenate(scores)[70:])
+    larger = romco.grown(resumed, D + 3, M + 2)
+    wide = np.hstack([rounds.x, np.zeros((len(rounds), 3))])
+    np.testing.assert_allclose(
+        larger.predict(romco.Round(rounds.task, wide, rounds.y)),
+        resumed.predict(rounds.events),
+        rtol=1e-9,
+    )
+    sparse = romco.Rounds(rounds.task, csr_array(rounds.x), rounds.y, rounds.starts)
+    np.testing.assert_allclose(made().replay(sparse), np.concatenate(scores), rtol=1e-9)
+    np.testing.assert_allclose(np.exp(np.concatenate(scores)).sum(axis=1), 1.0, rtol=1e-12)
+    assert replayed.weights().shape == (D, M, K)
+
+
+def test_a_table_of_what_occurred_is_as_good_as_an_array(monkeypatch):
+    rounds = stream(sparse=0.5)
+    dense = AutoSoftmax(D, M, n_classes=K)
+    scores = dense.replay(rounds)
+    monkeypatch.setattr(softmax, "DENSE", 0)
+    listed = AutoSoftmax(D, M, n_classes=K)
+    np.testing.assert_array_equal(listed.replay(rounds), scores)
+    np.testing.assert_allclose(listed.weights(), dense.weights(), rtol=1e-12)
+    again = AutoSoftmax(D, M, n_classes=K)
+    again.load(dense.arrays())  # an array becomes a table where it would be too large
+    np.testing.assert_array_equal(again.predict(rounds.events), dense.predict(rounds.events))
+
+
+def test_classes_may_come_later():
+    rounds = stream(n=600, classes=5)
+    learner = AutoSoftmax(D, M, n_classes=3)
+    known = rounds.y < 3
+    learner.replay(
+        romco.Rounds(
+            rounds.task[known], rounds.x[known], rounds.y[known], np.arange(sum(known) + 1)
+        )
+    )
+    before = learner.predict(rounds.events)
+    learner.make_classes(5)
+    after = learner.predict(rounds.events)[:, :3]
+    difference = (after - before) - (after - before)[:, :1]
+    np.testing.assert_allclose(difference, 0.0, atol=0.05)  # what was learned of the three stays
+    scores = learner.replay(rounds)
+    assert np.mean(scores[300:].argmax(axis=1) != rounds.y[300:]) < 0.3
+
+
+def test_better_than_each_against_the_rest():
+    rounds = stream(n=1200, classes=40, features=10)
+    losses = {}
+    for form in ("rest", "softmax"):
+        learner = romco.learner("classes", 10, M, n_classes=40, form=form)
+        scores = learner.replay(rounds)
+        losses[form] = -scores[np.arange(1200), rounds.y.astype(int)].mean()
+    assert losses["softmax"] < 0.95 * losses["rest"]
+
+
+def test_a_class_of_one_event_and_a_single_class():
+    rounds = stream(n=300)
+    alone = romco.Rounds(rounds.task, rounds.x, np.zeros(300), rounds.starts)
+    scores = AutoSoftmax(D, M, n_classes=40).replay(alone)
+    assert np.isfinite(scores).all()
+    assert np.exp(scores[-1, 0]) > 0.95
+    learner = AutoSoftmax(D, M, n_classes=K)
+    learner.update(romco.Round(np.array([0]), 9.0 * np.ones((1, D)), np.array([7.0])))
+    others = np.where(rounds.y == 7.0, 8.0, rounds.y)
+    learner.replay(romco.Rounds(rounds.task, rounds.x, others, rounds.starts))
+    assert np.exp(learner.predict(rounds.events)[:, 7]).mean() < 0.03
+
+
+def test_a_sure_and_wrong_judge_does_not_leap():
+    """One event that all voices get wrong must not turn their weights upside down."""
+    rng = np.random.default_rng(3)
+    y = np.arange(200) % 10
+    x = 4.0 * rng.normal(size=(10, 30))[y] + rng.normal(size=(200, 30))
+    y[::17] = rng.integers(10, size=len(y[::17]))
+    rounds = romco.Rounds(np.zeros(200, int), x, y.astype(float), np.arange(201))
+    scores = AutoSoftmax(30, 1, n_classes=10).replay(rounds)
+    assert -scores[np.arange(200), y].min() < 15.0
+
+
+def test_forgetting_a_task():
+    rounds = stream()
+    learner = romco.learner("classes", D, M, n_classes=K, form="softmax")
+    learner.replay(rounds)
+    learner.forget_task(1)
+    arrays = learner.arrays()
+    assert not arrays["softmax_counts"][1].any()
+    assert not arrays["softmax_own_level"][1].any()
+    assert not arrays["softmax_personal"][1].any()
+    assert arrays["softmax_personal"][0].any()
+
+
+def test_additions_add_up():
+    rounds = stream(n=400)
+    learner = AutoSoftmax(D, M, n_classes=K)
+    learner.replay(rounds)
+    for e in range(5):
+        round = romco.Round(rounds.task[e : e + 1], rounds.x[e : e + 1], np.empty(0))
+        features, shared, personal, rest = learner.additions(round)
+        total = shared.sum(axis=0) + personal.sum(axis=0) + rest
+        scores = learner.predict(round)[0]
+        np.testing.assert_allclose(total - total.max(), scores - scores.max(), atol=1e-9)
+        assert features.shape == (D,)
+        assert np.ptp(rest) < np.ptp(total)  # features explain the most of it
+
+
+def test_bad_states_and_answers_are_refused():
+    learner = AutoSoftmax(D, M, n_classes=K)
+    with pytest.raises(ValueError, match="'seen' is missing"):
+        learner.load({})
+    arrays = AutoSoftmax(D, M, n_classes=K + 1).arrays()
+    with pytest.raises(ValueError, match="13 classes, this learner 12"):
+        learner.load(arrays)
+    arrays = {**learner.arrays(), "shared": np.zeros((1, D, 3))}
+    with pytest.raises(ValueError, match="not of 12 classes"):
+        learner.load(arrays)
+    bad = {name: array.copy() for name, array in learner.arrays().items()}
+    bad["personal"][0, 0, 0] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        learner.load(bad)
+    with pytest.raises(ValueError, match="romco-auto only"):
+        romco.learner("classes", D, M, inner="pa-unique", form="softmax")
+    with pytest.raises(ValueError, match="10000 classes: romco-auto tells at most 1000 apart"):
+        romco.learner("classes", D, M, n_classes=10_000)
+    x = np.ones((1, D))
+    for y in (-1.0, float(K), 0.5, np.inf):
+        with pytest.raises(ValueError, match="event 0"):
+            learner.update(romco.Round(np.array([0]), x, np.array([y])))
+
+
+def test_features_of_any_size():
+    rng = np.random.default_rng(0)
+    rounds = stream()
+    sizes = 10.0 ** rng.uniform(-60, 59, size=D)
+    sized = romco.Rounds(rounds.task, rounds.x * sizes, rounds.y, rounds.starts)
+    scores = AutoSoftmax(D, M, n_classes=K).replay(sized)
+    assert np.isfinite(scores).all()
+    error = np.mean(scores[100:].argmax(axis=1) != rounds.y[100:])
+    assert error < 0.6

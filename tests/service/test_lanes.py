@@ -1,0 +1,185 @@
+"""Agreement: what compiled code answers on the way, and what the long way answers."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+
+from romco.model import Hashed, Model, Names
+from romco.service.applications import Application
+from romco.service.requests import Reader
+from romco.service.settings import Limits, Settings
+from romco.service.stores import Store
+from tests.service.streams import lessons
+from tests.service.test_wires import PLAIN, exchange, request, without_date
+
+SOME = lessons(80)
+FIRST = b"HTTP/1.1 200 OK\r\ncontent-length: "
+
+
+def asked(lesson, **more):
+    return json.dumps({"task": lesson.task, "x": lesson.x} | more).encode()
+
+
+@pytest.fixture(params=["names", "hashed"])
+def pair(request, tmp_path):
+    """Two applications of the same store: one as it is, one without any short way."""
+    features = {"names": Names, "hashed": lambda: Hashed(4096)}[request.param]
+    with Store(tmp_path, lambda: Model(features=features(), classes=("no", "yes"))) as store:
+        store.writer.learn(SOME[:60]).result()
+        long = Application(store)
+        long._shortcut.questions = None
+        long._lane = long._open_lane()
+        yield Application(store), long
+
+
+def waiting(app):
+    found = app._store.live.pending.get("w", 0.0)
+    return None if found is None else (found.task, found.x, found.prediction)
+
+
+def test_a_single_event_has_the_same_answer_with_and_without_an_id(pair):
+    short, long = pair
+    for lesson in SOME:
+        for more in ({}, {"id": "w"}, {"id": SOME[0].id}):
+            text = asked(lesson, **more)
+            answers, kept = [], []
+            for app in (short, long):
+                answers.append(app._predictions(text))
+                kept.append(waiting(app))
+                app._store.live.pending.remove("w")
+            assert answers[0] == answers[1]
+            assert kept[0] == kept[1]
+            assert (kept[0] is not None) == (more == {"id": "w"})
+    assert len(short._store.live.pending) == 0  # what was learned waits for nothing
+    assert short._lane.answer_one(asked(SOME[0])) is not None
+    assert short.meters.predicted == long.meters.predicted + 1
+
+
+def test_many_events_wait_as_by_the_long_way(pair):
+    short, long = pair
+    text = json.dumps([json.loads(asked(one, id=f"w{k}")) for k, one in enumerate(SOME)]).encode()
+    kept = []
+    for app in (short, long):
+        answers = app._predictions(text)
+        pending = app._store.live.pending
+        found = [pending.get(f"w{k}", 0.0) for k in range(len(SOME))]
+        kept.append((answers, [(one.task, one.x, one.prediction) for one in found]))
+    assert kept[0] == kept[1]
+
+
+def test_a_row_that_waits_is_read_as_it_would_have_been_at_once(pair):
+    """Whole numbers, names given twice, spaces: kept as they came, and read later."""
+    short, _ = pair
+    row = b'{"f1": 3, "f2" : 1e2, "new": 1, "new": 2, "town": "Rome", "none": null, "t": true}'
+    body = b'{"id": "w", "task": "user1", "x": %b}' % row
+    short._predictions(body)
+    (question,), _ = Reader(Limits()).questions(body)
+    found = waiting(short)
+    assert found is not None
+    assert found[1] == question.x
+    assert [type(value) for value in found[1].values()] == [
+        type(value) for value in question.x.values()
+    ]
+
+
+def told_by_lane(app, data):
+    told: list[bytes] = []
+    at = app._lane.answer(data, 0, FIRST, told)
+    return at, told
+
+
+def test_only_what_is_known_plain_and_whole_is_answered(pair):
+    app, _ = pair
+    one = request(asked(SOME[0]))
+    assert told_by_lane(app, one) == (0, [])  # its head is not known yet
+    app._heads.read(one[one.index(b"\r\n") + 2 : one.index(b"\r\n\r\n") + 2])
+    at, told = told_by_lane(app, one * 3)
+    assert (at, len(told)) == (3 * len(one), 3)
+    assert told[0] == FIRST + b"%d\r\n\r\n" % len(answer_of(told[0])) + answer_of(told[0])
+    assert answer_of(told[0]) == app._predictions(asked(SOME[0]))
+    for cut in range(1, len(one)):
+        assert told_by_lane(app, one + one[:cut])[0] == len(one)
+    damaged = one[:-1] + b" "
+    assert told_by_lane(app, one + damaged + one)[0] == len(one)
+
+
+def answer_of(told):
+    return told.partition(b"\r\n\r\n")[2]
+
+
+@pytest.mark.parametrize("beyond", [b"}", b'": 1}}', b" ", b"\r\n", b"}}", b"\x00", b""])
+def test_a_body_ends_where_its_head_says(pair, beyond):
+    """Whatever follows it is not taken for a part of it."""
+    app, _ = pair
+    whole = asked(SOME[0])
+    for body in (whole[: len(whole) - len(beyond)], whole, whole + b" ", whole[:-3]):
+        head = request(body)[: -len(body)]
+        app._heads.read(head[head.index(b"\r\n") + 2 : -2])
+        at, told = told_by_lane(app, head + body + beyond)
+        alone = app._lane.answer_one(body)
+        assert at == (0 if alone is None else len(head) + len(body))
+        assert [answer_of(one) for one in told] == ([] if alone is None else [alone])
+
+
+def test_without_a_short_way_all_is_left(tmp_path):
+    settings = Settings(budget=0.5)
+    with Store(tmp_path, lambda: Model(classes=("no", "yes")), settings) as store:
+        app = Application(store)
+        assert app._lane.answer_one(asked(SOME[0])) is None
+        assert json.loads(app._predictions(asked(SOME[0], id="e")))["ask"] in (True, False)
+
+
+def chunked(body):
+    lines = [*PLAIN, b"transfer-encoding: chunked"]
+    head = b"\r\n".join([b"POST /v1/predict HTTP/1.1", *lines]) + b"\r\n\r\n"
+    return head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+
+
+def traffic(random):
+    """A request of any kind; what ends a connection is left out."""
+    lesson = random.choice(SOME)
+    plain = asked(lesson)
+    body = random.choice(
+        [plain] * 4
+        + [asked(lesson, id=f"q{random.randrange(9)}"), asked(lesson, task="new")]
+        + [plain[:-1], b"[" + plain + b"]", asked(lesson, x={"caf\u00e9": 1}), b" " + plain + b" "]
+    )
+    more = random.choice([b"x-a: y", b"te: trailers", b"connection: keep-alive"])
+    return random.choice(
+        [request(body)] * 5
+        + [request(body, [*PLAIN, more]), request(body, [PLAIN[0]]), request(body, [PLAIN[1]])]
+        + [chunked(body), request(b"", start=b"GET /healthz HTTP/1.1")]
+    )
+
+
+def pieces(random, data):
+    n = random.choice([0, 1, 3, 20])
+    cuts = sorted(random.randrange(len(data)) for _ in range(n))
+    return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True) if a < b]
+
+
+def agree(service, seed):
+    """Requests in a row, cut anywhere, are answered as each by itself on the long way."""
+    random = Random(seed)
+    some = [traffic(random) for _ in range(random.randrange(1, 12))]
+    told = exchange(service, *pieces(random, b"".join(some)), answers=len(some))
+    for one, answer in zip(some, told, strict=True):
+        long = one if b"te: trailers" in one else one.replace(b"\r\n", b"\r\nte: trailers\r\n", 1)
+        (alone,) = exchange(service, long)
+        assert without_date(answer) == without_date(alone)
+
+
+def test_cut_anywhere_all_is_answered_as_by_the_long_way(service):
+    service.store.writer.learn(SOME[:60]).result()
+    for seed in range(60):
+        agree(service, seed)
+
+
+@pytest.mark.slow
+def test_cut_anywhere_all_is_answered_as_by_the_long_way_many_times(service):
+    service.store.writer.learn(SOME[:60]).result()
+    for seed in range(60, 4000):
+        agree(service, seed)
