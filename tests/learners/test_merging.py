@@ -1,11 +1,23 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 import romco
-from romco.kernels.merging import Beliefs, Column, Entries, Latest, Steps, Sums, look, merge_rows
-from romco.kernels.touched import Touched, add_rows
+from romco.kernels.merging import (
+    Beliefs,
+    Column,
+    Copies,
+    Latest,
+    Merge,
+    Steps,
+    Sums,
+    Touches,
+    side_by_side,
+)
+from romco.kernels.touched import Touched
 from romco.learners.auto import doubt
-from romco.learners.capabilities import Merges
+from romco.learners.capabilities import Drawn, Merges
 from romco.learners.gaussians import merge_gaussians
 from romco.learners.merging import Period, change, held, merge, merge_here, mergeable, take
 from tests.reference import merging as plain
@@ -36,6 +48,11 @@ def by_row(rows, *columns):
     return found
 
 
+def copied(columns):
+    """How rows of one shard are taken as they are."""
+    return [Copies(*span) for span in side_by_side(columns)]
+
+
 def merged(old, rows, seen, blocks, rules):
     """Rows merged into a copy of ``old``: as blocks that were sent and in place, to the same."""
     results = []
@@ -45,16 +62,18 @@ def merged(old, rows, seen, blocks, rules):
             arrays = [old.copy() for _ in blocks]
             for array, own, block in zip(arrays, rows, blocks, strict=True):
                 array[own] = block
-        entries = Entries(rows, seen, len(old), live)
-
-        def column(c, common=common, arrays=arrays, live=live):
-            return Column(common[:, c], [array[:, c] for array in arrays], live)
-
-        made = rules(column)
-        look(entries, made)
-        half = entries.n_rows // 2
-        merge_rows(entries, made, half, entries.n_rows)  # by whom, and in which order, is the same
-        merge_rows(entries, made, 0, half)
+        columns = {
+            c: Column(common[:, c], [array[:, c] for array in arrays], live)
+            for c in range(old.shape[1])
+        }
+        made = rules(columns.__getitem__)
+        if not isinstance(made[0], Steps):  # which look at every row
+            made = copied(list(columns.values())) + made
+        merging = Merge(Touches(rows, seen, len(old)), made, live)
+        merging.look()
+        half = merging.touches.size // 2
+        merging.rows(half, merging.touches.size)  # by whom, and in which order, is the same
+        merging.rows(0, half)
         results.append(common)
         for array in arrays if live else ():
             np.testing.assert_array_equal(array, common)
@@ -62,31 +81,58 @@ def merged(old, rows, seen, blocks, rules):
     return results[0]
 
 
-def test_entries_list_rows_in_order_and_within_a_row_shards_in_theirs():
+def test_rows_are_merged_once_whatever_the_ranges_and_however_far_apart_they_are():
+    """Over blocks of features that are full, thin, and empty."""
     rng = np.random.default_rng(8)
-    rows, seen, _ = rows_of_shards(rng)
-    shuffled = [rng.permutation(len(own)) for own in rows]
-    rows = [own[at] for own, at in zip(rows, shuffled, strict=True)]
-    entries = Entries(rows, seen, 7, False)
-    listed = sorted((r, k, i) for k, own in enumerate(rows) for i, r in enumerate(own))
-    np.testing.assert_array_equal(entries.rows, np.arange(7))
-    np.testing.assert_array_equal(
-        np.repeat(entries.rows, np.diff(entries.starts)), [r for r, *_ in listed]
-    )
-    np.testing.assert_array_equal(entries.shard, [k for _, k, _ in listed])
-    np.testing.assert_array_equal(entries.place, [i for *_, i in listed])
-    np.testing.assert_array_equal(entries.seen, [seen[k][i] for _, k, i in listed])
+    d = 20_000
+    full, thin = np.arange(3000), rng.choice(np.arange(3000, d), 40, replace=False)
+    rows = [
+        np.unique(np.append(rng.choice(full, 2500), rng.choice(thin, 20))).astype(np.int32)
+        for _ in range(3)
+    ]
+    seen = [rng.integers(1, 4, len(own)).astype(np.int32) for own in rows]
+    expected = np.zeros(d)
+    for own, often in zip(rows, seen, strict=True):
+        np.add.at(expected, own, often)
+    for cuts in ([], [1], [700, 701, 1400]):
+        common = np.zeros((d, 1))
+        blocks = [often[:, None].astype(float) for often in seen]
+        column = Column(common[:, 0], [block[:, 0] for block in blocks], False)
+        made = [*copied([column]), Sums(column, 1, -np.inf)]
+        merging = Merge(Touches(rows, seen, d), made, False)
+        ends = [0, *cuts, merging.touches.size]
+        for begin, end in pairwise(ends):
+            merging.rows(begin, end)
+        np.testing.assert_array_equal(common[:, 0], expected)
 
 
-def test_rows_that_are_not_there_are_refused():
+def test_columns_that_lie_apart_are_copied_like_those_side_by_side():
+    rng = np.random.default_rng(10)
+    rows, old = [np.array([1, 4], dtype=np.int32)], rng.normal(size=(6, 5))
+    own = rng.normal(size=(6, 5))
+    columns = [Column(old[:, c], [own[:, c]], True) for c in (0, 1, 3)]
+    made = copied(columns)
+    assert len(made) == 2
+    before, touches = old.copy(), Touches(rows, [np.ones(2, dtype=np.int32)], 6)
+    Merge(touches, made, True).rows(0, 2)
+    before[np.ix_(rows[0], [0, 1, 3])] = own[np.ix_(rows[0], [0, 1, 3])]
+    np.testing.assert_array_equal(old, before)
+
+
+def test_rows_that_are_not_there_or_not_in_order_are_refused():
     one = np.ones(1, dtype=np.int32)
     for row in (-1, 4):
         with pytest.raises(ValueError, match=f"feature {row} was touched, but there are 4"):
-            Entries([np.array([row], dtype=np.int32)], [one], 4, False)
+            Touches([np.array([row], dtype=np.int32)], [one], 4)
+    for rows in ([2, 1], [1, 1]):
+        with pytest.raises(ValueError, match=r"feature 1 comes after feature [12]"):
+            Touches([np.array(rows, dtype=np.int32)], [np.ones(2, dtype=np.int32)], 4)
     with pytest.raises(ValueError, match="1 rows were touched, but 0 are counted"):
-        Entries([one], [one[:0]], 4, False)
-    with pytest.raises(ValueError, match="no rows 0 to 2 among 1"):
-        merge_rows(Entries([one], [one], 4, False), [], 0, 2)
+        Touches([one], [one[:0]], 4)
+    with pytest.raises(TypeError, match="whole numbers"):
+        Touches([np.ones(1)], [one], 4)
+    with pytest.raises(ValueError, match="no rows up to 2 among 1"):
+        Merge(Touches([one], [one], 4), [], False).rows(0, 2)
 
 
 @pytest.mark.parametrize("spent", [True, False])
@@ -128,7 +174,7 @@ def test_sums_and_steps_are_merged_as_the_formula_says():
     rng = np.random.default_rng(5)
     rows, seen, blocks = rows_of_shards(rng, width=1)
     old = rng.uniform(0.0, 1.0, (7, 1))
-    added = merged(old, rows, seen, blocks, lambda c: [Sums(c(0), -np.inf)])
+    added = merged(old, rows, seen, blocks, lambda c: [Sums(c(0), 1, -np.inf)])
     stepped = merged(old, rows, seen, blocks, lambda c: [Steps(c(0))])
     whole = np.repeat(old.T, 3, axis=0)  # a shard that did not touch a row is where it began
     for k, own in enumerate(rows):
@@ -137,7 +183,7 @@ def test_sums_and_steps_are_merged_as_the_formula_says():
         values = [value[0] for (value,) in entries]
         assert added[r, 0] == pytest.approx(plain.merge_sum(old[r, 0], values))
     np.testing.assert_allclose(stepped[:, 0], plain.merge_steps(old[:, 0], whole), rtol=1e-12)
-    least = merged(old, rows, seen, blocks, lambda c: [Sums(c(0), 0.5)])
+    least = merged(old, rows, seen, blocks, lambda c: [Sums(c(0), 1, 0.5)])
     shared = [r for r, entries in enumerate(by_row(rows, blocks)) if len(entries) > 1]
     np.testing.assert_array_equal(least[shared], np.maximum(added[shared], 0.5))
 
@@ -145,7 +191,7 @@ def test_sums_and_steps_are_merged_as_the_formula_says():
 def test_what_cannot_be_added_is_that_of_the_shard_that_saw_most():
     rng = np.random.default_rng(7)
     rows, seen, blocks = rows_of_shards(rng, width=1)
-    found = merged(np.zeros((7, 1)), rows, seen, blocks, lambda c: [Latest(c(0))])
+    found = merged(np.zeros((7, 1)), rows, seen, blocks, lambda c: [Latest(c(0), 1)])
     for r, entries in enumerate(by_row(rows, blocks, seen)):
         assert found[r, 0] == plain.latest([(value[0], often) for value, often in entries])
 
@@ -300,10 +346,28 @@ def test_merging_in_place_is_merging_what_was_sent_to_the_last_bit(name):
         np.testing.assert_array_equal(array, held(apart, every)[name], err_msg=name)
 
 
-def test_rows_are_added_up():
-    array = np.ones((4, 6))[:, 1:3]
-    add_rows(array, np.array([2, 0, 2], dtype=np.int32), np.array([[1.0, 2.0]] * 3))
-    np.testing.assert_array_equal(array, [[2, 3], [1, 1], [3, 5], [1, 1]])
+def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
+    """What was there before is gone, whoever put it there."""
+    rng = np.random.default_rng(11)
+    parts = [
+        Drawn(np.array(rows, dtype=np.int32), rng.normal(size=(len(rows), 4)))
+        for rows in ([1, 4, 6, 7, 9], [0, 4, 7, 8, 9])
+    ]
+    learner = romco.learner("romco-auto", 12, 1)
+    learner.take_drawn(Drawn(np.arange(12, dtype=np.int32), rng.normal(size=(12, 4))))
+    for _ in range(2):
+        total = np.zeros((12, 4))
+        for part in parts:
+            total[part.rows] += part.values
+        drawn = learner.drawn(parts)
+        np.testing.assert_array_equal(drawn.rows, [0, 1, 4, 6, 7, 8, 9])
+        expected = np.linalg.qr(total[drawn.rows])[0]
+        signs = np.sign((expected * drawn.values).sum(axis=0))
+        np.testing.assert_allclose(drawn.values, signs * expected, atol=1e-9)
+        assert not np.delete(learner.arrays()["shared"][:, 6:], drawn.rows, axis=0).any()
+    for rows, values in (([12], np.ones((1, 4))), ([-1], np.ones((1, 4))), ([1], np.ones((1, 3)))):
+        with pytest.raises(ValueError, match="expected rows of directions"):
+            learner.take_drawn(Drawn(np.array(rows, dtype=np.int32), values))
 
 
 def test_who_learned_nothing_is_as_unsure_after_a_merge_as_before():

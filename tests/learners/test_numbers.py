@@ -212,3 +212,33 @@ def test_features_of_any_size_leave_all_numbers_finite(seed):
     assert np.isfinite(learner.replay(rounds)).all()
     for array in learner.arrays().values():
         assert np.isfinite(array).all()
+
+
+def test_where_answers_drift_the_last_one_is_heard():
+    rng = np.random.default_rng(0)
+    y = np.cumsum(rng.normal(size=600))
+    x = rng.normal(size=(600, 3))
+    rounds = romco.Rounds(np.zeros(600, int), x, y, np.arange(601))
+    learner = romco.learner("romco-auto-number", 3, 1)
+    errors = learner.replay(rounds) - y
+    assert np.sqrt(np.mean(errors[100:] ** 2)) < 1.15  # nobody can do better than 1
+    assert learner.trust()["last"] > 0.5
+
+
+def test_states_that_know_no_last_answers_go_on():
+    rng = np.random.default_rng(1)
+    x, task = rng.normal(size=(80, 3)), np.arange(80) % 2
+    rounds = romco.Rounds(task, x, x @ np.ones(3) + 7.0, np.arange(81))
+    learner = romco.learner("romco-auto-number", 3, 2)
+    learner.replay(rounds)
+    learner.arrays()["own"][:, 6:] = 0.0
+    learner.arrays()["weight"][9] = 0.0
+    learner.arrays()["covariance"][9], learner.arrays()["covariance"][:, 9] = 0.0, 0.0
+    learner.arrays()["covariance"][9, 9] = 0.1
+    old = learner.state()
+    old["version"] = 1
+    known = {"own": np.s_[:, :6], "weight": np.s_[:9], "covariance": np.s_[:9, :9]}
+    for name, part in known.items():
+        old["arrays"][name] = old["arrays"][name][part]
+    again = romco.restore(old)
+    np.testing.assert_array_equal(again.replay(rounds), learner.replay(rounds))

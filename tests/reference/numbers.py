@@ -58,7 +58,7 @@ class AutoNumber(Placed):
         self.apart = [Gaussian([1.0, *(0.3 * one)]) for _ in range(m)]
         self.common = [Gaussian([1.0]) for _ in range(2)]
         self.own = [[Gaussian([1.0]) for _ in range(2)] for _ in range(m)]
-        self.combiners = [Gaussian([0.1] * n, full=True) for n in (9, 2, 2)]
+        self.combiners = [Gaussian([0.1] * n, full=True) for n in (10, 2, 2)]
         self.combiners[0].w[[0, 2, 4]] = 0.2, 0.2, 0.6
         self.combiners[1].w[:] = 1.0, 0.0
         self.combiners[2].w[:] = 0.5, 0.5
@@ -67,7 +67,7 @@ class AutoNumber(Placed):
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
         self.B = np.zeros((d, 4))
         self.log_squares = self.rows = 0.0
-        self.next = 32
+        self.next, self.last = 32, {}
 
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.rows) if self.rows else 1.0
@@ -95,6 +95,7 @@ class AutoNumber(Placed):
         p = [np.sum([g.look(z) for g, z in part], axis=0) for part in self.parts(i, x)]
         heard = [q[0] - self.mean for q in p]
         heard += list((self.B.T @ x) * (self.B.T @ self.alone[i].w))
+        heard.append(self.last[i] - self.origin - self.mean if i in self.last else 0.0)
         heard = np.array(heard)
         heard = [heard, heard[:2], heard[2:4]]
         said = [c.look(z) for c, z in zip(self.combiners, heard, strict=True)]
@@ -123,6 +124,7 @@ class AutoNumber(Placed):
         if self.variance() > 0:
             self.learn(i, self.measured(x), y, h)
         self.place(y, h)
+        self.last[i] = y
         if not first:
             self.tally(x, h)
         if self.rows >= self.next:

@@ -96,7 +96,8 @@ class Shard:
             self.model = loaded(start, recipe) if isinstance(start, Path) else _model(start)
             self.model.features = Ready(self.model.learner.n_features)
         self._touched = Touched(self.model.learner.n_features)
-        self._touched.know(features_of_pairs(mergeable(self.model.learner)))
+        known = features_of_pairs(mergeable(self.model.learner))
+        self._touched.know(np.flatnonzero(known))
         self._events = 0  # since the last barrier
         self._partition: Partition | None = None
         if recipe.shards > 1 and isinstance(self.model.learner, Draws):

@@ -3,9 +3,15 @@
 cdef extern from *:
     """
     #if defined(__GNUC__) || defined(__clang__)
-    #define ROMCO_AHEAD(place) __builtin_prefetch(place)
+    /* With nothing but such requests in it, a function has no effect, and calls of it are left out
+       by the compiler; an empty statement that it may not look into keeps them. */
+    #define ROMCO_AHEAD(place) do { __builtin_prefetch(place); __asm__ volatile (""); } while (0)
+    #define ROMCO_SOON(place) do { __builtin_prefetch(place, 0, 2); __asm__ volatile (""); } while (0)
     #else
     #define ROMCO_AHEAD(place) ((void) (place))
+    #define ROMCO_SOON(place) ((void) (place))
     #endif
     """
     void ahead "ROMCO_AHEAD" (const void* place) noexcept nogil
+    # Into the second cache: of many requests at once the first drops some.
+    void soon "ROMCO_SOON" (const void* place) noexcept nogil

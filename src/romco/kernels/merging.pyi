@@ -5,19 +5,16 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-class Entries:
-    rows: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    shard: NDArray[np.int32]
-    place: NDArray[np.int32]
-    seen: NDArray[np.int32]
-    n_rows: int
+class Touches:
+    size: int
+    n: int
+    total: int
+    n_features: int
     def __init__(
         self,
         rows: Sequence[NDArray[np.int32]],
         seen: Sequence[NDArray[np.int32]],
         n_features: int,
-        live: bool,
     ) -> None: ...
 
 class Column:
@@ -25,19 +22,27 @@ class Column:
 
 class Rule: ...
 
+class Copies(Rule):
+    def __init__(self, head: Column, width: int) -> None: ...
+
 class Beliefs(Rule):
     def __init__(
         self, mean: Column, spread: Column, prior: float, spent: bool, forgetting: float
     ) -> None: ...
 
 class Sums(Rule):
-    def __init__(self, column: Column, least: float) -> None: ...
+    def __init__(self, head: Column, width: int, least: float) -> None: ...
 
 class Steps(Rule):
     def __init__(self, column: Column) -> None: ...
 
 class Latest(Rule):
-    def __init__(self, column: Column) -> None: ...
+    def __init__(self, head: Column, width: int) -> None: ...
 
-def look(entries: Entries, rules: list[Rule]) -> None: ...
-def merge_rows(entries: Entries, rules: list[Rule], begin: int, end: int) -> None: ...
+class Merge:
+    touches: Touches
+    def __init__(self, touches: Touches, rules: list[Rule], live: bool) -> None: ...
+    def look(self) -> None: ...
+    def rows(self, begin: int, end: int) -> None: ...
+
+def side_by_side(columns: list[Column]) -> list[tuple[Column, int]]: ...

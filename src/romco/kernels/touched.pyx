@@ -2,21 +2,26 @@
 
 import numpy as np
 cimport numpy as cnp
+from romco.kernels.bits cimport Word, lowest, mark
 
 cnp.import_array()
 
 
 cdef class Touched:
-    """How often each feature occurred, other than as 0, since it was last asked."""
+    """How often each feature occurred, other than as 0, since it was last asked.
 
-    cdef object counts, listed, known       # the arrays behind the pointers
+    Which ones did is kept as a set of bits, too, so that they are listed in order, and forgotten,
+    without a look at all the others.
+    """
+
+    cdef object counts, bits, known         # the arrays behind the pointers
     cdef int* count                         # (d,) occurrences
-    cdef int* row                           # the features that occurred, as they came
-    cdef unsigned char* ever                # (d,) whether they occurred before that, too
-    cdef Py_ssize_t used, n_features
+    cdef Word* word                         # the set of features that occurred,
+    cdef Word* ever                         # and of those that did before that
+    cdef Py_ssize_t n_features, n_words
 
     def __init__(self, Py_ssize_t n_features):
-        self.n_features = 0
+        self.n_features = self.n_words = 0
         self.grow(n_features)
 
     def grow(self, Py_ssize_t n_features):
@@ -24,16 +29,15 @@ cdef class Touched:
         if n_features <= self.n_features:
             return
         counts = np.zeros(n_features, dtype=np.int32)
-        listed = np.empty(n_features, dtype=np.int32)
-        known = np.zeros(n_features, dtype=np.uint8)
+        bits, known = (np.zeros((n_features + 63) // 64, dtype=np.uint64) for _ in range(2))
         if self.n_features:
-            counts[: self.n_features], listed[: self.n_features] = self.counts, self.listed
-            known[: self.n_features] = self.known
-        self.counts, self.listed, self.n_features = counts, listed, n_features
-        self.known = known
-        self.ever = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> known)
+            counts[: self.n_features] = self.counts
+            bits[: self.n_words], known[: self.n_words] = self.bits, self.known
+        self.counts, self.bits, self.known = counts, bits, known
+        self.n_features, self.n_words = n_features, len(bits)
         self.count = <int*> cnp.PyArray_DATA(<cnp.ndarray> counts)
-        self.row = <int*> cnp.PyArray_DATA(<cnp.ndarray> listed)
+        self.word = <Word*> cnp.PyArray_DATA(<cnp.ndarray> bits)
+        self.ever = <Word*> cnp.PyArray_DATA(<cnp.ndarray> known)
 
     def add(self, const double[::1] values, const int[::1] columns):
         """Count stored entries; releases the GIL."""
@@ -54,41 +58,74 @@ cdef class Touched:
 
     cdef inline void touch(self, int j) noexcept nogil:
         if self.count[j] == 0:
-            self.row[self.used] = j
-            self.used += 1
+            mark(self.word, j)
         self.count[j] += 1
 
     def rows(self):
         """The features that occurred, sorted, and how often each did."""
-        rows = np.sort(self.listed[: self.used])
+        rows = listed(self.word, self.n_words)
         return rows, self.counts[rows]
 
     def load(self, rows, seen):
         """Go on from what ``rows`` gave."""
         if len(np.unique(rows)) < len(rows):
             raise ValueError("a feature is listed twice")
-        if len(rows) and not 0 <= min(rows) <= max(rows) < self.n_features:
-            raise ValueError(f"a feature is out of range; there are {self.n_features}")
+        self.check(rows)
         self.clear()
-        self.listed[: len(rows)], self.used = rows, len(rows)
         self.counts[rows] = seen
+        mark_all(self.word, np.asarray(rows, dtype=np.int32))
+
+    cdef check(self, features):
+        if len(features) and not 0 <= np.min(features) <= np.max(features) < self.n_features:
+            raise ValueError(f"a feature is out of range; there are {self.n_features}")
 
     def clear(self):
         """As if nothing had occurred since; costs what was touched; releases the GIL."""
-        cdef Py_ssize_t k
+        cdef Py_ssize_t w
+        cdef Word left
         with nogil:
-            for k in range(self.used):
-                self.count[self.row[k]] = 0
-                self.ever[self.row[k]] = 1
-            self.used = 0
+            for w in range(self.n_words):
+                left = self.word[w]
+                self.ever[w] |= left
+                while left:
+                    self.count[64 * w + lowest(left)] = 0
+                    left &= left - 1
+                self.word[w] = 0
 
     def know(self, features):
         """Features (k,) occurred before."""
-        self.known[features] = 1
+        self.check(features)
+        mark_all(self.ever, np.asarray(features, dtype=np.int32))
 
     def all(self):
         """The features that occurred before it was last cleared, sorted."""
-        return np.flatnonzero(self.known).astype(np.int32)
+        return listed(self.ever, self.n_words)
+
+
+cdef listed(const Word* word, Py_ssize_t n_words):
+    """What is in a set, in order."""
+    cdef Py_ssize_t w, n = 0
+    cdef Word left
+    for w in range(n_words):
+        left = word[w]
+        while left:
+            left &= left - 1
+            n += 1
+    cdef int[::1] found = np.empty(n, dtype=np.int32)
+    n = 0
+    for w in range(n_words):
+        left = word[w]
+        while left:
+            found[n] = <int> (64 * w) + lowest(left)
+            left &= left - 1
+            n += 1
+    return np.asarray(found)
+
+
+cdef mark_all(Word* word, const int[::1] features):
+    cdef Py_ssize_t i
+    for i in range(features.shape[0]):
+        mark(word, features[i])
 
 
 cdef check_places(
@@ -113,15 +150,6 @@ def take_rows(const double[:, :] array, const int[::1] rows, const long long[::1
         for i in range(rows.shape[0]):
             for c in range(columns.shape[0]):
                 out[i, c] = array[rows[i], columns[c]]
-
-
-def add_rows(double[:, :] array, const int[::1] rows, const double[:, :] given):
-    """array[rows[i]] += given[i]; releases the GIL."""
-    cdef Py_ssize_t i, c
-    with nogil:
-        for i in range(rows.shape[0]):
-            for c in range(given.shape[1]):
-                array[rows[i], c] += given[i, c]
 
 
 def put_rows(double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] given):

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
-from romco.kernels.auto.scales import Scales
+from romco.kernels.auto.scales import Scales, columns
 from romco.kernels.events import Events
-from romco.kernels.touched import add_rows, put_rows, take_rows
+from romco.kernels.touched import take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.capabilities import Drawn
 from romco.learners.contributions import Contributions, contributions
@@ -182,7 +182,7 @@ class Auto(CompiledLearner):
             "belief": np.zeros((n_tasks, 3)),  # chance of each kind; 0 before the first event
             "kinds": COMMON.copy(),  # one task a priori, and the beliefs about all there ever were
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
-            "units": np.zeros((n_features, 8)),  # count, sum, squares; centre, size, factor; due
+            "units": columns(n_features),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
             "joint": np.zeros((narrow, narrow)),  # spent covariances, global logistic
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
@@ -411,17 +411,15 @@ class Auto(CompiledLearner):
 
     def drawn(self, gathered: Sequence[Drawn]) -> Drawn:
         """B (d, 4) from what was gathered of all tasks."""
-        directions, found = self._directions(), np.zeros(self.n_features, dtype=bool)
-        directions[...] = 0.0
+        self.kernel.clear_directions()
         for part in gathered:
-            add_rows(directions, part.rows, part.values)
-            found[part.rows] = True
+            self.kernel.add_directions(part.rows, part.values)
         self.kernel.orthogonalise_directions()
-        return self._directions_of(np.flatnonzero(found).astype(np.int32))
+        return self._directions_of(self.kernel.rows_of_directions())
 
     def take_drawn(self, drawn: Drawn) -> None:
         """Take over B, and F = W'B of the own tasks; other rows are zero since it was gathered."""
-        put_rows(self._directions(), drawn.rows, COLUMNS, drawn.values)
+        self.kernel.put_directions(drawn.rows, drawn.values)
         self.kernel.project_directions()
 
     def _directions_of(self, rows: NDArray[np.int32]) -> Drawn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import erf, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
 from romco.kernels.events import Events
-from romco.learners.base import Arrays, CompiledLearner
+from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
 from romco.rounds import Round
@@ -25,9 +26,10 @@ HEARD = (
     "level",
     "together",
     *(f"direction {k}" for k in range(1, 5)),
+    "last",
 )
 FULL = 64  # features up to which the shared vectors know their covariances
-TRUST = (0.2, 0.0, 0.2, 0.0, 0.6, 0.0, 0.0, 0.0, 0.0)  # prior weights of what is heard
+TRUST = (0.2, 0.0, 0.2, 0.0, 0.6, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of what is heard
 PAIR_TRUST = ((1.0, 0.0), (0.5, 0.5))
 DOUBT = 0.1  # prior variance of a combiner's weight
 RENEWAL = 3e-5  # variance that each event adds to it
@@ -36,12 +38,23 @@ EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of what wa
 PRIOR_EVENTS = 10.0  # whose residuals are as a normal distribution has them
 
 
+def with_last_answers(state: State) -> State:
+    """A state of version 1 as one of version 2: no task has a last answer that is known."""
+    arrays = dict(state["arrays"])
+    arrays["own"] = np.pad(arrays["own"], ((0, 0), (0, 2)))
+    arrays["weight"] = np.append(arrays["weight"], 0.0)
+    arrays["covariance"] = np.pad(arrays["covariance"], (0, 1))
+    arrays["covariance"][-1, -1] = DOUBT
+    return {**state, "arrays": arrays}
+
+
 class AutoNumber(CompiledLearner):
     r"""Five simple learners of numbers, a low-rank U between them, three combiners; no parameters.
 
     Two learners have one vector for all tasks (*global*; *recent* forgets fast), two know each task
     *alone*, by its features or by its *level* only, and the fifth a shared and a personal
-    vector *together*. Each is a Gaussian over weights with an intercept; shared vectors keep
+    vector *together*. Beside them the task's *last* answer is heard, for streams that drift.
+    Each learner is a Gaussian over weights with an intercept; shared vectors keep
     their full covariance up to 64 features. The noise is Student's t with four degrees
     of freedom, of a size followed by each learner, so that wild answers move little.
     Combiners, kinds of tasks and directions are those of ``romco-auto``, with linear regressions in
@@ -66,6 +79,8 @@ class AutoNumber(CompiledLearner):
     one_pass = True
     space: ClassVar = {}
     answers = 0
+    version: ClassVar = 2  # it hears the task's last answer
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: with_last_answers}
     shapes: ClassVar = {
         "own": "m*",
         "factor": "m*",
@@ -82,7 +97,7 @@ class AutoNumber(CompiledLearner):
         self._arrays: Arrays = {
             "mean": np.zeros((3, k)),
             "spent": np.zeros((3, k, k) if n_features <= FULL else (3, k)),
-            "own": np.zeros((n_tasks, 6)),
+            "own": np.zeros((n_tasks, 8)),
             "common": np.zeros((2, 2)),
             "noise": np.tile([1.0, 2.0], (8, 1)),  # as large as the answers' variance, twice seen
             "factor": np.zeros((n_tasks, 4)),
@@ -144,7 +159,7 @@ class AutoNumber(CompiledLearner):
         right = [
             related * weight[:2] + like_all * pair,
             related * weight[4],
-            related * weight[5:] * self._arrays["factor"],
+            related * weight[5:9] * self._arrays["factor"],
         ]
         vectors = np.hstack([self._arrays["mean"][:, 1:].T, self._arrays["directions"]])
         return self._unit() * vectors, np.hstack(right)

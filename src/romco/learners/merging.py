@@ -10,16 +10,15 @@ Changes are added, not beliefs, so that the prior is not counted once for every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels import merging as compiled
-from romco.kernels.merging import Column, Entries, Rule, look, merge_rows
+from romco.kernels.merging import Column, Rule, Touches
 from romco.kernels.touched import Touched, put_rows, take_rows
 from romco.learners.base import Learner
 from romco.learners.capabilities import Merges
@@ -31,6 +30,7 @@ from romco.learners.sharing import (
     Latest,
     Part,
     PerFeature,
+    Steps,
     Sum,
     Whole,
 )
@@ -111,25 +111,24 @@ def merge(common: Merges, changes: Sequence[Change], ranges: Ranges = at_once) -
     """
     active = [one for one in changes if one.events]
     rows, seen = [one.rows for one in active], [one.seen for one in active]
-    entries = Entries(rows, seen, common.n_features, False)
     arrays, rules = common.arrays(), []
     for line in common.sharing():
         if isinstance(line, PerFeature):
             views = line.view(arrays, common.n_features)
             blocks = [_block(line, one) for one in active]
             rules += _rules(line.parts, _sent(line, views, blocks))
-    look(entries, rules)
-    ranges(partial(merge_rows, entries, rules), entries.n_rows)
+    _merge_rows(Touches(rows, seen, common.n_features), rules, False, ranges)
     periods = [(one.events, one.values) for one in active]
     _put_small(common, _merged_small(common, periods))
-    return Merged(entries.rows, held(common, entries.rows))
+    changed = _union(rows)
+    return Merged(changed, held(common, changed))
 
 
 def merge_here(
     common: Merges, shards: Sequence[Merges], periods: Sequence[Period], ranges: Ranges
 ) -> None:
     """The same where all shards are at hand: merged in place, row by row, into all of them."""
-    entries = Entries([p.rows for p in periods], [p.seen for p in periods], common.n_features, True)
+    touches = Touches([p.rows for p in periods], [p.seen for p in periods], common.n_features)
     arrays, owns = common.arrays(), [shard.arrays() for shard in shards]
     rules: list[Rule] = []
     for line in common.sharing():
@@ -137,8 +136,7 @@ def merge_here(
             views = line.view(arrays, common.n_features)
             others = [line.view(own, common.n_features) for own in owns]
             rules += _rules(line.parts, _live(line, views, others))
-    look(entries, rules)
-    ranges(partial(merge_rows, entries, rules), entries.n_rows)
+    _merge_rows(touches, rules, True, ranges)
     active = [(p.events, s) for p, s in zip(periods, shards, strict=True) if p.events]
     small = _merged_small(common, [(events, _small(shard)) for events, shard in active])
     for learner in (common, *shards):
@@ -157,6 +155,18 @@ def take(learner: Merges, merged: Merged) -> None:
 
 
 # What is merged by feature
+
+
+def _merge_rows(touches: Touches, rules: list[Rule], live: bool, ranges: Ranges) -> None:
+    merging = compiled.Merge(touches, rules, live)
+    merging.look()
+    ranges(merging.rows, touches.size)
+
+
+def _union(rows: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
+    """The rows that any shard touched, in order."""
+    found = [*rows, np.empty(0, dtype=np.int32)]
+    return np.unique(np.concatenate(found))
 
 
 def _split(
@@ -206,20 +216,25 @@ def _column(views: list[Floats], column: int) -> Floats:
 
 
 def _rules(parts: Sequence[Part], columns: dict[int, Column]) -> list[Rule]:
-    """How each of the columns is merged."""
-    rules: list[Rule] = []
+    """How each of the columns is merged: first the rows of one shard, then those of several."""
+    alone = [c for part in parts if not isinstance(part, Steps) for c in part.columns]
+    rules: list[Rule] = [compiled.Copies(*span) for span in _spans(columns, sorted(alone))]
     for part in parts:
         if isinstance(part, Belief):
             mean, spread = columns[part.mean], columns[part.spread]
             how = part.prior, part.spent, part.forgetting
             rules.append(compiled.Beliefs(mean, spread, *how))
         elif isinstance(part, Sum):
-            rules += [compiled.Sums(columns[column], part.least) for column in part.columns]
+            rules += [compiled.Sums(*span, part.least) for span in _spans(columns, part.columns)]
         elif isinstance(part, Latest):
-            rules += [compiled.Latest(columns[column]) for column in part.columns]
+            rules += [compiled.Latest(*span) for span in _spans(columns, part.columns)]
         else:
             rules += [compiled.Steps(columns[column]) for column in part.columns]
     return rules
+
+
+def _spans(columns: dict[int, Column], numbers: Iterable[int]) -> list[tuple[Column, int]]:
+    return compiled.side_by_side([columns[number] for number in numbers])
 
 
 # What is small, and merged as a whole
@@ -267,9 +282,7 @@ def _merge_whole(line: Whole, old: Floats, active: Sequence[tuple[int, Values]])
         column: Column(old[:, column], [own[line.name][:, column] for _, own in active], False)
         for column in range(old.shape[1])
     }
-    entries, rules = Entries(rows, seen, n, False), _rules(line.parts, columns)
-    look(entries, rules)
-    merge_rows(entries, rules, 0, n)
+    _merge_rows(Touches(rows, seen, n), _rules(line.parts, columns), False, at_once)
 
 
 def _merge_full(line: Full, arrays: Values, active: Sequence[tuple[int, Values]]) -> Values:

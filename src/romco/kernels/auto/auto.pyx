@@ -29,15 +29,15 @@ cimport numpy as cnp
 
 from libc.math cimport NAN, exp, isfinite, log, sqrt
 from libc.string cimport memcpy
-from romco.kernels.ahead cimport ahead
+from romco.kernels.ahead cimport soon
 from romco.kernels.auto.combiners cimport Combination, Combiner
 from romco.kernels.auto.covariances cimport Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, softplus_both
-from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, load, store, tell
+from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_own, load, store, tell
 from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.auto.subspace cimport RANK, Subspace
 from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, Row, column
+from romco.kernels.events cimport Events, Row
 from romco.kernels.stores.pairs cimport Pairs
 
 cnp.import_array()
@@ -116,6 +116,12 @@ cdef class AutoKernel(Kernel):
     cdef double[:, ::1] shared, factor, intercept, own_intercept, evidence, belief, change
     cdef double[::1] kinds, clock, turn
     cdef Pairs personal
+    cdef object places
+    cdef int* pair                 # of each entry of the row that was last read: its number, or -1
+    cdef Row coming                # the row that is read next, as far as it is known,
+    cdef long long coming_task
+    cdef void* coming_of           # and whose it is
+    cdef Py_ssize_t coming_at
     cdef Combiner related, like_all, on_its_own
     cdef Subspace subspace
     cdef Scales scales
@@ -135,6 +141,9 @@ cdef class AutoKernel(Kernel):
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
         self.evidence, self.belief, self.kinds, self.clock = evidence, belief, kinds, clock
         self.scales, self.change, self.turn = scales, change, turn
+        self.places = np.empty(len(shared), np.int32)
+        self.pair = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
+        self.coming.n, self.coming_of = 0, NULL
         self.late, self.said, self.pace = None, np.zeros((1, RECALLED)), 1.0
         self.covariances = Covariances(joint, shared[:, LOGISTIC], shared[:, WIDTH + LOGISTIC])
         self.subspace = Subspace(shared[:, 2 * WIDTH:], factor, personal, LOGISTIC)
@@ -163,12 +172,21 @@ cdef class AutoKernel(Kernel):
         cdef int c
         cdef const double* all_ = &self.shared[0, 0]
         cdef const double* row = self.personal.dense_row(task)
-        cdef const double* own
         clear(&sums)
-        for k in range(x.n):
-            j = x.index[k]
-            own = row + j * 2 * WIDTH if row != NULL else self.personal.look(task, j)
-            hear(&sums, all_ + j * (2 * WIDTH + RANK), own, x.value[k] * unit)
+        if row != NULL:
+            for k in range(x.n):
+                j = x.index[k]
+                hear(&sums, all_ + j * (2 * WIDTH + RANK), x.value[k] * unit)
+                hear_own(&sums, row + j * 2 * WIDTH, x.value[k] * unit)
+        else:
+            self.find_pairs(x, task)
+            for k in range(x.n):
+                self.ask_unit(k)
+                hear(&sums, all_ + x.index[k] * (2 * WIDTH + RANK), x.value[k] * unit)
+                if self.pair[k] >= 0:  # else it is zeros
+                    hear_own(
+                        &sums, self.personal.value + self.pair[k] * (2 * WIDTH), x.value[k] * unit
+                    )
         tell(&sums, told)
         o.x2 = x2
         for c in range(TOGETHER):
@@ -181,6 +199,12 @@ cdef class AutoKernel(Kernel):
         for c in range(RANK):
             o.z[DIRECTION + c] = b[c] * self.factor[task, c]
         self.add_intercepts(task, o)
+
+    cdef void find_pairs(self, Scaled x, long long task) noexcept nogil:
+        """Which pairs a row's own numbers are in; asks for them."""
+        cdef Py_ssize_t k
+        for k in range(x.n):
+            self.pair[k] = self.personal.ask_pair(task, x.index[k])
 
     cdef bint learns_covariances(self) noexcept nogil:
         """Whether features are few, and all events are seen here.
@@ -293,7 +317,7 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t e
         cdef double unit = self.unit()
         for e in range(begin, end):
-            self.ask(events, e)
+            self.expect(events, e)
             self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
             self.combine(events.tasks[e], &o)
             if self.followed and end - begin == 1:  # `learn` need not read it all again
@@ -302,26 +326,40 @@ cdef class AutoKernel(Kernel):
             self.chances(events.tasks[e], self.newness(), o.odds, o.chance)
             # Features whose squares overflow must be refused before they are learned.
             margins[e] = mixed(&o) if isfinite(o.x2) else NAN
+        if not self.followed:
+            self.coming.n = 0  # the events may be gone before the next row is read
         return 0
 
-    cdef void ask(self, Events events, Py_ssize_t e) noexcept nogil:
-        """Ask for the memory that an event needs, and for the most of what the next will need."""
-        cdef Row x
-        cdef Py_ssize_t k, j
+    # Memory is asked for while something else is computed: what comes first of the next row, its
+    # units and tables, while this one is read; its shared numbers while this one is learned.
+
+    cdef void expect(self, Events events, Py_ssize_t e) noexcept nogil:
+        """Event e is read now, and then the one after it; ask for what is not yet asked for."""
+        cdef Py_ssize_t k
+        cdef bint come = self.coming_of == <void*> events and self.coming_at == e
+        self.coming.n = 0
         if events.index == NULL:  # a row after the other is fast by itself
             return
-        x = events.row(e)
-        for k in range(x.n):
-            self.personal.ask_pair(events.tasks[e], column(x, k))
-        if e + 1 >= events.n:
-            return
-        x = events.row(e + 1)
-        for k in range(x.n):
-            j = column(x, k)
-            self.scales.ask(j)
-            ahead(&self.shared[j, 0])
-            ahead(&self.shared[j, 8])
-            self.personal.ask_table(events.tasks[e + 1], j)
+        if not come:
+            self.coming, self.coming_task = events.row(e), events.tasks[e]
+            for k in range(self.coming.n):
+                self.ask_unit(k)
+                self.ask_shared(k)
+        self.coming_of, self.coming_at, self.coming.n = <void*> events, e + 1, 0
+        if e + 1 < events.n:
+            self.coming, self.coming_task = events.row(e + 1), events.tasks[e + 1]
+
+    cdef inline void ask_unit(self, Py_ssize_t k) noexcept nogil:
+        """Ask for the k-th entry's column, and for what tells where its own numbers are."""
+        if k < self.coming.n:
+            self.scales.ask(self.coming.index[k])
+            self.personal.ask_table(self.coming_task, self.coming.index[k])
+
+    cdef inline void ask_shared(self, Py_ssize_t k) noexcept nogil:
+        """Ask for the k-th entry's shared numbers, which lie in two lines."""
+        if k < self.coming.n:
+            soon(&self.shared[self.coming.index[k], 0])
+            soon(&self.shared[self.coming.index[k], 8])
 
     # --- learning ----------------------------------------------------------------------------
 
@@ -342,6 +380,7 @@ cdef class AutoKernel(Kernel):
             self.subspace.draw_at(self.clock[2])
             self.wait()
             self.subspace.expected = self.clock[2]
+        self.coming.n = 0
         return 0
 
     cdef int notice(self, Events events, Py_ssize_t begin, Py_ssize_t end) except -1 nogil:
@@ -363,7 +402,7 @@ cdef class AutoKernel(Kernel):
         cdef double unit, margin, now, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
-        self.personal.reserve(x.n)  # before anything changes: there may be no room
+        self.personal.reserve(task, x.n)  # before anything changes: there may be no room
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)
@@ -399,7 +438,7 @@ cdef class AutoKernel(Kernel):
         cdef double* all_ = &self.shared[0, 0]
         cdef double* row = self.personal.dense_row(task)
         cdef double* own
-        cdef Py_ssize_t k, j
+        cdef Py_ssize_t k, j, pair
         cdef int c
         for c in range(0, 4, 2):  # global, alone
             step[c] = arow(y, o.p[c], o.v[c], SLACK / h)
@@ -411,11 +450,16 @@ cdef class AutoKernel(Kernel):
         steps = prepared(step, h, rate, narrow)
         steps.f[0], steps.f[1] = load(&self.factor[task, 0]), load(&self.factor[task, 2])
         for k in range(x.n):
+            self.ask_shared(k)
             value = x.value[k] * unit
             if value == 0.0:  # at the feature's centre
                 continue
             j = x.index[k]
-            own = row + j * 2 * WIDTH if row != NULL else self.personal.touch(task, j)
+            if row != NULL:
+                own = row + j * 2 * WIDTH
+            else:
+                pair = self.pair[k] if self.pair[k] >= 0 else self.personal.found(task, j)
+                own = self.personal.value + pair * (2 * WIDTH)
             go(&steps, all_ + j * (2 * WIDTH + RANK), own, value)
         store(&self.factor[task, 0], steps.f[0])
         store(&self.factor[task, 2], steps.f[1])
@@ -477,6 +521,7 @@ cdef class AutoKernel(Kernel):
         """What is said of events now (n, 11): after how many events, and what combiners hear."""
         self.check_idle()
         self.drop_notes()
+        self.coming.n = 0
         cdef Py_ssize_t e
         cdef Opinions o
         cdef double unit = self.unit()
@@ -617,6 +662,7 @@ cdef class AutoKernel(Kernel):
         say, global and alone.
         """
         self.check_idle()
+        self.coming.n = 0
         cdef Py_ssize_t e, k
         cdef Scaled x
         starts, features, values, pairs = [0], [], [], []
@@ -654,21 +700,47 @@ cdef class AutoKernel(Kernel):
 
     def seed_directions(self):
         """Whether some directions start anew."""
-        self.others_change()
+        self.check_idle()
         return self.subspace.seed()
 
     def gather_directions(self):
         """B = W F, of these tasks; releases the GIL."""
-        self.others_change()
+        self.check_idle()
+        self.subspace.expected = NAN  # somebody else draws
         self.busy = True
         with nogil:
             self.subspace.gather()
         self.busy = False
-        self.others_change()  # who takes over rows of other tasks
+
+    def clear_directions(self):
+        """B = 0, where it may be anything else; what is added then is the whole of it."""
+        self.check_idle()
+        self.subspace.expected = NAN
+        self.subspace.clear()
+
+    def add_directions(self, const int[::1] rows not None, const double[:, ::1] values not None):
+        """Add to rows of B; releases the GIL."""
+        self.check_idle()
+        self.subspace.check(rows, values)
+        with nogil:
+            self.subspace.add(rows, values)
+
+    def put_directions(self, const int[::1] rows not None, const double[:, ::1] values not None):
+        """Rows of B, whatever they were; releases the GIL."""
+        self.check_idle()
+        self.subspace.check(rows, values)
+        with nogil:
+            self.subspace.put(rows, values)
+
+    def rows_of_directions(self):
+        """Features whose rows of B may not be zero, in order."""
+        if self.subspace.unmarked:
+            return np.arange(self.shared.shape[0], dtype=np.int32)
+        return np.flatnonzero(self.subspace.marks).astype(np.int32)
 
     def orthogonalise_directions(self):
         """B made orthonormal; sets when to draw next."""
-        self.others_change()
+        self.check_idle()
         self.subspace.orthogonalise()
         self.wait()
 

@@ -39,7 +39,7 @@ cdef extern from *:
     ROMCO_LANES void romco_clear(romco_sums* t) {
         for (int i = 0; i < 8; i++) t->s[i] = romco_both(0.0, 0.0);
     }
-    ROMCO_LANES void romco_hear(romco_sums* t, const double* all, const double* own, double value) {
+    ROMCO_LANES void romco_hear(romco_sums* t, const double* all, double value) {
         const double square = value * value;
         const romco_two v = romco_both(value, value), w = romco_both(square, square);
         const romco_two x = romco_both(value, square);
@@ -48,6 +48,11 @@ cdef extern from *:
         t->s[2] = ROMCO_ADD_PRODUCT(t->s[2], w, romco_load(all + 4));
         t->s[3] = ROMCO_ADD_PRODUCT(t->s[3], v, romco_load(all + 6));
         t->s[4] = ROMCO_ADD_PRODUCT(t->s[4], v, romco_load(all + 8));
+    }
+    ROMCO_LANES void romco_hear_own(romco_sums* t, const double* own, double value) {
+        const double square = value * value;
+        const romco_two v = romco_both(value, value), w = romco_both(square, square);
+        const romco_two x = romco_both(value, square);
         t->s[5] = ROMCO_ADD_PRODUCT(t->s[5], v, romco_load(own));
         t->s[6] = ROMCO_ADD_PRODUCT(t->s[6], x, romco_load(own + 2));
         t->s[7] = ROMCO_ADD_PRODUCT(t->s[7], w, romco_load(own + 4));
@@ -109,7 +114,8 @@ cdef extern from *:
     ctypedef struct Sums "romco_sums":
         pass
     void clear "romco_clear" (Sums* t) noexcept nogil
-    void hear "romco_hear" (Sums* t, const double* all_, const double* own, double value) noexcept nogil
+    void hear "romco_hear" (Sums* t, const double* all_, double value) noexcept nogil
+    void hear_own "romco_hear_own" (Sums* t, const double* own, double value) noexcept nogil
     void tell "romco_tell" (const Sums* t, double* out) noexcept nogil
 
     ctypedef struct Two "romco_two":

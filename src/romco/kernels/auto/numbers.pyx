@@ -5,7 +5,8 @@ features or by its *level* only; the fifth learns a shared and a personal vector
 a Gaussian over weights, part of whose prior variance is spent as events come in: of the shared
 vectors the full covariance where there are few features, else its diagonal. Errors are taken
 as Student's t with four degrees of freedom, so that a wild answer moves little, and
-the size of the noise is followed for each learner.
+the size of the noise is followed for each learner. The task's last answer is heard beside
+them: where answers drift, nobody knows better.
 
 Answers are measured from the first one, variances in units of the answers' own; nothing depends on
 their place and unit. Numbers that are read together lie together:
@@ -13,7 +14,8 @@ their place and unit. Numbers that are read together lie together:
     mean     (3, d + 1)                shared vectors of global, recent, together; intercepts first
     spent    (3, d + 1[, d + 1])       spent of their prior variance
     personal (m, d, 4)                 mean and spent variance of alone, of together
-    own      (m, 6)                    the same of the tasks' intercepts: alone, level, together
+    own      (m, 8)                    the same of the tasks' intercepts: alone, level, together; the
+                                       task's last answer, and whether there is one
     common   (2, 2)                    intercepts of all tasks: alone, level
     noise    (8, 2)                    of learners and combiners: variance in units, events
     clock    (7,)                      sum of log |x|^2, events with features, when to draw next,
@@ -35,12 +37,14 @@ cnp.import_array()
 cdef enum:
     GLOBAL, RECENT, ALONE, LEVEL, TOGETHER, DIRECTION  # places of what is heard
     LEARNERS = 5
-    HEARD = 9
+    LAST = 9                                   # the last of them
+    HEARD = 10
     KINDS = 3                                  # of tasks: related, like all others, on their own
     SHARED = 3                                 # learners with a shared vector
     TASK_ALONE = 0                             # places in `own`
     TASK_LEVEL = 2
     TASK_TOGETHER = 4
+    TASK_LAST = 6
     SQUARES = 0                                # places in `clock`
     ROWS, NEXT, EVENTS, ORIGIN, MEAN, SPREAD
     OCTAVE = 8                                 # bins of residuals for each doubling,
@@ -204,6 +208,7 @@ cdef class AutoNumberKernel(Kernel):
             o.z[c] = o.p[c] - self.clock[MEAN]
         for c in range(RANK):
             o.z[DIRECTION + c] = b[c] * self.factor[task, c]
+        o.z[LAST] = task_own[TASK_LAST] - self.clock[MEAN] if task_own[TASK_LAST + 1] > 0.0 else 0.0
 
     cdef void read_shared(self, Row x, double unit, Opinions* o, double* Sx) noexcept nogil:
         """Of the shared vectors: w . x, S x and x . S x, with an intercept."""
@@ -332,7 +337,7 @@ cdef class AutoNumberKernel(Kernel):
         if first:  # there is no unit yet, so the first event is its own
             self.count(x2, h)
         if V > 0.0:
-            self.personal.reserve(x.n)
+            self.personal.reserve(events.tasks[e], x.n)
             self.look(events, e, self.unit(), V, &o)
             self.move_combiners(events.tasks[e], y - self.clock[ORIGIN] - self.clock[MEAN], h, V, &o)
             self.move_learners(
@@ -340,6 +345,8 @@ cdef class AutoNumberKernel(Kernel):
                 self.room.take(SHARED * self.k),
             )
         self.place(y, h)
+        self.own[events.tasks[e], TASK_LAST] = y - self.clock[ORIGIN]
+        self.own[events.tasks[e], TASK_LAST + 1] = 1.0
         if not first:
             self.count(x2, h)
         return 0

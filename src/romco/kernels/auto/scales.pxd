@@ -1,6 +1,6 @@
 """Each feature in units of its own, as compiled code sees it."""
 
-from romco.kernels.ahead cimport ahead
+from romco.kernels.ahead cimport soon
 from romco.kernels.events cimport Row
 
 
@@ -38,8 +38,7 @@ cdef class Scales:
 
     cdef inline void ask(self, Py_ssize_t j) noexcept nogil:
         """Ask for a feature's column."""
-        ahead(&self.columns[j, 0])
-        ahead(&self.columns[j, 7])  # it may lie in two lines
+        soon(&self.columns[j, 0])
 
     cdef Scaled look(self, Row x) noexcept nogil
     cdef Scaled count(self, Row x) noexcept nogil
@@ -51,3 +50,11 @@ cdef class Scales:
     cdef double common(self) noexcept nogil
     cdef double width(self) noexcept nogil
     cdef double median(self) noexcept nogil
+    cdef Py_ssize_t gather(
+        self, double low, double high, Py_ssize_t* total, Py_ssize_t* below
+    ) noexcept nogil
+    cdef bint keep(
+        self, const Column* c, Py_ssize_t n, double low, double high,
+        Py_ssize_t* total, Py_ssize_t* below,
+    ) noexcept nogil
+    cdef void list_met(self) noexcept nogil

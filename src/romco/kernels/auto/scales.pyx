@@ -26,6 +26,8 @@ cdef enum:
     EVENTS, COMMON, FOUND, DUE, WIDTH
 
 cdef Py_ssize_t AHEAD = 24         # columns: by then one that is asked for is there
+cdef Py_ssize_t MOST_OF = 4        # share of the features beyond which all of them are gone through
+cdef double NEARBY = 1.1           # sizes within this factor are near the last common one
 cdef double OFTEN = 0.7            # share of events from which on a feature is centred in part,
 cdef double SELDOM = 0.69           # and below this surely not: no need to work it out
 cdef double ALWAYS = 0.85          # and wholly
@@ -263,24 +265,68 @@ cdef class Scales:
         return self.typical[WIDTH]
 
     cdef double median(self) noexcept nogil:
-        """Of log s over the features seen (the upper one of two): one odd unit does not move it."""
+        """Of log s over the features seen (the upper one of two): one odd unit does not move it.
+
+        It is looked for near the last one; where it is not there, among all.
+        """
+        cdef double last = exp(self.typical[COMMON])
+        cdef Py_ssize_t total = 0, below = 0
+        cdef Py_ssize_t n = self.gather(last / NEARBY, last * NEARBY, &total, &below)
+        if not below <= total // 2 < below + n:
+            n = self.gather(0.0, INFINITY, &total, &below)
+        if total == 0:
+            return 0.0
+        return log(select(self.sizes, n, total // 2 - below))  # logarithms keep the order
+
+    cdef Py_ssize_t gather(
+        self, double low, double high, Py_ssize_t* total, Py_ssize_t* below
+    ) noexcept nogil:
+        """Sizes from low to high, and how many there are in all, and below; gives their number."""
+        cdef Py_ssize_t j, n = 0, d = self.columns.shape[0]
         cdef const Column* c
-        cdef Py_ssize_t j, n = 0
+        total[0] = below[0] = 0
         if self.n_met < 0:
-            self.n_met = 0
-            for j in range(self.columns.shape[0]):
-                c = <const Column*> &self.columns[j, 0]
-                if c.size > 0.0:
-                    self.met[self.n_met] = <int> j
-                    self.n_met += 1
+            self.list_met()
+        if self.n_met * MOST_OF > d:  # a row after the other is fast by itself
+            for j in range(d):
+                n += self.keep(<const Column*> &self.columns[j, 0], n, low, high, total, below)
+            return n
         for j in range(self.n_met):
             if j + AHEAD < self.n_met:
                 self.ask(self.met[j + AHEAD])
             c = <const Column*> &self.columns[self.met[j], 0]
-            if varies(c):
-                self.sizes[n] = c.size
-                n += 1
-        return log(select(self.sizes, n, n // 2)) if n else 0.0  # logarithms keep the order
+            n += self.keep(c, n, low, high, total, below)
+        return n
+
+    cdef inline bint keep(
+        self, const Column* c, Py_ssize_t n, double low, double high,
+        Py_ssize_t* total, Py_ssize_t* below,
+    ) noexcept nogil:
+        """Put the size of a feature that has one in place n if it is between low and high."""
+        if not varies(c):
+            return False
+        total[0] += 1
+        below[0] += c.size < low
+        self.sizes[n] = c.size
+        return c.size >= low and c.size <= high
+
+    cdef void list_met(self) noexcept nogil:
+        """List the features that have a size."""
+        cdef const Column* c
+        cdef Py_ssize_t j
+        self.n_met = 0
+        for j in range(self.columns.shape[0]):
+            c = <const Column*> &self.columns[j, 0]
+            if c.size > 0.0:
+                self.met[self.n_met] = <int> j
+                self.n_met += 1
+
+
+def columns(Py_ssize_t d):
+    """Room (d, 8) for the columns of d features, each of them in one line of the cache."""
+    room = np.zeros(8 * d + 7)
+    first = -(room.ctypes.data // 8) % 8
+    return room[first : first + 8 * d].reshape(d, 8)
 
 
 cdef Scaled found(Py_ssize_t n, const int* index, const double* value, double x2) noexcept nogil:

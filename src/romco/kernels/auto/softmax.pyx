@@ -199,8 +199,8 @@ cdef class SoftmaxKernel(Kernel):
         cdef double unit, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
-        self.shared.reserve(x.n)  # before anything changes: there may be no room
-        self.personal.reserve(x.n)
+        self.shared.reserve(0, x.n)  # before anything changes: there may be no room
+        self.personal.reserve(task, x.n)
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)
@@ -321,5 +321,5 @@ cdef inline double* stored(Pairs pairs, long long task, Py_ssize_t feature) noex
     cdef int pair
     if pairs.dense:
         return pairs.value + (task * pairs.n_features + feature) * pairs.width
-    pair = pairs.find((task << 32) | feature).pair
+    pair = pairs.find(task, feature)
     return pairs.value + pair * pairs.width if pair >= 0 else NULL

@@ -25,5 +25,9 @@ cdef class Subspace:
     cdef void project_from(self, const bint* fresh) noexcept nogil
     cdef void ask(self, Py_ssize_t pair) noexcept nogil
     cdef void gather(self) noexcept nogil
+    cdef void clear(self) noexcept nogil
+    cdef check(self, const int[::1] rows, const double[:, ::1] values)
+    cdef void add(self, const int[::1] rows, const double[:, ::1] values) noexcept nogil
+    cdef void put(self, const int[::1] rows, const double[:, ::1] values) noexcept nogil
     cdef void orthogonalise(self) noexcept nogil
     cdef void products(self, double* G) noexcept nogil

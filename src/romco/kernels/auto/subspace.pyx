@@ -125,20 +125,10 @@ cdef class Subspace:
 
     cdef void gather(self) noexcept nogil:
         """B = W F."""
-        cdef Py_ssize_t pair, j, task = 0, feature = 0
+        cdef Py_ssize_t pair, task = 0, feature = 0
         cdef Py_ssize_t width = self.pairs.width, d = self.pairs.n_features
         cdef const double* own
-        cdef int c
-        if self.unmarked:
-            self.B[:, :] = 0.0
-        else:
-            j = self.next_marked(0)
-            while j < self.B.shape[0]:
-                for c in range(RANK):
-                    self.B[j, c] = 0.0
-                j = self.next_marked(j + 1)
-        memset(self.marked, 0, self.B.shape[0])
-        self.unmarked = False
+        self.clear()
         if not self.pairs.dense:
             for pair in range(self.pairs.used):
                 self.ask(pair + AHEAD)
@@ -150,6 +140,48 @@ cdef class Subspace:
             for feature in range(d):
                 gather_one(own[0], &self.F[task, 0], &self.B[feature, 0], self.marked + feature)
                 own += width
+
+    cdef void clear(self) noexcept nogil:
+        """B = 0."""
+        cdef Py_ssize_t j
+        cdef int c
+        if self.unmarked:
+            self.B[:, :] = 0.0
+        else:
+            j = self.next_marked(0)
+            while j < self.B.shape[0]:
+                for c in range(RANK):
+                    self.B[j, c] = 0.0
+                j = self.next_marked(j + 1)
+        memset(self.marked, 0, self.B.shape[0])
+        self.unmarked = False
+
+    cdef check(self, const int[::1] rows, const double[:, ::1] values):
+        """Raise ValueError where rows are not those of B, or there are not as many numbers."""
+        cdef Py_ssize_t i
+        cdef bint fits = values.shape[0] == rows.shape[0] and values.shape[1] == RANK
+        for i in range(rows.shape[0]):
+            fits = fits and 0 <= rows[i] < self.B.shape[0]
+        if not fits:
+            raise ValueError(f"expected rows of directions ({self.B.shape[0]}, {RANK})")
+
+    cdef void add(self, const int[::1] rows, const double[:, ::1] values) noexcept nogil:
+        """B[rows[i]] += values[i]."""
+        cdef Py_ssize_t i
+        cdef int c
+        for i in range(rows.shape[0]):
+            self.marked[rows[i]] = True
+            for c in range(RANK):
+                self.B[rows[i], c] += values[i, c]
+
+    cdef void put(self, const int[::1] rows, const double[:, ::1] values) noexcept nogil:
+        """B[rows[i]] = values[i]."""
+        cdef Py_ssize_t i
+        cdef int c
+        for i in range(rows.shape[0]):
+            self.marked[rows[i]] = True
+            for c in range(RANK):
+                self.B[rows[i], c] = values[i, c]
 
     cdef void orthogonalise(self) noexcept nogil:
         """The columns of B made orthonormal in turn; those that add nothing become zero.

@@ -1,11 +1,17 @@
 """A few numbers for each pair of a task and a feature, as compiled code sees them."""
 
-from romco.kernels.ahead cimport ahead
+from romco.kernels.ahead cimport ahead, soon
 
 
-cdef struct Place:                               # of the hash table
-    unsigned int tag                             # a part of the key's hash: most other keys differ
-    int pair                                     # or -1
+cdef struct Place:                               # of a task's table
+    unsigned int name                            # of the feature: one more than its number, or 0
+    int pair
+
+
+cdef struct Table:                               # which pairs a task has; open addressing
+    Place* place
+    int bits                                     # of its size, 0 where there is none
+    int used                                     # at most half
 
 
 cdef class Pairs:
@@ -13,53 +19,52 @@ cdef class Pairs:
     cdef readonly Py_ssize_t used                # pairs that occurred; not counted where dense
     cdef public Py_ssize_t most                  # pairs that it may hold
     cdef readonly bint dense
-    cdef object keys, values, places             # the arrays behind the pointers
+    cdef object keys, values                     # the arrays behind the pointers
     cdef long long* key                          # of each pair in turn: task << 32 | feature
     cdef double* value                           # its numbers
-    cdef Place* place                            # the hash table
-    cdef int bits                                # of the table's size
+    cdef Py_ssize_t room                         # pairs that these hold
+    cdef Table* table                            # one of each task
     cdef double nothing[16]                      # what an untouched pair holds
 
     cdef hold(self, keys, values)
-    cdef index(self, int bits)
+    cdef index(self)
     cdef grow(self, Py_ssize_t needed)
-    cdef int reserve(self, Py_ssize_t more) except -1 nogil
+    cdef void drop_tables(self) noexcept nogil
+    cdef int widen(self, Table* table, Py_ssize_t needed) except -1 nogil
+    cdef int reserve(self, long long task, Py_ssize_t more) except -1 nogil
 
-    cdef inline Py_ssize_t slot(self, unsigned long long mixed) noexcept nogil:
-        """Where the table is looked into first."""
-        return <Py_ssize_t> (mixed >> (64 - self.bits))
+    cdef inline int find(self, long long task, Py_ssize_t feature) noexcept nogil:
+        """The number of a pair, or -1 where it has not occurred."""
+        cdef const Table* table = self.table + task
+        cdef const Place* place
+        if table.bits == 0:
+            return -1
+        place = place_of(table, feature)
+        return place.pair if place.name else -1
 
-    cdef inline Place* find(self, long long wanted) noexcept nogil:
-        """Where the table tells of the pair, or would tell if it had occurred."""
-        cdef Py_ssize_t last = ((<Py_ssize_t> 1) << self.bits) - 1
-        cdef unsigned long long mixed = mix(wanted)
-        cdef Py_ssize_t at = self.slot(mixed)
-        while self.place[at].pair >= 0 and (
-            self.place[at].tag != <unsigned int> mixed or self.key[self.place[at].pair] != wanted
-        ):
-            at = (at + 1) & last
-        return self.place + at
+    cdef inline int found(self, long long task, Py_ssize_t feature) noexcept nogil:
+        """The number of a pair, which occurs from now on; call ``reserve`` first."""
+        cdef Table* table = self.table + task
+        cdef Place* place = place_of(table, feature)
+        if not place.name:
+            place.name, place.pair = <unsigned int> (feature + 1), <int> self.used
+            self.key[self.used] = (task << 32) | feature
+            self.used += 1
+            table.used += 1
+        return place.pair
 
     cdef inline void ask_table(self, long long task, Py_ssize_t feature) noexcept nogil:
         """Ask for what tells where the pair is; a while later ``ask_pair`` for the pair itself."""
-        if not self.dense:
-            ahead(self.place + self.slot(mix((task << 32) | feature)))
+        if not self.dense and self.table[task].bits:
+            soon(self.table[task].place + slot(self.table + task, feature))
 
-    cdef inline void ask_pair(self, long long task, Py_ssize_t feature) noexcept nogil:
-        cdef Py_ssize_t at, last = ((<Py_ssize_t> 1) << self.bits) - 1
-        cdef unsigned long long mixed
-        cdef int pair
-        if self.dense:
-            return
-        mixed = mix((task << 32) | feature)
-        at = self.slot(mixed)
-        while self.place[at].pair >= 0 and self.place[at].tag != <unsigned int> mixed:
-            at = (at + 1) & last
-        pair = self.place[at].pair
+    cdef inline int ask_pair(self, long long task, Py_ssize_t feature) noexcept nogil:
+        """Ask for the pair's numbers, and tell which it is, as ``find``."""
+        cdef int pair = -1 if self.dense else self.find(task, feature)
         if pair >= 0:
-            ahead(self.key + pair)
             ahead(self.value + pair * self.width)
             ahead(self.value + pair * self.width + self.width - 1)  # it may lie in two lines
+        return pair
 
     cdef inline double* dense_row(self, long long task) noexcept nogil:
         """A task's numbers, feature by feature; NULL where only pairs that occurred are kept."""
@@ -70,20 +75,14 @@ cdef class Pairs:
         cdef int pair
         if self.dense:
             return self.value + (task * self.n_features + feature) * self.width
-        pair = self.find((task << 32) | feature).pair
+        pair = self.find(task, feature)
         return self.value + pair * self.width if pair >= 0 else self.nothing
 
     cdef inline double* touch(self, long long task, Py_ssize_t feature) noexcept nogil:
         """The pair's numbers, to change; call ``reserve`` first."""
-        cdef Place* place
         if self.dense:
             return self.value + (task * self.n_features + feature) * self.width
-        place = self.find((task << 32) | feature)
-        if place.pair < 0:
-            place.tag, place.pair = <unsigned int> mix((task << 32) | feature), <int> self.used
-            self.key[self.used] = (task << 32) | feature
-            self.used += 1
-        return self.value + place.pair * self.width
+        return self.value + self.found(task, feature) * self.width
 
     cdef inline Py_ssize_t count(self) noexcept nogil:
         """How many pairs there are to visit."""
@@ -102,9 +101,19 @@ cdef class Pairs:
         return self.value + pair * self.width
 
 
-cdef inline unsigned long long mix(long long key) noexcept nogil:
-    """Fibonacci hashing: the upper bits of a product with 2^64 / golden ratio are well mixed.
+cdef inline Py_ssize_t slot(const Table* table, Py_ssize_t feature) noexcept nogil:
+    """Where a table is looked into first.
 
-    The lower ones tell keys apart that share them.
+    Fibonacci hashing: the upper bits of a product with 2^64 / golden ratio are well mixed.
     """
-    return <unsigned long long> key * 0x9E3779B97F4A7C15ULL
+    return <Py_ssize_t> (<unsigned long long> feature * 0x9E3779B97F4A7C15ULL >> (64 - table.bits))
+
+
+cdef inline Place* place_of(const Table* table, Py_ssize_t feature) noexcept nogil:
+    """Where a table tells of a feature, or would tell if it had occurred."""
+    cdef Py_ssize_t last = ((<Py_ssize_t> 1) << table.bits) - 1
+    cdef Py_ssize_t at = slot(table, feature)
+    cdef unsigned int name = <unsigned int> (feature + 1)
+    while table.place[at].name and table.place[at].name != name:
+        at = (at + 1) & last
+    return table.place + at

@@ -1,81 +1,123 @@
 """A few numbers for each pair of a task and a feature; zero until touched.
 
 Small problems keep a dense array (m, d, width), whose untouched pages cost
-nothing. Large ones keep only the pairs that occurred, one after the other, and a
-hash table that tells where each is; so ten thousand tasks over 2^18 hashed
+nothing. Large ones keep only the pairs that occurred, one after the other, and for each task a
+hash table that tells which are its own; so ten thousand tasks over 2^18 hashed
 features cost what their events touch, and pairs that came together lie together.
 """
 
 import numpy as np
 cimport numpy as cnp
+from libc.string cimport memset
 from romco.kernels.ahead cimport ahead
+from romco.kernels.memory cimport release, zeros
 
 cnp.import_array()
 
-cdef int LEAST_BITS = 10
-cdef Py_ssize_t AHEAD = 24         # pairs: by then a place that is asked for is there
-cdef Py_ssize_t MOST = 2**31 - 1   # pairs that the table, of 32 bits each, can tell apart
+cdef int LEAST_BITS = 4
+cdef Py_ssize_t MOST = 2**31 - 1   # pairs that tables, of 32 bits each, can tell apart
 
 
 cdef class Pairs:
     """``width`` numbers per pair.
 
     Keys are ``task << 32 | feature``, so they stay valid when tasks or features are
-    added. The table is at most half full.
+    added. A task's table is at most half full, and grows by itself: no event waits for those of
+    other tasks.
     """
 
     def __init__(self, Py_ssize_t n_tasks, Py_ssize_t n_features, Py_ssize_t width, bint dense):
+        self.drop_tables()
         self.n_tasks, self.n_features, self.width = n_tasks, n_features, width
         self.most = MOST
         self.dense = dense
         if dense:
             self.hold(None, np.zeros((n_tasks, n_features, width)))
         else:
+            self.table = <Table*> zeros(n_tasks, sizeof(Table))
             self.hold(np.empty(512, dtype=np.int64), np.zeros((512, width)))
-            self.index(LEAST_BITS)
+
+    def __dealloc__(self):
+        self.drop_tables()
+
+    cdef void drop_tables(self) noexcept nogil:
+        cdef Py_ssize_t task
+        if self.table == NULL:
+            return
+        for task in range(self.n_tasks):
+            release(self.table[task].place)
+        release(self.table)
+        self.table = NULL
 
     cdef hold(self, keys, values):
         self.keys, self.values = keys, values
         self.value = <double*> cnp.PyArray_DATA(<cnp.ndarray> values)
         if keys is not None:
             self.key = <long long*> cnp.PyArray_DATA(<cnp.ndarray> keys)
+            self.room = len(keys)
 
-    cdef index(self, int bits):
-        """Make the table anew, of a given size."""
-        cdef Py_ssize_t pair
+    cdef index(self):
+        """Make the tables anew, of the pairs there are."""
+        cdef Py_ssize_t pair, task
+        cdef Table* table
         cdef Place* place
-        self.bits = bits
-        self.places = np.full(1 << bits, -1, dtype=np.int64)
-        self.place = <Place*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
-        with nogil:  # millions of them, while other threads learn
-            for pair in range(self.used):
-                if pair + AHEAD < self.used:
-                    ahead(self.place + self.slot(mix(self.key[pair + AHEAD])))
-                place = self.find(self.key[pair])
-                place.tag, place.pair = <unsigned int> mix(self.key[pair]), <int> pair
+        cdef const long long[::1] counts = np.bincount(
+            self.keys[: self.used] >> 32, minlength=self.n_tasks
+        )
+        for task in range(self.n_tasks):
+            table = self.table + task
+            table.used = 0
+            if table.bits:
+                memset(table.place, 0, (<size_t> 1 << table.bits) * sizeof(Place))
+            if counts[task]:
+                self.widen(table, counts[task])
+        for pair in range(self.used):
+            table = self.table + (self.key[pair] >> 32)
+            place = place_of(table, <Py_ssize_t> <unsigned int> self.key[pair])
+            place.name, place.pair = <unsigned int> self.key[pair] + 1, <int> pair
+            table.used += 1
 
-    cdef int reserve(self, Py_ssize_t more) except -1 nogil:
-        """Make room for so many new pairs."""
+    cdef int widen(self, Table* table, Py_ssize_t needed) except -1 nogil:
+        """Make a table large enough for so many pairs; what it holds stays."""
+        cdef Table wider
+        cdef Py_ssize_t at
+        wider.bits, wider.used = max(LEAST_BITS, table.bits), table.used
+        while 2 * needed > (<Py_ssize_t> 1) << wider.bits:
+            wider.bits += 1
+        if wider.bits == table.bits:
+            return 0
+        wider.place = <Place*> zeros((<Py_ssize_t> 1) << wider.bits, sizeof(Place))
+        for at in range((<Py_ssize_t> 1) << table.bits if table.bits else 0):
+            if table.place[at].name:
+                place_of(&wider, table.place[at].name - 1)[0] = table.place[at]
+        release(table.place)
+        table[0] = wider
+        return 0
+
+    cdef int reserve(self, long long task, Py_ssize_t more) except -1 nogil:
+        """Make room for so many new pairs of a task."""
         cdef Py_ssize_t needed = self.used + more
-        if not self.dense and (2 * needed > (<Py_ssize_t> 1) << self.bits or needed > self.most):
+        if self.dense:
+            return 0
+        if needed > self.room or needed > self.most:
             with gil:
                 self.grow(needed)
+        if 2 * (self.table[task].used + more) > (<Py_ssize_t> 1) << self.table[task].bits:
+            self.widen(self.table + task, self.table[task].used + more)
         return 0
 
     cdef grow(self, Py_ssize_t needed):
-        cdef int bits = self.bits
+        cdef Py_ssize_t room = self.room
         if needed > self.most:
             raise OverflowError(
                 f"{needed} pairs of task and feature: one store holds {self.most} at most; "
                 "deal the tasks out to more shards (romco.cluster), or hash to fewer features"
             )
-        while 2 * needed > (<Py_ssize_t> 1) << bits:
-            bits += 1
-        keys = np.empty(1 << (bits - 1), dtype=np.int64)
-        values = np.zeros((1 << (bits - 1), self.width))
+        while needed > room:
+            room *= 2
+        keys, values = np.empty(room, dtype=np.int64), np.zeros((room, self.width))
         keys[: self.used], values[: self.used] = self.arrays_used()
         self.hold(keys, values)
-        self.index(bits)
 
     def arrays_used(self):
         """Keys and numbers of the pairs that occurred."""
@@ -105,7 +147,7 @@ cdef class Pairs:
         self.grow(len(keys))
         self.keys[: len(keys)], self.values[: len(keys)] = keys, values
         self.used = len(keys)
-        self.index(self.bits)
+        self.index()
 
     def check(self, keys, values):
         """Raise ValueError unless the arrays are what ``arrays`` may give."""
@@ -131,11 +173,15 @@ cdef class Pairs:
 
     def clear(self, Py_ssize_t task):
         """All numbers of a task become zero."""
+        cdef Py_ssize_t at
+        cdef const Table* table
         if self.dense:
             self.values[task] = 0.0
-        else:
-            keys, values = self.arrays_used()
-            values[keys >> 32 == task] = 0.0
+            return
+        table = self.table + task
+        for at in range((<Py_ssize_t> 1) << table.bits if table.bits else 0):
+            if table.place[at].name:
+                memset(self.value + table.place[at].pair * self.width, 0, self.width * sizeof(double))
 
     def lane(self, Py_ssize_t k):
         """The k-th number of every pair, as a dense array (m, d)."""
