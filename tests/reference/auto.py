@@ -178,7 +178,7 @@ class Auto:
         p, z = self.opinions(i, x)
         pace, now = 1.0, z[1]
         if then is not None:
-            late = ((self.count - then[0]) / 50) ** 3
+            late = ((self.count - then[0]) / 120) ** 6
             pace = 1 - self.drift() * late / (1 + late)
             z = pace * z + (1 - pace) * then[1]
         margin = self.mixed(z, self.chances(i))

@@ -84,7 +84,7 @@ cdef double NEW = 3.0                          # events for which a task is held
 cdef double NEW_PACE = 0.5                     # to begin with: found from tasks that are young,
 cdef double NEW_RANGE = 3.0                    # within this of its logarithm,
 cdef double OLD = 0.02                         # and it matters no more below this share
-cdef double LATE = 50.0                        # events after which an answer is late
+cdef double LATE = 120.0                       # events after which an answer is late
 cdef double BOLDEST = 3.0                      # log-odds that one event may tell of a turn
 cdef double TASK_TURNED = 14.0                 # log-odds at which a task has turned,
 cdef double ALL_TURNED = 25.0                  # or all of them
@@ -508,7 +508,8 @@ cdef class AutoKernel(Kernel):
         A settled stream is the same then and now, and those who know more now are right to be heard.
         """
         cdef double late = max(0.0, self.clock[1] - events) / LATE
-        return 1.0 - self.drift() * (1.0 - 1.0 / (1.0 + late * late * late))
+        late *= late * late
+        return 1.0 - self.drift() * (1.0 - 1.0 / (1.0 + late * late))
 
     cdef void hear_again(self, long long task, const double* said, Opinions* o) noexcept nogil:
         """Judge the voices by what they said when it was asked, the more the longer ago it was."""
