@@ -16,6 +16,7 @@ from romco.kernels.merging import (
     side_by_side,
 )
 from romco.kernels.touched import Touched, add_rows
+from romco.learners.auto import doubt
 from romco.learners.capabilities import Drawn, Merges
 from romco.learners.gaussians import merge_gaussians
 from romco.learners.merging import Period, change, held, merge, merge_here, mergeable, take
@@ -403,3 +404,11 @@ def test_features_that_are_not_there_are_no_news():
     learner = romco.learner("romco-auto", 4, 1)
     with pytest.raises(ValueError, match="feature 4 is out of range"):
         learner.take_note(np.array([4], dtype=np.int32))
+
+
+def test_who_learned_nothing_is_as_unsure_after_a_merge_as_before():
+    start = doubt((1.0, 0.0, 2.0))  # of whose scale less is known than variance may come back
+    _, merged = merge_gaussians(
+        np.zeros(3), start, [(np.zeros(3), start)] * 2, [0, 0], np.zeros(3), 3
+    )
+    np.testing.assert_allclose(merged, start)
