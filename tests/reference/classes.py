@@ -65,7 +65,7 @@ class Classes:
     def update(self, i, x, y, h=1.0):
         if h and self.classes > 2:
             self.temper(self.predict(i, x), y, h)
-        self.events += h
+            self.events += h
         for n, ((low, high), margin) in enumerate(zip(self.pairs, self.margins(i, x), strict=True)):
             side = 1 if y == high else -1 if y == low else -1 if low < 0 else 1 if high < 0 else 0
             if side and h:

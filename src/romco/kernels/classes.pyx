@@ -8,8 +8,9 @@ is proportional to
 which is 1 / (sum_j 1 / r_kj - (K - 2)) with r_kj the probability of k among the two. Where a class
 has a learner against the rest of them the sum has that one term. Of more than two classes these
 probabilities are raised to a power t, learned along the stream, and made to sum to one. A share
-BEYOND K / (n + K) after n events is given to all classes alike: what nobody can know yet. Without it a
-few surprises at the start would make all that is said timid. Scores are the logarithms.
+BEYOND K / (n + K) after n events of more than two classes is given to all classes alike: what
+nobody can know yet. Without it a few surprises at the start would make all that is said timid.
+Scores are the logarithms.
 
 Of pairs only those are asked that matter. The classes meet in turn, the likelier of two stays,
 and the last one to stay meets all whom it has not met. Those that come within ``CLOSE`` of it meet
@@ -83,7 +84,7 @@ cdef class ClassesKernel(Kernel):
     """Learners of two classes as one of ``classes`` (abstract).
 
     Notes are the margins of its members: of member i and event e at i (end - begin) + e - begin.
-    ``power`` (3,) holds log t, a curvature, and the number of events.
+    ``power`` (3,) holds log t, a curvature, and the number of events of more than two classes.
     """
 
     cdef list kept
@@ -141,12 +142,14 @@ cdef class ClassesKernel(Kernel):
     ) noexcept nogil:
         cdef Py_ssize_t e
         cdef double share = self.unknown()  # as it was when they were predicted
+        if self.width == 2:
+            return
         for e in range(begin, end):
-            if self.width > 2 and events.count(e) > 0.0:
+            if events.count(e) > 0.0:
                 self.temper(
                     scores + e * self.width, <Py_ssize_t> events.labels[e], events.count(e), share
                 )
-            self.power[2] += events.count(e)
+                self.power[2] += events.count(e)
 
     cdef void temper(
         self, const double* scores, Py_ssize_t label, double h, double share
