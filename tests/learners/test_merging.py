@@ -16,6 +16,7 @@ from romco.kernels.merging import (
     side_by_side,
 )
 from romco.kernels.touched import Touched
+from romco.learners.auto import doubt
 from romco.learners.capabilities import Drawn, Merges
 from romco.learners.gaussians import merge_gaussians
 from romco.learners.merging import Period, change, held, merge, merge_here, mergeable, take
@@ -367,3 +368,11 @@ def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
     for rows, values in (([12], np.ones((1, 4))), ([-1], np.ones((1, 4))), ([1], np.ones((1, 3)))):
         with pytest.raises(ValueError, match="expected rows of directions"):
             learner.take_drawn(Drawn(np.array(rows, dtype=np.int32), values))
+
+
+def test_who_learned_nothing_is_as_unsure_after_a_merge_as_before():
+    start = doubt((1.0, 0.0, 2.0))  # of whose scale less is known than variance may come back
+    _, merged = merge_gaussians(
+        np.zeros(3), start, [(np.zeros(3), start)] * 2, [0, 0], np.zeros(3), 3
+    )
+    np.testing.assert_allclose(merged, start)

@@ -33,6 +33,7 @@ def merge_gaussians(
         precision = precision + (own - aged(n))
         step += own @ (own_mean - mean)
     values, vectors = np.linalg.eigh(0.5 * (precision + precision.T))
-    values = np.maximum(values, 1.0 / ceiling)  # never less sure than before the first event
+    least = 1.0 / max(ceiling, float(np.linalg.norm(covariance, 2)))
+    values = np.maximum(values, least)  # never less sure than at the start
     inverse = (vectors / values) @ vectors.T
     return mean + inverse @ step, 0.5 * (inverse + inverse.T)
