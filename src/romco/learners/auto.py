@@ -12,7 +12,7 @@ from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, columns
 from romco.kernels.events import Events
-from romco.kernels.touched import take_rows
+from romco.kernels.touched import add_rows, take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.capabilities import Drawn
 from romco.learners.contributions import Contributions, contributions
@@ -390,6 +390,10 @@ class Auto(CompiledLearner):
         """Of what kind each array is that is not one task's."""
         return SHARING
 
+    def take_note(self, rows: NDArray[np.int32]) -> None:
+        """Rows (t,) of what is shared were changed by others: which have a size stays known."""
+        self.kernel.take_note(rows)
+
     def leave_drawing(self) -> None:
         """Never draw U from now on."""
         self._arrays["clock"][2] = LATER
@@ -411,11 +415,18 @@ class Auto(CompiledLearner):
 
     def drawn(self, gathered: Sequence[Drawn]) -> Drawn:
         """B (d, 4) from what was gathered of all tasks."""
-        self.kernel.clear_directions()
+        found, place = np.zeros(self.n_features, dtype=bool), np.empty(self.n_features, np.int32)
         for part in gathered:
-            self.kernel.add_directions(part.rows, part.values)
-        self.kernel.orthogonalise_directions()
-        return self._directions_of(self.kernel.rows_of_directions())
+            found[part.rows] = True
+        rows = np.flatnonzero(found).astype(np.int32)
+        place[rows] = np.arange(len(rows))
+        values = np.zeros((len(rows), len(COLUMNS)))  # side by side: they are read several times
+        for part in gathered:
+            add_rows(values, place[part.rows], part.values)
+        self.kernel.orthogonalise_directions(values)
+        self.kernel.clear_directions()
+        self.kernel.put_directions(rows, values)
+        return Drawn(rows, values)
 
     def take_drawn(self, drawn: Drawn) -> None:
         """Take over B, and F = W'B of the own tasks; other rows are zero since it was gathered."""

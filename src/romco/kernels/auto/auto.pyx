@@ -699,6 +699,16 @@ cdef class AutoKernel(Kernel):
         self.scales.n_met = -1
         self.subspace.unmarked, self.subspace.expected = True, NAN
 
+    def take_note(self, const int[::1] rows not None):
+        """Others have changed rows of what is shared; releases the GIL."""
+        cdef Py_ssize_t i
+        self.check_idle()
+        for i in range(rows.shape[0]):
+            if not 0 <= rows[i] < self.shared.shape[0]:
+                raise ValueError(f"feature {rows[i]} is out of range")
+        with nogil:
+            self.scales.take_note(rows)
+
     def seed_directions(self):
         """Whether some directions start anew."""
         self.check_idle()
@@ -719,13 +729,6 @@ cdef class AutoKernel(Kernel):
         self.subspace.expected = NAN
         self.subspace.clear()
 
-    def add_directions(self, const int[::1] rows not None, const double[:, ::1] values not None):
-        """Add to rows of B; releases the GIL."""
-        self.check_idle()
-        self.subspace.check(rows, values)
-        with nogil:
-            self.subspace.add(rows, values)
-
     def put_directions(self, const int[::1] rows not None, const double[:, ::1] values not None):
         """Rows of B, whatever they were; releases the GIL."""
         self.check_idle()
@@ -733,16 +736,11 @@ cdef class AutoKernel(Kernel):
         with nogil:
             self.subspace.put(rows, values)
 
-    def rows_of_directions(self):
-        """Features whose rows of B may not be zero, in order."""
-        if self.subspace.unmarked:
-            return np.arange(self.shared.shape[0], dtype=np.int32)
-        return np.flatnonzero(self.subspace.marks).astype(np.int32)
-
-    def orthogonalise_directions(self):
-        """B made orthonormal; sets when to draw next."""
+    def orthogonalise_directions(self, double[:, ::1] values not None):
+        """Directions (t, 4) of all that is not zero made orthonormal; sets when to draw next."""
         self.check_idle()
-        self.subspace.orthogonalise()
+        cdef Subspace drawn = Subspace(values, np.zeros((1, RANK)), self.personal, LOGISTIC)
+        drawn.orthogonalise()
         self.wait()
 
     def project_directions(self):
