@@ -164,7 +164,7 @@ cdef class AutoKernel(Kernel):
         cdef double* b = told + 2 * WIDTH
         cdef double* v = told + 2 * WIDTH + RANK
         cdef double x2 = x.x2 * unit * unit
-        cdef Py_ssize_t k, j
+        cdef Py_ssize_t k, j, pair
         cdef int c
         cdef const double* all_ = &self.shared[0, 0]
         cdef const double* row = self.personal.dense_row(task)
@@ -178,11 +178,10 @@ cdef class AutoKernel(Kernel):
             self.find_pairs(x, task)
             for k in range(x.n):
                 self.ask_unit(k)
-                hear(&sums, all_ + x.index[k] * (2 * WIDTH + RANK), x.value[k] * unit)
-                if self.pair[k] >= 0:  # else it is zeros
-                    hear_own(
-                        &sums, self.personal.value + self.pair[k] * (2 * WIDTH), x.value[k] * unit
-                    )
+                j, pair = x.index[k], self.pair[k]
+                hear(&sums, all_ + j * (2 * WIDTH + RANK), x.value[k] * unit)
+                if pair >= 0:  # else it is zeros
+                    hear_own(&sums, self.personal.value + pair * (2 * WIDTH), x.value[k] * unit)
         tell(&sums, told)
         o.x2 = x2
         for c in range(TOGETHER):
