@@ -57,10 +57,10 @@ cdef class Arena:
 cdef inline size_t rounded(size_t bytes, int* which) noexcept nogil:
     """A size that is not much larger, and which of the sizes it is: four to each doubling."""
     cdef size_t lines = max(<size_t> 1, (bytes + LINE - 1) // LINE) * LINE
-    cdef int bits = 6
+    cdef int bits = 5
     while (lines - 1) >> (bits + 1):
         bits += 1
-    which[0] = 4 * (bits - 6) + <int> (((lines - 1) >> (bits - 2)) & 3)
+    which[0] = 4 * (bits - 5) + <int> (((lines - 1) >> (bits - 2)) & 3)
     return (((lines - 1) >> (bits - 2)) + 1) << (bits - 2)
 
 

@@ -36,7 +36,7 @@ from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_o
 from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.auto.subspace cimport RANK, Subspace
 from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, Row
+from romco.kernels.events cimport Events, Row, n_filled
 from romco.kernels.stores.pairs cimport Pairs
 
 cnp.import_array()
@@ -397,7 +397,7 @@ cdef class AutoKernel(Kernel):
         cdef double unit, margin, now, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
-        self.personal.reserve(task, x.n)  # before anything changes: there may be no room
+        self.personal.reserve(task, n_filled(x))  # before anything changes: there may be no room
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)

@@ -117,6 +117,13 @@ cdef class Pairs:
         """Keys and numbers of the pairs that occurred."""
         return self.keys[: self.used], self.values[: self.used]
 
+    def places(self):
+        """How many places all tables have; for tests."""
+        cdef Py_ssize_t task, n = 0
+        for task in range(0 if self.dense else self.n_tasks):
+            n += (<Py_ssize_t> 1) << self.table[task].bits if self.table[task].bits else 0
+        return n
+
     def arrays(self):
         """What changes, by name."""
         if self.dense:
