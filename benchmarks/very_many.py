@@ -1,8 +1,9 @@
 """More than thirty classes: `python -m benchmarks.very_many`.
 
 Prints error %, log loss, microseconds of processor time per event and megabytes of arrays of
-``romco-auto`` by each form, on simulated streams, on digits in four parts, and on
-flights whose destination is asked (nycflights, every tenth). Nothing is tuned.
+``romco-auto`` by each form, on simulated streams, on digits in four parts, and on flights whose
+destination is asked (nycflights, every tenth). The voices and their constants were chosen on
+streams of the same kinds: other seeds, other flights, the same digits.
 """
 
 import csv
@@ -18,7 +19,7 @@ import romco
 FORMS = ("softmax", "rest")
 
 
-def linear(classes, seed=0, features=20, tasks=15, n=3000):
+def linear(classes, seed=7, features=20, tasks=15, n=3000):
     """Multinomial logistic answers; tasks share half of their weights."""
     rng = np.random.default_rng(seed)
     task, x = rng.integers(tasks, size=n), rng.normal(size=(n, features))
@@ -27,7 +28,7 @@ def linear(classes, seed=0, features=20, tasks=15, n=3000):
     return task, x, (z + rng.gumbel(size=z.shape)).argmax(axis=1)
 
 
-def places(classes, seed=0, features=16, tasks=10, n=3000):
+def places(classes, seed=7, features=16, tasks=10, n=3000):
     """Classes that lie somewhere, a little elsewhere for each task, with a common scatter."""
     rng = np.random.default_rng(seed)
     task, y = rng.integers(tasks, size=n), rng.integers(classes, size=n)
@@ -36,7 +37,7 @@ def places(classes, seed=0, features=16, tasks=10, n=3000):
     return task, x + 0.3 * rng.normal(size=(tasks, classes, features))[task, y], y
 
 
-def words(classes, seed=0, vocabulary=1000, tasks=8, n=3000):
+def words(classes, seed=7, vocabulary=1000, tasks=8, n=3000):
     """25 words of a vocabulary as frequent as words are, of each class by its own taste."""
     rng = np.random.default_rng(seed)
     usual = 1.0 / np.arange(1, vocabulary + 1)
@@ -64,7 +65,7 @@ def flights(n=3000):
     """The destination, from origin, times and distance; tasks are carriers."""
     path = Path(os.environ["ROMCO_DATA"]) / "flights" / "flights.csv.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        rows = [row for e, row in enumerate(csv.DictReader(file)) if e % 10 == 0 and e < 10 * n]
+        rows = [row for e, row in enumerate(csv.DictReader(file)) if e % 10 == 5 and e < 10 * n]
 
     def hour(clock):
         return int(clock[:2]) + int(clock[3:]) / 60.0

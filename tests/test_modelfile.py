@@ -231,6 +231,7 @@ def test_a_state_of_an_older_version_is_refused_by_name():
         "romco-auto-version2",
         "romco-auto-version3",
         "romco-auto-version4",
+        "romco-auto-version5",
     ],
 )
 def test_golden_file_of_format_1_stays_readable(name):

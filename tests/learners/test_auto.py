@@ -409,6 +409,18 @@ def test_a_level_that_comes_and_goes_is_followed():
     assert replayed("romco-auto", settled)[0].drift() == 0.0
 
 
+@pytest.mark.parametrize("share", [0.03, 0.1])
+def test_an_answer_that_is_rare_is_no_drift(share):
+    """Nearly all errors are then small and of one sign, and come in runs by chance."""
+    for seed in (1, 2, 3):
+        rng = np.random.default_rng(seed)
+        x, task = rng.normal(size=(3000, 20)), rng.integers(10, size=3000)
+        z = 0.3 * x @ rng.normal(size=20) + rng.logistic(size=3000)
+        y = np.where(z > np.quantile(z, 1.0 - share), 1.0, -1.0)
+        learner, _ = replayed("romco-auto", romco.Rounds(task, x, y, np.arange(3001)))
+        assert learner.arrays()["turn"][8] == 0.0
+
+
 def test_drift_equals_its_transcription():
     rng = np.random.default_rng(1)
     n = 1500

@@ -57,7 +57,8 @@ def test_only_pairs_that_matter_are_asked():
     assert heard[300:].mean() < 0.6
     power = float(np.exp(learner.arrays()["power"][0]))
     scores = learner.predict(stream.events)
-    np.testing.assert_allclose(coupled(learner.pairs(), odds, 6, power), scores, rtol=1e-9)
+    found = coupled(learner.pairs(), odds, 6, power, learner.unknown())
+    np.testing.assert_allclose(found, scores, rtol=1e-9)
     for e in range(300, 330):
         one = twin.predict(stream.task[e], stream.x[e])
         np.testing.assert_allclose(one, scores[e], rtol=1e-6, atol=1e-8)
@@ -199,6 +200,15 @@ def test_many_classes_of_an_older_version_stay_told_from_the_rest():
     again = romco.restore(state)
     assert again.form == "rest"
     np.testing.assert_array_equal(again.predict(stream.events), learner.predict(stream.events))
+
+
+def test_events_of_a_state_of_before_they_were_counted():
+    stream = rounds(3)
+    learner = made(classes=3)
+    learner.replay(stream)
+    state = learner.state()
+    state["arrays"]["power"] = state["arrays"]["power"][:2]
+    assert romco.restore(state).unknown() < 1e-4 < learner.unknown()
 
 
 def test_forgetting_a_task():

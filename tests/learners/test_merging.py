@@ -15,7 +15,8 @@ from romco.kernels.merging import (
     Touches,
     side_by_side,
 )
-from romco.kernels.touched import Touched
+from romco.kernels.touched import Touched, add_rows
+from romco.learners.auto import doubt
 from romco.learners.capabilities import Drawn, Merges
 from romco.learners.gaussians import merge_gaussians
 from romco.learners.merging import Period, change, held, merge, merge_here, mergeable, take
@@ -367,3 +368,47 @@ def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
     for rows, values in (([12], np.ones((1, 4))), ([-1], np.ones((1, 4))), ([1], np.ones((1, 3)))):
         with pytest.raises(ValueError, match="expected rows of directions"):
             learner.take_drawn(Drawn(np.array(rows, dtype=np.int32), values))
+
+
+def test_rows_are_added_up():
+    array = np.ones((4, 2))
+    add_rows(array, np.array([2, 0, 2], dtype=np.int32), np.array([[1.0, 2.0]] * 3))
+    np.testing.assert_array_equal(array, [[2, 3], [1, 1], [3, 5], [1, 1]])
+    for row, width in ((4, 2), (-1, 2), (1, 3)):
+        with pytest.raises(ValueError, match=r"not those of an array \(4, 2\)"):
+            add_rows(array, np.array([row], dtype=np.int32), np.ones((1, width)))
+
+
+def test_what_others_measured_is_known_without_a_look_at_all_features():
+    """A shard that goes on after a barrier is one that was made anew from its state."""
+    rng = np.random.default_rng(12)
+    x = rng.normal(size=(90, 40)) * (rng.random((90, 40)) < 0.2) * rng.uniform(0.1, 9.0, 40)
+    y = np.where(rng.random(90) < 0.5, 1.0, -1.0)
+    common = romco.learner("romco-auto", 40, 1)
+    shards = [romco.learner("romco-auto", 40, 1) for _ in range(2)]
+    for begin in range(0, 90, 30):
+        periods = []
+        for k, shard in enumerate(shards):
+            own, touched = slice(begin + k, begin + 30, 2), Touched(40)
+            again = romco.restore(shard.state())
+            for learner in (shard, again):
+                learner.replay([romco.Round(np.zeros(15, int), x[own], y[own])])
+            for name, array in again.arrays().items():
+                np.testing.assert_array_equal(shard.arrays()[name], array, err_msg=name)
+            touched.add_dense(np.ascontiguousarray(x[own]))
+            periods.append(Period(15, *touched.rows()))
+        merge_here(common, shards, periods, lambda act, n: act(0, n))
+
+
+def test_features_that_are_not_there_are_no_news():
+    learner = romco.learner("romco-auto", 4, 1)
+    with pytest.raises(ValueError, match="feature 4 is out of range"):
+        learner.take_note(np.array([4], dtype=np.int32))
+
+
+def test_who_learned_nothing_is_as_unsure_after_a_merge_as_before():
+    start = doubt((1.0, 0.0, 2.0))  # of whose scale less is known than variance may come back
+    _, merged = merge_gaussians(
+        np.zeros(3), start, [(np.zeros(3), start)] * 2, [0, 0], np.zeros(3), 3
+    )
+    np.testing.assert_allclose(merged, start)

@@ -107,7 +107,7 @@ def before_covariances(state: romco.learners.base.State) -> romco.learners.base.
 
 def test_inner_learners_of_an_older_version_are_upgraded(tmp_path) -> None:
     state = of_classes().state()
-    assert (state["version"], state["inner_version"]) == (3, 4)
+    assert (state["version"], state["inner_version"]) == (3, 5)
     found = romco.restore(before_covariances(state))
     asked = romco.Round(np.array([0, 1]), np.array([[1.0, 0.5], [-1.0, 2.0]]), np.empty(0))
     expected = of_classes().predict(asked)
@@ -116,7 +116,7 @@ def test_inner_learners_of_an_older_version_are_upgraded(tmp_path) -> None:
     found.update(asked._replace(y=np.array([0.0, 2.0])))
     romco.save(found, tmp_path / "now.romco")
     now = romco.load(tmp_path / "now.romco")
-    assert now.state()["inner_version"] == 4
+    assert now.state()["inner_version"] == 5
     np.testing.assert_array_equal(now.predict(asked), found.predict(asked))
 
 
@@ -131,7 +131,7 @@ def test_parameters_of_inner_learners_are_upgraded_too() -> None:
 @pytest.mark.parametrize(
     ("version", "why"),
     [
-        (5, "romco-auto has version 5, this library knows 4"),
+        (6, "romco-auto has version 6, this library knows 5"),
         (1, "romco-auto has version 1, which this library no longer reads"),
         (0, "inner_version must be"),
         ("4", "inner_version must be"),

@@ -67,11 +67,14 @@ class Auto:
         self.alone_logistic = [Belief(one) for _ in range(m)]
         self.common, self.own = Belief([1.0]), [Belief([1.0]) for _ in range(m)]
         self.together, self.apart = Belief(one), [Belief(0.3 * one) for _ in range(m)]
-        self.combiner = Belief([3.0] * 9 + [0.1])
-        self.combiner.prior = np.full(10, 3.0)  # up to which variance comes back
-        self.like_all, self.on_its_own = Belief([3.0] * 2), Belief([3.0] * 2)
+        self.combiner = Belief([1.0] * 9 + [0.1])
+        self.like_all, self.on_its_own = Belief([1.0] * 2), Belief([1.0] * 2)
         self.combiner.w[[0, 2, 4]] = 1.0, 1.0, 2.0
         self.like_all.w[0] = self.on_its_own.w[0] = 3.0
+        for combiner in (self.combiner, self.like_all, self.on_its_own):
+            w = combiner.w  # how much all of them are worth together is open
+            combiner.S = combiner.S + 5.0 * np.outer(w, w) / (w @ w)
+            combiner.prior = np.full(len(w), 3.0)  # up to which variance comes back
         self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
         self.B = np.zeros((d, 4))
@@ -81,7 +84,7 @@ class Auto:
         self.seen, self.turned, self.turns = np.zeros((3, m))
         self.all_seen, self.all_turned, self.all_turns = 0, 0.0, 0
         self.mean_margin, self.mean_wrong = 0.0, 0.0
-        self.run = self.alike = self.spread = 0.0
+        self.run = self.alike = self.spread = self.told = self.heard = 0.0
         self.drifted, self.newness = False, 3.0
 
     def unit(self):
@@ -175,7 +178,7 @@ class Auto:
         p, z = self.opinions(i, x)
         pace, now = 1.0, z[1]
         if then is not None:
-            late = ((self.count - then[0]) / 50) ** 3
+            late = ((self.count - then[0]) / 120) ** 6
             pace = 1 - self.drift() * late / (1 + late)
             z = pace * z + (1 - pace) * then[1]
         margin = self.mixed(z, self.chances(i))
@@ -214,14 +217,17 @@ class Auto:
 
     def drift(self):
         """How far the errors' runs are beyond chance: from three standard deviations to four."""
-        spread = np.sqrt(0.5 * 2e-4 * self.spread)
+        spread = np.sqrt(0.5 * 2e-4 * self.spread * (2 - self.heard))
         return np.clip(self.alike / spread - (1 if self.drifted else 3), 0, 1) if spread else 0.0
 
     def follow(self, y, margin):
-        error = (y > 0) - sigmoid(margin)
-        if self.all_seen > 200:
+        chance = sigmoid(margin)
+        error, variance = (y > 0) - chance, chance * (1 - chance)
+        self.told += variance
+        if self.all_seen > 200 and self.told > 50:
             self.alike += 2e-4 * (error * self.run - self.alike)
-            self.spread += 2e-4 * ((error * self.run) ** 2 - self.spread)
+            self.spread += 2e-4 * (variance * self.run**2 - self.spread)
+            self.heard += 2e-4 * (1 - self.heard)
         self.run += 0.03 * (error - self.run)
         self.drifted = self.drifted or self.drift() == 1
 
@@ -259,7 +265,7 @@ class Auto:
         self.common, self.together = Belief([1.0]), Belief(one)
         self.B, self.next = np.zeros((self.d, 4)), self.count + 32
         self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0
-        self.run = self.alike = self.spread = 0.0
+        self.run = self.alike = self.spread = self.told = self.heard = 0.0
         self.drifted, self.newness = False, 3.0
         self.all_turns += 1
 

@@ -10,7 +10,7 @@ class Classes:
         self.pairs, self.classes = pairs, classes
         self.learners = [romco.learner(inner, d, m) for _ in pairs]
         self.log_a, self.curvature = np.zeros(len(pairs)), np.ones(len(pairs))
-        self.log_t, self.bend = 0.0, 1.0
+        self.log_t, self.bend, self.events = 0.0, 1.0, 0.0
 
     def margins(self, i, x):
         round = romco.Round(np.array([i]), x[None], np.empty(0))
@@ -42,18 +42,30 @@ class Classes:
                     times[k] += 1
         p = 1 / (inverse - (times - 1))
         p = p ** (np.exp(self.log_t) if self.classes > 2 else 1.0)
-        return np.log(p / p.sum())
+        share = self.unknown()
+        return np.log((1 - share) * p / p.sum() + share / self.classes)
+
+    def unknown(self):
+        K = self.classes
+        return 0.0 if K == 2 else 0.3 * K / (self.events + K)
 
     def temper(self, scores, y, h):
-        """A Newton step of log t on the log loss."""
-        p = np.exp(scores)
-        self.bend = max(1, 0.999 * self.bend + h * (p @ scores**2 - (p @ scores) ** 2))
-        self.log_t += np.clip(h * (scores[int(y)] - p @ scores) / self.bend, -0.5, 0.5)
+        """A Newton step of log t on the log loss, for what does not come from nowhere."""
+        share = self.unknown()
+        p = (np.exp(scores) - share / self.classes) / (1 - share)
+        if p[int(y)] <= 1e-15:
+            return
+        p = np.where(p > 1e-15, p, 0.0)
+        z = np.log(np.where(p > 0, p, 1.0))
+        h = h * (1 - share) * p[int(y)] / np.exp(scores[int(y)])
+        self.bend = max(1, 0.999 * self.bend + h * (p @ z**2 - (p @ z) ** 2))
+        self.log_t += np.clip(h * (z[int(y)] - p @ z) / self.bend, -0.5, 0.5)
         self.log_t = np.clip(self.log_t, -3, 3)
 
     def update(self, i, x, y, h=1.0):
         if h and self.classes > 2:
             self.temper(self.predict(i, x), y, h)
+            self.events += h
         for n, ((low, high), margin) in enumerate(zip(self.pairs, self.margins(i, x), strict=True)):
             side = 1 if y == high else -1 if y == low else -1 if low < 0 else 1 if high < 0 else 0
             if side and h:

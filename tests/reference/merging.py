@@ -51,6 +51,7 @@ def merge_full(mean, covariance, parts, events, renewal, ceiling):
         np.linalg.inv(own) - aged(n) for (_, own), n in zip(parts, events, strict=True)
     )
     values, vectors = np.linalg.eigh((total + total.T) / 2)
-    total = vectors @ np.diag(np.maximum(values, 1.0 / ceiling)) @ vectors.T
+    least = 1.0 / max(ceiling, np.linalg.eigvalsh(covariance).max())
+    total = vectors @ np.diag(np.maximum(values, least)) @ vectors.T
     step = sum(np.linalg.inv(own) @ (m - mean) for m, own in parts)
     return mean + np.linalg.solve(total, step), np.linalg.inv(total)

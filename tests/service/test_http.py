@@ -287,6 +287,14 @@ def test_a_failure_of_ours_tells_nothing_of_our_files(serving, monkeypatch):
         assert headers["x-content-type-options"] == "nosniff"
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("path", ["/v1/predict/", "/v1/learn/", "/healthz/", "/v1/checkpoint/"])
+def test_a_slash_too_many_is_no_path_and_leads_nowhere(service, method, path):
+    status, headers, _ = send(service, method, path, json.dumps(question(STREAM[0])))
+    assert status == 404
+    assert "location" not in headers
+
+
 def test_every_answer_carries_the_security_headers(service):
     for method, path in [("GET", "/"), ("GET", "/nope"), ("GET", "/v1/tasks"), ("PUT", "/healthz")]:
         _, headers, _ = send(service, method, path)

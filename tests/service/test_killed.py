@@ -12,7 +12,7 @@ import pytest
 
 from romco.service.stores import Store
 from tests.service.same import assert_same_bits
-from tests.service.streams import learned, lessons, model
+from tests.service.streams import BEFORE, learned_late, turning, unsettled
 
 ROOT = Path(__file__).resolve().parents[2]
 EVENTS = 150
@@ -67,13 +67,13 @@ def survive(zygote: Zygote, folder: Path, stream: int, durability: str, most: in
             break
         assert end == "killed", end
         kills += 1
-    with Store(folder / "data", model) as store:
+    with Store(folder / "data", unsettled) as store:
         live = store.live
-        assert live.model.events == EVENTS == live.sequence
+        assert live.model.events - BEFORE == EVENTS == live.sequence
         assert live.refused == 0
         assert len(live.seen) == EVENTS
         assert len(live.pending) == 0
-        assert_same_bits(live.model, learned(lessons(EVENTS, stream)))
+        assert_same_bits(live.model, learned_late(turning(EVENTS, stream)))
     return kills
 
 

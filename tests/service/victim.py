@@ -17,12 +17,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
+
 from romco.service.answers import predict
 from romco.service.changes import Waiting
 from romco.service.drafts import Lesson, Outcome
 from romco.service.settings import Settings
 from romco.service.stores import Store
-from tests.service.streams import lessons, model
+from tests.service.streams import said_of, turning, unsettled
 
 CALLS = [
     "write",
@@ -72,14 +74,14 @@ def run(order: dict[str, Any]) -> None:
     if order["call"]:
         die_at(order["call"], random)
     settings = Settings(durability=order["durability"], **TIGHT)
-    store = Store(Path(order["folder"]), model, settings)
-    stream, at = lessons(order["events"], order["stream"]), order["start"]
+    store = Store(Path(order["folder"]), unsettled, settings)
+    stream, at = turning(order["events"], order["stream"]), order["start"]
     flying: deque[tuple[int, Future[list[Outcome]]]] = deque()
     while at < len(stream) or flying:
         while at < len(stream) and len(flying) < 3:
             some = stream[at : at + random.randint(1, 4)]
             at += len(some)
-            flying.append((at, store.writer.learn([ask(store, each, random) for each in some])))
+            flying.append((at, store.writer.learn([ask(store, each) for each in some])))
             if random.random() < 0.15:
                 store.writer.checkpoint()
         end, future = flying.popleft()
@@ -88,11 +90,13 @@ def run(order: dict[str, Any]) -> None:
     store.close()
 
 
-def ask(store: Store, lesson: Lesson, random: Random) -> Lesson:
+def ask(store: Store, lesson: Lesson) -> Lesson:
     """Sometimes the answer comes apart from the event."""
-    if random.random() < 0.5:
+    said = said_of(lesson)
+    if said is None:
         return lesson
     (made,) = predict(store.live.model, [lesson.x], [lesson.task])
+    made = msgspec.structs.replace(made, said=said)
     if store.live.seen.number(lesson.id) is None:
         store.live.pending.put([Waiting(lesson.id, time.time(), lesson.task, lesson.x, made)])
     return Lesson(y=lesson.y, id=lesson.id)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners.auto import KINDS, VOICES, Auto
+from romco.learners.auto import DOUBT, KINDS, LEVEL_DOUBT, VOICES, Auto
 from romco.learners.base import Arrays
 
 Numbers = NDArray[np.float64]
@@ -34,6 +34,7 @@ class Variant:
     follows: bool = True  # drift, and turns of all
     watches: bool = True  # turns of single tasks, and newcomers
     covariances: bool = True  # of few features
+    scale: bool = True  # whether voices are first doubted together
 
 
 def _only(voice: int) -> Variant:
@@ -53,6 +54,7 @@ ABLATIONS = {
     "auto without tasks like all": Variant(missing=(LIKE_ALL,)),
     "auto without tasks on their own": Variant(missing=(ON_ITS_OWN,)),
     "auto with combiners that do not learn": Variant(learns=False),
+    "auto with voices doubted one by one": Variant(scale=False),
     "auto with features as they are": Variant(units=False),
     "auto without covariances": Variant(covariances=False),
     "auto without drift": Variant(follows=False),
@@ -69,6 +71,8 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     """
     chosen, learner = VARIANTS[name], Auto(n_features, n_tasks)
     arrays = learner.arrays()
+    if not chosen.scale:
+        one_by_one(arrays)
     for heard, weight, covariance, renewal in _combiners(arrays):
         at = [place for place, voice in enumerate(heard) if voice in chosen.silent]
         weight[at] = 0.0
@@ -86,6 +90,12 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     if not chosen.watches or LIKE_ALL in chosen.missing:  # whom newcomers are taken for
         arrays["change"][:, 0] = NEVER_OLD
     return learner
+
+
+def one_by_one(arrays: Arrays) -> None:
+    """Let the weights of a fresh learner's combiners be doubted each by itself."""
+    arrays["covariance"][...] = np.diag([DOUBT] * len(DIRECTIONS + COPIES) + [LEVEL_DOUBT])
+    arrays["pair_covariance"][...] = DOUBT * np.eye(2)
 
 
 def as_they_are(learner: Auto) -> None:

@@ -14,8 +14,10 @@ from romco.cluster.scales import Numbers, merge_scales, numbers
 from romco.cluster.schedules import Schedule
 from romco.cluster.shard import Agreement, News, Recipe, Shard
 from romco.learners.capabilities import Draws
-from romco.learners.merging import Period, merge, merge_here, mergeable
+from romco.learners.merging import merge, merge_here, mergeable
 from romco.model import Scale
+
+FEW = 16  # events that are learned before another thread has woken up
 
 
 @final
@@ -64,6 +66,11 @@ class Coordinator:
 
         Where a barrier follows, shards elsewhere tell their news in the same message.
         """
+        if self.engine.here is not None and places < FEW:
+            return [
+                None if given is None else self.engine.one(k, verb, *given)
+                for k, given in enumerate(arguments)
+            ]
         asked = [(verb, arguments)]
         if self.n > 1 and self.engine.here is None and self.place + places == self.next:
             asked.append((Shard.news, [()] * self.n))
@@ -120,12 +127,13 @@ class Coordinator:
         width = self._widened(shard.model.learner.n_features for shard in shards)
         for shard in shards:
             shard.widen(width)
-        periods: list[Period] = self.engine.all(Shard.period)
+        periods = [shard.period() for shard in shards]
         with ExitStack() as rest:
             learners = [mergeable(rest.enter_context(one.model.at_rest())) for one in shards]
             merge_here(mergeable(self.front.learner), learners, periods, self.engine.ranges)
         scale = self._scaled([one.scale for one in shards], [one.events for one in periods])
-        self.engine.all(Shard.settle, scale, self.events)
+        for shard in shards:
+            shard.settle(scale, self.events)
 
     def _widened(self, widths: Iterable[int]) -> int:
         """Make room for as many features as any shard has; gives the room of all."""

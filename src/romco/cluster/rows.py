@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.picking import pick_rows
 from romco.kernels.touched import Touched
 from romco.model.names import Effect, Id
 from romco.model.rows import Rows, Sparse
@@ -55,10 +56,7 @@ def pick(rows: Rows, places: NDArray[np.int64]) -> Rows:
     """
     if not isinstance(rows, Sparse):
         return rows[places]
-    lengths = np.diff(rows.starts)[places]
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    at = np.repeat(rows.starts[places] - starts[:-1], lengths) + np.arange(starts[-1])
-    return Sparse(rows.values[at], rows.columns[at], starts)
+    return Sparse(*pick_rows(rows.values, rows.columns, rows.starts, places))
 
 
 def touch(touched: Touched, rows: Rows) -> None:

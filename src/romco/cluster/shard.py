@@ -8,9 +8,10 @@ from typing import Any, final
 
 import numpy as np
 
+from romco.cluster.dealing import Numbers as Places
 from romco.cluster.dealing import features_of_pairs
 from romco.cluster.partitions import Files, Partition, Position
-from romco.cluster.rows import Ready, touch
+from romco.cluster.rows import Ready, pick, touch
 from romco.cluster.scales import Numbers, numbers
 from romco.kernels.touched import Touched
 from romco.learners import restore
@@ -113,6 +114,25 @@ class Shard:
             touch(self._touched, rows)
         self._events += len(tasks)
         return answers
+
+    def learn_own(
+        self,
+        own: Places,
+        rows: Rows,
+        y: Dense,
+        tasks: list[Id],
+        weight: Dense | None = None,
+    ) -> Answers:
+        """Learn those rows, of all shards' ones, whose places are given: they are taken here.
+
+        Where all shards are in one process each takes its own, at the same time as the others.
+        """
+        return self.learn(
+            pick(rows, own),
+            y[own],
+            [tasks[at] for at in own],
+            None if weight is None else weight[own],
+        )
 
     def answers(self, rows: Rows, tasks: list[Id]) -> Answers:
         """What is predicted for rows."""

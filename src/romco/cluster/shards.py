@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from romco.closing import Closing
 from romco.cluster import checkpoints, sections, states
 from romco.cluster.coordinators import Coordinator
+from romco.cluster.engines import Arguments, Verb
 from romco.cluster.owners import Owners
 from romco.cluster.rows import pick
 from romco.cluster.schedules import EVERY, Schedule
@@ -477,12 +478,19 @@ class Shards(Closing):
             with self._locks.step:
                 weighed = [] if weights is None else [weights[part]]
                 columns = cut(rows, begin, end), signs[part], ids[part], *weighed
-                given = _dealt(self.n, owners[part], *columns)
-                found = self.leader.ask(Shard.learn, given, end - begin)
+                verb, given = self._given(owners[part], columns)
+                found = self.leader.ask(verb, given, end - begin)
                 _fill(answers, begin, owners[part], found)
                 self.leader.passed(end - begin, end - begin)
             begin = end
         return answers
+
+    def _given(self, owners: NDArray[np.int64], columns: tuple[Any, ...]) -> tuple[Verb, Arguments]:
+        """How shards learn rows: dealt out, or, where they all see them, told which are theirs."""
+        if self.leader.engine.here is None or self.n == 1:
+            return Shard.learn, _dealt(self.n, owners, *columns)
+        places = [np.flatnonzero(owners == k) for k in range(self.n)]
+        return Shard.learn_own, [(own, *columns) if len(own) else None for own in places]
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are.

@@ -65,7 +65,8 @@ def power_of(learner: Classes) -> float:
 
 def scores_of(learner: Classes, odds: Numbers) -> Numbers:
     """Log-probabilities (K,) from the log-odds of pairs."""
-    return coupled(learner.pairs(), odds[None, :], learner.answers, power_of(learner))[0]
+    share = learner.unknown()
+    return coupled(learner.pairs(), odds[None, :], learner.answers, power_of(learner), share)[0]
 
 
 def _slopes(learner: Classes, odds: Numbers, label: int, power: float) -> Numbers:

@@ -7,8 +7,10 @@ is proportional to
 
 which is 1 / (sum_j 1 / r_kj - (K - 2)) with r_kj the probability of k among the two. Where a class
 has a learner against the rest of them the sum has that one term. Of more than two classes these
-probabilities are raised to a power t, learned along the stream, and made to sum to one. Scores
-are their logarithms.
+probabilities are raised to a power t, learned along the stream, and made to sum to one. A share
+BEYOND K / (n + K) after n events of more than two classes is given to all classes alike: what
+nobody can know yet. Without it a few surprises at the start would make all that is said timid.
+Scores are the logarithms.
 
 Of pairs only those are asked that matter. The classes meet in turn, the likelier of two stays,
 and the last one to stay meets all whom it has not met. Those that come within ``CLOSE`` of it meet
@@ -26,6 +28,8 @@ cdef double MEMORY = 0.999         # as romco.model.Scale
 cdef double LARGEST_STEP = 0.5
 cdef double LARGEST_LOG = 30.0
 cdef double LARGEST_POWER = 3.0    # of its logarithm
+cdef double LEAST = 1e-15          # probability that rounding leaves nothing of
+cdef double BEYOND = 0.3           # by the number of classes: events that come from nowhere
 cdef double FAR = 500.0            # log-odds beyond which nothing changes
 cdef double CLOSE = 4.0            # log-odds from the likeliest class beyond which a class is unlikely
 
@@ -80,7 +84,7 @@ cdef class ClassesKernel(Kernel):
     """Learners of two classes as one of ``classes`` (abstract).
 
     Notes are the margins of its members: of member i and event e at i (end - begin) + e - begin.
-    ``power`` (2,) holds log t and a curvature.
+    ``power`` (3,) holds log t, a curvature, and the number of events of more than two classes.
     """
 
     cdef list kept
@@ -111,6 +115,7 @@ cdef class ClassesKernel(Kernel):
     cdef void couple(self, double* sums) noexcept nogil:
         """Log-probabilities (K,) in place of what speaks against each class, 1 + sum of exp(-z)."""
         cdef double t = exp(self.power[0]) if self.width > 2 else 1.0
+        cdef double share = self.unknown()
         cdef double total = 0.0, least = sums[0]
         cdef Py_ssize_t k
         for k in range(1, self.width):
@@ -122,27 +127,52 @@ cdef class ClassesKernel(Kernel):
         total = log(total)
         for k in range(self.width):
             sums[k] -= total
+        if share > 0.0:
+            for k in range(self.width):
+                sums[k] = log((1.0 - share) * exp(sums[k]) + share / self.width)
+
+    cdef double unknown(self) noexcept nogil:
+        """The share of probability that all classes have alike; none of two."""
+        if self.width == 2:
+            return 0.0
+        return BEYOND * self.width / (self.power[2] + self.width)
 
     cdef void temper_all(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* scores
     ) noexcept nogil:
         cdef Py_ssize_t e
-        if self.width > 2:
-            for e in range(begin, end):
-                if events.count(e) > 0.0:
-                    self.temper(
-                        scores + e * self.width, <Py_ssize_t> events.labels[e], events.count(e)
-                    )
+        cdef double share = self.unknown()  # as it was when they were predicted
+        if self.width == 2:
+            return
+        for e in range(begin, end):
+            if events.count(e) > 0.0:
+                self.temper(
+                    scores + e * self.width, <Py_ssize_t> events.labels[e], events.count(e), share
+                )
+                self.power[2] += events.count(e)
 
-    cdef void temper(self, const double* scores, Py_ssize_t label, double h) noexcept nogil:
-        """A Newton step of log t on the log loss of an event that counts as h."""
-        cdef double mean = 0.0, square = 0.0, step
+    cdef void temper(
+        self, const double* scores, Py_ssize_t label, double h, double share
+    ) noexcept nogil:
+        """A Newton step of log t on the log loss of an event that counts as h.
+
+        It counts by how likely it is not one of those that come from nowhere.
+        """
+        cdef double mean = 0.0, square = 0.0, told = 0.0, p, z, step
         cdef Py_ssize_t k
         for k in range(self.width):
-            mean += exp(scores[k]) * scores[k]
-            square += exp(scores[k]) * scores[k] * scores[k]
+            p = (exp(scores[k]) - share / self.width) / (1.0 - share)
+            if p > LEAST:
+                z = log(p)
+                mean += p * z
+                square += p * z * z
+                if k == label:
+                    told = z
+                    h *= (1.0 - share) * p * exp(-scores[k])
+            elif k == label:
+                return
         self.power[1] = max(1.0, MEMORY * self.power[1] + h * (square - mean * mean))
-        step = h * (scores[label] - mean) / self.power[1]
+        step = h * (told - mean) / self.power[1]
         self.power[0] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.power[0] = min(max(self.power[0], -LARGEST_POWER), LARGEST_POWER)
 

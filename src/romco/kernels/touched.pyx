@@ -152,6 +152,20 @@ def take_rows(const double[:, :] array, const int[::1] rows, const long long[::1
                 out[i, c] = array[rows[i], columns[c]]
 
 
+def add_rows(double[:, ::1] array, const int[::1] rows, const double[:, ::1] given):
+    """array[rows[i]] += given[i]; releases the GIL."""
+    cdef Py_ssize_t i, c
+    cdef bint fits = given.shape[0] == rows.shape[0] and given.shape[1] == array.shape[1]
+    for i in range(rows.shape[0]):
+        fits = fits and 0 <= rows[i] < array.shape[0]
+    if not fits:
+        raise ValueError(f"rows that are not those of an array ({array.shape[0]}, {array.shape[1]})")
+    with nogil:
+        for i in range(rows.shape[0]):
+            for c in range(given.shape[1]):
+                array[rows[i], c] += given[i, c]
+
+
 def put_rows(double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] given):
     """array[rows[i], columns[c]] = given[i, c]; releases the GIL."""
     cdef Py_ssize_t i, c

@@ -12,7 +12,7 @@ from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, columns
 from romco.kernels.events import Events
-from romco.kernels.touched import take_rows
+from romco.kernels.touched import add_rows, take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.capabilities import Drawn
 from romco.learners.contributions import Contributions, contributions
@@ -47,8 +47,10 @@ LEGIBLE = 1000  # tasks up to which twins are looked for when nobody asked: it c
 KINDS = ("related", "like all", "on their own")
 TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the voices
 PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
-DOUBT = 3.0  # prior variance of a weight of the combiners,
-LEVEL_DOUBT = 0.1  # but of the constant: the learners have intercepts
+VOICE_DOUBT = 1.0  # prior variance of a weight of the combiners by itself,
+SCALE_DOUBT = 5.0  # and of all of them together, in proportion to the prior weights;
+LEVEL_DOUBT = 0.1  # of the constant less: the learners have intercepts
+DOUBT = 3.0  # up to which variance comes back
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
 SCALED = ("units", "typical")
@@ -70,7 +72,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
-    Whole("turn", Latest(tuple(range(10)))),  # of one stream of events, not of several
+    Whole("turn", Latest(tuple(range(12)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed("renewal", "pair_renewal", "joint"),  # a shard keeps no covariances of features
     PerPair("personal", "personal_keys"),
@@ -93,6 +95,21 @@ def with_newness(state: State) -> State:
     arrays = dict(state["arrays"])
     arrays["turn"] = np.append(arrays["turn"], np.log(0.1))
     return {**state, "arrays": arrays}
+
+
+def with_variances(state: State) -> State:
+    """A state of version 4 as one of version 5: drift is judged by the variance of the answers."""
+    arrays = dict(state["arrays"])
+    seen = max(0.0, arrays["turn"][0])
+    heard = -np.expm1(-2e-4 * max(0.0, seen - 200.0))  # from the 200th event on, each 2e-4 of it
+    arrays["turn"] = np.append(arrays["turn"], [seen, heard])
+    return {**state, "arrays": arrays}
+
+
+def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
+    """Prior covariance (n, n) of weights around ``trust``, most of which is of their scale."""
+    toward = np.array(trust) / np.linalg.norm(trust)
+    return np.asarray(VOICE_DOUBT * np.eye(len(trust)) + SCALE_DOUBT * np.outer(toward, toward))
 
 
 class Auto(CompiledLearner):
@@ -136,10 +153,12 @@ class Auto(CompiledLearner):
     linear: ClassVar = False
     one_pass = True
     looks: ClassVar = True
-    version: ClassVar = 4  # 2: features have units of their own; 3: and covariances; 4: newness
+    # 2: features have units of their own; 3: and covariances; 4: newness; 5: variances of answers
+    version: ClassVar = 5
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         2: lambda state: with_covariances(state),
         3: lambda state: with_newness(state),
+        4: lambda state: with_variances(state),
     }
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
@@ -154,10 +173,10 @@ class Auto(CompiledLearner):
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
             "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
             "weight": np.array(TRUST),  # of the combiner that hears all voices
-            "covariance": np.diag([DOUBT] * (voices - 1) + [LEVEL_DOUBT]),
+            "covariance": doubt(TRUST),
             "renewal": np.full(voices, RENEWAL),
             "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those that hear global, alone
-            "pair_covariance": np.tile(DOUBT * np.eye(2), (2, 1, 1)),
+            "pair_covariance": np.tile(doubt(PAIR_TRUST), (2, 1, 1)),
             "pair_renewal": np.full((2, 2), RENEWAL),
             "evidence": np.zeros((n_tasks, 3)),  # log-likelihood of each kind, 0 for the best
             "belief": np.zeros((n_tasks, 3)),  # chance of each kind; 0 before the first event
@@ -167,8 +186,9 @@ class Auto(CompiledLearner):
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
             "joint": np.zeros((narrow, narrow)),  # spent covariances, global logistic
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
-            "turn": np.zeros(10),  # the same of all tasks; how it drifts; how long tasks are new
+            "turn": np.zeros(12),  # the same of all tasks; how it drifts; how long tasks are new
         }
+        self._arrays["covariance"][-1, -1] = LEVEL_DOUBT
         self.kernel = self._kernel()
 
     def _kernel(self) -> AutoKernel:
@@ -370,6 +390,10 @@ class Auto(CompiledLearner):
         """Of what kind each array is that is not one task's."""
         return SHARING
 
+    def take_note(self, rows: NDArray[np.int32]) -> None:
+        """Rows (t,) of what is shared were changed by others: which have a size stays known."""
+        self.kernel.take_note(rows)
+
     def leave_drawing(self) -> None:
         """Never draw U from now on."""
         self._arrays["clock"][2] = LATER
@@ -391,11 +415,18 @@ class Auto(CompiledLearner):
 
     def drawn(self, gathered: Sequence[Drawn]) -> Drawn:
         """B (d, 4) from what was gathered of all tasks."""
-        self.kernel.clear_directions()
+        found, place = np.zeros(self.n_features, dtype=bool), np.empty(self.n_features, np.int32)
         for part in gathered:
-            self.kernel.add_directions(part.rows, part.values)
-        self.kernel.orthogonalise_directions()
-        return self._directions_of(self.kernel.rows_of_directions())
+            found[part.rows] = True
+        rows = np.flatnonzero(found).astype(np.int32)
+        place[rows] = np.arange(len(rows))
+        values = np.zeros((len(rows), len(COLUMNS)))  # side by side: they are read several times
+        for part in gathered:
+            add_rows(values, place[part.rows], part.values)
+        self.kernel.orthogonalise_directions(values)
+        self.kernel.clear_directions()
+        self.kernel.put_directions(rows, values)
+        return Drawn(rows, values)
 
     def take_drawn(self, drawn: Drawn) -> None:
         """Take over B, and F = W'B of the own tasks; other rows are zero since it was gathered."""

@@ -249,6 +249,14 @@ class Merges(Protocol):
         """All that changes, by name; the live arrays, not copies."""
 
 
+@runtime_checkable
+class TakesNote(Protocol):
+    """Keeps lists of what its arrays hold, so that it must be told where shards changed them."""
+
+    def take_note(self, rows: NDArray[np.int32]) -> None:
+        """Rows (t,) of arrays of features, and all small arrays, may have been changed."""
+
+
 class Drawn(NamedTuple):
     """Rows of an array (d, k) by feature; all others are zero."""
 

@@ -25,6 +25,8 @@ from romco.rounds import Round
 
 MOST_IN_PAIRS = 30  # classes; there are 435 pairs of them
 READY = 20  # classes from which on the learner of very many learns beside the pairs
+BEYOND = 0.3  # by the number of classes: events that come from nowhere
+LONG_AGO = 1e4  # events that a state of before they were counted is taken to have learned
 CLOSE = 4.0  # log-odds from the likeliest class beyond which a class is unlikely
 MOST = 1000  # classes that are told apart otherwise
 Form = Literal["pairs", "rest", "softmax"]
@@ -60,7 +62,8 @@ class Classes(CompiledLearner):
     ``form="rest"`` keeps one for each class against all others, and p_k is proportional to what it
     says. Two classes are one inner learner, bit for bit. Margins become log-odds by a factor
     learned along the stream, and more than two classes have their probabilities raised to a power
-    that is learned too. Classes are added by :meth:`make_classes`.
+    that is learned too, and a share 0.3 K / (n + K) after n events in common: what nobody can
+    know. Classes are added by :meth:`make_classes`.
 
     ``form="softmax"``, of ``romco-auto`` only, is :class:`romco.learners.softmax.AutoSoftmax`:
     it learns all classes at once. Unless a form is asked for, the 31st class ends the pairs in its
@@ -99,7 +102,7 @@ class Classes(CompiledLearner):
         self._inner, self._settings = inner, dict(parameters or {})
         self._members: list[CompiledLearner] = [self._new()]
         self._scales = [np.array([0.0, 1.0])]
-        self._power = np.array([0.0, 1.0])
+        self._power = np.array([0.0, 1.0, 0.0])
         self._many: AutoSoftmax | None = None  # of very many classes, at work or getting ready
         self.inner_version = self._members[0].version
         self.weighs = self._members[0].weighs
@@ -141,6 +144,11 @@ class Classes(CompiledLearner):
             self._many.make_classes(n)
         elif self._asked == "softmax" or soon:
             self._many = AutoSoftmax(self.n_features, self.n_tasks, n_classes=n)
+
+    def unknown(self) -> float:
+        """The share of probability that all classes have alike; none of two."""
+        known = float(self._power[2])
+        return 0.0 if self.answers == 2 else BEYOND * self.answers / (known + self.answers)
 
     def at_once(self) -> AutoSoftmax | None:
         """The learner of all classes at once, where there are no pairs; else None."""
@@ -209,7 +217,8 @@ class Classes(CompiledLearner):
         for n, (member, part) in enumerate(zip(fresh._members, parts.values(), strict=True)):
             fresh._scales[n][:] = part.pop("scale")
             member.load(part)
-        fresh._power[:] = arrays.get("power", fresh._power)
+        power = arrays.get("power", fresh._power)
+        fresh._power[:] = np.append(power, LONG_AGO) if len(power) == 2 else power
         many = {k.removeprefix(AT_ONCE): a for k, a in arrays.items() if k.startswith(AT_ONCE)}
         if fresh._many is not None and (many or fresh.form == "softmax"):
             fresh._many.load(many)
@@ -297,18 +306,25 @@ class _Newcomer:
         self._factors = [float(np.exp(scale[0])) for scale in owner._scales]
         self._classes = owner.answers
         self._power = float(np.exp(owner._power[0])) if owner.answers > 2 else 1.0
+        self._share = owner.unknown()
 
     def margins(self, round: Round) -> NDArray[np.float64]:
         """Scores (n, K) of rows."""
         said = [member.margins(round) for member in self._members]
         odds = np.array(said).T * self._factors
-        return coupled(self._pairs, odds, self._classes, self._power)
+        return coupled(self._pairs, odds, self._classes, self._power, self._share)
 
 
 def coupled(
-    pairs: list[tuple[int, int]], odds: NDArray[np.float64], classes: int, power: float = 1.0
+    pairs: list[tuple[int, int]],
+    odds: NDArray[np.float64],
+    classes: int,
+    power: float = 1.0,
+    share: float = 0.0,
 ) -> NDArray[np.float64]:
     """Log-probabilities (n, K) from log-odds (n, P) of the second class of each pair.
+
+    They are raised to a power, and a share of them is given to all classes alike.
 
     >>> coupled([(0, 1)], np.array([[np.log(3.0)]]), 2)
     array([[-1.38629436, -0.28768207]])
@@ -322,11 +338,11 @@ def coupled(
         if low >= 0:
             against[:, low] += asked * np.exp(z)
     scores = -power * np.log(against)
-    return (
-        scores
-        - np.log(np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1, keepdims=True))
-        - scores.max(axis=1, keepdims=True)
-    )
+    scores = scores - scores.max(axis=1, keepdims=True)
+    scores = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    if not share:
+        return np.asarray(scores)
+    return np.asarray(np.log((1.0 - share) * np.exp(scores) + share / classes))
 
 
 def that_matter(pairs: list[tuple[int, int]], odds: NDArray[np.float64]) -> NDArray[np.bool_]:

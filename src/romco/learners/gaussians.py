@@ -22,17 +22,25 @@ def merge_gaussians(
     The start's covariance is aged by the renewal of a part's events when its change is formed,
     and by that of all events in the total: without, what was forgotten is counted as unlearned.
     """
-
-    def aged(n: int) -> Floats:
-        room = np.maximum(0.0, ceiling - np.diag(covariance))
-        return np.linalg.inv(covariance + np.diag(np.minimum(room, renewal * n)))
-
-    precision, step = aged(sum(events)), np.zeros(len(mean))
-    for (own_mean, own_covariance), n in zip(parts, events, strict=True):
-        own = np.linalg.inv(own_covariance)
-        precision = precision + (own - aged(n))
+    counts = [sum(events), *events]
+    inverses = np.linalg.inv(
+        np.stack([*_aged(covariance, counts, renewal, ceiling), *(own for _, own in parts)])
+    )  # all at once: they are small, and many
+    precision, step = inverses[0], np.zeros(len(mean))
+    for k, (own_mean, _) in enumerate(parts, start=1):
+        own = inverses[len(parts) + k]
+        precision = precision + (own - inverses[k])
         step += own @ (own_mean - mean)
     values, vectors = np.linalg.eigh(0.5 * (precision + precision.T))
-    values = np.maximum(values, 1.0 / ceiling)  # never less sure than before the first event
+    least = 1.0 / max(ceiling, float(np.linalg.norm(covariance, 2)))
+    values = np.maximum(values, least)  # never less sure than at the start
     inverse = (vectors / values) @ vectors.T
     return mean + inverse @ step, 0.5 * (inverse + inverse.T)
+
+
+def _aged(
+    covariance: Floats, counts: Sequence[int], renewal: Floats, ceiling: float
+) -> list[Floats]:
+    """What the renewal of so many events makes of a covariance."""
+    room = np.maximum(0.0, ceiling - covariance.diagonal())
+    return [covariance + np.diag(np.minimum(room, renewal * n)) for n in counts]

@@ -21,7 +21,7 @@ from romco.kernels import merging as compiled
 from romco.kernels.merging import Column, Rule, Touches
 from romco.kernels.touched import Touched, put_rows, take_rows
 from romco.learners.base import Learner
-from romco.learners.capabilities import Merges
+from romco.learners.capabilities import Merges, TakesNote
 from romco.learners.gaussians import merge_gaussians
 from romco.learners.sharing import (
     Belief,
@@ -141,6 +141,7 @@ def merge_here(
     small = _merged_small(common, [(events, _small(shard)) for events, shard in active])
     for learner in (common, *shards):
         _put_small(learner, small)
+        _note(learner, [period.rows for period in periods])
 
 
 def take(learner: Merges, merged: Merged) -> None:
@@ -152,6 +153,14 @@ def take(learner: Merges, merged: Merged) -> None:
             for view, own, part in _split(line, views, merged.values[line.name]):
                 put_rows(view, merged.rows, own, part)
     _put_small(learner, merged.values)
+    _note(learner, [merged.rows])
+
+
+def _note(learner: Merges, changed: Sequence[NDArray[np.int32]]) -> None:
+    """Tell a learner, if it must know, which rows were changed by others."""
+    if isinstance(learner, TakesNote):
+        for rows in changed:
+            learner.take_note(rows)
 
 
 # What is merged by feature

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from romco.insight import reasons
 from romco.model import Model
 from romco.model.names import known_as
@@ -119,10 +121,30 @@ def check_labels(
     return known
 
 
+def opinions(model: Model, rows: Any, tasks: Sequence[Task]) -> list[list[float] | None]:
+    """What the learner says of rows, to be kept until their answers come; None where nothing."""
+    said = model.opinions(rows, tasks)
+    if said is None:
+        return [None] * len(tasks)
+    return [one.tolist() if np.isfinite(one).all() else None for one in said]  # JSON has no other
+
+
 def learn(model: Model, events: Sequence[Event]) -> None:
-    """Learn events in order, or raise ValueError and learn none."""
+    """Learn events in order, or raise ValueError and learn none.
+
+    What was said of an event is left out where the learner does not understand it, as it may be
+    after an update of romco: the event itself is learned all the same.
+    """
+    given = [e.x for e in events], [e.y for e in events], [e.task for e in events]
+    said = [None if e.prediction is None else e.prediction.said for e in events]
+    before = model.events
     try:
-        model.learn([e.x for e in events], [e.y for e in events], [e.task for e in events])
+        try:
+            model.learn(*given, opinions=said)
+        except ValueError:
+            if not any(said) or model.events != before:
+                raise
+            model.learn(*given)
     except (ArithmeticError, TypeError) as error:
         raise ValueError(str(error)) from error
 

@@ -204,7 +204,9 @@ class Application:
             Route("/v1/checkpoint", self._checkpoint, methods=["POST"]),
             Route("/v1/live", self._live),
         ]
-        return Starlette(routes=routes, exception_handlers={HTTPException: _told})
+        made = Starlette(routes=routes, exception_handlers={HTTPException: _told})
+        made.router.redirect_slashes = False  # clients do not send a body twice: /v1/learn/ is none
+        return made
 
     async def _show_page(self, request: Request) -> Response:
         headers = {"content-security-policy": self._policy}

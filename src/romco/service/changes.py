@@ -15,6 +15,7 @@ class Prediction(msgspec.Struct, array_like=True, frozen=True):
     label: Answer | None  # None before any label was known
     probability: float | None  # of the positive label
     margin: float
+    said: list[float] | None = None  # by the learner, if it learns more of a late answer so
 
 
 class Event(msgspec.Struct, array_like=True, frozen=True):

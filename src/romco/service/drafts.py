@@ -97,6 +97,8 @@ class Draft:
             waiting = self._live.pending.get(lesson.id, self._now)
         made = None if waiting is None else waiting.prediction
         if lesson.task is not None and lesson.x is not None:
+            if waiting is not None and (waiting.task, waiting.x) != (lesson.task, lesson.x):
+                made = msgspec.structs.replace(waiting.prediction, said=None)  # of another event
             return Event(lesson.id, lesson.task, lesson.x, lesson.y, made)
         if lesson.id is None or lesson.task is not None or lesson.x is not None:
             raise Refused("give either id and y, or task, x and y", place)

@@ -77,7 +77,7 @@ cdef class Lane:
 
         ``first`` is how an answer begins, up to its length.
         """
-        cdef Py_ssize_t begin = 0, length = 0
+        cdef Py_ssize_t begin = 0, length = 0, before = len(told)
         cdef double since = perf_counter(), now
         while self.find(data, at, &begin, &length):
             try:
@@ -90,13 +90,16 @@ cdef class Lane:
             at = begin + length
             now = perf_counter()
             self.times.add(now - since)
-            count(self.meters.requests, self.answered)
             since = now
+        if len(told) > before:
+            count(self.meters, self.answered, len(told) - before)
         return at
 
     def answer_one(self, bytes body not None):
         """The answer to an event that came in any other way, or None."""
-        return self.one(PyBytes_AS_STRING(body), len(body))
+        found = self.one(PyBytes_AS_STRING(body), len(body))
+        self.meters.predicted += found is not None
+        return found
 
     cdef bint find(self, bytes data, Py_ssize_t at, Py_ssize_t* begin, Py_ssize_t* length) except -1:
         """Whether a whole plain request comes next, and where its body lies."""
@@ -128,12 +131,14 @@ cdef class Lane:
             return None
         if self.questions.waiting:
             self.keep([task], [found])
-        self.meters.predicted += 1
         return self.encode(self.told(found[0], found[1], found[2], version))
 
 
-cdef count(dict counts, key):
-    counts[key] = counts.get(key, 0) + 1
+cdef count(meters, key, Py_ssize_t n):
+    """So many single predictions were answered."""
+    cdef dict requests = meters.requests
+    requests[key] = requests.get(key, 0) + n
+    meters.predicted += n
 
 
 cpdef bint is_free(wire) except -1:

@@ -36,14 +36,7 @@ def ask(live: Live, questions: Sequence[Question]) -> list[Told]:
     """Predictions of events; those with an id wait from now on for their answers."""
     version = live.sequence
     made = answers.predict(live.model, [q.x for q in questions], [q.task for q in questions])
-    now = time.time()
-    waiting = [
-        Waiting(question.id, now, question.task, question.x, prediction)
-        for question, prediction in zip(questions, made, strict=True)
-        if question.id is not None and live.seen.number(question.id) is None
-    ]
-    if waiting:
-        live.pending.put(waiting)
+    _keep(live, questions, made)
     told = [Told(p.label, p.probability, p.margin, version) for p in made]
     if live.budget is not None:
         _ask_for(live, live.budget, questions, told)
@@ -90,13 +83,31 @@ class Shortcut:
         """Events that were read last and have an id wait from now on for their answers."""
         assert self.questions is not None
         live, now = self._live, time.time()
+        said = answers.opinions(live.model, Sparse(*self._rows.arrays()), tasks)
         waiting = [
-            Asked(identity, now, tasks[place], msgspec.Raw(row), Prediction(*made[place]))
-            for place, identity, row in self.questions.waiting
+            Asked(identity, now, tasks[k], msgspec.Raw(row), Prediction(*made[k], said[k]))
+            for k, identity, row in self.questions.waiting
             if live.seen.number(identity) is None
         ]
         if waiting:
             live.pending.put(waiting)
+
+
+def _keep(live: Live, questions: Sequence[Question], made: Sequence[Prediction]) -> None:
+    """Let events with an id wait for their answers, unless these are known."""
+    some = [
+        (question, question.id, prediction)
+        for question, prediction in zip(questions, made, strict=True)
+        if question.id is not None and live.seen.number(question.id) is None
+    ]
+    if not some:
+        return
+    now = time.time()
+    said = answers.opinions(live.model, [q.x for q, *_ in some], [q.task for q, *_ in some])
+    live.pending.put(
+        Waiting(identity, now, q.task, q.x, msgspec.structs.replace(prediction, said=opinion))
+        for (q, identity, prediction), opinion in zip(some, said, strict=True)
+    )
 
 
 def _ask_for(live: Live, budget: Budget, questions: Sequence[Question], told: list[Told]) -> None:

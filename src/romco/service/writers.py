@@ -58,6 +58,7 @@ class Writer:
         self.broken = False
         self.checkpoint_sequence = live.sequence
         self.sync_seconds = 0.0  # that the last sync took
+        self.settle: Callable[[], None] = lambda: None  # called before each group
         self._queue: SimpleQueue[_Order | None] = SimpleQueue()
         self._gate = threading.Lock()  # held to put something in
         self._queued = 0
@@ -150,6 +151,7 @@ class Writer:
 
     def _serve(self, group: list[_Order]) -> None:
         """Whatever happens, everybody gets an answer."""
+        self.settle()
         try:
             self._process(group)
         except Exception as error:

@@ -18,9 +18,10 @@ together:
     personal (m, d, 6)  means and spent variances of margin, logistic, together
     joint    (n, n)     what is spent of the covariances of the global logistic learner
     change   (m, 3)     events of a task since it began, evidence that it has turned, times it did
-    turn     (10,)      the same of all tasks; mean margin, and mean evidence of a turn; mean error
+    turn     (12,)      the same of all tasks; mean margin, and mean evidence of a turn; mean error
                         of the last events, its mean product with the next, mean square of that;
-                        whether drift was ever sure; log of how long newcomers are like all, in NEW
+                        whether drift was ever sure; log of how long newcomers are like all, in NEW;
+                        variance of the answers so far, as foretold; share of the past in the means
 """
 
 import numpy as np
@@ -62,6 +63,8 @@ cdef enum:
     SPREAD = 7
     DRIFTED = 8
     NEWNESS = 9
+    TOLD = 10
+    HEARD = 11
 
 cdef double SLACK = 0.3                        # AROW's r
 cdef double PATIENCE = 1.0                     # the same where both vectors learn together
@@ -81,12 +84,13 @@ cdef double NEW = 3.0                          # events for which a task is held
 cdef double NEW_PACE = 0.5                     # to begin with: found from tasks that are young,
 cdef double NEW_RANGE = 3.0                    # within this of its logarithm,
 cdef double OLD = 0.02                         # and it matters no more below this share
-cdef double LATE = 50.0                        # events after which an answer is late
+cdef double LATE = 120.0                       # events after which an answer is late
 cdef double BOLDEST = 3.0                      # log-odds that one event may tell of a turn
 cdef double TASK_TURNED = 14.0                 # log-odds at which a task has turned,
 cdef double ALL_TURNED = 25.0                  # or all of them
 cdef double YOUNG = 20.0                       # events before which nothing can be told of a task,
 cdef double ALL_YOUNG = 200.0                  # or of all
+cdef double INFORMED = 50.0                    # variance of answers before which the level is not known
 cdef double PACE = 0.02                        # of the means that go along with the stream
 cdef double RUN_PACE = 0.03                    # of the mean error of the last events,
 cdef double RUNS_PACE = 2e-4                   # and of how it goes with the next one
@@ -503,7 +507,8 @@ cdef class AutoKernel(Kernel):
         A settled stream is the same then and now, and those who know more now are right to be heard.
         """
         cdef double late = max(0.0, self.clock[1] - events) / LATE
-        return 1.0 - self.drift() * (1.0 - 1.0 / (1.0 + late * late * late))
+        late *= late * late
+        return 1.0 - self.drift() * (1.0 - 1.0 / (1.0 + late * late))
 
     cdef void hear_again(self, long long task, const double* said, Opinions* o) noexcept nogil:
         """Judge the voices by what they said when it was asked, the more the longer ago it was."""
@@ -554,7 +559,8 @@ cdef class AutoKernel(Kernel):
 
     cdef double drift(self) noexcept nogil:
         """How surely the errors come in runs, from 0 to 1: those of a settled stream do not."""
-        cdef double spread = 0.5 * RUNS_PACE * self.turn[SPREAD]  # variance of the mean product
+        # Variance of the mean product, which is the larger the fewer there were.
+        cdef double spread = 0.5 * RUNS_PACE * self.turn[SPREAD] * (2.0 - self.turn[HEARD])
         cdef double chance
         if spread <= 0.0:
             return 0.0
@@ -566,15 +572,22 @@ cdef class AutoKernel(Kernel):
         return self.drift()
 
     cdef void follow(self, double y, double margin) noexcept nogil:
-        """Note whether an event's error goes with the mean error of those before it."""
-        cdef double error = (1.0 if y > 0.0 else 0.0) - 1.0 / (1.0 + exp(-margin))
-        cdef double product = error * self.turn[RUN]
+        """Note whether an event's error goes with the mean error of those before it.
+
+        By how much it would by chance is told by the chance of the answer: where one answer is rare,
+        nearly all products are small and of one sign, so that their own squares would tell too little.
+        """
+        cdef double yes = 1.0 / (1.0 + exp(-margin)), run = self.turn[RUN]
+        cdef double error = (1.0 if y > 0.0 else 0.0) - yes, variance = yes * (1.0 - yes)
         if self.is_shard():
             return
-        if self.turn[SEEN] > ALL_YOUNG:  # before, errors come in runs because nothing is known
-            self.turn[ALIKE] += RUNS_PACE * (product - self.turn[ALIKE])
-            self.turn[SPREAD] += RUNS_PACE * (product * product - self.turn[SPREAD])
-        self.turn[RUN] += RUN_PACE * (error - self.turn[RUN])
+        self.turn[TOLD] += variance
+        # Before, errors come in runs because nothing is known.
+        if self.turn[SEEN] > ALL_YOUNG and self.turn[TOLD] > INFORMED:
+            self.turn[ALIKE] += RUNS_PACE * (error * run - self.turn[ALIKE])
+            self.turn[SPREAD] += RUNS_PACE * (variance * run * run - self.turn[SPREAD])
+            self.turn[HEARD] += RUNS_PACE * (1.0 - self.turn[HEARD])
+        self.turn[RUN] += RUN_PACE * (error - run)
         if self.drift() == 1.0:
             self.turn[DRIFTED] = 1.0
 
@@ -685,6 +698,16 @@ cdef class AutoKernel(Kernel):
         self.scales.n_met = -1
         self.subspace.unmarked, self.subspace.expected = True, NAN
 
+    def take_note(self, const int[::1] rows not None):
+        """Others have changed rows of what is shared; releases the GIL."""
+        cdef Py_ssize_t i
+        self.check_idle()
+        for i in range(rows.shape[0]):
+            if not 0 <= rows[i] < self.shared.shape[0]:
+                raise ValueError(f"feature {rows[i]} is out of range")
+        with nogil:
+            self.scales.take_note(rows)
+
     def seed_directions(self):
         """Whether some directions start anew."""
         self.check_idle()
@@ -705,13 +728,6 @@ cdef class AutoKernel(Kernel):
         self.subspace.expected = NAN
         self.subspace.clear()
 
-    def add_directions(self, const int[::1] rows not None, const double[:, ::1] values not None):
-        """Add to rows of B; releases the GIL."""
-        self.check_idle()
-        self.subspace.check(rows, values)
-        with nogil:
-            self.subspace.add(rows, values)
-
     def put_directions(self, const int[::1] rows not None, const double[:, ::1] values not None):
         """Rows of B, whatever they were; releases the GIL."""
         self.check_idle()
@@ -719,16 +735,11 @@ cdef class AutoKernel(Kernel):
         with nogil:
             self.subspace.put(rows, values)
 
-    def rows_of_directions(self):
-        """Features whose rows of B may not be zero, in order."""
-        if self.subspace.unmarked:
-            return np.arange(self.shared.shape[0], dtype=np.int32)
-        return np.flatnonzero(self.subspace.marks).astype(np.int32)
-
-    def orthogonalise_directions(self):
-        """B made orthonormal; sets when to draw next."""
+    def orthogonalise_directions(self, double[:, ::1] values not None):
+        """Directions (t, 4) of all that is not zero made orthonormal; sets when to draw next."""
         self.check_idle()
-        self.subspace.orthogonalise()
+        cdef Subspace drawn = Subspace(values, np.zeros((1, RANK)), self.personal, LOGISTIC)
+        drawn.orthogonalise()
         self.wait()
 
     def project_directions(self):

@@ -33,6 +33,7 @@ cdef class Scales:
     cdef Py_ssize_t n_seen
     cdef object listed
     cdef int* met                  # features that have a size, as far as they are listed,
+    cdef unsigned char* is_met     # (d,) which they are,
     cdef Py_ssize_t n_met          # -1 where they are not,
     cdef double counted            # and the events counted when the last of them was
 
@@ -44,6 +45,8 @@ cdef class Scales:
     cdef Scaled count(self, Row x) noexcept nogil
     cdef Scaled count_seen(self, Row x) noexcept nogil
     cdef void begin_count(self) noexcept nogil
+    cdef void meet(self, int j) noexcept nogil
+    cdef void take_note(self, const int[::1] rows) noexcept nogil
     cdef void put_fresh(self) noexcept nogil
     cdef void tally(self, Row x) noexcept nogil
     cdef bint find_common(self) noexcept nogil

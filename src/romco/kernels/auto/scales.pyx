@@ -17,6 +17,7 @@ m is not zero; g when that has happened a tenth more often.
 
 import numpy as np
 cimport numpy as cnp
+from libc.string cimport memset
 from libc.math cimport INFINITY, exp, fabs, log, sqrt
 from romco.kernels.events cimport Row, column
 
@@ -115,8 +116,9 @@ cdef class Scales:
         self.renewed = np.empty((d, 8)), np.empty(d, np.int32)
         self.fresh = <Column*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[0])
         self.fresh_at = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[1])
-        self.listed = np.empty(d, np.int32)
-        self.met = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed)
+        self.listed = np.empty(d, np.int32), np.zeros(d, np.uint8)
+        self.met = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[0])
+        self.is_met = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[1])
         self.n_met, self.counted = -1, 0.0
 
     cdef Scaled look(self, Row x) noexcept nogil:
@@ -211,6 +213,20 @@ cdef class Scales:
         self.typical[EVENTS] += 1.0
         self.counted = self.typical[EVENTS]
 
+    cdef inline void meet(self, int j) noexcept nogil:
+        """A feature has a size, if it is not listed yet."""
+        if self.n_met >= 0 and not self.is_met[j]:
+            self.is_met[j] = True
+            self.met[self.n_met] = j
+            self.n_met += 1
+
+    cdef void take_note(self, const int[::1] rows) noexcept nogil:
+        """Others have changed the columns of some features, and the events counted."""
+        cdef Py_ssize_t i
+        for i in range(rows.shape[0]):
+            self.meet(rows[i])  # those that still have no size are passed over where sizes are read
+        self.counted = self.typical[EVENTS]
+
     cdef void put_fresh(self) noexcept nogil:
         """The columns that the row that was last looked at makes anew, where they belong."""
         cdef Column* c
@@ -221,9 +237,8 @@ cdef class Scales:
         for k in range(self.n_fresh):
             j = self.index[self.fresh_at[k]]
             c = <Column*> &self.columns[j, 0]
-            if c.size == 0.0 and self.n_met >= 0:
-                self.met[self.n_met] = j
-                self.n_met += 1
+            if c.size == 0.0:
+                self.meet(j)
             c[0] = self.fresh[k]
         self.typical[FOUND] += <double> self.n_fresh
 
@@ -240,9 +255,8 @@ cdef class Scales:
             c = <Column*> &self.columns[j, 0]
             add(c, x.value[k])
             if due(c, c.count, self.typical[EVENTS]):
-                if c.size == 0.0 and self.n_met >= 0:
-                    self.met[self.n_met] = <int> j
-                    self.n_met += 1
+                if c.size == 0.0:
+                    self.meet(<int> j)
                 measure(c, self.typical[EVENTS])
                 c.factor = 0.0
                 self.typical[FOUND] += 1.0
@@ -315,11 +329,11 @@ cdef class Scales:
         cdef const Column* c
         cdef Py_ssize_t j
         self.n_met = 0
+        memset(self.is_met, 0, self.columns.shape[0])
         for j in range(self.columns.shape[0]):
             c = <const Column*> &self.columns[j, 0]
             if c.size > 0.0:
-                self.met[self.n_met] = <int> j
-                self.n_met += 1
+                self.meet(<int> j)
 
 
 def columns(Py_ssize_t d):

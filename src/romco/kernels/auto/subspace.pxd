@@ -27,7 +27,6 @@ cdef class Subspace:
     cdef void gather(self) noexcept nogil
     cdef void clear(self) noexcept nogil
     cdef check(self, const int[::1] rows, const double[:, ::1] values)
-    cdef void add(self, const int[::1] rows, const double[:, ::1] values) noexcept nogil
     cdef void put(self, const int[::1] rows, const double[:, ::1] values) noexcept nogil
     cdef void orthogonalise(self) noexcept nogil
     cdef void products(self, double* G) noexcept nogil

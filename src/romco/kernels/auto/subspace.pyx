@@ -165,15 +165,6 @@ cdef class Subspace:
         if not fits:
             raise ValueError(f"expected rows of directions ({self.B.shape[0]}, {RANK})")
 
-    cdef void add(self, const int[::1] rows, const double[:, ::1] values) noexcept nogil:
-        """B[rows[i]] += values[i]."""
-        cdef Py_ssize_t i
-        cdef int c
-        for i in range(rows.shape[0]):
-            self.marked[rows[i]] = True
-            for c in range(RANK):
-                self.B[rows[i], c] += values[i, c]
-
     cdef void put(self, const int[::1] rows, const double[:, ::1] values) noexcept nogil:
         """B[rows[i]] = values[i]."""
         cdef Py_ssize_t i

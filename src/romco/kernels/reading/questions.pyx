@@ -20,6 +20,12 @@ TENS[:] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1
 
 
 
+cdef unsigned char[256] PLAIN  # whether a character may be within text, which a quote ends
+cdef int c
+for c in range(256):
+    PLAIN[c] = 32 <= c <= 126 and c != 34 and c != 92
+
+
 cdef inline bint is_space(char c) noexcept:
     return c == b" " or c == b"\n" or c == b"\r" or c == b"\t"
 
@@ -190,7 +196,8 @@ cdef class Questions:
             put[0] += 1
         else:
             return False
-        reserve(<void**> &self.keys, &self.room_keys, self.n_keys + 1, sizeof(Key))
+        if self.n_keys == self.room_keys:
+            reserve(<void**> &self.keys, &self.room_keys, self.n_keys + 1, sizeof(Key))
         self.keys[self.n_keys] = Key(key, n, special)
         self.n_keys += 1
         self.n_special += special
@@ -199,6 +206,8 @@ cdef class Questions:
     cdef bint repeats(self) noexcept:
         """Whether a key of text or null is there twice, or that would take long to find out."""
         cdef Py_ssize_t i, j
+        if self.n_special == 0:
+            return False
         if self.n_special * self.n_keys > 4096:
             return True
         for i in range(self.n_keys):
@@ -236,64 +245,61 @@ cdef class Questions:
         return self.word(b"true", 4) or self.word(b"false", 5)
 
     cdef bint string(self, const char** text, Py_ssize_t* n) noexcept:
-        cdef unsigned char c
+        cdef const char* at
         if not self.next(b'"'):
             return False
-        text[0] = self.at
-        while True:
-            c = <unsigned char> self.at[0]
-            if c == b'"':
-                break
-            if c < 32 or c > 126 or c == b"\\":
-                return False
-            self.at += 1
-        n[0] = self.at - text[0]
-        self.at += 1
-        return True
+        at = text[0] = self.at
+        while PLAIN[<unsigned char> at[0]]:
+            at += 1
+        n[0] = at - text[0]
+        self.at = at + 1
+        return at[0] == b'"'
 
     cdef bint number(self, double* value) except -1:
         """A number that is not -0 and not too large, to the last bit."""
         cdef const char* begin = self.at
+        cdef const char* at = begin  # not in memory while it moves
         cdef char* end = NULL
         cdef unsigned long long digits = 0
         cdef int used = 0, exponent = 0, written = 0, length = 0
         cdef bint minus = begin[0] == b"-", less = False
-        self.at += minus
-        if not b"0" <= self.at[0] <= b"9" or (self.at[0] == b"0" and b"0" <= self.at[1] <= b"9"):
+        at += minus
+        if not b"0" <= at[0] <= b"9" or (at[0] == b"0" and b"0" <= at[1] <= b"9"):
             return False
-        while b"0" <= self.at[0] <= b"9":
-            digits = 10 * digits + <unsigned long long> (self.at[0] - 48)
+        while b"0" <= at[0] <= b"9":
+            digits = 10 * digits + <unsigned long long> (at[0] - 48)
             used += digits > 0
-            self.at += 1
-        if self.at[0] == b".":
-            self.at += 1
-            if not b"0" <= self.at[0] <= b"9":
+            at += 1
+        if at[0] == b".":
+            at += 1
+            if not b"0" <= at[0] <= b"9":
                 return False
-            while b"0" <= self.at[0] <= b"9":
+            while b"0" <= at[0] <= b"9":
                 if used < 19:
-                    digits = 10 * digits + <unsigned long long> (self.at[0] - 48)
+                    digits = 10 * digits + <unsigned long long> (at[0] - 48)
                     exponent -= 1
                 used += used > 0 or digits > 0
-                self.at += 1
-        if self.at[0] == b"e" or self.at[0] == b"E":
-            self.at += 1
-            less = self.at[0] == b"-"
-            self.at += less or self.at[0] == b"+"
-            while b"0" <= self.at[0] <= b"9" and length < 4:
-                written = 10 * written + (self.at[0] - 48)
+                at += 1
+        if at[0] == b"e" or at[0] == b"E":
+            at += 1
+            less = at[0] == b"-"
+            at += less or at[0] == b"+"
+            while b"0" <= at[0] <= b"9" and length < 4:
+                written = 10 * written + (at[0] - 48)
                 length += 1
-                self.at += 1
+                at += 1
             if length == 0 or length == 4 or written > 250:
                 return False
             exponent += -written if less else written
         if used == 0 and minus or used > 200:
             return False
+        self.at = at
         if used <= 15 and -22 <= exponent <= 22:
             value[0] = <double> digits  # exact, and so is the power of ten: one rounding
             value[0] = value[0] / TENS[-exponent] if exponent < 0 else value[0] * TENS[exponent]
             value[0] = -value[0] if minus else value[0]
         else:
             value[0] = PyOS_string_to_double(begin, &end, None)
-            if end != self.at:
+            if end != at:
                 return False
         return fabs(value[0]) <= self.value
