@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from romco import batch, cluster, labels
     from romco.adapters.regression import ROMCORegressor
     from romco.adapters.sklearn import ROMCOClassifier
+    from romco.cluster import Shards
     from romco.insight import explain, reasons
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "ROMCORegressor",
     "Round",
     "Rounds",
+    "Shards",
     "__version__",
     "batch",
     "cluster",
@@ -58,6 +60,7 @@ __all__ = [
 _LATER = {
     "ROMCOClassifier": ("romco.adapters.sklearn", "ROMCOClassifier"),
     "ROMCORegressor": ("romco.adapters.regression", "ROMCORegressor"),
+    "Shards": ("romco.cluster", "Shards"),
     "batch": ("romco.batch", None),
     "cluster": ("romco.cluster", None),
     "explain": ("romco.insight", "explain"),

@@ -57,6 +57,21 @@ def test_learned_as_by_the_model(tmp_path, suffix, more):
     np.testing.assert_allclose(found.margins(x, WHO), model.margins(x, WHO), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_learned_by_threads_as_by_shards_in_python(tmp_path, threads):
+    source, file = table(tmp_path / "f.csv", rows(Y)), tmp_path / "m.romco"
+    given = "learn", source, "--model", file, "--weight", "h", "--threads", threads, *COLUMNS
+    run(*given)
+    shards = romco.Shards("romco-auto", threads, classes=("no", "yes"))
+    x = [{"a": a, "b": b} for a, b in zip(A.tolist(), B.tolist(), strict=True)]
+    shards.learn(x, Y.tolist(), WHO, weight=H)
+    np.testing.assert_allclose(
+        load(file).margins(x, WHO), shards.model().margins(x, WHO), rtol=1e-9, atol=1e-12
+    )
+    assert load(file).events == np.count_nonzero(H)
+    assert "weight 'h', not None" in run(*given[:4], "--threads", threads, *COLUMNS, fails=True)
+
+
 def test_evaluation_by_weight(tmp_path):
     source, file = table(tmp_path / "f.csv", rows(Y)), tmp_path / "m.romco"
     run("learn", source, "--model", file, "--weight", "h", *COLUMNS)
@@ -92,10 +107,13 @@ def test_what_cannot_be_is_refused_before_anything(tmp_path):
     given = ("learn", source, "--model", file, *COLUMNS)
     assert "no column 'g'" in run(*given, "--weight", "g", fails=True)
     assert "cannot be the weight too" in run(*given, "--weight", "who", fails=True)
+    said = run(*given, "--weight", "h", "--shards", 2, fails=True)
+    assert "--shards does not go with --weight" in said
+    assert "do not carry weights yet" in said
+    said = run(*given, "--weight", "h", "--labels", "5%", fails=True)
+    assert "does not learn the weights of a file yet" in said
+    file.unlink(missing_ok=True)
     for how in ("--threads", "--shards"):
-        said = run(*given, "--weight", "h", how, 2, fails=True)
-        assert f"{how} does not go with --weight" in said
-        assert "do not carry weights yet" in said
         said = run(*given, "--target", "classes", how, 2, fails=True)
         assert f"{how} goes with two classes only" in said
     said = run(*given, "--weight", "h", "--learner", "cw-col", fails=True)

@@ -268,12 +268,37 @@ def test_events_may_weigh_more_or_less(engine):
         one.close()
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_rows_of_weight_0_are_predicted_in_their_turn_and_not_learned(n):
+    x, y, task = events(120, seed=13)
+    weight = np.random.default_rng(2).choice([0.0, 0.5, 2.0], 120)
+    weight[40:60] = 0.0
+    shards, again = (Shards("romco-auto", n, classes=("no", "yes"), every=9) for _ in range(2))
+    found = shards.learn(x, y, task, weight=weight)
+    for i in range(120):
+        if weight[i]:
+            one = again.learn(x[i : i + 1], y[i : i + 1], task[i : i + 1], weight=weight[i : i + 1])
+        else:
+            one = again.margins(x[i : i + 1], task[i : i + 1])
+        assert found[i] == one[0]
+    assert_same(shards.state(), again.state())
+    assert shards.events == np.count_nonzero(weight)
+    if n == 1:
+        plain = romco.Model("romco-auto", classes=("no", "yes"))
+        np.testing.assert_array_equal(plain.learn(x, y, task, weight=weight), found)
+        assert_same(shards.state(), plain.state())
+    y = [*y[:-1], "a third label"]
+    with pytest.raises(ValueError, match="third"):
+        shards.learn(x, y, task, weight=[0.0] + [1.0] * 119)
+    assert_same(shards.state(), again.state())
+
+
 def test_weights_that_cannot_be_are_refused_before_anything_is_learned():
     x, y, task = events(20)
     shards = Shards("romco-auto", 2)
     for weight, reason in (
         ([1.0] * 19, "x has 20 rows but weight has 19 entries"),
-        ([1.0] * 19 + [0.0], "row 19: weight 0"),
+        ([1.0] * 18 + [0.0], "weight has 19 entries but y has 20"),
         ([-1.0] * 20, "row 0: weight -1.0"),
     ):
         with pytest.raises(ValueError, match=reason):

@@ -77,6 +77,11 @@ def test_tables_are_as_large_as_what_a_dense_row_holds_asks_for():
     assert 100 <= store.places() <= 100 * 16
 
 
+def test_the_limit_of_a_store_is_the_last_number_that_its_tables_can_hold():
+    store = Pairs(50, 200, 2, False)
+    assert store.most == np.iinfo(np.int32).max
+
+
 def test_a_store_says_that_it_is_full_before_it_is():
     """At 2^31 pairs the table's numbers would wrap; a lower bound stands in for that many."""
     learner = romco.learner("pa-shared", 2**18, 100)

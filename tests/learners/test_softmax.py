@@ -207,3 +207,16 @@ def test_features_of_any_size():
     assert np.isfinite(scores).all()
     error = np.mean(scores[100:].argmax(axis=1) != rounds.y[100:])
     assert error < 0.6
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_events_of_any_weight_leave_probabilities(seed):
+    rng = np.random.default_rng(seed)
+    rounds = stream(n=80, seed=seed)
+    x = rounds.x.clip(-1, 1) * rng.choice([0.0, 1e-60, 1e60, 1.0], size=rounds.x.shape)
+    h = rng.choice([0.0, 1e-12, 1.0, 1e6, 1e12], size=80)
+    learner = AutoSoftmax(D, M, n_classes=K)
+    scores = learner.replay(romco.Rounds(rounds.task, x, rounds.y, rounds.starts, h))
+    np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1.0, rtol=1e-9)
+    for array in learner.arrays().values():
+        assert np.isfinite(array).all()

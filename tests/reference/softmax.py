@@ -70,7 +70,8 @@ class Softmax:
         centres = self.centres.say(row, n, width) if near else np.zeros(self.K)
         usual = np.log(self.counts[i] + 5 * (n + 1) / (n.sum() + self.K))
         soft = m[0] / np.sqrt(1 + np.pi * v[0] / 8)
-        return x, m, v, np.array([soft, m[1], m[2], centres, usual, np.log(n + 1)])
+        said = np.clip([soft, m[1], m[2]], -50, 50)
+        return x, m, v, np.array([*said, centres, usual, np.log(n + 1)])
 
     def predict(self, i, x):
         return log_softmax(self.weight @ self.voices(i, self.scales.look(x), self.width)[3])
@@ -119,4 +120,6 @@ class Softmax:
         H = h * ((z * q) @ z.T - np.outer(z @ q, z @ q))
         self.S = np.linalg.inv(np.linalg.inv(self.S) + H)
         self.weight = self.weight + h * self.S @ (z @ (true - p))
-        self.S = self.S + np.diag(np.where(np.diag(self.S) < 1, h * 3e-5, 0.0))
+        left = np.diag(self.S)
+        more = np.where(left < 1, np.minimum(left + h * 3e-5, 1) - left, 0.0)
+        self.S = self.S + np.diag(more)

@@ -179,10 +179,10 @@ def _check_alone(
             f"{asked} goes with two classes only: how shards would agree on new classes or on the "
             f"unit of a number is not settled; leave it out to learn --target {other}"
         )
-    if weight is not None:
+    if weight is not None and shards is not None:
         raise ValueError(
-            f"{asked} does not go with --weight: shards that learn a file do not carry weights "
-            "yet; learn without --threads and --shards"
+            "--shards does not go with --weight: shards that read files themselves do not carry "
+            "weights yet; learn with --threads, or without either"
         )
 
 

@@ -17,7 +17,6 @@ from romco.cluster.owners import Owners
 from romco.cluster.rows import pick
 from romco.cluster.schedules import EVERY, Schedule
 from romco.cluster.shard import Shard
-from romco.learners import Learner
 from romco.learners.merging import mergeable
 from romco.model import Features, Model
 from romco.model.answers import Answers
@@ -26,7 +25,7 @@ from romco.model.fairlock import Locks
 from romco.model.names import Id, identity
 from romco.model.rows import Dense, Rows, cut
 from romco.model.targets import target_from_json
-from romco.model.weights import weights_of
+from romco.model.weights import rows_at, weights_of
 from romco.modelfile import load_state, save_state
 from romco.parameters import whole
 from romco.reading import refusing
@@ -380,7 +379,7 @@ class Shards(Closing):
         task:
             Its task.
         weight:
-            What it counts, above 0: as so many events.
+            What it counts: as so many events; 0 only predicts it.
 
         Returns
         -------
@@ -410,7 +409,7 @@ class Shards(Closing):
         task:
             The task of each row.
         weight:
-            What each row counts, above 0: as so many events; None counts each as one.
+            What each row counts: as so many events; 0 only predicts it; None counts each as one.
 
         Returns
         -------
@@ -439,7 +438,7 @@ class Shards(Closing):
         task:
             The task of each row.
         weight:
-            What each row counts, above 0: as so many events; None counts each as one.
+            What each row counts: as so many events; 0 only predicts it; None counts each as one.
 
         Returns
         -------
@@ -452,21 +451,52 @@ class Shards(Closing):
             Where a row, a label or a weight is bad, or lengths differ; then nothing changes.
 
         """
-        weights = None if weight is None else _weights(weight, self._front.learner)
+        weights = None if weight is None else weights_of(weight, self._front.learner)
+        if weights is not None and not weights.all():
+            return self._counting(x, list(y), list(many(task)), weights)
         with self._locks.writing:
             labels = self._front.sides
-            signs, sides = labels.read(y)
-            ids = [identity("task", one) for one in many(task)]
-            new: dict[Id, int] = {}
-            rows = self.features.read(x, new)
-            weighed = {} if weights is None else {"weight": weights}
-            check_lengths(rows, task=ids, y=signs, **weighed)
+            rows, signs, ids, sides, new = self._read(x, y, task, weights)
             before = labels.turn
             with self._locks.step:
                 labels.adopt(sides)
                 self.features.add(new)
             answers = self._learn(rows, signs, ids, weights)
             return _turned(answers, labels.outward(np.ones(len(ids)), signs, before))
+
+    def _read(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], weights: Dense | None
+    ) -> tuple[Rows, Dense, list[Id], dict[Id, float], dict[Id, int]]:
+        """Rows, signs, tasks, and what is new of labels and of features; changes nothing."""
+        signs, sides = self._front.sides.read(y)
+        ids = [identity("task", one) for one in many(task)]
+        new: dict[Id, int] = {}
+        rows = self.features.read(x, new)
+        weighed = {} if weights is None else {"weight": weights}
+        check_lengths(rows, task=ids, y=signs, **weighed)
+        return rows, signs, ids, sides, new
+
+    def _counting(self, x: Any, y: list[Any], task: list[Any], weights: Dense) -> Answers:
+        """Learn the rows that count; those of weight 0 are only predicted, each in its turn."""
+        if not len(y) == len(task) == len(weights):
+            raise ValueError(
+                f"weight has {len(weights)} entries but y has {len(y)} and task {len(task)}"
+            )
+
+        def some(at: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
+            return rows_at(x, at), [y[i] for i in at], [task[i] for i in at]
+
+        self._read(*some(np.flatnonzero(weights)), None)  # all of it, before any is learned
+        parts = []
+        for at in np.split(np.arange(len(weights)), _turns(weights > 0.0)):
+            rows, labels, tasks = some(at)
+            parts.append(
+                self.predict_and_learn(rows, labels, tasks, weight=weights[at])
+                if weights[at[0]]
+                else self._answers(rows, tasks)
+            )
+        margins, chances = zip(*parts, strict=True)
+        return Answers(np.concatenate(margins), np.concatenate(chances))
 
     def _learn(self, rows: Rows, signs: Dense, ids: list[Id], weights: Dense | None) -> Answers:
         owners, begin = self._owners.of(ids), 0
@@ -661,14 +691,9 @@ def _check_target(kind: str) -> None:
         )
 
 
-def _weights(weight: Any, learner: Learner) -> Dense:
-    found = weights_of(weight, learner)
-    if not found.all():
-        at = int(np.flatnonzero(found == 0.0)[0])
-        raise ValueError(
-            f"row {at}: weight 0: shards learn what they are given; ask for its margin"
-        )
-    return found
+def _turns(some: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Places that differ from the one before."""
+    return np.flatnonzero(some[1:] != some[:-1]) + 1
 
 
 def _dealt(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, ...] | None]:

@@ -55,8 +55,15 @@ class Asking:
         """-1 or +1."""
         return self.model.side(label)
 
-    def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
+    def predict_and_learn(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
+    ) -> Answers:
         """What was predicted of events; those asked for are then learned, the others noticed."""
+        if weight is not None:
+            raise ValueError(
+                "a model that asks for labels does not learn the weights of a file yet: "
+                "leave them out, or learn all labels"
+            )
         labels, tasks = list(y), list(task)
         self.model.check(x, labels, tasks)  # all of it, before any is learned
         parts = [

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, final
 
 from romco.evaluation.scores import Score, score_of
-from romco.model import Model
 from romco.model.answers import Answers
 from romco.sessions.answers import LabelNames, Named, told
 from romco.sessions.log import Log
@@ -21,7 +20,9 @@ class Learns(LabelNames, Protocol):
     def session(self) -> dict[str, Any]:
         """What is kept in the file to go on by; its notes are the user's."""
 
-    def predict_and_learn(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> Answers:
+    def predict_and_learn(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
+    ) -> Answers:
         """What was predicted of events before they were learned."""
 
 
@@ -99,17 +100,9 @@ class Session:
             Where an event is bad, or weights are given to who does not carry them; nothing changes.
 
         """
-        given, model = (events.features, events.labels, events.tasks), self.model
+        given = events.features, events.labels, events.tasks
         weight = events.weights if isinstance(events, Block) else None
-        if weight is None:
-            answers = model.predict_and_learn(*given)
-        elif isinstance(model, Model):
-            answers = model.predict_and_learn(*given, weight=weight)
-        else:
-            raise ValueError(
-                "only a plain model learns the weights of a file; shards, and models that ask for "
-                "labels, do not carry them yet: leave them out"
-            )
+        answers = self.model.predict_and_learn(*given, weight=weight)
         self.record.events += len(events.tasks)
         self.score.count(self.model, events.labels, answers)
         if self.log.wanted:

@@ -85,7 +85,7 @@ cdef class Judge:
                 self.weight[i] += h * self.covariance[i, j] * slope[j]
         for i in range(n):
             if self.covariance[i, i] < self.prior:
-                self.covariance[i, i] += h * self.renewal
+                self.covariance[i, i] = min(self.prior, self.covariance[i, i] + h * self.renewal)
 
 
 cdef void solve(double[MOST][MOST] A, double[MOST][MOST] B, Py_ssize_t n) noexcept nogil:

@@ -42,6 +42,7 @@ cdef double PATIENCE = 1.0                     # the same where both vectors lea
 cdef double APART = 0.3                        # prior variance of a task's part in together
 cdef double FORGETTING = 3e-4                  # share of its variance that comes back
 cdef double RULED_OUT = 1e-6                   # probability below which a class does not move
+cdef double FARTHEST = 50.0                    # log-odds or margins beyond which nothing more is said
 cdef double LIKE_ALL = 5.0                     # events by which a task is taken to be like all
 
 
@@ -141,9 +142,9 @@ cdef class SoftmaxKernel(Kernel):
             self.v[k] = max(self.v[k], 0.0)
         for k in range(K):
             total += self.seen[k]
-            self.z[k] = moderate(self.m[k], self.v[k])
-            self.z[MARGIN * K + k] = self.m[MARGIN * K + k]
-            self.z[TOGETHER * K + k] = self.m[TOGETHER * K + k]
+            self.z[k] = within(moderate(self.m[k], self.v[k]))
+            self.z[MARGIN * K + k] = within(self.m[MARGIN * K + k])
+            self.z[TOGETHER * K + k] = within(self.m[TOGETHER * K + k])
         for k in range(K):
             self.z[COMMON * K + k] = log(self.seen[k] + 1.0)
             self.z[USUAL * K + k] = log(
@@ -314,6 +315,11 @@ cdef class SoftmaxKernel(Kernel):
             self.scales.indices[: x.n].copy(), self.scales.values[: x.n].copy(), self.unit(),
             variances,
         )
+
+
+cdef inline double within(double z) noexcept nogil:
+    """Not farther than what makes all others impossible: events of huge weight go anywhere."""
+    return max(-FARTHEST, min(FARTHEST, z))
 
 
 cdef inline double* stored(Pairs pairs, long long task, Py_ssize_t feature) noexcept nogil:
