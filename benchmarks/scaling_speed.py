@@ -23,7 +23,7 @@ from romco.kernels.touched import Touched
 from romco.learners.merging import Period, change, merge, merge_here
 from romco.sessions import Source
 
-LENGTHS = (10_000, 40_000, 160_000, 640_000)  # events: merges become rarer as the stream gets longer
+LENGTHS = (10_000, 40_000, 160_000, 640_000)  # events: merges become rarer as streams get longer
 
 
 def sharded(n, d, **settings):

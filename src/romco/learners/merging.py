@@ -120,7 +120,7 @@ def merge(common: Merges, changes: Sequence[Change], ranges: Ranges = at_once) -
     _merge_rows(Touches(rows, seen, common.n_features), rules, False, ranges)
     periods = [(one.events, one.values) for one in active]
     _put_small(common, _merged_small(common, periods))
-    changed = _union(rows)
+    changed = _union(rows, common.n_features)
     return Merged(changed, held(common, changed))
 
 
@@ -172,10 +172,12 @@ def _merge_rows(touches: Touches, rules: list[Rule], live: bool, ranges: Ranges)
     ranges(merging.rows, touches.size)
 
 
-def _union(rows: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
+def _union(rows: Sequence[NDArray[np.int32]], n_features: int) -> NDArray[np.int32]:
     """The rows that any shard touched, in order."""
-    found = [*rows, np.empty(0, dtype=np.int32)]
-    return np.unique(np.concatenate(found))
+    found = np.zeros(n_features, dtype=bool)
+    for own in rows:
+        found[own] = True
+    return np.flatnonzero(found).astype(np.int32)
 
 
 def _split(
