@@ -178,6 +178,22 @@ def test_different_and_on_their_own_are_one_statement(seed):
     assert "Different:" not in str(found)
 
 
+def test_who_has_a_twin_is_not_said_to_be_on_its_own():
+    rng = np.random.default_rng(0)
+    weights = np.repeat(rng.normal(size=(10, 1)), 12, axis=1)
+    weights[:, :2] = rng.normal(size=(10, 1))  # two that are unlike the rest, and the same
+    weights[:, 2] = rng.normal(size=10)  # one that is unlike all
+    x, task = rng.normal(size=(3600, 10)), np.tile(np.arange(12), 300)
+    y = np.where((x * weights[:, task].T).sum(axis=1) > 0, 1.0, -1.0)
+    learner = romco.learner("romco-auto", 10, 12)
+    learner.replay(romco.Rounds(task, x, y, np.arange(3601)))
+    told = {one.task: story(one) for one in explain(learner).personal}
+    assert set(told) == {0, 1, 2}
+    assert told[0].startswith("Goes with 1, but not with the rest")
+    assert told[1].startswith("Goes with 0, but not with the rest")
+    assert told[2].startswith("Is on its own")
+
+
 def test_each_task_has_its_story_and_groups_have_members():
     found = explain(learned("romco-auto"))
     page = found.page()

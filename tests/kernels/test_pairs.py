@@ -67,6 +67,16 @@ def test_bad_tables_are_refused():
         Pairs(50, 200, 2, True).load(good)
 
 
+def test_tables_are_as_large_as_what_a_dense_row_holds_asks_for():
+    learner = romco.learner("romco-auto", 2**14, 100)
+    x = np.zeros((100, 2**14))
+    x[np.arange(100), np.arange(100)] = 1.0
+    learner.update(romco.Round(np.arange(100), x, np.ones(100)))
+    store = learner._personal
+    assert not store.dense
+    assert 100 <= store.places() <= 100 * 16
+
+
 def test_the_limit_of_a_store_is_the_last_number_that_its_tables_can_hold():
     store = Pairs(50, 200, 2, False)
     assert store.most == np.iinfo(np.int32).max

@@ -17,6 +17,7 @@ MEANING = {
     "like all": "are answered as all others are",
     ALONE: "are different: better answered without the others",
 }
+TWIN = 0.9  # similarity from which on tasks are as good as equal
 NAMED = 8  # members of a kind or a group that a sentence names
 
 
@@ -71,13 +72,23 @@ ann (0.50).'
         return "Has learned nothing yet: is answered as a newcomer."
     since = "" if task.since is None else f" since event {task.since:,}"
     begin = {
-        ALONE: f"Is on its own{since}: ",
+        ALONE: f"{company(task)}{since}: ",
         "related": "Learns from the others: ",
         "like all": "Is answered as all others are: ",
     }.get(task.kind, f"{task.kind}: ")
     own = f", most of all {pairs(task.features[:3], FEATURE)}" if task.features else ""
     like = f" Most like {pairs(task.nearest[:2], LIKE)}." if task.nearest else ""
     return f"{begin}{task.share:.0%} of what it goes by is its own{own}.{like}"
+
+
+def company(task: TaskInsight) -> str:
+    """Of a task that is unlike the rest: whether it is so with others or by itself.
+
+    >>> company(TaskInsight("bob", 9, 1.0, 3.0, 9, True, (("ann", 0.97),), (), ALONE))
+    'Goes with ann, but not with the rest'
+    """
+    twins = [inert(str(name)) for name, alike in task.nearest[:2] if alike >= TWIN]
+    return f"Goes with {' and '.join(twins)}, but not with the rest" if twins else "Is on its own"
 
 
 def table(found: Facts, most: int = 20) -> str:

@@ -37,7 +37,7 @@ from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_o
 from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.auto.subspace cimport RANK, Subspace
 from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, Row
+from romco.kernels.events cimport Events, Row, n_filled
 from romco.kernels.stores.pairs cimport Pairs
 
 cnp.import_array()
@@ -168,7 +168,7 @@ cdef class AutoKernel(Kernel):
         cdef double* b = told + 2 * WIDTH
         cdef double* v = told + 2 * WIDTH + RANK
         cdef double x2 = x.x2 * unit * unit
-        cdef Py_ssize_t k, j
+        cdef Py_ssize_t k, j, pair
         cdef int c
         cdef const double* all_ = &self.shared[0, 0]
         cdef const double* row = self.personal.dense_row(task)
@@ -182,11 +182,10 @@ cdef class AutoKernel(Kernel):
             self.find_pairs(x, task)
             for k in range(x.n):
                 self.ask_unit(k)
-                hear(&sums, all_ + x.index[k] * (2 * WIDTH + RANK), x.value[k] * unit)
-                if self.pair[k] >= 0:  # else it is zeros
-                    hear_own(
-                        &sums, self.personal.value + self.pair[k] * (2 * WIDTH), x.value[k] * unit
-                    )
+                j, pair = x.index[k], self.pair[k]
+                hear(&sums, all_ + j * (2 * WIDTH + RANK), x.value[k] * unit)
+                if pair >= 0:  # else it is zeros
+                    hear_own(&sums, self.personal.value + pair * (2 * WIDTH), x.value[k] * unit)
         tell(&sums, told)
         o.x2 = x2
         for c in range(TOGETHER):
@@ -402,7 +401,7 @@ cdef class AutoKernel(Kernel):
         cdef double unit, margin, now, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
-        self.personal.reserve(task, x.n)  # before anything changes: there may be no room
+        self.personal.reserve(task, n_filled(x))  # before anything changes: there may be no room
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)

@@ -29,7 +29,7 @@ from romco.kernels.auto.gaussians cimport Step, move
 from romco.kernels.auto.subspace cimport RANK, Subspace
 from romco.kernels.memory cimport Scratch
 from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, Row, column, square
+from romco.kernels.events cimport Events, Row, column, n_filled, square
 from romco.kernels.stores.pairs cimport Pairs
 
 cnp.import_array()
@@ -337,7 +337,7 @@ cdef class AutoNumberKernel(Kernel):
         if first:  # there is no unit yet, so the first event is its own
             self.count(x2, h)
         if V > 0.0:
-            self.personal.reserve(events.tasks[e], x.n)
+            self.personal.reserve(events.tasks[e], n_filled(x))
             self.look(events, e, self.unit(), V, &o)
             self.move_combiners(events.tasks[e], y - self.clock[ORIGIN] - self.clock[MEAN], h, V, &o)
             self.move_learners(

@@ -27,7 +27,7 @@ from romco.kernels.auto.gaussians cimport moderate
 from romco.kernels.auto.judges cimport Judge
 from romco.kernels.auto.scales cimport Scaled, Scales
 from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, Row
+from romco.kernels.events cimport Events, Row, n_filled
 from romco.kernels.stores.pairs cimport Pairs
 
 cnp.import_array()
@@ -200,8 +200,8 @@ cdef class SoftmaxKernel(Kernel):
         cdef double unit, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
-        self.shared.reserve(0, x.n)  # before anything changes: there may be no room
-        self.personal.reserve(task, x.n)
+        self.shared.reserve(0, n_filled(x))  # before anything changes: there may be no room
+        self.personal.reserve(task, n_filled(x))
         row = self.scales.count_seen(x) if noted else self.scales.count(x)
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)

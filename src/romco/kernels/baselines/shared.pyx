@@ -42,7 +42,7 @@ cdef class SharedKernel(Kernel):
             # Only the first event of a round is sure to meet the weights it was predicted with.
             p = margins[e] if e == begin else self.margin(x, events.tasks[e])
             if not y * p >= 1.0 and h > 0.0:
-                self.v.reserve(events.tasks[e], x.n)
+                self.v.reserve(events.tasks[e], x.n)  # zeros of dense rows are touched, too
                 self.step(x, events.tasks[e], y, 1.0 - y * p, h)
         return 0
 

@@ -8,7 +8,8 @@ gets wider.
 import numpy as np
 cimport cython
 from libc.string cimport memcpy
-from romco.kernels.memory cimport release, reserve, resize
+from romco.kernels.arenas cimport Arena
+from romco.kernels.memory cimport release, reserve
 
 
 @cython.final
@@ -16,13 +17,10 @@ cdef class RowStore:
     """B (size, width), rows on demand. Whoever writes one says in which epoch's basis it is."""
 
     def __init__(self, Py_ssize_t size):
-        self.size = size
+        self.size, self.arena = size, Arena()
         self.slots = np.zeros(size, dtype=np.int32)
 
     def __dealloc__(self):
-        cdef Py_ssize_t i
-        for i in range(self.n_chunks):
-            release(self.chunks[i].data)
         release(self.chunks)
         release(self.owners)
 
@@ -30,10 +28,10 @@ cdef class RowStore:
         """Room for `width` numbers in each row."""
         cdef Chunk* chunk = &self.chunks[at]
         cdef Py_ssize_t i, stride = 1 + self.width
-        cdef double* wide = <double*> resize(NULL, ROWS * stride, sizeof(double))
+        cdef double* wide = <double*> self.arena.take(ROWS * stride * sizeof(double))
         for i in range(min(<Py_ssize_t> ROWS, self.n_rows - at * ROWS)):
             memcpy(wide + i * stride, chunk.data + i * chunk.stride, chunk.stride * sizeof(double))
-        release(chunk.data)
+        self.arena.give(chunk.data, ROWS * chunk.stride * sizeof(double))
         chunk.data, chunk.stride = wide, stride
         return 0
 

@@ -1,6 +1,7 @@
 """A few numbers for each pair of a task and a feature, as compiled code sees them."""
 
 from romco.kernels.ahead cimport ahead, soon
+from romco.kernels.arenas cimport Arena
 
 
 cdef struct Place:                               # of a task's table
@@ -11,7 +12,7 @@ cdef struct Place:                               # of a task's table
 cdef struct Table:                               # which pairs a task has; open addressing
     Place* place
     int bits                                     # of its size, 0 where there is none
-    int used                                     # at most half
+    int used                                     # at most two thirds
 
 
 cdef class Pairs:
@@ -23,13 +24,13 @@ cdef class Pairs:
     cdef long long* key                          # of each pair in turn: task << 32 | feature
     cdef double* value                           # its numbers
     cdef Py_ssize_t room                         # pairs that these hold
-    cdef Table* table                            # one of each task
+    cdef Table* table                            # one of each task,
+    cdef Arena arena                             # and the memory behind them
     cdef double nothing[16]                      # what an untouched pair holds
 
     cdef hold(self, keys, values)
     cdef index(self)
     cdef grow(self, Py_ssize_t needed)
-    cdef void drop_tables(self) noexcept nogil
     cdef int widen(self, Table* table, Py_ssize_t needed) except -1 nogil
     cdef int reserve(self, long long task, Py_ssize_t more) except -1 nogil
 
@@ -107,6 +108,11 @@ cdef inline Py_ssize_t slot(const Table* table, Py_ssize_t feature) noexcept nog
     Fibonacci hashing: the upper bits of a product with 2^64 / golden ratio are well mixed.
     """
     return <Py_ssize_t> (<unsigned long long> feature * 0x9E3779B97F4A7C15ULL >> (64 - table.bits))
+
+
+cdef inline size_t size_of(const Table* table) noexcept nogil:
+    """Bytes of a table's places."""
+    return (<size_t> 1 << table.bits) * sizeof(Place)
 
 
 cdef inline Place* place_of(const Table* table, Py_ssize_t feature) noexcept nogil:

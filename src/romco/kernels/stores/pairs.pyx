@@ -10,6 +10,7 @@ import numpy as np
 cimport numpy as cnp
 from libc.string cimport memset
 from romco.kernels.ahead cimport ahead
+from romco.kernels.arenas cimport Arena
 from romco.kernels.memory cimport release, zeros
 
 cnp.import_array()
@@ -22,12 +23,13 @@ cdef class Pairs:
     """``width`` numbers per pair.
 
     Keys are ``task << 32 | feature``, so they stay valid when tasks or features are
-    added. A task's table is at most half full, and grows by itself: no event waits for those of
+    added. A task's table is at most two thirds full, and grows by itself: no event waits for those of
     other tasks.
     """
 
     def __init__(self, Py_ssize_t n_tasks, Py_ssize_t n_features, Py_ssize_t width, bint dense):
-        self.drop_tables()
+        release(self.table)
+        self.table, self.arena = NULL, Arena()
         self.n_tasks, self.n_features, self.width = n_tasks, n_features, width
         self.most = MOST
         self.dense = dense
@@ -38,16 +40,7 @@ cdef class Pairs:
             self.hold(np.empty(512, dtype=np.int64), np.zeros((512, width)))
 
     def __dealloc__(self):
-        self.drop_tables()
-
-    cdef void drop_tables(self) noexcept nogil:
-        cdef Py_ssize_t task
-        if self.table == NULL:
-            return
-        for task in range(self.n_tasks):
-            release(self.table[task].place)
         release(self.table)
-        self.table = NULL
 
     cdef hold(self, keys, values):
         self.keys, self.values = keys, values
@@ -68,7 +61,7 @@ cdef class Pairs:
             table = self.table + task
             table.used = 0
             if table.bits:
-                memset(table.place, 0, (<size_t> 1 << table.bits) * sizeof(Place))
+                memset(table.place, 0, size_of(table))
             if counts[task]:
                 self.widen(table, counts[task])
         for pair in range(self.used):
@@ -82,15 +75,16 @@ cdef class Pairs:
         cdef Table wider
         cdef Py_ssize_t at
         wider.bits, wider.used = max(LEAST_BITS, table.bits), table.used
-        while 2 * needed > (<Py_ssize_t> 1) << wider.bits:
+        while 3 * needed > (<Py_ssize_t> 2) << wider.bits:
             wider.bits += 1
         if wider.bits == table.bits:
             return 0
-        wider.place = <Place*> zeros((<Py_ssize_t> 1) << wider.bits, sizeof(Place))
+        wider.place = <Place*> self.arena.take(size_of(&wider))
+        memset(wider.place, 0, size_of(&wider))
         for at in range((<Py_ssize_t> 1) << table.bits if table.bits else 0):
             if table.place[at].name:
                 place_of(&wider, table.place[at].name - 1)[0] = table.place[at]
-        release(table.place)
+        self.arena.give(table.place, size_of(table))
         table[0] = wider
         return 0
 
@@ -102,7 +96,7 @@ cdef class Pairs:
         if needed > self.room or needed > self.most:
             with gil:
                 self.grow(needed)
-        if 2 * (self.table[task].used + more) > (<Py_ssize_t> 1) << self.table[task].bits:
+        if 3 * (self.table[task].used + more) > (<Py_ssize_t> 2) << self.table[task].bits:
             self.widen(self.table + task, self.table[task].used + more)
         return 0
 
@@ -122,6 +116,13 @@ cdef class Pairs:
     def arrays_used(self):
         """Keys and numbers of the pairs that occurred."""
         return self.keys[: self.used], self.values[: self.used]
+
+    def places(self):
+        """How many places all tables have; for tests."""
+        cdef Py_ssize_t task, n = 0
+        for task in range(0 if self.dense else self.n_tasks):
+            n += (<Py_ssize_t> 1) << self.table[task].bits if self.table[task].bits else 0
+        return n
 
     def arrays(self):
         """What changes, by name."""

@@ -1,0 +1,3 @@
+from collections.abc import Sequence
+
+def blocks_taken(sizes: Sequence[int]) -> list[tuple[int, int]]: ...
