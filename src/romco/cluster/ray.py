@@ -12,6 +12,7 @@ the next one: a period is one message to each shard, to agree, to read, and to t
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,7 +23,8 @@ from romco.cluster.ranges import in_ranges
 from romco.cluster.shard import Recipe, Shard, Start
 from romco.raycluster import joined
 
-Call = tuple[str, Any]  # a method of Shard, and what it is given or where that lies
+Call = tuple[str, Any]  # a method of Shard, and what it is given, packed, or where that lies
+SMALL = 50_000  # bytes that go with the message: to put them into the store would cost more
 MANY = 16  # shards from which on their changes are merged by ranges of features
 TRIES = 3  # new workers for a shard before it is given up
 BULKY = ("learn", "agree", "take_drawn", "resume")  # are given what should not be sent twice
@@ -39,15 +41,21 @@ class _Worker:
     def begin(self, recipe: Recipe, start: Start) -> None:
         self._shard = Shard(recipe, start)
 
-    def call(self, names: list[str], *given: tuple[Any, ...]) -> tuple[list[Any], Any]:
-        """Answers to some calls, up to the first that is refused, and why it is."""
+    def call(self, packed: bytes, *lying: tuple[Any, ...]) -> Any:
+        """Answers to some calls, up to the first that is refused, and why it is; packed if small.
+
+        What calls are given is packed with their names; where it is None, it is the next of those
+        that lie in the object store.
+        """
         answers: list[Any] = []
+        refused, stored = None, iter(lying)
         try:
-            for name, one in zip(names, given, strict=True):
-                answers.append(getattr(self._shard, name)(*one))
-        except Exception as refused:
-            return answers, refused
-        return answers, None
+            for name, one in pickle.loads(packed):
+                given = next(stored) if one is None else pickle.loads(one)
+                answers.append(getattr(self._shard, name)(*given))
+        except Exception as error:
+            refused = error
+        return _packed((answers, refused)) or (answers, refused)
 
     def pid(self) -> int:
         return os.getpid()
@@ -74,10 +82,9 @@ class Ray:
         """At the same time, each in its own process; one message to each."""
         asked: list[list[Call]] = [[] for _ in self._actors]
         for verb, arguments in calls:
-            put = self._ray.put if verb.__name__ in BULKY else tuple
             for mine, given in zip(asked, arguments, strict=True):
                 if given is not None:
-                    mine.append((verb.__name__, put(given)))
+                    mine.append((verb.__name__, self._given(verb.__name__, tuple(given))))
         return [
             [None if given[k] is None else next(own) for _, given in calls]
             for k, own in enumerate(map(iter, self._all(asked)))
@@ -121,7 +128,7 @@ class Ray:
         self._starts = list(paths)
         self._logs = [[] for _ in paths]
         for log, given in zip(self._logs, arguments or [], strict=False):
-            log.append((verb.__name__, given))
+            log.append((verb.__name__, self._given(verb.__name__, tuple(given or ()))))
 
     def pids(self) -> list[int]:
         """The processes of the shards."""
@@ -137,7 +144,9 @@ class Ray:
     # Within
 
     def _given(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        return self._ray.put(arguments) if name in BULKY else arguments
+        """Arguments on their way: packed once for all, or in the object store if they are large."""
+        small = _packed(arguments, SMALL if name in BULKY else None)
+        return self._ray.put(arguments) if small is None else small
 
     def _all(self, asked: Sequence[list[Call]]) -> list[list[Any]]:
         """The answers of each shard to its calls."""
@@ -155,11 +164,14 @@ class Ray:
         return answers
 
     def _issue(self, k: int, calls: list[Call]) -> Any:
-        return self._actors[k].call.remote([name for name, _ in calls], *(g for _, g in calls))
+        """Send calls: all that is small in one piece, as each costs the driver."""
+        small = [(name, given if isinstance(given, bytes) else None) for name, given in calls]
+        stored = [given for _, given in calls if not isinstance(given, bytes)]
+        return self._actors[k].call.remote(pickle.dumps(small), *stored)
 
     def _answers(self, k: int, ref: Any, calls: list[Call]) -> list[Any]:
         """The answers to what was asked of a shard; what it was told before answers nothing."""
-        answers, refused = self._wait(k, ref, partial(self._issue, k, calls))
+        answers, refused = _unpacked(self._wait(k, ref, partial(self._issue, k, calls)))
         told, self._told[k] = len(self._told[k]), []
         done = calls[: len(answers)]
         self._logs[k] += [call for call in done if call[0] in CHANGING]
@@ -194,7 +206,7 @@ class Ray:
         if not self._logs[k]:
             self._ray.get(begun)
             return
-        _, refused = self._ray.get([begun, self._issue(k, self._logs[k])])[1]
+        _, refused = _unpacked(self._ray.get([begun, self._issue(k, self._logs[k])])[1])
         if refused is not None:
             raise refused
 
@@ -203,6 +215,19 @@ class Ray:
 
     def _begin(self, k: int) -> Any:
         return self._actors[k].begin.remote(self._recipe, self._starts[k])
+
+
+def _packed(value: Any, most: int | None = SMALL) -> bytes | None:
+    """A value in bytes; None where it is large, which is found out without a copy of its arrays."""
+    parts: list[Any] = []
+    head = pickle.dumps(value, protocol=5, buffer_callback=parts.append)
+    if most is not None and len(head) + sum(part.raw().nbytes for part in parts) > most:
+        return None
+    return pickle.dumps(value, protocol=5) if parts else head
+
+
+def _unpacked(answer: Any) -> Any:
+    return pickle.loads(answer) if isinstance(answer, bytes) else answer
 
 
 def _first_line(error: Any) -> str:
