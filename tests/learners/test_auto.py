@@ -538,11 +538,14 @@ def test_late_answers_equal_their_transcription():
     for i, row, answer, _ in rounds:
         expected.append(plain.predict(i[0], row[0]))
         waiting.append((i, row, answer, None, [plain.said(i[0], row[0])]))
-        if len(waiting) > 60:
+        if len(waiting) > 200:
             plain.update(*waiting.pop(0))
     assert plain.drifted
-    margins = late_margins(romco.learner("romco-auto", 3, 3), rounds, 60, True)
+    learner = romco.learner("romco-auto", 3, 3)
+    margins = late_margins(learner, rounds, 200, True)
     np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
+    assert plain.all_turned > 0.0  # evidence that all have turned, of which late events give less
+    np.testing.assert_allclose(learner.arrays()["turn"][1], plain.all_turned, rtol=1e-6)
 
 
 def test_an_answer_that_comes_at_once_is_not_late():

@@ -198,9 +198,9 @@ class Auto:
             belief.forget(part, 0.015 * h * drift)
         self.common.forget(np.ones(1), 0.015 * h * drift)
         self.alone_logistic[i].forget(x, 0.015 * h * drift)
-        self.learn_combiners(i, y, h, z, pace + 10 * drift)
+        self.learn_combiners(i, y, h, z, pace + 10 * drift, pace + 0.1 * (1 - pace))
         self.follow(y, now)
-        self.watch(i, y, h, margin)
+        self.watch(i, y, h, margin, pace)
 
     def learn_newness(self, i, y, h, z):
         """By the derivative of log P(y) by log newness, found from differences."""
@@ -231,7 +231,7 @@ class Auto:
         self.run += 0.03 * (error - self.run)
         self.drifted = self.drifted or self.drift() == 1
 
-    def watch(self, i, y, h, margin):
+    def watch(self, i, y, h, margin, pace):
         """Page's test of whether the opposite of what is said explains the answers better."""
         told = np.clip(-y * margin, -3, 3)
         self.seen[i] += h
@@ -241,7 +241,7 @@ class Auto:
         if self.all_seen > 200:
             opposite = 2 * self.mean_margin - margin
             turn = np.log(sigmoid(y * opposite)) - np.log(sigmoid(y * margin))
-            self.all_turned = max(0, self.all_turned + h * np.clip(turn, -3, 3))
+            self.all_turned = max(0, self.all_turned + h * pace * np.clip(turn, -3, 3))
         self.mean_wrong += 0.02 * (told - self.mean_wrong)
         self.mean_margin += 0.02 * (margin - self.mean_margin)
         if self.all_turned > 25:
@@ -269,10 +269,10 @@ class Auto:
         self.drifted, self.newness = False, 3.0
         self.all_turns += 1
 
-    def learn_combiners(self, i, y, h, z, hurry):
+    def learn_combiners(self, i, y, h, z, hurry, counted):
         said = self.verdicts(z)
         combiners = (self.combiner, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
-        shares = h * self.chances(i)[0], h, h
+        shares = h * counted * np.array([self.chances(i)[0], 1, 1])
         for (combiner, heard), verdict, share in zip(combiners, said, shares, strict=True):
             combiner.step(heard, *logistic(y, *verdict, share), diagonal=False)
             combiner.renew(3e-5 * h * hurry)

@@ -85,6 +85,7 @@ cdef double NEW_PACE = 0.5                     # to begin with: found from tasks
 cdef double NEW_RANGE = 3.0                    # within this of its logarithm,
 cdef double OLD = 0.02                         # and it matters no more below this share
 cdef double LATE = 120.0                       # events after which an answer is late
+cdef double IN_RUNS = 0.1                      # and what it then teaches combiners, where all drifts
 cdef double BOLDEST = 3.0                      # log-odds that one event may tell of a turn
 cdef double TASK_TURNED = 14.0                 # log-odds at which a task has turned,
 cdef double ALL_TURNED = 25.0                  # or all of them
@@ -479,9 +480,10 @@ cdef class AutoKernel(Kernel):
     ) noexcept nogil:
         """The first combiner learns an event by the chance of its kind, the others whole."""
         cdef double renewed = h * self.pace * (1.0 + HURRY * self.drift())
-        self.related.learn(y, h * o.chance[0], renewed, &o.said[0])
-        self.like_all.learn(y, h, renewed, &o.said[1])
-        self.on_its_own.learn(y, h, renewed, &o.said[2])
+        cdef double share = h * (self.pace + (1.0 - self.pace) * IN_RUNS)
+        self.related.learn(y, share * o.chance[0], renewed, &o.said[0])
+        self.like_all.learn(y, share, renewed, &o.said[1])
+        self.on_its_own.learn(y, share, renewed, &o.said[2])
         self.weigh(task, y, h, o)
 
     cdef void weigh(self, long long task, double y, double h, Opinions* o) noexcept nogil:
@@ -601,7 +603,7 @@ cdef class AutoKernel(Kernel):
         The opposite of a margin is likelier by the factor exp(-y margin); of all tasks, the
         margin turned about its mean. Sums that fall below zero start anew (Page's
         test), and a sum that is large enough means a turn. What goes wrong in all tasks at
-        once is no evidence about one.
+        once is no evidence about one, and where all drifts late answers are none about all.
         """
         cdef double* one = &self.change[task, 0]
         cdef double* all_ = &self.turn[0]
@@ -612,7 +614,8 @@ cdef class AutoKernel(Kernel):
             one[TURNED] = max(0.0, one[TURNED] + h * (wrong - max(0.0, all_[WRONG])))
         if all_[SEEN] > ALL_YOUNG and not self.is_shard():
             told = softplus(-y * margin) - softplus(-y * (2.0 * all_[MEAN] - margin))
-            all_[TURNED] = max(0.0, all_[TURNED] + h * max(-BOLDEST, min(BOLDEST, told)))
+            told = self.pace * max(-BOLDEST, min(BOLDEST, told))
+            all_[TURNED] = max(0.0, all_[TURNED] + h * told)
         all_[WRONG] += PACE * (wrong - all_[WRONG])
         all_[MEAN] += PACE * (margin - all_[MEAN])
         if all_[TURNED] > ALL_TURNED:
