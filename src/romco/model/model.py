@@ -333,8 +333,9 @@ class Model:
         >>> said = model.opinions([{"a": 1}], ["ann"])
         >>> said.shape
         (1, 11)
-        >>> bool(model.learn([{"a": 1}], ["yes"], ["ann"], opinions=said)[0] > 0)
-        True
+        >>> _ = model.learn([{"a": 1}], ["yes"], ["ann"], opinions=said)
+        >>> model.predict_one({"a": 1}, "ann")
+        'yes'
 
         """
         return holding(self._locks.step, self._opinions, x, task)
