@@ -1,4 +1,4 @@
-"""Blocks of memory that are looked up here and there, side by side in large pages."""
+"""Blocks of memory that are looked up here and there, side by side."""
 
 cdef enum:
     SIZES = 256           # four to each doubling

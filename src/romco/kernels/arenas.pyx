@@ -1,9 +1,10 @@
-"""Blocks of memory that are looked up here and there, side by side in large pages.
+"""Blocks of memory that are looked up here and there, side by side.
 
-A store of many small blocks, such as the table of each task, is spread over thousands of pages if
-each block is asked for by itself, and then most lookups miss the processor's table of pages, too.
-Here they come out of slabs, which the system may hold in pages of 2 MB. A block that is given back
-serves the next request of its size; all memory goes back with the arena.
+A store of many small blocks, such as the table of each task, is spread over many pages if each
+block is asked for by itself, and then most lookups miss the processor's table of pages, too. Here
+they come out of slabs. A block that is given back serves the next request of its size; all memory
+goes back with the arena. Pages of 2 MB are not asked for: that of an event which is the first to
+touch one would be cleared at once, which takes fifty times as long as the event.
 """
 
 from romco.kernels.memory cimport release, reserve, resize

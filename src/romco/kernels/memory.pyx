@@ -9,20 +9,6 @@ from libc.stdlib cimport calloc, free, realloc
 
 cdef extern from *:
     """
-    /* Large blocks in large pages, where the system has such and is asked for them: else most of
-       what is looked up here and there misses the processor's table of pages, too. */
-    #if defined(__linux__)
-    #include <sys/mman.h>
-    #include <stdint.h>
-    static void romco_spread(void* block, size_t bytes) {
-        const uintptr_t page = 4096, large = 1 << 22;
-        const uintptr_t first = ((uintptr_t) block + page - 1) & ~(page - 1);
-        if (block != NULL && bytes >= large)
-            madvise((void*) first, bytes - (first - (uintptr_t) block), MADV_HUGEPAGE);
-    }
-    #else
-    #define romco_spread(block, bytes) ((void) 0)
-    #endif
     /* Kernels work in several threads, so what is counted must be counted whole. */
     static Py_ssize_t romco_held = 0, romco_left = 0;
     #if defined(__GNUC__) || defined(__clang__)
@@ -37,7 +23,6 @@ cdef extern from *:
     Py_ssize_t blocks "romco_held"
     Py_ssize_t left "romco_left"
     void count "romco_count" (Py_ssize_t by) noexcept nogil
-    void spread "romco_spread" (void* block, size_t bytes) noexcept nogil
     bint fails "romco_fails" () noexcept nogil
     Py_ssize_t MOST "PY_SSIZE_T_MAX"
 
@@ -61,7 +46,6 @@ cdef void* resize(void* old, Py_ssize_t n, size_t size) except NULL nogil:
     cdef void* new = NULL
     if fits(n, size):
         new = realloc(old, max(1, n) * size)
-        spread(new, max(1, n) * size)
     if new == NULL:
         refuse(n, size)
     if old == NULL:
@@ -73,7 +57,6 @@ cdef void* zeros(Py_ssize_t n, size_t size) except NULL nogil:
     cdef void* new = NULL
     if fits(n, size):
         new = calloc(max(1, n), size)
-        spread(new, max(1, n) * size)
     if new == NULL:
         refuse(n, size)
     count(1)
