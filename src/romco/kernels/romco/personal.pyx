@@ -13,7 +13,6 @@ penalty than that of the column norms is called once in every updating round.
 import numpy as np
 from libc.math cimport fmax, sqrt
 from libc.string cimport memset
-from romco.kernels.arenas cimport Arena
 from romco.kernels.dense cimport prefetch
 from romco.kernels.memory cimport release, zeros
 from romco.kernels.events cimport Row, add as add_row, column, dot
@@ -275,13 +274,15 @@ cdef class HashedPersonal(Personal):
     """A hash table for each column; a task that has no model of its own costs no memory."""
 
     cdef HashTable* tables
-    cdef Arena arena                 # the memory behind them
 
     def __cinit__(self, Py_ssize_t n_features, Py_ssize_t n_tasks, double cost):
-        self.arena = Arena()
         self.tables = <HashTable*> zeros(n_tasks, sizeof(HashTable))
 
     def __dealloc__(self):
+        cdef Py_ssize_t i
+        if self.tables != NULL:
+            for i in range(self.n_tasks):  # 0 where the arrays before it could not be made
+                release(self.tables[i].values)
         release(self.tables)
 
     cdef double stored_dot(self, Py_ssize_t task, Row x) noexcept nogil:
@@ -310,7 +311,7 @@ cdef class HashedPersonal(Personal):
             if x.value[k] == 0.0:
                 continue
             if table.keys == NULL or 3 * (table.used + 1) > 2 * (table.mask + 1):
-                enlarge(self.arena, table, max(min(x.n, 256), table.used + 1))
+                enlarge(table, max(min(x.n, 256), table.used + 1))
             key = 1 + <int> column(x, k)
             at = place(table, key)
             if table.keys[at] == 0:
@@ -339,7 +340,7 @@ cdef class HashedPersonal(Personal):
                     table.values[at] *= factor
 
     cdef int stored_clear(self, Py_ssize_t task) except -1 nogil:
-        give_back(self.arena, &self.tables[task])
+        release(self.tables[task].values)
         memset(&self.tables[task], 0, sizeof(HashTable))
         return 0
 
@@ -386,7 +387,7 @@ cdef class HashedPersonal(Personal):
         cdef const double[:] value = numbers
         cdef Py_ssize_t i, at, start = 0
         for i in np.flatnonzero(rooms):
-            make_room(self.arena, &self.tables[i], rooms[i])
+            make_room(&self.tables[i], rooms[i])
             for at in range(self.tables[i].mask + 1):
                 self.tables[i].keys[at], self.tables[i].values[at] = key[start + at], value[start + at]
                 self.tables[i].used += key[start + at] != 0
@@ -440,33 +441,27 @@ cdef inline unsigned int place(const HashTable* table, int key) noexcept nogil:
     return at
 
 
-cdef int make_room(Arena arena, HashTable* table, Py_ssize_t room) except -1 nogil:
+cdef int make_room(HashTable* table, Py_ssize_t room) except -1 nogil:
     """Become an empty table with that many places, a power of two; what was there is not freed."""
-    table.values = <double*> arena.take(room * (sizeof(double) + sizeof(int)))
-    memset(table.values, 0, room * (sizeof(double) + sizeof(int)))
+    table.values = <double*> zeros(room, sizeof(double) + sizeof(int))
     table.keys = <int*> (table.values + room)
     table.mask, table.used = <unsigned int> (room - 1), 0
     return 0
 
 
-cdef void give_back(Arena arena, const HashTable* table) noexcept nogil:
-    if table.values != NULL:
-        arena.give(table.values, (<size_t> table.mask + 1) * (sizeof(double) + sizeof(int)))
-
-
-cdef int enlarge(Arena arena, HashTable* table, Py_ssize_t need) except -1 nogil:
+cdef int enlarge(HashTable* table, Py_ssize_t need) except -1 nogil:
     """Room for `need` keys at a load of at most two thirds."""
     cdef HashTable old = table[0]
     cdef Py_ssize_t room = 8
     cdef unsigned int i, at
     while 2 * room < 3 * need + 3:
         room *= 2
-    make_room(arena, table, room)
+    make_room(table, room)
     if old.keys != NULL:
         for i in range(old.mask + 1):
             if old.keys[i] != 0:
                 at = place(table, old.keys[i])
                 table.keys[at], table.values[at] = old.keys[i], old.values[i]
         table.used = old.used
-        give_back(arena, &old)
+        release(old.values)
     return 0
