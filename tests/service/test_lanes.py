@@ -54,8 +54,21 @@ def test_a_single_event_has_the_same_answer_with_and_without_an_id(pair):
             assert kept[0] == kept[1]
             assert (kept[0] is not None) == (more == {"id": "w"})
     assert len(short._store.live.pending) == 0  # what was learned waits for nothing
-    assert short._lane.answer_one(asked(SOME[0])) is not None
+    assert short._lane.answer_body(asked(SOME[0])) is not None
     assert short.meters.predicted == long.meters.predicted + 1
+
+
+@pytest.mark.parametrize("n", [1, 3, 60])
+def test_a_list_has_the_same_answer(pair, n):
+    short, long = pair
+    text = b" [" + b" , ".join(asked(lesson) for lesson in SOME[-n:]) + b"]\n"
+    assert short._lane.answer_body(text) == long._predictions(text)
+    assert short.meters.predicted == long.meters.predicted == n
+    for damaged in (text[:-2], text + b",", text[:-2] + b",]", b"[" + text):
+        assert short._lane.answer_body(damaged) is None
+    assert short._lane.answer_body(b"[" + asked(SOME[0], id="w") + b"]") is None  # it is to wait
+    assert short._lane.answer_body(text + b" " * 20_000) is None  # as long ones are
+    assert short.meters.predicted == n
 
 
 def test_many_events_wait_as_by_the_long_way(pair):
@@ -119,7 +132,7 @@ def test_a_body_ends_where_its_head_says(pair, beyond):
         head = request(body)[: -len(body)]
         app._heads.read(head[head.index(b"\r\n") + 2 : -2])
         at, told = told_by_lane(app, head + body + beyond)
-        alone = app._lane.answer_one(body)
+        alone = app._lane.answer_body(body)
         assert at == (0 if alone is None else len(head) + len(body))
         assert [answer_of(one) for one in told] == ([] if alone is None else [alone])
 
@@ -128,7 +141,7 @@ def test_without_a_short_way_all_is_left(tmp_path):
     settings = Settings(budget=0.5)
     with Store(tmp_path, lambda: Model(classes=("no", "yes")), settings) as store:
         app = Application(store)
-        assert app._lane.answer_one(asked(SOME[0])) is None
+        assert app._lane.answer_body(asked(SOME[0])) is None
         assert json.loads(app._predictions(asked(SOME[0], id="e")))["ask"] in (True, False)
 
 

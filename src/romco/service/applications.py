@@ -166,9 +166,9 @@ class Application:
         return self._predictions(body)
 
     def _predictions(self, body: bytes) -> bytes:
-        one = self._lane.answer_one(body)
-        if one is not None:
-            return one
+        found = self._lane.answer_body(body)
+        if found is not None:
+            return found
         plain = self._shortcut.answer(body)
         if plain is not None:
             self.meters.predicted += len(plain) if isinstance(plain, list) else 1

@@ -14,11 +14,12 @@ from romco.service.times cimport Times
 from time import perf_counter
 
 cdef tuple PLAIN = (str, int, float, bool)  # kinds of labels that JSON has
+cdef Py_ssize_t LONG = 1 << 14  # bytes; a list of more is quicker read as a whole
 cdef list LENGTHS = [b"%d\r\n\r\n" % n for n in range(512)]  # of answers, and the end of their head
 
 
 cdef class Lane:
-    """Answers single plain events of a model of two classes.
+    """Answers plain events of a model of two classes, one or a list of them.
 
     Parameters
     ----------
@@ -77,28 +78,30 @@ cdef class Lane:
 
         ``first`` is how an answer begins, up to its length.
         """
-        cdef Py_ssize_t begin = 0, length = 0, before = len(told)
+        cdef Py_ssize_t begin = 0, length = 0, before = len(told), events = 0, all_ = 0
         cdef double since = perf_counter(), now
         while self.find(data, at, &begin, &length):
             try:
-                answer = self.one(PyBytes_AS_STRING(data) + begin, length)
+                answer = self.say(PyBytes_AS_STRING(data) + begin, length, &events)
             except Exception:  # told, and noted, where it comes up again
                 answer = None
             if answer is None:
                 break
             told.append(whole(first, answer))
-            at = begin + length
+            at, all_ = begin + length, all_ + events
             now = perf_counter()
             self.times.add(now - since)
             since = now
         if len(told) > before:
-            count(self.meters, self.answered, len(told) - before)
+            count(self.meters, self.answered, len(told) - before, all_)
         return at
 
-    def answer_one(self, bytes body not None):
-        """The answer to an event that came in any other way, or None."""
-        found = self.one(PyBytes_AS_STRING(body), len(body))
-        self.meters.predicted += found is not None
+    def answer_body(self, bytes body not None):
+        """The answer to what came in any other way, or None."""
+        cdef Py_ssize_t events = 0
+        found = self.say(PyBytes_AS_STRING(body), len(body), &events)
+        if found is not None:
+            self.meters.predicted += events
         return found
 
     cdef bint find(self, bytes data, Py_ssize_t at, Py_ssize_t* begin, Py_ssize_t* length) except -1:
@@ -116,29 +119,56 @@ cdef class Lane:
         begin[0], length[0] = end, <object> PyTuple_GET_ITEM(head, 0)
         return length[0] <= self.longest_body and length[0] <= n - end
 
-    cdef one(self, const char* text, Py_ssize_t n):
-        """The answer to an event, or None."""
-        cdef tuple found
-        live = self.live
-        if self.questions is None or live.budget is not None:
+    cdef say(self, const char* text, Py_ssize_t n, Py_ssize_t* events):
+        """The answer to an event or to a short list of them without ids, or None; and how many."""
+        cdef Questions questions = self.questions
+        if questions is None or self.live.budget is not None:
             return None
-        task = self.questions.read_one(text, n)
-        if task is None:
-            return None
-        version = live.sequence
-        found = live.model.answer_read(self.questions.reader, task)
-        if found is None or not (found[0] is None or isinstance(found[0], PLAIN)):
+        questions.begin(text)
+        if questions.next(b"["):
+            found = self.say_all(text + n) if n <= LONG else None
+            events[0] = 0 if found is None else len(found)
+        else:
+            found = self.say_one(questions.event(0), text + n)
+            events[0] = 1
+        return None if found is None else self.encode(found)
+
+    cdef say_one(self, task, const char* end):
+        version = self.live.sequence
+        found = self.predict(task) if task is not None and self.questions.ends(end) else None
+        if found is None:
             return None
         if self.questions.waiting:
             self.keep([task], [found])
-        return self.encode(self.told(found[0], found[1], found[2], version))
+        return self.told(found[0], found[1], found[2], version)
+
+    cdef list say_all(self, const char* end):
+        """One after the other: a row is forgotten when the next is read, so that none can wait."""
+        cdef Questions questions = self.questions
+        cdef list told = []
+        while len(told) < questions.events:
+            questions.reader.clear()
+            version, task = self.live.sequence, questions.event(0)
+            found = None if task is None or questions.waiting else self.predict(task)
+            if found is None:
+                return None
+            told.append(self.told(found[0], found[1], found[2], version))
+            if not questions.next(b","):
+                return told if questions.next(b"]") and questions.ends(end) else None
+        return None
+
+    cdef tuple predict(self, task):
+        """Label, probability and margin of the row that was read, or None."""
+        cdef tuple found = self.live.model.answer_read(self.questions.reader, task)
+        plain = found is not None and (found[0] is None or isinstance(found[0], PLAIN))
+        return found if plain else None
 
 
-cdef count(meters, key, Py_ssize_t n):
-    """So many single predictions were answered."""
+cdef count(meters, key, Py_ssize_t n, Py_ssize_t events):
+    """So many requests for predictions of so many events were answered."""
     cdef dict requests = meters.requests
     requests[key] = requests.get(key, 0) + n
-    meters.predicted += n
+    meters.predicted += events
 
 
 cpdef bint is_free(wire) except -1:

@@ -19,8 +19,6 @@ cdef class Questions:
     cdef Key* keys  # of the row that is read
     cdef Py_ssize_t n_keys, room_keys, n_special
 
-    cdef read_one(self, const char* text, Py_ssize_t n)
-
     cdef begin(self, const char* text)
     cdef bint ends(self, const char* end) noexcept
     cdef event(self, Py_ssize_t place)

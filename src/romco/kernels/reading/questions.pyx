@@ -75,13 +75,6 @@ cdef class Questions:
             return None
         return tasks if len(tasks) <= self.events and self.ends(<const char*> body + len(body)) else None
 
-    cdef read_one(self, const char* text, Py_ssize_t n):
-        """The task of one event; the text may go on after its end, and ends with a 0 somewhere."""
-        self.begin(text)
-        self.many = False
-        task = self.event(0)
-        return task if task is not None and self.ends(text + n) else None
-
     cdef begin(self, const char* text):
         self.at = text
         self.reader.clear()
