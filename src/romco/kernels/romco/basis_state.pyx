@@ -7,7 +7,7 @@ import numpy as np
 from libc.string cimport memset
 from romco.kernels.romco.basis cimport LazyBasis
 from romco.kernels.dense cimport dot_product
-from romco.kernels.romco.changes cimport EPOCHS, BasisChanges, Transform
+from romco.kernels.romco.changes cimport EPOCHS, Transform, allocate
 from romco.kernels.romco.rows cimport Head
 
 cdef enum:
@@ -110,11 +110,11 @@ def load(LazyBasis basis not None, arrays):
     shapes, numbers = arrays["shapes"], arrays["transforms"]
     first = basis.changes.started_before
     for i in range(first, basis.changes.epoch):
-        at += fill(basis.changes, &basis.changes.steps[i % (basis.changes.blocks * EPOCHS)], shapes[i - first], numbers[at:])
+        at += fill(&basis.changes.steps[i % (basis.changes.blocks * EPOCHS)], shapes[i - first], numbers[at:])
     shapes = shapes[basis.changes.epoch - first :]
     first //= EPOCHS
     for i in range(first, basis.changes.epoch // EPOCHS):
-        at += fill(basis.changes, &basis.changes.leaps[i % basis.changes.blocks], shapes[i - first], numbers[at:])
+        at += fill(&basis.changes.leaps[i % basis.changes.blocks], shapes[i - first], numbers[at:])
 
 
 def take(LazyBasis basis not None, const double[:, :] vectors):
@@ -160,11 +160,9 @@ cdef keep(Transform a, list shapes, list numbers):
         numbers.append(np.asarray(<double[:a.rows * a.cols]> a.data).copy())
 
 
-cdef Py_ssize_t fill(
-    BasisChanges changes, Transform* a, shape, const double[:] numbers
-) except -1:
+cdef Py_ssize_t fill(Transform* a, shape, const double[:] numbers) except -1:
     cdef Py_ssize_t i
-    changes.allocate(a, shape[0], shape[1])
+    allocate(a, shape[0], shape[1])
     for i in range(a.rows * a.cols):
         a.data[i] = numbers[i]
     return a.rows * a.cols

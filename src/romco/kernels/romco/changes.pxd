@@ -1,7 +1,6 @@
 """Changes of basis that rows make up for when they are next needed."""
 
 cimport cython
-from romco.kernels.arenas cimport Arena
 from romco.kernels.dense cimport prefetch
 
 cdef enum:
@@ -20,7 +19,6 @@ cdef class BasisChanges:
     cdef Py_ssize_t blocks                # in the ring of transforms
     cdef Transform* steps                 # (blocks * EPOCHS,) from an epoch to the end of its block
     cdef Transform* leaps                 # (blocks,) from a block's end to the open block's start
-    cdef Arena arena                      # the memory of both
     cdef Py_ssize_t started_before        # no row is older than this epoch
     cdef double* between                  # room for a row on its way
     cdef Py_ssize_t between_room
@@ -51,5 +49,6 @@ cdef class BasisChanges:
         self, const double* turned, Py_ssize_t ld, Py_ssize_t columns, Py_ssize_t rank
     ) except -1 nogil
     cdef int close_block(self, Py_ssize_t rank) except -1 nogil
-    cdef int allocate(self, Transform* a, Py_ssize_t rows, Py_ssize_t cols) except -1 nogil
-    cdef int follow(self, Transform* a, Transform b) except -1 nogil
+
+
+cdef int allocate(Transform* a, Py_ssize_t rows, Py_ssize_t cols) except -1 nogil

@@ -10,7 +10,6 @@ no row gets older than the ring is long.
 
 cimport cython
 from libc.string cimport memcpy, memset
-from romco.kernels.arenas cimport Arena
 from romco.kernels.dense cimport multiply, row_times
 from romco.kernels.memory cimport release, reserve, resize, zeros
 from romco.kernels.romco.rows cimport Head
@@ -21,8 +20,8 @@ cdef class BasisChanges:
     """The products that lead from the basis of any epoch to today's."""
 
     def __dealloc__(self):
-        release(self.steps)
-        release(self.leaps)
+        free_ring(self.steps, self.blocks * EPOCHS)
+        free_ring(self.leaps, self.blocks)
         release(self.between)
         release(self.half_way)
         release(self.opened)
@@ -30,10 +29,10 @@ cdef class BasisChanges:
 
     cdef int make_ring(self, Py_ssize_t blocks) except -1:
         """An empty ring of that many blocks, in place of the one there is."""
-        release(self.steps)
-        release(self.leaps)
+        free_ring(self.steps, self.blocks * EPOCHS)
+        free_ring(self.leaps, self.blocks)
         self.steps = self.leaps = NULL
-        self.blocks, self.arena = blocks, Arena()
+        self.blocks = blocks
         self.steps = <Transform*> zeros(blocks * EPOCHS, sizeof(Transform))
         self.leaps = <Transform*> zeros(blocks, sizeof(Transform))
         self.group = <int*> resize(self.group, blocks, sizeof(int))
@@ -142,12 +141,12 @@ cdef class BasisChanges:
         """B <- B P for every row, by taking note of P; turned (rank, columns) is P'."""
         cdef Py_ssize_t ring = self.blocks * EPOCHS, i, j, e
         cdef Transform* step = &self.steps[self.epoch % ring]
-        self.allocate(step, columns, rank)
+        allocate(step, columns, rank)
         for i in range(columns):
             for j in range(rank):
                 step.data[i * rank + j] = turned[j * ld + i]
         for e in range(max(self.started_before, self.epoch - self.epoch % EPOCHS), self.epoch):
-            self.follow(&self.steps[e % ring], step[0])
+            follow(&self.steps[e % ring], step[0])
         self.epoch += 1
         if self.epoch % EPOCHS == 0:
             self.close_block(rank)
@@ -161,25 +160,18 @@ cdef class BasisChanges:
         if self.started_before < closed * EPOCHS:  # else no row is older than this block
             whole = self.steps[(closed * EPOCHS) % ring]
             for block in range(self.started_before // EPOCHS, closed):
-                self.follow(&self.leaps[block % self.blocks], whole)
-        self.allocate(&self.leaps[closed % self.blocks], rank, rank)
+                follow(&self.leaps[block % self.blocks], whole)
+        allocate(&self.leaps[closed % self.blocks], rank, rank)
         identity(self.leaps[closed % self.blocks])
         return 0
 
-    cdef int allocate(self, Transform* a, Py_ssize_t rows, Py_ssize_t cols) except -1 nogil:
-        """Room for a transform of that size, in place of the one there is."""
-        cdef double* room = <double*> self.arena.take(rows * cols * sizeof(double))
-        self.arena.give(a.data, a.rows * a.cols * sizeof(double))
-        a.data, a.rows, a.cols = room, rows, cols
-        return 0
 
-    cdef int follow(self, Transform* a, Transform b) except -1 nogil:
-        """a <- a b, with as many rows of b as fit."""
-        cdef double* product = <double*> self.arena.take(a.rows * b.cols * sizeof(double))
-        multiply(a.rows, a.cols, b.cols, a.data, a.cols, b.data, b.cols, product, b.cols)
-        self.arena.give(a.data, a.rows * a.cols * sizeof(double))
-        a.data, a.cols = product, b.cols
-        return 0
+cdef void free_ring(Transform* ring, Py_ssize_t n) noexcept:
+    cdef Py_ssize_t i
+    if ring != NULL:
+        for i in range(n):
+            release(ring[i].data)
+    release(ring)
 
 
 cdef inline void apply(
@@ -191,8 +183,25 @@ cdef inline void apply(
     now[0], n[0] = target, step.cols
 
 
+cdef int allocate(Transform* a, Py_ssize_t rows, Py_ssize_t cols) except -1 nogil:
+    a.data = <double*> resize(a.data, rows * cols, sizeof(double))
+    a.rows, a.cols = rows, cols
+    return 0
+
+
 cdef void identity(Transform a) noexcept nogil:
     cdef Py_ssize_t i
     memset(a.data, 0, a.rows * a.cols * sizeof(double))
     for i in range(a.rows):
         a.data[i * a.cols + i] = 1.0
+
+
+cdef int follow(Transform* a, Transform b) except -1 nogil:
+    """a <- a b, with as many rows of b as fit."""
+    cdef Transform product
+    product.data = NULL
+    allocate(&product, a.rows, b.cols)
+    multiply(a.rows, a.cols, b.cols, a.data, a.cols, b.data, b.cols, product.data, b.cols)
+    release(a.data)
+    a[0] = product
+    return 0

@@ -1,7 +1,6 @@
 """Rows of a tall matrix that exist only once they are needed."""
 
 cimport cython
-from romco.kernels.arenas cimport Arena
 
 cdef enum:                # known to the compiler, so that dividing by it costs nothing
     ROWS = 256            # rows in a chunk
@@ -21,7 +20,6 @@ cdef class RowStore:
     cdef int[::1] slots                   # (size,) 1 + slot of the row, 0 where there is none
     cdef int* owners                      # (n_rows,) the inverse of `slots`
     cdef Chunk* chunks
-    cdef Arena arena                      # the memory of the chunks
     cdef Py_ssize_t n_rows, n_chunks, width
     cdef Py_ssize_t rooms[2]
 

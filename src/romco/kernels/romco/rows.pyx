@@ -8,8 +8,7 @@ gets wider.
 import numpy as np
 cimport cython
 from libc.string cimport memcpy
-from romco.kernels.arenas cimport Arena
-from romco.kernels.memory cimport release, reserve
+from romco.kernels.memory cimport release, reserve, resize
 
 
 @cython.final
@@ -17,10 +16,13 @@ cdef class RowStore:
     """B (size, width), rows on demand. Whoever writes one says in which epoch's basis it is."""
 
     def __init__(self, Py_ssize_t size):
-        self.size, self.arena = size, Arena()
+        self.size = size
         self.slots = np.zeros(size, dtype=np.int32)
 
     def __dealloc__(self):
+        cdef Py_ssize_t i
+        for i in range(self.n_chunks):
+            release(self.chunks[i].data)
         release(self.chunks)
         release(self.owners)
 
@@ -28,10 +30,10 @@ cdef class RowStore:
         """Room for `width` numbers in each row."""
         cdef Chunk* chunk = &self.chunks[at]
         cdef Py_ssize_t i, stride = 1 + self.width
-        cdef double* wide = <double*> self.arena.take(ROWS * stride * sizeof(double))
+        cdef double* wide = <double*> resize(NULL, ROWS * stride, sizeof(double))
         for i in range(min(<Py_ssize_t> ROWS, self.n_rows - at * ROWS)):
             memcpy(wide + i * stride, chunk.data + i * chunk.stride, chunk.stride * sizeof(double))
-        self.arena.give(chunk.data, ROWS * chunk.stride * sizeof(double))
+        release(chunk.data)
         chunk.data, chunk.stride = wide, stride
         return 0
 
