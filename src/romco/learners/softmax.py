@@ -24,7 +24,8 @@ DOUBT = 1.0  # and their variance,
 RENEWAL = 3e-5  # to which each event adds this
 NARROW = 64  # features up to which centres are known
 DENSE = 2**23  # numbers up to which an array beats a table of the pairs that occurred
-BEFORE = 5.0  # events whose scatter is taken for granted, as the kernel has it
+BEFORE = 5.0  # events whose scatter is taken for granted,
+FEW = 0.1  # and by which a class lies in the middle, as the kernel has it
 SHARED, OWN = 6, 2  # numbers of a class in each store
 STORES = ("shared", "personal")
 
@@ -237,7 +238,7 @@ class AutoSoftmax(CompiledLearner):
         x = np.zeros(len(R))
         x[features] = values
         events, width = BEFORE + a["scattered"][0], a["typical"][4]
-        spread = 1.0 + 1.0 / (a["seen"] + 0.1)
+        spread = 1.0 + 1.0 / (a["seen"] + FEW)
         nodes, weights = np.polynomial.legendre.leggauss(32)
         total = np.zeros((len(R), self.answers))
         for t, w in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):

@@ -34,7 +34,7 @@ from romco.kernels.auto.combiners cimport Combination, Combiner
 from romco.kernels.auto.covariances cimport Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, softplus_both
 from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_own, load, store, tell
-from romco.kernels.auto.scales cimport Scaled, Scales
+from romco.kernels.auto.scales cimport Scaled, Scales, count_size, unit_of
 from romco.kernels.auto.subspace cimport RANK, Subspace
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events, Row, n_filled
@@ -152,13 +152,10 @@ cdef class AutoKernel(Kernel):
     # --- units -------------------------------------------------------------------------------
 
     cdef double unit(self) noexcept nogil:
-        """One over the geometric mean of |x| so far; a single odd event cannot move it far."""
-        return exp(-0.5 * self.clock[0] / self.clock[1]) if self.clock[1] > 0.0 else 1.0
+        return unit_of(&self.clock[0])
 
     cdef void count(self, double x2, double h) noexcept nogil:
-        if x2 > 0.0:
-            self.clock[0] += h * log(x2)
-            self.clock[1] += h
+        count_size(&self.clock[0], x2, h)
 
     # --- what is said about an event ---------------------------------------------------------
 
@@ -192,7 +189,7 @@ cdef class AutoKernel(Kernel):
         for c in range(TOGETHER):
             o.p[GLOBAL + c], o.v[GLOBAL + c] = told[c], x2 - told[WIDTH + c]
             o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - v[WIDTH + c]
-        if self.has_room(x):
+        if self.scales.all_within(x, self.covariances.room()):
             o.v[GLOBAL + LOGISTIC] = self.covariances.look(x, unit)
         o.p[BOTH] = told[TOGETHER] + v[TOGETHER]
         o.v[BOTH] = (1.0 + APART) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
@@ -212,16 +209,6 @@ cdef class AutoKernel(Kernel):
         A step along one feature moves the weights of others, which shards could not merge.
         """
         return self.scales.width() <= self.covariances.room() and not self.is_shard()
-
-    cdef bint has_room(self, Scaled x) noexcept nogil:
-        """Whether covariances are known of all features so far, and of these."""
-        cdef Py_ssize_t k
-        if self.scales.width() > self.covariances.room():
-            return False
-        for k in range(x.n):
-            if x.index[k] >= self.covariances.room():
-                return False
-        return True
 
     cdef void add_intercepts(self, long long task, Opinions* o) noexcept nogil:
         """The logistic learners have them: global one, alone a common one and one for each task."""

@@ -14,8 +14,8 @@ class. An event costs O(n^2 + K n), since R changes by a rank of one.
 import numpy as np
 cimport numpy as cnp
 from libc.math cimport log, log1p
-from romco.kernels.auto.class_lanes cimport dot
 from romco.kernels.auto.scales cimport Scaled
+from romco.kernels.dense cimport dot_product
 
 cnp.import_array()
 
@@ -41,7 +41,7 @@ cdef class Centres:
         """Rx = R x."""
         cdef Py_ssize_t i
         for i in range(self.room()):
-            self.Rx[i] = self.x[i] / BEFORE - dot(&self.spent[i, 0], self.x, self.room())
+            self.Rx[i] = self.x[i] / BEFORE - dot_product(self.room(), &self.spent[i, 0], self.x)
 
     cdef void say(
         self, Scaled x, double width, const double* seen, double* z
@@ -54,9 +54,9 @@ cdef class Centres:
         for k in range(x.n):
             self.x[x.index[k]] = x.value[k]
         self.multiply()
-        square = dot(self.x, self.Rx, n)
+        square = dot_product(n, self.x, self.Rx)
         for k in range(self.centre.shape[0]):
-            far = square - 2.0 * dot(&self.centre[k, 0], self.Rx, n) + self.length[k]
+            far = square - 2.0 * dot_product(n, &self.centre[k, 0], self.Rx) + self.length[k]
             spread = 1.0 + 1.0 / (seen[k] + FEW)
             z[k] = -0.5 * (events + width) * log1p(max(far, 0.0) / spread) - 0.5 * width * log(spread)
             best = max(best, z[k])
@@ -76,15 +76,15 @@ cdef class Centres:
             own[k] += h / (seen + FEW + h) * self.x[k]
         if share > 0.0:
             self.multiply()
-            c = share / (1.0 + share * dot(self.x, self.Rx, n))
+            c = share / (1.0 + share * dot_product(n, self.x, self.Rx))
             for i in range(n):
                 for j in range(n):
                     self.spent[i, j] += c * self.Rx[i] * self.Rx[j]
             for k in range(self.centre.shape[0]):
-                far = dot(&self.centre[k, 0], self.Rx, n)
+                far = dot_product(n, &self.centre[k, 0], self.Rx)
                 self.length[k] -= c * far * far
             self.count[0] += h
         for k in range(n):
             self.x[k] = own[k]
         self.multiply()
-        self.length[label] = dot(self.x, self.Rx, n)
+        self.length[label] = dot_product(n, self.x, self.Rx)

@@ -26,6 +26,7 @@ cimport numpy as cnp
 from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt
 from libc.string cimport memset
 from romco.kernels.auto.gaussians cimport Step, move
+from romco.kernels.auto.scales cimport count_size, unit_of
 from romco.kernels.auto.subspace cimport RANK, Subspace
 from romco.kernels.memory cimport Scratch
 from romco.kernels.contract cimport Kernel
@@ -148,17 +149,14 @@ cdef class AutoNumberKernel(Kernel):
     # --- units -------------------------------------------------------------------------------
 
     cdef double unit(self) noexcept nogil:
-        """One over the geometric mean of |x| so far."""
-        return exp(-0.5 * self.clock[SQUARES] / self.clock[ROWS]) if self.clock[ROWS] > 0.0 else 1.0
+        return unit_of(&self.clock[SQUARES])
 
     cdef double variance(self) noexcept nogil:
         """Of the answers so far; 0 until two of them differ."""
         return self.clock[SPREAD] / self.clock[EVENTS] if self.clock[EVENTS] > 0.0 else 0.0
 
     cdef void count(self, double x2, double h) noexcept nogil:
-        if x2 > 0.0:
-            self.clock[SQUARES] += h * log(x2)
-            self.clock[ROWS] += h
+        count_size(&self.clock[SQUARES], x2, h)
 
     cdef void place(self, double y, double h) noexcept nogil:
         """Mean and variance of the answers, from the first of them."""

@@ -1,5 +1,6 @@
 """Each feature in units of its own, as compiled code sees it."""
 
+from libc.math cimport exp, log
 from romco.kernels.ahead cimport soon
 from romco.kernels.events cimport Row
 
@@ -52,6 +53,7 @@ cdef class Scales:
     cdef bint find_common(self) noexcept nogil
     cdef double common(self) noexcept nogil
     cdef double width(self) noexcept nogil
+    cdef bint all_within(self, Scaled x, Py_ssize_t n) noexcept nogil
     cdef double median(self) noexcept nogil
     cdef Py_ssize_t gather(
         self, double low, double high, Py_ssize_t* total, Py_ssize_t* below
@@ -61,3 +63,17 @@ cdef class Scales:
         Py_ssize_t* total, Py_ssize_t* below,
     ) noexcept nogil
     cdef void list_met(self) noexcept nogil
+
+
+# The size of events, kept as the sum of log |x|^2 and how many they are.
+
+cdef inline double unit_of(const double* sizes) noexcept nogil:
+    """One over the geometric mean of |x| so far; a single odd event cannot move it far."""
+    return exp(-0.5 * sizes[0] / sizes[1]) if sizes[1] > 0.0 else 1.0
+
+
+cdef inline void count_size(double* sizes, double x2, double h) noexcept nogil:
+    """An event counts as h of them; one without features has no size."""
+    if x2 > 0.0:
+        sizes[0] += h * log(x2)
+        sizes[1] += h

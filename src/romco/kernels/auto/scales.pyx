@@ -278,6 +278,16 @@ cdef class Scales:
         """One more than the highest feature that has occurred."""
         return self.typical[WIDTH]
 
+    cdef bint all_within(self, Scaled x, Py_ssize_t n) noexcept nogil:
+        """Whether all features that have occurred, and those of a row, are among the first n."""
+        cdef Py_ssize_t k
+        if self.width() > n:
+            return False
+        for k in range(x.n):
+            if x.index[k] >= n:
+                return False
+        return True
+
     cdef double median(self) noexcept nogil:
         """Of log s over the features seen (the upper one of two): one odd unit does not move it.
 

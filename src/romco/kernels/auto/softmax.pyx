@@ -23,9 +23,9 @@ cimport numpy as cnp
 from libc.math cimport NAN, exp, isfinite, log
 from romco.kernels.auto.centres cimport Centres
 from romco.kernels.auto.class_lanes cimport go, hear
-from romco.kernels.auto.gaussians cimport moderate
+from romco.kernels.auto.gaussians cimport Step, arow, moderate
 from romco.kernels.auto.judges cimport Judge
-from romco.kernels.auto.scales cimport Scaled, Scales
+from romco.kernels.auto.scales cimport Scaled, Scales, count_size, unit_of
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events, Row, n_filled
 from romco.kernels.stores.pairs cimport Pairs
@@ -85,13 +85,10 @@ cdef class SoftmaxKernel(Kernel):
     # --- units -------------------------------------------------------------------------------
 
     cdef double unit(self) noexcept nogil:
-        """One over the geometric mean of |x| so far."""
-        return exp(-0.5 * self.clock[0] / self.clock[1]) if self.clock[1] > 0.0 else 1.0
+        return unit_of(&self.clock[0])
 
     cdef void count(self, double x2, double h) noexcept nogil:
-        if x2 > 0.0:
-            self.clock[0] += h * log(x2)
-            self.clock[1] += h
+        count_size(&self.clock[0], x2, h)
 
     # --- what is said about an event ---------------------------------------------------------
 
@@ -116,7 +113,7 @@ cdef class SoftmaxKernel(Kernel):
             if own != NULL:
                 hear(self.m + TOGETHER * K, self.v + TOGETHER * K, own, own + K, value, K)
         self.speak(task)
-        if self.has_room(x):
+        if self.scales.all_within(x, self.centres.room()):
             self.centres.say(x, self.scales.width(), &self.seen[0], self.z + CENTRES * K)
         else:
             for i in range(K):
@@ -150,16 +147,6 @@ cdef class SoftmaxKernel(Kernel):
             self.z[USUAL * K + k] = log(
                 self.counts[task, k] + LIKE_ALL * (self.seen[k] + 1.0) / (total + <double> K)
             )
-
-    cdef bint has_room(self, Scaled x) noexcept nogil:
-        """Whether centres are known of all features so far, and of these."""
-        cdef Py_ssize_t k
-        if self.scales.width() > self.centres.room():
-            return False
-        for k in range(x.n):
-            if x.index[k] >= self.centres.room():
-                return False
-        return True
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -216,7 +203,7 @@ cdef class SoftmaxKernel(Kernel):
             row, task, TOGETHER, self.plan_margin(TOGETHER, label, PATIENCE / h), h * FORGETTING,
             unit,
         )
-        if self.has_room(row):
+        if self.scales.all_within(row, self.centres.room()):
             self.centres.learn(row, label, self.seen[label], h)
         self.counts[task, label] += h
         self.seen[label] += h
@@ -250,14 +237,11 @@ cdef class SoftmaxKernel(Kernel):
         cdef Py_ssize_t k, n = 0
         cdef const double* m = self.m + voice * self.width
         cdef const double* v = self.v + voice * self.width
-        cdef double side, loss
+        cdef Step step
         for k in range(self.width):
-            side = 1.0 if k == label else -1.0
-            loss = 1.0 - side * m[k]
-            if loss > 0.0:
-                self.b[k] = 1.0 / (v[k] + r)
-                self.a[k] = self.b[k] * loss * side
-                self.some[n] = <int> k
+            step = arow(1.0 if k == label else -1.0, m[k], v[k], r)
+            if step.b > 0.0:
+                self.a[k], self.b[k], self.some[n] = step.a, step.b, <int> k
                 n += 1
         return n
 
