@@ -81,7 +81,7 @@ SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-fi
 	touch $@
 
 test-sanitized: .venv-sanitized/ready
-	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/test_checks.py tests/test_modelfile.py
+	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/service/test_lanes.py tests/test_checks.py tests/test_modelfile.py
 
 check: lint types contracts docs test dist-smoke
 
