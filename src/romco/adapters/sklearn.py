@@ -34,7 +34,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1], [0.1, 1.0]])
     >>> y = ["spam", "ham", "spam", "ham"]
     >>> task = ["ann", "ann", "bob", "bob"]
-    >>> model = ROMCOClassifier().fit(X, y, task=task)
+    >>> model = ROMCOClassifier(random_state=0).fit(X, y, task=task)
     >>> model.predict([[1.0, 0.0]], task=["bob"])
     array(['spam'], dtype='<U4')
 
