@@ -14,7 +14,7 @@ from romco.cluster.scales import Numbers, merge_scales, numbers
 from romco.cluster.schedules import Schedule
 from romco.cluster.shard import Agreement, News, Recipe, Shard
 from romco.learners.capabilities import Draws
-from romco.learners.merging import merge, merge_here, mergeable
+from romco.learners.merging import Period, merge, merge_here, mergeable
 from romco.model import Scale
 
 FEW = 16  # events that are learned before another thread has woken up
@@ -41,7 +41,7 @@ class Coordinator:
         self.notes = begun.at.notes  # of whoever reads the stream, to go on after a loss
         self.reopen: Arguments | None = None  # how shards open what they read themselves
         self.merging = 0.0  # seconds spent at barriers
-        self._news: list[News] | None = None  # told already, with the answers to something else
+        self._told: list[Any] | None = None  # news or periods, with the answers to something else
         self._barriers, self._folder, self._checkpoint_every = 0, folder, checkpoint_every
         inner = self.front.learner
         recipe = Recipe(
@@ -64,18 +64,21 @@ class Coordinator:
     def ask(self, verb: Verb, arguments: Arguments, places: int) -> list[Any]:
         """The answers of the shards to what they are to do with so many places.
 
-        Where a barrier follows, shards elsewhere tell their news in the same message.
+        Where a barrier follows, they also tell what they changed, at the same time as the others:
+        shards elsewhere in the same message, those in this process where it is to be found.
         """
+        self._told = None
         if self.engine.here is not None and places < FEW:
             return [
                 None if given is None else self.engine.one(k, verb, *given)
                 for k, given in enumerate(arguments)
             ]
         asked = [(verb, arguments)]
-        if self.n > 1 and self.engine.here is None and self.place + places == self.next:
-            asked.append((Shard.news, [()] * self.n))
+        if self.n > 1 and self.place + places == self.next:
+            tell = Shard.news if self.engine.here is None else Shard.period
+            asked.append((tell, [()] * self.n))
         answers = self.engine.series(*asked)
-        self._news = [own[1] for own in answers] if len(asked) > 1 else None
+        self._told = [own[1] for own in answers] if len(asked) > 1 else None
         return [own[0] for own in answers]
 
     def passed(self, places: int, learned: int) -> None:
@@ -115,7 +118,7 @@ class Coordinator:
         if self.engine.here is not None:
             self._agree_here(self.engine.here)
             return
-        news: list[News] = self._news or self.engine.all(Shard.news)
+        news: list[News] = self._told or self.engine.all(Shard.news)
         width = self._widened(one.width for one in news)
         changes, ranges = [one.change for one in news], self.engine.ranges
         merged = merge(mergeable(self.front.learner), changes, ranges)
@@ -127,7 +130,7 @@ class Coordinator:
         width = self._widened(shard.model.learner.n_features for shard in shards)
         for shard in shards:
             shard.widen(width)
-        periods = [shard.period() for shard in shards]
+        periods: list[Period] = self._told or [shard.period() for shard in shards]
         with ExitStack() as rest:
             learners = [mergeable(rest.enter_context(one.model.at_rest())) for one in shards]
             merge_here(mergeable(self.front.learner), learners, periods, self.engine.ranges)
@@ -150,7 +153,4 @@ class Coordinator:
         common = self.front.learner
         if not isinstance(common, Draws) or not common.drawing_due():
             return
-        begun = common.begin_drawing()
-        if begun is not None:
-            self.engine.tell(Shard.take_drawn, begun)
         self.engine.tell(Shard.take_drawn, common.drawn(self.engine.all(Shard.gathered)))

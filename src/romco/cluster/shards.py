@@ -22,7 +22,7 @@ from romco.model import Features, Model
 from romco.model.answers import Answers
 from romco.model.batches import check_lengths, many
 from romco.model.fairlock import Locks
-from romco.model.names import Id, identity
+from romco.model.names import Id, identities, identity
 from romco.model.rows import Dense, Rows, cut
 from romco.model.targets import target_from_json
 from romco.model.weights import rows_at, weights_of
@@ -469,7 +469,7 @@ class Shards(Closing):
     ) -> tuple[Rows, Dense, list[Id], dict[Id, float], dict[Id, int]]:
         """Rows, signs, tasks, and what is new of labels and of features; changes nothing."""
         signs, sides = self._front.sides.read(y)
-        ids = [identity("task", one) for one in many(task)]
+        ids = identities("task", many(task))
         new: dict[Id, int] = {}
         rows = self.features.read(x, new)
         weighed = {} if weights is None else {"weight": weights}
@@ -668,7 +668,7 @@ class Shards(Closing):
     def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
         with self._locks.step:
             rows = self.features.read(x)
-            ids = [identity("task", one) for one in many(task)]
+            ids = identities("task", many(task))
             check_lengths(rows, task=ids)
             owners = self._owners.of(ids)
             answers = Answers(np.empty(len(ids)), np.empty(len(ids)))

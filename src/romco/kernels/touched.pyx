@@ -2,9 +2,12 @@
 
 import numpy as np
 cimport numpy as cnp
+from romco.kernels.ahead cimport ahead
 from romco.kernels.bits cimport Word, lowest, mark
 
 cnp.import_array()
+
+cdef Py_ssize_t AHEAD = 24             # entries: by then a count that is asked for is there
 
 
 cdef class Touched:
@@ -41,20 +44,26 @@ cdef class Touched:
 
     def add(self, const double[::1] values, const int[::1] columns):
         """Count stored entries; releases the GIL."""
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, n = values.shape[0]
         with nogil:
-            for k in range(values.shape[0]):
+            for k in range(n):
+                if k + AHEAD < n:
+                    ahead(self.count + columns[k + AHEAD])
                 if values[k] != 0.0:
                     self.touch(columns[k])
 
     def add_dense(self, const double[:, ::1] x):
         """Count the entries of rows (n, d); releases the GIL."""
-        cdef Py_ssize_t i, j
+        cdef Py_ssize_t i, j, d = x.shape[1]
+        cdef const double* row
         with nogil:
             for i in range(x.shape[0]):
-                for j in range(x.shape[1]):
-                    if x[i, j] != 0.0:
-                        self.touch(<int> j)
+                row = &x[i, 0]
+                for j in range(d):  # without a branch: several at a time
+                    self.count[j] += row[j] != 0.0
+            for j in range(d):
+                if self.count[j] > 0:
+                    mark(self.word, j)
 
     cdef inline void touch(self, int j) noexcept nogil:
         if self.count[j] == 0:

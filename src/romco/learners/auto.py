@@ -402,12 +402,6 @@ class Auto(CompiledLearner):
         """Whether it is time to draw U."""
         return bool(self._arrays["clock"][1] >= self._arrays["clock"][2])
 
-    def begin_drawing(self) -> Drawn | None:
-        """The directions B (d, 4) where some of them start anew, which shards cannot know."""
-        if not self.kernel.seed_directions():
-            return None
-        return Drawn(np.arange(self.n_features, dtype=np.int32), self._directions().copy())
-
     def gathered(self, rows: NDArray[np.int32]) -> Drawn:
         """W W'B (d, 4), of the own tasks, whose features are all among the rows; B comes next."""
         self.kernel.gather_directions()

@@ -266,8 +266,7 @@ def _put_small(learner: Merges, values: Values) -> None:
     arrays = learner.arrays()
     for line in learner.sharing():
         if isinstance(line, Whole):
-            columns = sorted(c for part in line.parts for c in part.columns)
-            line.view(arrays)[:, columns] = values[line.name][:, columns]
+            line.view(arrays)[:, line.columns] = values[line.name][:, line.columns]
         elif isinstance(line, Full):
             for name in line.arrays:
                 arrays[name][...] = values[name]
