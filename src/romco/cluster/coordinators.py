@@ -44,12 +44,12 @@ class Coordinator:
         self._told: list[Any] | None = None  # news or periods, with the answers to something else
         self._barriers, self._folder, self._checkpoint_every = 0, folder, checkpoint_every
         inner = self.front.learner
-        recipe = Recipe(
+        self.recipe = Recipe(
             inner.name, inner.n_features, schedule.n, self.front.new_task, dict(inner.parameters)
         )
-        self.engine: Engine = engine_of(engine, recipe, begun.starts, address)
-        if begun.news is not None:
-            self.engine.each(Shard.resume, [(news,) for news in begun.news])
+        self.new = all(start is None for start in begun.starts)  # nobody has learned anything
+        self.engine: Engine = engine_of(engine, self.recipe, begun.starts, address)
+        self._resume(begun)
 
     @property
     def n(self) -> int:
@@ -83,9 +83,22 @@ class Coordinator:
 
     def passed(self, places: int, learned: int) -> None:
         """So many places were passed, all before the next barrier or up to it."""
-        self.place, self.events = self.place + places, self.events + learned
+        self.place, self.events, self.new = self.place + places, self.events + learned, False
         if self.place == self.next:
             self._meet()
+
+    def take_up(self, begun: states.Begun) -> None:
+        """Go on from where somebody else has led shards that began as these did."""
+        self.front.learner.load(begun.front.learner.arrays())
+        self.front.take_over(begun.front.scale, begun.front.events)
+        at, self.new = begun.at, False
+        self.events, self.place, self.next, self.notes = at.events, at.place, at.next, at.notes
+        self.engine.begin(begun.starts)
+        self._resume(begun)
+
+    def _resume(self, begun: states.Begun) -> None:
+        if begun.news is not None:
+            self.engine.each(Shard.resume, [(news,) for news in begun.news])
 
     def state(self) -> dict[str, Any]:
         """The state of one model of all tasks, from which shards can go on, too."""

@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any, final
 
 from romco.cluster import checkpoints
+from romco.cluster.beginnings import begin_early
 from romco.cluster.coordinators import Coordinator
 from romco.cluster.partitions import Files, Position
-from romco.cluster.shard import Report, Shard
+from romco.cluster.periods import NOTE, Tally, periods
 from romco.cluster.shards import Shards
 from romco.model.features import features_from_json
 from romco.parameters import whole
 from romco.sessions import Stop
 from romco.sessions.records import understood
-from romco.streams.files import BadFile
-
-NOTE = "files"  # where a model's notes tell how far its files were read
 
 
 @final
@@ -105,28 +103,22 @@ def read(
     leader = shards.leader
     shards.session.setdefault("columns", files.source.columns())
     told = _read_before(leader, files)
-    position, wrong, skipped = Position(*told["position"]), told["wrong"], told["skipped"]
-    resumed, ended = leader.place, False
-    leader.engine.each(Shard.open, [(files, k, position) for k in range(leader.n)])
-    while not ended and not stop.wanted:
-        left = leader.next - leader.place
-        reports: list[Report] = leader.ask(Shard.read, [(left,)] * leader.n, left)
-        _check_agree(reports)
-        first = reports[0]
-        wrong += sum(one.wrong for one in reports)
-        skipped += sum(one.skipped for one in reports)
-        position, ended = first.position, first.ended
-        leader.notes[NOTE] = {
-            "position": [position.file, position.row],
-            "paths": list(files.paths[: position.file + 1]),
-            "wrong": wrong,
-            "skipped": skipped,
-        }
-        leader.reopen = [(files, k, position) for k in range(leader.n)]
-        leader.passed(first.rows, sum(one.learned for one in reports))
-        counts = leader.place, leader.events, wrong, skipped, resumed
-        yield ShardsProgress(*counts, leader.merging, leader.staleness, leader.engine.lost)
-    return ended
+    tally = Tally(Position(*told["position"]), told["wrong"], told["skipped"])
+    resumed = leader.place
+    early = begin_early(leader, files)
+    if early is not None:
+        tally = early
+        yield _progress(leader, tally, resumed)
+    steps = periods(leader, files, tally)
+    while not tally.ended and not stop.wanted:
+        tally = next(steps)
+        yield _progress(leader, tally, resumed)
+    return tally.ended
+
+
+def _progress(leader: Coordinator, tally: Tally, resumed: int) -> ShardsProgress:
+    counts = leader.place, leader.events, tally.wrong, tally.skipped, resumed
+    return ShardsProgress(*counts, leader.merging, leader.staleness, leader.engine.lost)
 
 
 def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:
@@ -157,13 +149,3 @@ def _check_told(told: Mapping[str, Any]) -> None:
         raise TypeError(f"paths are {paths!r}")
     if len(paths) < file + bool(row):
         raise ValueError(f"{file} files were read, of which {len(paths)} are named")
-
-
-def _check_agree(reports: list[Report]) -> None:
-    """All shards read the same rows, or the files are not the same to all of them."""
-    if len({(one.rows, one.position, one.ended) for one in reports}) > 1:
-        rows = ", ".join(f"{one.rows} rows to {one.position}" for one in reports)
-        raise BadFile(
-            f"shards do not see the same files ({rows}): put them where all machines see them, "
-            "and do not write to them meanwhile"
-        )

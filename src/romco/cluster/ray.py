@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, final
 
+from romco.cluster.packing import pack
 from romco.cluster.ranges import in_ranges
 from romco.cluster.shard import Recipe, Shard, Start
 from romco.raycluster import joined
@@ -57,6 +58,10 @@ class _Worker:
             refused = error
         return _packed((answers, refused)) or (answers, refused)
 
+    def act(self, act: Callable[..., Any], *given: Any) -> Any:
+        """Something that has nothing to do with the shard."""
+        return act(*given)
+
     def pid(self) -> int:
         return os.getpid()
 
@@ -70,13 +75,31 @@ class Ray:
         room = 1 if address is not None else 0  # on this machine there may be more than cores
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0, num_cpus=room)(_Worker)
         self._recipe = recipe
-        self._starts = [self._ray.put(one) if isinstance(one, dict) else one for one in starts]
-        self._logs: list[list[Call]] = [[] for _ in starts]
-        self._told: list[list[Call]] = [[] for _ in starts]  # goes with the next call
         self.lost = 0  # workers so far
         self._actors = [self._kind.remote() for _ in starts]
+        self.begin(starts)
+
+    def begin(self, starts: Sequence[Any]) -> None:
+        """At the same time; a start may lie in the object store."""
+        self._starts = [
+            self._ray.put(pack(one)) if isinstance(one, dict) else one for one in starts
+        ]
+        self._logs: list[list[Call]] = [[] for _ in starts]
+        self._told: list[list[Call]] = [[] for _ in starts]  # goes with the next call
         for k, one in enumerate([self._begin(k) for k in range(len(starts))]):
             self._wait(k, one, partial(self._begin, k))
+
+    def elsewhere(
+        self, act: Callable[..., Any], given: tuple[Any, ...], n: int
+    ) -> tuple[Any, Sequence[Any]]:
+        """By the first worker; all but the first answer stay in the object store."""
+        answers: list[Any] = []
+
+        def ask() -> Any:
+            answers[:] = self._actors[0].act.options(num_returns=n + 1).remote(act, *given)
+            return answers[0]
+
+        return self._wait(0, ask(), ask), answers[1:]
 
     def series(self, *calls: tuple[Callable[..., Any], Sequence[Any]]) -> list[list[Any]]:
         """At the same time, each in its own process; one message to each."""

@@ -708,7 +708,9 @@ def _dealt(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, 
 
 
 def _taken(column: Any, at: NDArray[np.int64]) -> Any:
-    return [column[i] for i in at] if type(column) is list else pick(column, at)
+    if type(column) is list:
+        return list(map(column.__getitem__, at.tolist()))
+    return pick(column, at)
 
 
 def _fill(
