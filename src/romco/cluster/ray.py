@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -175,11 +175,13 @@ class Ray:
         """The answers of each shard to its calls."""
         sent = [[*told, *own] if own else [] for told, own in zip(self._told, asked, strict=True)]
         waiting = [self._issue(k, calls) if calls else None for k, calls in enumerate(sent)]
+        found = self._at_once([ref for ref in waiting if ref is not None])
         answers: list[list[Any]] = []
         troubles = []
         for k, (calls, ref) in enumerate(zip(sent, waiting, strict=True)):
             try:
-                answers.append([] if ref is None else self._answers(k, ref, calls))
+                told = next(found, None) if ref is not None else None
+                answers.append([] if ref is None else self._answers(k, ref, calls, told))
             except Exception as trouble:  # the others are waited for, so that none runs ahead
                 troubles.append(trouble)
         if troubles:
@@ -192,15 +194,24 @@ class Ray:
         stored = [given for _, given in calls if not isinstance(given, bytes)]
         return self._actors[k].call.remote(pickle.dumps(small), *stored)
 
-    def _answers(self, k: int, ref: Any, calls: list[Call]) -> list[Any]:
+    def _at_once(self, waiting: list[Any]) -> Iterator[Any]:
+        """All that is waited for, by one call; nothing where a worker was lost."""
+        try:
+            return iter(self._ray.get(waiting))
+        except self._ray.exceptions.RayError:
+            return iter(())  # each is asked for by itself
+
+    def _answers(self, k: int, ref: Any, calls: list[Call], told: Any) -> list[Any]:
         """The answers to what was asked of a shard; what it was told before answers nothing."""
-        answers, refused = _unpacked(self._wait(k, ref, partial(self._issue, k, calls)))
-        told, self._told[k] = len(self._told[k]), []
+        if told is None:
+            told = self._wait(k, ref, partial(self._issue, k, calls))
+        answers, refused = _unpacked(told)
+        before, self._told[k] = len(self._told[k]), []
         done = calls[: len(answers)]
         self._logs[k] += [call for call in done if call[0] in CHANGING]
         if refused is not None:
             raise refused
-        return list(answers[told:])
+        return list(answers[before:])
 
     def _wait(self, k: int, ref: Any, again: Callable[[], Any]) -> Any:
         """The answer of a call; where the worker is lost, a new one is asked ``again``."""
