@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from romco.cluster import checkpoints, states
+from romco.cluster.claims import Claim
 from romco.cluster.engines import Arguments, Engine, Verb, engine_of
 from romco.cluster.scales import Numbers, merge_scales, numbers
 from romco.cluster.schedules import Schedule
@@ -48,6 +49,7 @@ class Coordinator:
             inner.name, inner.n_features, schedule.n, self.front.new_task, dict(inner.parameters)
         )
         self.new = all(start is None for start in begun.starts)  # nobody has learned anything
+        self._claim = None if folder is None else Claim(folder)
         self.engine: Engine = engine_of(engine, self.recipe, begun.starts, address)
         self._resume(begun)
 
@@ -111,9 +113,17 @@ class Coordinator:
     def checkpoint(self) -> None:
         """Save all shards to the folder of checkpoints; only at a barrier."""
         assert self._folder is not None
+        assert self._claim is not None
+        self._claim.check()
         at = states.At(self.events, self.place, self.next, self.notes)
         files = checkpoints.write(self._folder, self.front, self.schedule, at, self.engine)
         self.engine.saved(files, Shard.open, self.reopen)
+
+    def close(self) -> None:
+        """End the shards, and let others have the folder."""
+        self.engine.close()
+        if self._claim is not None:
+            self._claim.close()
 
     def _meet(self) -> None:
         """A barrier: merge what the shards changed, and let all of them go on from there."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
+from romco.cluster.contents import contents
 from romco.cluster.coordinators import Coordinator
 from romco.cluster.partitions import Files, Position
 from romco.cluster.shard import Report, Shard
@@ -41,9 +42,11 @@ def periods(leader: Coordinator, files: Files, tally: Tally) -> Iterator[Tally]:
         _check_agree(reports)
         tally = tally.after(reports)
         file, row = tally.position.file, tally.position.row
+        before = leader.notes.get(NOTE, {}).get("contents", [])
         leader.notes[NOTE] = {
             "position": [file, row],
             "paths": list(files.paths[: file + 1]),
+            "contents": contents(files.paths[: file + 1], before),
             "wrong": tally.wrong,
             "skipped": tally.skipped,
         }

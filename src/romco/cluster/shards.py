@@ -661,7 +661,7 @@ class Shards(Closing):
 
     def close(self) -> None:
         """End the threads or the workers; what was not saved is gone."""
-        self.leader.engine.close()
+        self.leader.close()
 
     # Within
 
