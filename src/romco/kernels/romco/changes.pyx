@@ -19,7 +19,7 @@ from romco.kernels.memory cimport release, reserve, resize, zeros
 from romco.kernels.romco.rows cimport Head
 
 # Of vectors of length 1, each known to 1e-16: so small a part of one changes no digit of it.
-cdef double NOTHING = 1e-22
+cdef double NOTHING = 1e-20
 
 
 @cython.final
