@@ -36,13 +36,10 @@ class Scales:
         r = np.log(self.size, where=due, out=np.zeros(len(x))) - self.common
         factor = np.exp(-self.common - r * r**4 / (r**4 + 1.4**4))
         self.factor = np.where(due, factor, self.factor)
-        self.row = self.scaled(x, self.centre)
+        moved = np.clip(x - self.centre, -10 * self.size, 10 * self.size)
+        row = np.where(there, self.factor * moved, 0.0)
+        self.row = row if row @ row >= 1e-12 else np.zeros(len(x))
         return self.row
-
-    def scaled(self, x, centre):
-        moved = np.clip(x - centre, -10 * self.size, 10 * self.size)
-        row = np.where(x != 0, self.factor * moved, 0.0)
-        return row if row @ row >= 1e-12 else np.zeros(len(x))
 
     def spread(self):
         """Features that have more than one value other than zero."""
@@ -72,7 +69,8 @@ class Measured:
 
     def __init__(self, d, classes):
         self.scales, self.classes = Scales(d), classes
-        self.counts, self.totals = np.zeros((2, classes, d))
+        self.counts, self.totals, self.squares = np.zeros((3, classes, d))
+        self.known = np.zeros((3, classes, d))  # the same, when sizes were last found
         self.events = np.zeros(classes)
         self.held = None
 
@@ -84,12 +82,16 @@ class Measured:
     def let_go(self, x, label):
         self.counts[label] += x != 0
         self.totals[label] += np.where(x != 0, self.held, 0.0)
+        self.squares[label] += np.where(x != 0, self.held**2, 0.0)
+        now = np.array([self.counts[label], self.totals[label], self.squares[label]])
+        due = (x != 0) & (now[0] >= 1.1 * self.known[0, label])
+        self.known[:, label] = np.where(due, now, self.known[:, label])
         self.events[label] += 1
         self.held = None
 
 
 class Between:
-    """Units of all classes, centres of two of them and the event at hand."""
+    """Units of all classes; of what is often there those of two of them."""
 
     def __init__(self, measured, pair):
         self.measured, self.pair = measured, list(pair)
@@ -108,5 +110,16 @@ class Between:
         events = all_.events[pair].sum() + 1
         count = all_.counts[pair].sum(axis=0) + (x != 0)
         mean = (all_.totals[pair].sum(axis=0) + counted) / np.maximum(count, 1)
-        own = mean * np.clip((count / events - 0.7) / 0.15, 0, 1)
-        return scales.scaled(x, np.where(scales.spread(), own, scales.centre))
+        centre = mean * np.clip((count / events - 0.7) / 0.15, 0, 1)
+        often = (count >= 0.69 * events) & scales.spread()
+        size, factor = scales.size.copy(), scales.factor.copy()
+        known, total, square = all_.known[:, pair].sum(axis=1)
+        for j in np.flatnonzero(often & (known >= 3)):
+            mean_square = square[j] / known[j]
+            variance = mean_square - (total[j] / known[j]) ** 2
+            size[j] = np.sqrt(variance if variance > 1e-9 * mean_square else mean_square)
+            r = np.log(size[j]) - scales.common
+            factor[j] = np.exp(-scales.common - r**5 / (r**4 + 1.4**4))
+        centre = np.where(often, centre, np.where(scales.spread(), 0.0, scales.centre))
+        row = np.where(x != 0, factor * np.clip(x - centre, -10 * size, 10 * size), 0.0)
+        return row if row @ row >= 1e-12 else np.zeros(len(x))

@@ -5,17 +5,27 @@ from romco.kernels.auto.scales cimport Scaled, Scales, Units
 from romco.kernels.events cimport Row
 
 
+cdef struct Sums:                  # of a feature in one class
+    double count, total, square    # of the values that were not zero,
+    double known, known_total, known_square    # and the same when sizes were last found
+
+
+cdef struct Unit:                  # of a feature in a pair of classes, as found from
+    double known, common           # so many values, and the common size
+    double size, factor
+
+
 cdef struct Moving:                # an entry of a row that each pair centres by itself
     int place                      # in the row
     double raw                     # its value
-    double factor, limit           # of its feature
+    double factor, size            # of its feature
     double plain                   # what it becomes where a pair does not centre it
 
 
 cdef class Measured:
     cdef Scales scales
-    cdef double[:, :, ::1] sums    # (d, K, 2) of each feature and class: values that were not zero,
-    cdef double[::1] seen          # and their sum; (K,) events of each class
+    cdef double[:, :, ::1] sums    # (d, K, 6) a Sums of each feature and class
+    cdef double[::1] seen          # (K,) events of each class
     cdef double[::1] nearness      # room for two numbers of each class
     cdef bint held                 # a row is held: pairs need not look at it again
     cdef long long turn            # counts how often a row has been parted
@@ -39,7 +49,8 @@ cdef class Measured:
 cdef class Between(Units):
     cdef Measured measured
     cdef Py_ssize_t low, high
-    cdef object room
+    cdef object room, found_before
+    cdef Unit* unit                # (d,) what was found, to be found again where it is out of date
     cdef double* value             # the row that was last centred,
     cdef double x2                 # its |x|^2,
     cdef long long turn            # and when it was parted
@@ -47,3 +58,5 @@ cdef class Between(Units):
     cdef Scaled look_alone(self, Row x) noexcept nogil
     cdef Scaled centred(self) noexcept nogil
     cdef void centre(self) noexcept nogil
+    cdef double value_of(self, const Moving* one, double events) noexcept nogil
+    cdef Unit unit_of(self, Py_ssize_t j, const Sums* low, const Sums* high) noexcept nogil

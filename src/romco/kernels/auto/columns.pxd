@@ -85,10 +85,14 @@ cdef inline bint spreads(const Column* c) noexcept nogil:
 
 
 cdef inline void weigh(Column* c, double common) noexcept nogil:
+    c.factor = factor_of(c.size, common)
+
+
+cdef inline double factor_of(double size, double common) noexcept nogil:
     """The factor that brings a feature near the common size."""
-    cdef double r = log(c.size) - common
+    cdef double r = log(size) - common
     cdef double r4 = r * r * r * r
-    c.factor = exp(-common - r * r4 / (r4 + NEAR * NEAR * NEAR * NEAR))
+    return exp(-common - r * r4 / (r4 + NEAR * NEAR * NEAR * NEAR))
 
 
 cdef inline double scaled(const Column* c, double x) noexcept nogil:
