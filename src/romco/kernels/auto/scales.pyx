@@ -3,8 +3,11 @@
 Of the values of a feature that are not zero the count c, the sum and the sum of squares are
 kept, and N is the number of events. Then
 
-    f = clip((c / N - 0.7) / 0.15, 0, 1)      only what is nearly always there is centred
-    m = f * mean;   s^2 = mean square - 2 m mean + m^2
+    f = clip((c / N - 0.7) / 0.15, 0, 1)      only what is nearly always there is centred,
+    k = clip((t^2 - 4) / 16, 0, 1)            and only if the mean is known not to be zero, with
+                                              t^2 = (c - 1) * mean^2 / variance; of what never
+                                              varied k is 0 up to the 8th event, then 1
+    m = f * k * mean;   s^2 = mean square - 2 m mean + m^2
     r = log s - g                             g: the median of log s over the features seen that
                                               are not constant
     divisor = exp(g + r * r^4 / (r^4 + 1.4^4))
@@ -32,6 +35,9 @@ cdef double NEARBY = 1.1           # sizes within this factor are near the last 
 cdef double OFTEN = 0.7            # share of events from which on a feature is centred in part,
 cdef double SELDOM = 0.69           # and below this surely not: no need to work it out
 cdef double ALWAYS = 0.85          # and wholly
+cdef double UNSURE = 4.0           # square of a mean in units of its variance up to which it may be zero,
+cdef double SURE = 20.0            # and from which on it is known
+cdef double EARLY = 8.0            # events in which what is always the same may yet be missing
 cdef double NEAR = 1.4             # log sizes up to which a feature is near the common one
 cdef double FAR = 10.0             # sizes from the centre beyond which a value is cut
 cdef double FEW = 3.0              # values that a size cannot be told from
@@ -57,6 +63,24 @@ cdef inline bint due(const Column* c, double count, double events) noexcept nogi
     return count >= c.due_count or (c.centre != 0.0 and events >= c.due_events)
 
 
+cdef inline double within(double x, double low, double high) noexcept nogil:
+    """How far x is on its way from low to high, from 0 to 1."""
+    return max(0.0, min(1.0, (x - low) / (high - low)))
+
+
+cdef inline double known(const Column* c, double mean, double events) noexcept nogil:
+    """How surely a mean is not zero, from 0 to 1.
+
+    A few values have a mean by chance, or because all of them belong to one answer: rows that are
+    moved there say nothing of it any more. A value that never changed may be a column that is
+    constant, or one that will be missing where the answer is another.
+    """
+    cdef double square = c.square / c.count, variance = square - mean * mean
+    if variance <= ROUNDING * square:
+        return 1.0 if events > EARLY else 0.0
+    return within((c.count - 1.0) * mean * mean / variance, UNSURE, SURE)
+
+
 cdef inline void measure(Column* c, double events) noexcept nogil:
     """Centre and size."""
     cdef double mean, square = c.square / c.count, variance
@@ -65,7 +89,7 @@ cdef inline void measure(Column* c, double events) noexcept nogil:
         c.centre, c.size = 0.0, sqrt(square)
         return
     mean = c.total / c.count
-    c.centre = mean * max(0.0, min(1.0, (c.count / events - OFTEN) / (ALWAYS - OFTEN)))
+    c.centre = mean * within(c.count / events, OFTEN, ALWAYS) * known(c, mean, events)
     variance = square - 2.0 * c.centre * mean + c.centre * c.centre
     c.size = sqrt(variance if variance > ROUNDING * square else square)
 
