@@ -23,6 +23,8 @@ from romco.kernels.touched import Touched
 from romco.learners.merging import Period, change, merge, merge_here
 from romco.sessions import Source
 
+AGAIN = 50_000  # rows after which a file of generated numbers comes again
+ROWS = (20_000, 200_000, 1_000_000)  # read by workers on Ray
 LENGTHS = (10_000, 40_000, 160_000, 640_000)  # events: merges become rarer as streams get longer
 
 
@@ -121,7 +123,8 @@ def memory(*_, n=20_000, d=2**16):
 
 
 def wide_files(folder, n, width=100):
-    """A CSV of n events of 1000 tasks with ``width`` numbers each."""
+    """CSV of n events of 1000 tasks with ``width`` numbers each; beyond 50,000 the same again."""
+    times, n = max(1, n // AGAIN), min(n, AGAIN)
     rng = np.random.default_rng(2)
     folder.mkdir()
     x, w = np.round(rng.normal(size=(n, width)), 3), rng.normal(size=width)
@@ -130,7 +133,9 @@ def wide_files(folder, n, width=100):
     lines = ["user,answer," + ",".join(f"x{j}" for j in range(width))]
     for task, label, row in zip(tasks.tolist(), y.tolist(), x.tolist(), strict=True):
         lines.append(f"user-{task},{label}," + ",".join(f"{value:g}" for value in row))
-    (folder / "events.csv").write_text("\n".join(lines) + "\n")
+    (folder / "events-00.csv").write_text("\n".join(lines) + "\n")
+    for k in range(1, times):
+        os.link(folder / "events-00.csv", folder / f"events-{k:02}.csv")
     return given_files(folder)
 
 
@@ -158,23 +163,29 @@ def ticks(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def actors(*_, n=40_000):
+def actors(*_):
     """On a local Ray: events per second by workers, and the CPU of workers and driver."""
     with tempfile.TemporaryDirectory() as name:
         room = Path(name)
-        files = wide_files(room / "in", n)
-        for workers in (1, 2):
-            yield str(workers), watched(files, room / f"{workers}.romco", workers)
+        for n in ROWS:
+            files = wide_files(room / str(n), n)
+            for workers in (1, 2):
+                run = watched(files, room / f"{workers}-{n}.romco", workers)
+                yield f"{n:,} rows, {workers} workers", {**run, "shards": workers}
 
 
 def watched(files, path, workers):
-    """One run: seconds by the clock, at barriers, of the CPU of workers, driver, and its merges."""
+    """One run: seconds by the clock, at barriers, of the CPU of workers and driver.
+
+    ``driver`` is all of the driver's process, with Ray's own threads, ``leading`` the thread that
+    leads the shards, ``merges`` what of it is merging.
+    """
     merging = []
 
     def counted(*given):
-        began = time.process_time()
+        began = time.thread_time()
         merged = merge(*given)
-        merging.append(time.process_time() - began)
+        merging.append(time.thread_time() - began)
         return merged
 
     with (
@@ -182,7 +193,8 @@ def watched(files, path, workers):
         begin(files, path, n=workers, engine="ray", checkpoint_every=10**6) as shards,
     ):
         pids = shards.leader.engine.pids()
-        before, wall, cpu = sum(map(ticks, pids)), time.perf_counter(), time.process_time()
+        before, wall = sum(map(ticks, pids)), time.perf_counter()
+        cpu, own = time.process_time(), time.thread_time()
         *_, last = read(shards, files)
         wall, driver = time.perf_counter() - wall, time.process_time() - cpu
         return {
@@ -191,6 +203,7 @@ def watched(files, path, workers):
             "waiting": last.merging,
             "workers": sum(map(ticks, pids)) - before,
             "driver": driver,
+            "leading": time.thread_time() - own,
             "merges": sum(merging),
             "barriers": len(merging),
         }

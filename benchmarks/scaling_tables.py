@@ -81,17 +81,21 @@ def reading(figures):
 
 def actors(figures):
     yield (
-        "| workers | events/s | CPU of the workers, us per event | of the driver, of theirs | "
-        "driver, ms per barrier and shard beside the merge | at barriers |"
+        "| stream | events/s | CPU of the workers, us per event | of the driver, of theirs | "
+        "without Ray's threads | ms per barrier and shard beside the merge | "
+        "without Ray's threads |"
     )
-    yield "|--:|--:|--:|--:|--:|--:|"
-    for n, run in figures.items():
-        places = run["barriers"] * int(n)
-        beside = f"{1000 * (run['driver'] - run['merges']) / places:.2f}" if places else "-"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    for name, run in figures.items():
+        places = run["barriers"] * run["shards"]
+        beside = [
+            f"{1000 * (run[part] - run['merges']) / places:.2f}" if places else "-"
+            for part in ("driver", "leading")
+        ]
         yield (
-            f"| {n} | {run['events'] / run['wall']:,.0f} | "
+            f"| {name} | {run['events'] / run['wall']:,.0f} | "
             f"{1e6 * run['workers'] / run['events']:.1f} | {run['driver'] / run['workers']:.1%} | "
-            f"{beside} | {run['waiting'] / run['wall']:.1%} |"
+            f"{run['leading'] / run['workers']:.1%} | {beside[0]} | {beside[1]} |"
         )
 
 

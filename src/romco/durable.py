@@ -87,6 +87,38 @@ def exclusive(path: str | Path) -> Iterator[None]:
                 return
 
 
+class Lock:
+    """A file that no other process can lock while this lives; BlockingIOError where one has.
+
+    Where there are no locks, nobody is refused.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "lock"
+    >>> first = Lock(path)
+    >>> try:
+    ...     Lock(path)
+    ... except BlockingIOError:
+    ...     print("held")
+    held
+    >>> del first
+    >>> Lock(path).process == os.getpid()
+    True
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.process = os.getpid()
+        self._file = FileIO(path, "a")
+        try:
+            _lock(self._file)
+        except OSError:
+            self._file.close()
+            raise
+
+    def __del__(self) -> None:
+        self._file.close()
+
+
 class _Theirs(Exception):  # noqa: N818 - not an error of ours
     """What the maker of the parts raised, which is not about the file that is written."""
 

@@ -9,9 +9,10 @@ import pytest
 import romco
 from romco.__main__ import main
 from romco.cluster import Shards, checkpoints
-from romco.cluster.files import NOTE, folder_of, learn, read
+from romco.cluster.files import folder_of, learn, read
 from romco.cluster.owners import owner
 from romco.cluster.partitions import Files, Partition, Position, files_of
+from romco.cluster.periods import NOTE
 from romco.model import Hashed
 from romco.sessions import Source
 from romco.streams.files import BadFile, BadRow

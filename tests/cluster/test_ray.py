@@ -4,19 +4,21 @@ import json
 import os
 import signal
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 
 import romco
 from benchmarks.scaling_speed import watched, wide_files
-from romco.cluster import Shards
+from romco.cluster import Shards, beginnings
 from romco.cluster.files import learn as learn_files
 from romco.cluster.ray import Ray, WorkersLostError
 from romco.cluster.shard import Shard
 from romco.experiments.elsewhere import performing
 from romco.experiments.plan import Run, complete
 from romco.experiments.run import perform, place
+from romco.streams.files import BadRow
 from tests.cluster.streams import assert_same, events, learn
 from tests.cluster.test_files import files, write
 
@@ -99,6 +101,7 @@ def test_a_worker_lost_while_it_is_saved_changes_no_bit(monkeypatch, expected, t
 
 
 def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_path):
+    monkeypatch.setattr(beginnings, "EARLY", 0)
     given = files(write(tmp_path / "in"))
     settings = {"n": 2, "every": 20, "checkpoint_every": 8}
     *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
@@ -108,6 +111,41 @@ def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_pat
     assert (last.events, last.wrong) == (quiet.events, quiet.wrong)
     assert last.lost == 3
     assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
+
+
+@pytest.mark.parametrize("rows", [10, 60, 1000])
+def test_whoever_leads_the_first_rows_and_dies_on_the_way_changes_no_bit(
+    monkeypatch, tmp_path, rows
+):
+    given, killed = files(write(tmp_path / "in")), tmp_path / "killed"
+    settings = {"n": 2, "every": 20}
+    *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
+    monkeypatch.setattr(beginnings, "EARLY", rows)
+    monkeypatch.setattr(beginnings, "lead", partial(dying_first, killed))
+    steps = list(learn_files(given, tmp_path / "ray.romco", engine="ray", **settings))
+    last = steps[-1]
+    assert killed.exists()
+    assert steps[0].rows >= min(2 * rows, 260)
+    assert (last.rows, last.events, last.wrong) == (quiet.rows, quiet.events, quiet.wrong)
+    assert last.lost == 1
+    assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
+
+
+def dying_first(mark, *given):
+    """Lead the first rows; the first time, die when that is done."""
+    led = beginnings.lead(*given)
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return led
+
+
+def test_a_bad_row_among_the_first_is_told_as_by_any_shard(tmp_path):
+    folder = write(tmp_path / "in")
+    text = (folder / "1.csv").read_text().replace(",no,", ",maybe,", 1)
+    (folder / "1.csv").write_text(text)
+    with pytest.raises(BadRow, match=r"1\.csv, line"):
+        list(learn_files(files(folder), tmp_path / "m.romco", n=2, engine="ray"))
 
 
 def test_a_worker_that_dies_again_and_again_is_an_error(monkeypatch, expected, tmp_path):
@@ -156,10 +194,11 @@ def test_experiments_on_ray_give_the_same_records(tmp_path):
         pass
 
 
-def test_the_measurement_of_workers_tells_whose_time_it_was(tmp_path):
+def test_the_measurement_of_workers_tells_whose_time_it_was(monkeypatch, tmp_path):
+    monkeypatch.setattr(beginnings, "EARLY", 50)
     run = watched(wide_files(tmp_path / "in", 300, width=5), tmp_path / "m.romco", 2)
     assert run["events"] == 300
-    assert run["barriers"] > 20
+    assert run["barriers"] > 5
     assert 0.0 < run["merges"] < run["driver"]
     assert run["workers"] > 0.0
 

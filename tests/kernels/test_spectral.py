@@ -117,12 +117,31 @@ def test_svd_of_a_changed_diagonal_by_secular_equations(n, w):
         np.testing.assert_allclose(left.T @ a, s[:, None] * right, atol=1e-12 * size, err_msg=kind)
 
 
+@pytest.mark.parametrize(("n", "w"), [(16, 17), (33, 33), (64, 63)])
+@pytest.mark.parametrize("size", [1e-16, 1e-13, 1e-10])
+def test_svd_of_what_was_all_but_diagonal(n, w, size):
+    """As after a correction of the bases: what lies beside the diagonal is not lost."""
+    beside = size / n * np.random.default_rng(n).standard_normal((n, w))
+    for kind, d, c, q in changes(n, w):
+        a = beside + np.outer(c, q)
+        a[np.arange(len(d)), np.arange(len(d))] += d
+        left, s, right, known = changed_svd(d, c, q, 0.05, beside)
+        assert known, kind
+        expected = np.linalg.svd(a, compute_uv=False)
+        np.testing.assert_allclose(s, expected[expected > 0.05], atol=1e-14 * expected[0])
+        np.testing.assert_allclose(left.T @ left, np.eye(len(s)), atol=1e-11, err_msg=kind)
+        np.testing.assert_allclose(right @ right.T, np.eye(len(s)), atol=1e-13, err_msg=kind)
+        np.testing.assert_allclose(left.T @ a, s[:, None] * right, atol=1e-12 * expected[0])
+
+
 def test_what_is_not_a_falling_diagonal_is_left_to_rotations():
     n = 20
     c, q = np.random.default_rng(1).standard_normal((2, n))
     assert changed_svd(np.linspace(2, 1, n), c, q, 0.1)[3]
     assert not changed_svd(np.linspace(1, 2, n), c, q, 0.1)[3]
     assert not changed_svd(np.linspace(1, -1, n), c, q, 0.1)[3]
+    assert not changed_svd(np.linspace(2, 1, n), c, q, 0.1, beside=1e-6)[3]
+    assert not changed_svd(np.linspace(2, 1, n), c, q, 0.1, beside=np.nan)[3]
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=8), st.floats(0, 60))

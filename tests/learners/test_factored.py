@@ -102,6 +102,42 @@ def test_long_rows_catch_up_together(many, lambda1):
     compare("romco-nucl", rounds, eta1=0.05, eta2=0.02, lambda1=lambda1, lambda2=0.01)
 
 
+def transforms_of(learner):
+    """The changes of the left basis that are kept, oldest first, steps and then leaps."""
+    arrays, found = learner.kernel.arrays(), []
+    at = 0
+    for rows, cols in arrays["left_shapes"]:
+        found.append(arrays["left_transforms"][at : at + rows * cols])
+        at += rows * cols
+    return [numbers for numbers in found if len(numbers)]
+
+
+@pytest.mark.parametrize("length", [1.0, 1e6, 1e-6])
+def test_what_has_shrunk_to_nothing_is_forgotten(many, length):
+    """Directions die within ten events, so rows of long ago are zeros: without any loss."""
+    rounds = sparse_rounds(900, 250, 40, 3)
+    x = rounds.x.copy()
+    x.data[::7] *= length
+    rounds = romco.Rounds(rounds.task, x, rounds.y, rounds.starts)
+    step = 1e-3 / max(1.0, length**2)
+    lambda1 = 0.2 * max(1.0, length)
+    strengths = {"eta1": step, "eta2": step, "lambda1": lambda1, "lambda2": 0.01}
+    compare("romco-nucl", rounds, tolerance=1e-14, **strengths)
+    learner = romco.learner("romco-nucl", 250, 40, **strengths)
+    learner.replay(rounds[:600])
+    assert any(not numbers.any() for numbers in transforms_of(learner))
+    again = romco.restore(learner.state())
+    np.testing.assert_array_equal(again.replay(rounds[600:]), learner.replay(rounds[600:]))
+
+
+def test_what_lasts_is_not_forgotten(many):
+    """A weak penalty keeps directions for good: every row is needed, however old."""
+    rounds = sparse_rounds(900, 250, 5, 3)
+    learner = romco.learner("romco-nucl", 250, 5, eta1=0.3, eta2=0.1, lambda1=1e-5, lambda2=0.01)
+    learner.replay(rounds)
+    assert all(numbers.any() for numbers in transforms_of(learner))
+
+
 def test_rank_above_the_limit_of_jacobi():
     compare("romco-logd", sparse_rounds(150, 60, 55, 12), **SETTINGS[0])
 

@@ -15,7 +15,7 @@ from romco.kernels.merging import (
     Touches,
     side_by_side,
 )
-from romco.kernels.touched import Touched, add_rows
+from romco.kernels.touched import Touched, added
 from romco.learners.auto import doubt
 from romco.learners.capabilities import Drawn, Merges
 from romco.learners.gaussians import merge_gaussians
@@ -225,6 +225,31 @@ def test_full_gaussians_are_merged_as_the_formula_says():
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
+@pytest.mark.parametrize("n", [1, 2, 10, 30])
+def test_full_gaussians_of_any_size_and_spread_are_merged_as_the_formula_says(n):
+    rng = np.random.default_rng(n)
+    for spread in (0.0, 2.0, 8.0):  # powers of ten between the variances
+        turn = np.linalg.qr(rng.normal(size=(n, n)))[0]
+        variances = 10.0 ** -rng.uniform(0.0, spread, n)
+        start = (turn * variances) @ turn.T
+        start = 0.5 * (start + start.T)
+        mean = rng.normal(size=n)
+        parts = [(mean + rng.normal(size=n) / 9, 0.6 * start), (mean, 0.9 * start)]
+        renewal = np.full(n, 1e-9)
+        got = merge_gaussians(mean, start, parts, [5, 70], renewal, 3.0)
+        expected = plain.merge_full(mean, start, parts, [5, 70], renewal, 3.0)
+        for a, b in zip(got, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
+def test_a_gaussian_without_any_doubt_is_refused_as_by_numpy():
+    none = np.zeros((2, 2))
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        merge_gaussians(np.zeros(2), np.eye(2), [(np.zeros(2), none)], [1], np.zeros(2), 3.0)
+    with pytest.raises(ValueError, match="different sizes"):
+        merge_gaussians(np.zeros(2), np.eye(2), [(np.zeros(3), none)], [1], np.zeros(2), 3.0)
+
+
 def test_independent_data_give_the_belief_that_one_learner_of_all_would_have():
     """Conjugate Gaussians: adding changes of natural parameters is Bayes' rule."""
     prior_mean, prior_variance = 0.3, 1.0
@@ -370,13 +395,19 @@ def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
             learner.take_drawn(Drawn(np.array(rows, dtype=np.int32), values))
 
 
-def test_rows_are_added_up():
-    array = np.ones((4, 2))
-    add_rows(array, np.array([2, 0, 2], dtype=np.int32), np.array([[1.0, 2.0]] * 3))
-    np.testing.assert_array_equal(array, [[2, 3], [1, 1], [3, 5], [1, 1]])
-    for row, width in ((4, 2), (-1, 2), (1, 3)):
-        with pytest.raises(ValueError, match=r"not those of an array \(4, 2\)"):
-            add_rows(array, np.array([row], dtype=np.int32), np.ones((1, width)))
+def test_rows_of_two_lists_are_added_up():
+    rng = np.random.default_rng(4)
+    for n, m in ((0, 3), (3, 0), (5, 9), (12, 12)):
+        lists = [np.sort(rng.choice(12, k, replace=False)).astype(np.int32) for k in (n, m)]
+        values = [rng.normal(size=(len(rows), 2)) for rows in lists]
+        rows, sums = added(lists[0], values[0], lists[1], values[1])
+        expected = np.zeros((12, 2))
+        for own, value in zip(lists, values, strict=True):
+            expected[own] += value
+        np.testing.assert_array_equal(rows, np.union1d(*lists))
+        np.testing.assert_array_equal(sums, expected[rows])
+    with pytest.raises(ValueError, match="not as many numbers as rows"):
+        added(lists[0], values[0][:3], lists[1], values[1])
 
 
 def test_what_others_measured_is_known_without_a_look_at_all_features():

@@ -14,14 +14,15 @@ from rich.live import Live
 from rich.text import Text
 
 from romco.cli.lines import inert
+from romco.cli.options import check_same
 from romco.cluster import Shards
-from romco.cluster.files import ShardsProgress, folder_of, learn
+from romco.cluster.files import ShardsProgress, folder_of, known_to, learn
 from romco.cluster.partitions import Files, files_of
 from romco.model import Hashed, Model
 from romco.model.features import Features
 from romco.sessions import Source, Stop
 from romco.sessions.session import Learns
-from romco.sessions.source import classes_of, load_model, settled
+from romco.sessions.source import classes_of, settled
 from romco.sessions.stopping import terminated
 
 BITS = 18  # of the hash of features, where none is said
@@ -68,11 +69,16 @@ def learn_in_shards(
 ) -> None:
     """Learn files of which every shard reads its own part, with a line that shows how it goes."""
     paths = files_of(sources, source.format)
-    known = load_model(model) if model.exists() else None
+    known = known_to(model)
+    if known is not None:
+        check_same(
+            model, known, wanted.asked, wanted.settings, bits, wanted.classes, wanted.positive
+        )
+        wanted = replace(wanted, learner=known.learner.name)
     source, _ = settled(replace(source, path=paths[0]), known)
-    classes = wanted.classes or _classes(source, paths, wanted.positive)
-    features = Hashed(2 ** (bits or BITS)).to_json()
-    files = Files(paths, source, (classes[0], classes[1]), features)
+    classes = _known_classes(known) or wanted.classes or _classes(source, paths, wanted.positive)
+    features = Hashed(2 ** (bits or BITS)) if known is None else known.features
+    files = Files(paths, source, (classes[0], classes[1]), features.to_json())
     begun, last, stop = time.perf_counter(), None, Stop()
     steps = learn(
         files,
@@ -122,7 +128,12 @@ def line(progress: ShardsProgress, seconds: float) -> str:
     return ", ".join(parts)
 
 
-def _classes(source: Source, paths: tuple[str, ...], positive: str | None) -> tuple[str, ...]:
+def _known_classes(known: Model | None) -> tuple[Any, ...]:
+    """The two labels of a model, the negative one first; none where it does not know both."""
+    return known.classes if known is not None and len(known.classes) == 2 else ()
+
+
+def _classes(source: Source, paths: tuple[str, ...], positive: str | None) -> tuple[Any, ...]:
     """The two labels, found by looking into the files."""
     for path in paths:
         found = classes_of(replace(source, path=path), positive)

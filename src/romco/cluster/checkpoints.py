@@ -14,7 +14,7 @@ import json
 import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from romco import durable
 from romco.cluster import states
@@ -24,7 +24,7 @@ from romco.cluster.schedules import Schedule
 from romco.cluster.sections import check_place
 from romco.cluster.shard import Recipe, Shard, loaded
 from romco.learners.merging import mergeable
-from romco.model import Model
+from romco.model import Features, Model, Names
 from romco.modelfile import ModelFileError, load, save
 
 CURRENT = "current.json"
@@ -87,14 +87,27 @@ def find(folder: Path) -> Checkpoint | None:
 def check_same(found: Checkpoint, asked: Model) -> None:
     """Raise ValueError where something else is asked for than what the folder holds."""
     front = found.front
-    for what, there, wanted in (
+    settings: list[tuple[str, Any, Any]] = [
         ("learner", front.learner.name, asked.learner.name),
         ("parameters", dict(front.learner.parameters), dict(asked.learner.parameters)),
-        ("kind of features", type(front.features).__name__, type(asked.features).__name__),
-    ):
+        ("features", told_of(front.features), told_of(asked.features)),
+        ("new_task", front.new_task, asked.new_task),
+    ]
+    if asked.classes:
+        settings.append(("classes", front.classes, asked.classes))
+    for what, there, wanted in settings:
         if there != wanted:
             folder = found.folder.parent
-            raise ValueError(f"{folder} holds shards with {what} {there!r}, not {wanted!r}")
+            raise ValueError(
+                f"{folder} holds shards with {what} {there!r}, not {wanted!r}: go on with what it "
+                "holds, or take another folder or model file"
+            )
+
+
+def told_of(features: Features) -> dict[str, Any]:
+    """What of features cannot change: of growing names, that they are such."""
+    told = features.to_json()
+    return {"kind": told["kind"]} if isinstance(features, Names) else told
 
 
 def write(

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, final
 
 from romco.cluster import checkpoints, states
+from romco.cluster.claims import Claim
 from romco.cluster.engines import Arguments, Engine, Verb, engine_of
 from romco.cluster.scales import Numbers, merge_scales, numbers
 from romco.cluster.schedules import Schedule
 from romco.cluster.shard import Agreement, News, Recipe, Shard
 from romco.learners.capabilities import Draws
-from romco.learners.merging import merge, merge_here, mergeable
+from romco.learners.merging import Period, merge, merge_here, mergeable
 from romco.model import Scale
 
 FEW = 16  # events that are learned before another thread has woken up
@@ -41,15 +42,16 @@ class Coordinator:
         self.notes = begun.at.notes  # of whoever reads the stream, to go on after a loss
         self.reopen: Arguments | None = None  # how shards open what they read themselves
         self.merging = 0.0  # seconds spent at barriers
-        self._news: list[News] | None = None  # told already, with the answers to something else
+        self._told: list[Any] | None = None  # news or periods, with the answers to something else
         self._barriers, self._folder, self._checkpoint_every = 0, folder, checkpoint_every
         inner = self.front.learner
-        recipe = Recipe(
+        self.recipe = Recipe(
             inner.name, inner.n_features, schedule.n, self.front.new_task, dict(inner.parameters)
         )
-        self.engine: Engine = engine_of(engine, recipe, begun.starts, address)
-        if begun.news is not None:
-            self.engine.each(Shard.resume, [(news,) for news in begun.news])
+        self.new = all(start is None for start in begun.starts)  # nobody has learned anything
+        self._claim = None if folder is None else Claim(folder)
+        self.engine: Engine = engine_of(engine, self.recipe, begun.starts, address)
+        self._resume(begun)
 
     @property
     def n(self) -> int:
@@ -64,25 +66,41 @@ class Coordinator:
     def ask(self, verb: Verb, arguments: Arguments, places: int) -> list[Any]:
         """The answers of the shards to what they are to do with so many places.
 
-        Where a barrier follows, shards elsewhere tell their news in the same message.
+        Where a barrier follows, they also tell what they changed, at the same time as the others:
+        shards elsewhere in the same message, those in this process where it is to be found.
         """
+        self._told = None
         if self.engine.here is not None and places < FEW:
             return [
                 None if given is None else self.engine.one(k, verb, *given)
                 for k, given in enumerate(arguments)
             ]
         asked = [(verb, arguments)]
-        if self.n > 1 and self.engine.here is None and self.place + places == self.next:
-            asked.append((Shard.news, [()] * self.n))
+        if self.n > 1 and self.place + places == self.next:
+            tell = Shard.news if self.engine.here is None else Shard.period
+            asked.append((tell, [()] * self.n))
         answers = self.engine.series(*asked)
-        self._news = [own[1] for own in answers] if len(asked) > 1 else None
+        self._told = [own[1] for own in answers] if len(asked) > 1 else None
         return [own[0] for own in answers]
 
     def passed(self, places: int, learned: int) -> None:
         """So many places were passed, all before the next barrier or up to it."""
-        self.place, self.events = self.place + places, self.events + learned
+        self.place, self.events, self.new = self.place + places, self.events + learned, False
         if self.place == self.next:
             self._meet()
+
+    def take_up(self, begun: states.Begun) -> None:
+        """Go on from where somebody else has led shards that began as these did."""
+        self.front.learner.load(begun.front.learner.arrays())
+        self.front.take_over(begun.front.scale, begun.front.events)
+        at, self.new = begun.at, False
+        self.events, self.place, self.next, self.notes = at.events, at.place, at.next, at.notes
+        self.engine.begin(begun.starts)
+        self._resume(begun)
+
+    def _resume(self, begun: states.Begun) -> None:
+        if begun.news is not None:
+            self.engine.each(Shard.resume, [(news,) for news in begun.news])
 
     def state(self) -> dict[str, Any]:
         """The state of one model of all tasks, from which shards can go on, too."""
@@ -95,9 +113,17 @@ class Coordinator:
     def checkpoint(self) -> None:
         """Save all shards to the folder of checkpoints; only at a barrier."""
         assert self._folder is not None
+        assert self._claim is not None
+        self._claim.check()
         at = states.At(self.events, self.place, self.next, self.notes)
         files = checkpoints.write(self._folder, self.front, self.schedule, at, self.engine)
         self.engine.saved(files, Shard.open, self.reopen)
+
+    def close(self) -> None:
+        """End the shards, and let others have the folder."""
+        self.engine.close()
+        if self._claim is not None:
+            self._claim.close()
 
     def _meet(self) -> None:
         """A barrier: merge what the shards changed, and let all of them go on from there."""
@@ -115,7 +141,7 @@ class Coordinator:
         if self.engine.here is not None:
             self._agree_here(self.engine.here)
             return
-        news: list[News] = self._news or self.engine.all(Shard.news)
+        news: list[News] = self._told or self.engine.all(Shard.news)
         width = self._widened(one.width for one in news)
         changes, ranges = [one.change for one in news], self.engine.ranges
         merged = merge(mergeable(self.front.learner), changes, ranges)
@@ -127,7 +153,7 @@ class Coordinator:
         width = self._widened(shard.model.learner.n_features for shard in shards)
         for shard in shards:
             shard.widen(width)
-        periods = [shard.period() for shard in shards]
+        periods: list[Period] = self._told or [shard.period() for shard in shards]
         with ExitStack() as rest:
             learners = [mergeable(rest.enter_context(one.model.at_rest())) for one in shards]
             merge_here(mergeable(self.front.learner), learners, periods, self.engine.ranges)
@@ -150,7 +176,4 @@ class Coordinator:
         common = self.front.learner
         if not isinstance(common, Draws) or not common.drawing_due():
             return
-        begun = common.begin_drawing()
-        if begun is not None:
-            self.engine.tell(Shard.take_drawn, begun)
         self.engine.tell(Shard.take_drawn, common.drawn(self.engine.all(Shard.gathered)))

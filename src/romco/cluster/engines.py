@@ -44,6 +44,15 @@ class Engine(Protocol):
     def here(self) -> Sequence[Shard] | None:
         """The shards themselves, where they are in this process."""
 
+    def elsewhere(self, act: Verb, given: tuple[Any, ...], n: int) -> tuple[Any, Sequence[Any]]:
+        """Call a function that gives a list of n + 1 where there is time for it.
+
+        Gives the first of them, and of the others what :meth:`begin` takes.
+        """
+
+    def begin(self, starts: Sequence[Start]) -> None:
+        """The shards begin anew, each from a start."""
+
     def ranges(self, act: Callable[[int, int], None], n: int) -> None:
         """Call ``act(begin, end)`` for ranges that are 0 to n together."""
 
@@ -78,8 +87,8 @@ class Here(ABC):
     lost = 0
 
     def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
-        self._shards = [Shard(recipe, start) for start in starts]
-        self.here: Sequence[Shard] | None = self._shards
+        self._recipe = recipe
+        self.begin(starts)
 
     @abstractmethod
     def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
@@ -100,6 +109,16 @@ class Here(ABC):
     def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
         """At once, on the caller's thread."""
         return verb(self._shards[k], *arguments)
+
+    def elsewhere(self, act: Verb, given: tuple[Any, ...], n: int) -> tuple[Any, Sequence[Any]]:
+        """At once, here."""
+        first, *others = act(*given)
+        return first, others
+
+    def begin(self, starts: Sequence[Start]) -> None:
+        """In the order of the shards."""
+        self._shards = [Shard(self._recipe, start) for start in starts]
+        self.here: Sequence[Shard] | None = self._shards
 
     def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:  # noqa: B027
         """Nothing can be lost but all of it."""

@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from romco import durable
 from romco.cluster import checkpoints
+from romco.cluster.beginnings import begin_early
+from romco.cluster.checkpoints import told_of
+from romco.cluster.contents import check_contents, check_told
 from romco.cluster.coordinators import Coordinator
 from romco.cluster.partitions import Files, Position
-from romco.cluster.shard import Report, Shard
+from romco.cluster.periods import NOTE, Tally, periods
 from romco.cluster.shards import Shards
+from romco.model import Model
 from romco.model.features import features_from_json
 from romco.parameters import whole
 from romco.sessions import Stop
-from romco.sessions.records import understood
-from romco.streams.files import BadFile
-
-NOTE = "files"  # where a model's notes tell how far its files were read
+from romco.sessions.records import keep_columns, understood
+from romco.sessions.source import load_model
 
 
 @final
@@ -55,9 +58,11 @@ def learn(
     The same call goes on where it was stopped: from the checkpoints beside the model file, else
     from the model file; what it finally gives does not depend on how often that happened. The
     settings are those of :func:`begin`. Once ``stop`` is wanted, a checkpoint is written, and
-    that was all.
+    that was all. Nobody else can learn into ``model`` meanwhile.
     """
-    with begin(files, model, **settings) as shards:
+    if not model.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {model.parent} to put the model in")
+    with durable.exclusive(model), begin(files, model, **settings) as shards:
         if (yield from read(shards, files, stop)):
             finish(shards, model)
         else:
@@ -78,14 +83,35 @@ def begin(
         raise ValueError(
             "shards that read files do not carry weights yet: leave them out, or learn by a Model"
         )
-    if not model.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {model.parent} to put the model in")
     settings |= {"checkpoint": folder_of(model)}
     if checkpoints.find(folder_of(model)) is None and model.exists():
-        return Shards.load(model, n, **settings)
+        return _checked(Shards.load(model, n, **settings), files, model)
     features = features_from_json(files.features)
     settings |= {"classes": files.classes, **(parameters or {})}
     return Shards(learner, n, features, **settings)
+
+
+def _checked(shards: Shards, files: Files, model: Path) -> Shards:
+    """Shards of a model file, if they learn such files; else they are closed, and ValueError."""
+    features = features_from_json(files.features)
+    for what, there, wanted in (
+        ("features", told_of(shards.features), told_of(features)),
+        ("classes", shards.classes, files.classes),
+    ):
+        if there != wanted:
+            shards.close()
+            raise ValueError(
+                f"{model.name} has {what} {there!r}, not {wanted!r}: use another model file"
+            )
+    return shards
+
+
+def known_to(model: Path) -> Model | None:
+    """What the shards of a model file know that go on, from its checkpoint or from the file."""
+    found = checkpoints.find(folder_of(model))
+    if found is not None:
+        return found.front
+    return load_model(model) if model.exists() else None
 
 
 def finish(shards: Shards, model: Path) -> None:
@@ -103,30 +129,24 @@ def read(
     """
     stop = stop or Stop()
     leader = shards.leader
-    shards.session.setdefault("columns", files.source.columns())
+    keep_columns(shards.session, files.source.columns(), "this model")
     told = _read_before(leader, files)
-    position, wrong, skipped = Position(*told["position"]), told["wrong"], told["skipped"]
-    resumed, ended = leader.place, False
-    leader.engine.each(Shard.open, [(files, k, position) for k in range(leader.n)])
-    while not ended and not stop.wanted:
-        left = leader.next - leader.place
-        reports: list[Report] = leader.ask(Shard.read, [(left,)] * leader.n, left)
-        _check_agree(reports)
-        first = reports[0]
-        wrong += sum(one.wrong for one in reports)
-        skipped += sum(one.skipped for one in reports)
-        position, ended = first.position, first.ended
-        leader.notes[NOTE] = {
-            "position": [position.file, position.row],
-            "paths": list(files.paths[: position.file + 1]),
-            "wrong": wrong,
-            "skipped": skipped,
-        }
-        leader.reopen = [(files, k, position) for k in range(leader.n)]
-        leader.passed(first.rows, sum(one.learned for one in reports))
-        counts = leader.place, leader.events, wrong, skipped, resumed
-        yield ShardsProgress(*counts, leader.merging, leader.staleness, leader.engine.lost)
-    return ended
+    tally = Tally(Position(*told["position"]), told["wrong"], told["skipped"])
+    resumed = leader.place
+    early = begin_early(leader, files)
+    if early is not None:
+        tally = early
+        yield _progress(leader, tally, resumed)
+    steps = periods(leader, files, tally)
+    while not tally.ended and not stop.wanted:
+        tally = next(steps)
+        yield _progress(leader, tally, resumed)
+    return tally.ended
+
+
+def _progress(leader: Coordinator, tally: Tally, resumed: int) -> ShardsProgress:
+    counts = leader.place, leader.events, tally.wrong, tally.skipped, resumed
+    return ShardsProgress(*counts, leader.merging, leader.staleness, leader.engine.lost)
 
 
 def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:
@@ -143,6 +163,7 @@ def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:
             f"this model has learned {', '.join(before)}, in this order: files that come later "
             "must have names that sort behind, or be named behind"
         )
+    check_contents(files.paths, told.get("contents", []), *told["position"])
     return told
 
 
@@ -155,15 +176,6 @@ def _check_told(told: Mapping[str, Any]) -> None:
     paths = told["paths"]
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise TypeError(f"paths are {paths!r}")
+    check_told(told.get("contents", []))
     if len(paths) < file + bool(row):
         raise ValueError(f"{file} files were read, of which {len(paths)} are named")
-
-
-def _check_agree(reports: list[Report]) -> None:
-    """All shards read the same rows, or the files are not the same to all of them."""
-    if len({(one.rows, one.position, one.ended) for one in reports}) > 1:
-        rows = ", ".join(f"{one.rows} rows to {one.position}" for one in reports)
-        raise BadFile(
-            f"shards do not see the same files ({rows}): put them where all machines see them, "
-            "and do not write to them meanwhile"
-        )

@@ -42,10 +42,16 @@ class Owners:
         """The shard (k,) of each task."""
         if self.n == 1:
             return np.zeros(len(tasks), dtype=np.int64)
-        known = self._known
-        for task in tasks:
-            if task not in known:
-                if len(known) >= self.MOST:
-                    known.clear()
-                known[task] = owner(task, self.n)
-        return np.array([known[task] for task in tasks], dtype=np.int64)
+        try:
+            return np.fromiter(map(self._known.__getitem__, tasks), np.int64, len(tasks))
+        except KeyError:
+            return np.array([self._owner(task) for task in tasks], dtype=np.int64)
+
+    def _owner(self, task: Id) -> int:
+        """The shard of a task that may be new."""
+        found = self._known.get(task)
+        if found is None:
+            if len(self._known) >= self.MOST:
+                self._known.clear()
+            found = self._known[task] = owner(task, self.n)
+        return found

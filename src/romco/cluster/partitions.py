@@ -144,8 +144,10 @@ def files_of(paths: list[str], format: str | None = None) -> tuple[str, ...]:
         if not Path(path).is_dir():
             found.append(path)
             continue
-        inside = sorted(p for p in Path(path).iterdir() if p.is_file() and p.name[0] not in "._")
+        shown = (p for p in Path(path).iterdir() if p.name[0] not in "._")
+        inside = sorted(p for p in shown if p.is_file() or not p.exists())
         for one in inside:
+            one.stat()  # raises where it is a link to nothing: its rows would be missing
             format_of(str(one), format)  # raises where the name does not tell it
         found += map(str, inside)
     if not found:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, final
 
+from romco.cluster.packing import pack
 from romco.cluster.ranges import in_ranges
 from romco.cluster.shard import Recipe, Shard, Start
 from romco.raycluster import joined
@@ -57,6 +58,10 @@ class _Worker:
             refused = error
         return _packed((answers, refused)) or (answers, refused)
 
+    def act(self, act: Callable[..., Any], *given: Any) -> Any:
+        """Something that has nothing to do with the shard."""
+        return act(*given)
+
     def pid(self) -> int:
         return os.getpid()
 
@@ -70,13 +75,31 @@ class Ray:
         room = 1 if address is not None else 0  # on this machine there may be more than cores
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0, num_cpus=room)(_Worker)
         self._recipe = recipe
-        self._starts = [self._ray.put(one) if isinstance(one, dict) else one for one in starts]
-        self._logs: list[list[Call]] = [[] for _ in starts]
-        self._told: list[list[Call]] = [[] for _ in starts]  # goes with the next call
         self.lost = 0  # workers so far
         self._actors = [self._kind.remote() for _ in starts]
+        self.begin(starts)
+
+    def begin(self, starts: Sequence[Any]) -> None:
+        """At the same time; a start may lie in the object store."""
+        self._starts = [
+            self._ray.put(pack(one)) if isinstance(one, dict) else one for one in starts
+        ]
+        self._logs: list[list[Call]] = [[] for _ in starts]
+        self._told: list[list[Call]] = [[] for _ in starts]  # goes with the next call
         for k, one in enumerate([self._begin(k) for k in range(len(starts))]):
             self._wait(k, one, partial(self._begin, k))
+
+    def elsewhere(
+        self, act: Callable[..., Any], given: tuple[Any, ...], n: int
+    ) -> tuple[Any, Sequence[Any]]:
+        """By the first worker; all but the first answer stay in the object store."""
+        answers: list[Any] = []
+
+        def ask() -> Any:
+            answers[:] = self._actors[0].act.options(num_returns=n + 1).remote(act, *given)
+            return answers[0]
+
+        return self._wait(0, ask(), ask), answers[1:]
 
     def series(self, *calls: tuple[Callable[..., Any], Sequence[Any]]) -> list[list[Any]]:
         """At the same time, each in its own process; one message to each."""
@@ -152,11 +175,13 @@ class Ray:
         """The answers of each shard to its calls."""
         sent = [[*told, *own] if own else [] for told, own in zip(self._told, asked, strict=True)]
         waiting = [self._issue(k, calls) if calls else None for k, calls in enumerate(sent)]
+        found = self._at_once([ref for ref in waiting if ref is not None])
         answers: list[list[Any]] = []
         troubles = []
         for k, (calls, ref) in enumerate(zip(sent, waiting, strict=True)):
             try:
-                answers.append([] if ref is None else self._answers(k, ref, calls))
+                told = next(found, None) if ref is not None else None
+                answers.append([] if ref is None else self._answers(k, ref, calls, told))
             except Exception as trouble:  # the others are waited for, so that none runs ahead
                 troubles.append(trouble)
         if troubles:
@@ -169,15 +194,24 @@ class Ray:
         stored = [given for _, given in calls if not isinstance(given, bytes)]
         return self._actors[k].call.remote(pickle.dumps(small), *stored)
 
-    def _answers(self, k: int, ref: Any, calls: list[Call]) -> list[Any]:
+    def _at_once(self, waiting: list[Any]) -> Iterator[Any]:
+        """All that is waited for, by one call; nothing where a worker was lost."""
+        try:
+            return iter(self._ray.get(waiting))
+        except self._ray.exceptions.RayError:
+            return iter(())  # each is asked for by itself
+
+    def _answers(self, k: int, ref: Any, calls: list[Call], told: Any) -> list[Any]:
         """The answers to what was asked of a shard; what it was told before answers nothing."""
-        answers, refused = _unpacked(self._wait(k, ref, partial(self._issue, k, calls)))
-        told, self._told[k] = len(self._told[k]), []
+        if told is None:
+            told = self._wait(k, ref, partial(self._issue, k, calls))
+        answers, refused = _unpacked(told)
+        before, self._told[k] = len(self._told[k]), []
         done = calls[: len(answers)]
         self._logs[k] += [call for call in done if call[0] in CHANGING]
         if refused is not None:
             raise refused
-        return list(answers[told:])
+        return list(answers[before:])
 
     def _wait(self, k: int, ref: Any, again: Callable[[], Any]) -> Any:
         """The answer of a call; where the worker is lost, a new one is asked ``again``."""

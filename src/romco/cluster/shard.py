@@ -10,6 +10,7 @@ import numpy as np
 
 from romco.cluster.dealing import Numbers as Places
 from romco.cluster.dealing import features_of_pairs
+from romco.cluster.packing import unpack
 from romco.cluster.partitions import Files, Partition, Position
 from romco.cluster.rows import Ready, pick, touch
 from romco.cluster.scales import Numbers, numbers
@@ -130,7 +131,7 @@ class Shard:
         return self.learn(
             pick(rows, own),
             y[own],
-            [tasks[at] for at in own],
+            list(map(tasks.__getitem__, own.tolist())),
             None if weight is None else weight[own],
         )
 
@@ -268,6 +269,7 @@ def loaded(path: Path, recipe: Recipe) -> Model:
 
 def _model(state: dict[str, Any]) -> Model:
     """The model of a state whose names of features and labels are not a shard's business."""
+    state = unpack(state)
     columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
     sides = Labels(SIDES).to_json()
     return Model.from_state({**state, "features": columns, "labels": sides, "notes": {}})

@@ -22,7 +22,7 @@ from romco.model import Features, Model
 from romco.model.answers import Answers
 from romco.model.batches import check_lengths, many
 from romco.model.fairlock import Locks
-from romco.model.names import Id, identity
+from romco.model.names import Id, identities, identity
 from romco.model.rows import Dense, Rows, cut
 from romco.model.targets import target_from_json
 from romco.model.weights import rows_at, weights_of
@@ -469,7 +469,7 @@ class Shards(Closing):
     ) -> tuple[Rows, Dense, list[Id], dict[Id, float], dict[Id, int]]:
         """Rows, signs, tasks, and what is new of labels and of features; changes nothing."""
         signs, sides = self._front.sides.read(y)
-        ids = [identity("task", one) for one in many(task)]
+        ids = identities("task", many(task))
         new: dict[Id, int] = {}
         rows = self.features.read(x, new)
         weighed = {} if weights is None else {"weight": weights}
@@ -661,14 +661,14 @@ class Shards(Closing):
 
     def close(self) -> None:
         """End the threads or the workers; what was not saved is gone."""
-        self.leader.engine.close()
+        self.leader.close()
 
     # Within
 
     def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
         with self._locks.step:
             rows = self.features.read(x)
-            ids = [identity("task", one) for one in many(task)]
+            ids = identities("task", many(task))
             check_lengths(rows, task=ids)
             owners = self._owners.of(ids)
             answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
@@ -708,7 +708,9 @@ def _dealt(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, 
 
 
 def _taken(column: Any, at: NDArray[np.int64]) -> Any:
-    return [column[i] for i in at] if type(column) is list else pick(column, at)
+    if type(column) is list:
+        return list(map(column.__getitem__, at.tolist()))
+    return pick(column, at)
 
 
 def _fill(

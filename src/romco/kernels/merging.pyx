@@ -10,6 +10,7 @@ import numpy as np
 cimport numpy as cnp
 from libc.float cimport DBL_EPSILON
 from libc.math cimport exp, log1p
+from romco.kernels.ahead cimport ahead
 from romco.kernels.bits cimport Word, lowest, mark
 
 cnp.import_array()
@@ -20,6 +21,7 @@ cdef enum:
     BLOCK = 1024                       # features merged by one rule before the next: they stay in the cache
     WORDS = 16                         # of 64 bits, for as many features
     FADES = 256                        # touches up to which it is kept what they leave
+    AHEAD = 12                         # rows: by then one that is asked for is there
 
 
 cdef class Touches:
@@ -225,6 +227,24 @@ cdef class Column:
         for k in range(self.n):
             self.own[k], self.step[k] = first(own[k]), step(own[k])
 
+    cdef inline void ask(self, Entries entries, int r, Py_ssize_t width) noexcept nogil:
+        """Ask for what all hold of a row that is merged soon, so many columns from this one on."""
+        cdef Py_ssize_t row = entries.row[r], k
+        ahead(self.common + row * self.common_step)
+        ahead(self.common + row * self.common_step + width - 1)  # it may lie in two lines
+        if self.live:
+            for k in range(self.n):
+                ahead(self.own[k] + row * self.step[k])
+                ahead(self.own[k] + row * self.step[k] + width - 1)
+
+    cdef inline void ask_next(
+        self, Entries entries, const int* rows, int i, int n, Py_ssize_t width
+    ) noexcept nogil:
+        """Before the i-th of n rows: ask for one that comes a while later, at first for all up to it."""
+        cdef int k
+        for k in range(0 if i == 0 else i + AHEAD, min(n, i + AHEAD + 1)):
+            self.ask(entries, rows[k], width)
+
     cdef inline double of(self, Entries entries, Py_ssize_t e, Py_ssize_t c = 0) noexcept nogil:
         """What the shard of an entry holds, c columns further on."""
         cdef int k = entries.whose[e]
@@ -304,6 +324,7 @@ cdef class Copies(Rule):
         cdef int i, r
         for i in range(entries.n_single):
             r = entries.single[i]
+            self.head.ask_next(entries, entries.single, i, entries.n_single, self.width)
             self.head.take(entries, entries.start[r], entries.row[r], self.width)
 
 
@@ -356,6 +377,8 @@ cdef class Beliefs(Rule):
         cdef int i, r
         for i in range(entries.n_several):
             r = entries.several[i]
+            self.mean.ask_next(entries, entries.several, i, entries.n_several, 1)
+            self.spread.ask_next(entries, entries.several, i, entries.n_several, 1)
             self.merge_row(entries, entries.row[r], entries.start[r], entries.start[r + 1])
 
     cdef void merge_row(
@@ -409,6 +432,7 @@ cdef class Sums(Rule):
         for i in range(entries.n_several):
             r = entries.several[i]
             row = entries.row[r]
+            self.head.ask_next(entries, entries.several, i, entries.n_several, self.width)
             for c in range(self.width):
                 start = total = self.head.common[row * self.head.common_step + c]
                 for e in range(entries.start[r], entries.start[r + 1]):

@@ -12,7 +12,7 @@ from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, columns
 from romco.kernels.events import Events
-from romco.kernels.touched import add_rows, take_rows
+from romco.kernels.touched import added, take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.capabilities import Drawn
 from romco.learners.contributions import Contributions, contributions
@@ -402,12 +402,6 @@ class Auto(CompiledLearner):
         """Whether it is time to draw U."""
         return bool(self._arrays["clock"][1] >= self._arrays["clock"][2])
 
-    def begin_drawing(self) -> Drawn | None:
-        """The directions B (d, 4) where some of them start anew, which shards cannot know."""
-        if not self.kernel.seed_directions():
-            return None
-        return Drawn(np.arange(self.n_features, dtype=np.int32), self._directions().copy())
-
     def gathered(self, rows: NDArray[np.int32]) -> Drawn:
         """W W'B (d, 4), of the own tasks, whose features are all among the rows; B comes next."""
         self.kernel.gather_directions()
@@ -415,14 +409,9 @@ class Auto(CompiledLearner):
 
     def drawn(self, gathered: Sequence[Drawn]) -> Drawn:
         """B (d, 4) from what was gathered of all tasks."""
-        found, place = np.zeros(self.n_features, dtype=bool), np.empty(self.n_features, np.int32)
-        for part in gathered:
-            found[part.rows] = True
-        rows = np.flatnonzero(found).astype(np.int32)
-        place[rows] = np.arange(len(rows))
-        values = np.zeros((len(rows), len(COLUMNS)))  # side by side: they are read several times
-        for part in gathered:
-            add_rows(values, place[part.rows], part.values)
+        rows, values = gathered[0].rows, gathered[0].values.copy()
+        for part in gathered[1:]:
+            rows, values = added(rows, values, part.rows, part.values)
         self.kernel.orthogonalise_directions(values)
         self.kernel.clear_directions()
         self.kernel.put_directions(rows, values)

@@ -279,9 +279,6 @@ class Draws(Protocol):
     def drawing_due(self) -> bool:
         """Whether it is time to draw."""
 
-    def begin_drawing(self) -> Drawn | None:
-        """What shards must take over before they gather; None where nothing."""
-
     def gathered(self, rows: NDArray[np.int32]) -> Drawn:
         """What a drawing needs to know of these tasks, to be added up over shards.
 
@@ -292,4 +289,4 @@ class Draws(Protocol):
         """Draw from what each shard gathered, in their order, and set the time for the next."""
 
     def take_drawn(self, drawn: Drawn) -> None:
-        """Take over what was drawn from what this one and others gathered, or what comes before."""
+        """Take over what was drawn from what this one and others gathered."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,7 @@ from romco.learners.sharing import (
 
 Values = dict[str, NDArray[Any]]
 # Calls a function f(begin, end) for ranges that are 0 to n together.
+_ABLE: set[type] = set()  # learners known to merge: to ask a class for methods takes long
 Ranges = Callable[[Callable[[int, int], None], int], object]
 
 
@@ -74,9 +75,10 @@ class Merged:
 
 def mergeable(learner: Learner) -> Merges:
     """The learner, if it can be sharded; raises ValueError with the reason if not."""
-    if not isinstance(learner, Merges):
+    if type(learner) not in _ABLE and not isinstance(learner, Merges):
         raise ValueError(f"{learner.name} cannot be sharded: {learner.undivided}")
-    return learner
+    _ABLE.add(type(learner))
+    return cast("Merges", learner)
 
 
 def change(learner: Merges, touched: Touched, events: int) -> Change:
@@ -266,8 +268,7 @@ def _put_small(learner: Merges, values: Values) -> None:
     arrays = learner.arrays()
     for line in learner.sharing():
         if isinstance(line, Whole):
-            columns = sorted(c for part in line.parts for c in part.columns)
-            line.view(arrays)[:, columns] = values[line.name][:, columns]
+            line.view(arrays)[:, line.columns] = values[line.name][:, line.columns]
         elif isinstance(line, Full):
             for name in line.arrays:
                 arrays[name][...] = values[name]

@@ -99,6 +99,7 @@ class Whole:
 
     def __init__(self, array: str, *parts: Part) -> None:
         self.name, self.arrays, self.parts = array, (array,), parts
+        self.columns = np.array(sorted(c for part in parts for c in part.columns))
 
     def view(self, arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
         """The live array as rows."""

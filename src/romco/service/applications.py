@@ -8,7 +8,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -27,6 +29,7 @@ from romco.modelfile import save
 from romco.service import pages
 from romco.service.answers import Refused, explain
 from romco.service.descriptions import describe
+from romco.service.drafts import Outcome
 from romco.service.guards import FAILED, Doors, Guard, Headers, answer
 from romco.service.heads import Head, Heads, Refusal
 from romco.service.journals import Broken, Full
@@ -37,7 +40,7 @@ from romco.service.questions import Shortcut, Told, ask
 from romco.service.requests import BadRequest, Reader
 from romco.service.stores import Store
 from romco.service.views import ORDERS, Asked, Views
-from romco.service.wires import LONGEST_BODY, LONGEST_HEAD, SHORT, Wire
+from romco.service.wires import LONGEST_BODY, LONGEST_HEAD, SHORT, Later, Tell, Wire
 from romco.service.writers import Busy, Stopped
 
 LOG = logging.getLogger(__name__)
@@ -69,7 +72,8 @@ class Application:
         }
         self._others = self._starlette()
         self._guard = Guard(self._route, doors, self.meters)
-        self._heads = Heads(self._refusal)
+        self._heads = Heads(partial(self._refusal, "/v1/predict"))
+        self._later = Later(Heads(partial(self._refusal, "/v1/learn")), self._learn_at_once)
         self._lane = self._open_lane()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,9 +81,10 @@ class Application:
         await self._guard(scope, receive, send)
 
     def wire(self, **options: Any) -> Wire:
-        """A connection of uvicorn's that knows a short way for predictions."""
+        """A connection of uvicorn's that knows a short way for what comes most."""
         longest = self._store.settings.limits.body
-        return Wire(self._predict_at_once, self._heads, self._lane, longest, **options)
+        ways = self._predict_at_once, self._heads, self._lane, self._later
+        return Wire(*ways, longest, **options)
 
     def _open_lane(self) -> Lane:
         """What answers most predictions."""
@@ -99,9 +104,9 @@ class Application:
             path,
         )
 
-    def _refusal(self, headers: Headers) -> Refusal | None:
-        """Why a prediction is refused before its body is looked at."""
-        refusal = self._guard.refusal("POST", "/v1/predict", headers)
+    def _refusal(self, path: str, headers: Headers) -> Refusal | None:
+        """Why a request is refused before its body is looked at."""
+        refusal = self._guard.refusal("POST", path, headers)
         if refusal is None:
             try:
                 _check_json(headers)
@@ -118,13 +123,33 @@ class Application:
             try:
                 status, data = 200, self._predictions(body)
             except Exception as error:
-                refusal = refusal_of(error)
-                if refusal is None:
-                    LOG.exception("a request failed")
-                    refusal = FAILED
-                status, data = refusal[0], encode(refusal[1])
+                status, data = _refused(error)
         self.meters.add("/v1/predict", status, time.perf_counter() - begin)
         return status, data
+
+    def _learn_at_once(self, head: Head, body: bytes, tell: Tell) -> None:
+        """Have lessons learned, and tell status and body of the answer, with all of the long way.
+
+        It is told from the loop, never from within this call.
+        """
+        begin, loop = time.perf_counter(), asyncio.get_running_loop()
+
+        def told(status: int, data: bytes) -> None:
+            self.meters.add("/v1/learn", status, time.perf_counter() - begin)
+            tell(status, data)
+
+        def learned(future: Future[list[Outcome]]) -> None:
+            with suppress(RuntimeError):  # nobody is there any more
+                loop.call_soon_threadsafe(lambda: told(*_outcome(future, many)))
+
+        if head.refusal is not None:
+            loop.call_soon(told, *head.refusal)
+            return
+        try:
+            lessons, many = self._reader.lessons(body)
+            self._store.writer.learn(lessons).add_done_callback(learned)
+        except Exception as error:
+            loop.call_soon(told, *_refused(error))
 
     # Two paths carry the load: they go past the framework, which would cost more than they do.
 
@@ -183,8 +208,7 @@ class Application:
         lessons, many = self._reader.lessons(body)
         with _of_one(many):
             outcomes = await asyncio.wrap_future(self._store.writer.learn(lessons))
-        told = [{"status": o.status, "sequence": o.sequence} for o in outcomes]
-        return encode(told if many else told[0])
+        return _told_outcomes(outcomes, many)
 
     # All others
 
@@ -318,6 +342,29 @@ def _of_one(many: bool) -> Iterator[None]:
         yield
     except Refused as error:
         raise error if many else BadRequest(error.reason) from None
+
+
+def _outcome(future: Future[list[Outcome]], many: bool) -> tuple[int, bytes]:
+    """Status and body that tell what became of lessons."""
+    try:
+        with _of_one(many):
+            return 200, _told_outcomes(future.result(), many)
+    except Exception as error:
+        return _refused(error)
+
+
+def _told_outcomes(outcomes: list[Outcome], many: bool) -> bytes:
+    told = [{"status": o.status, "sequence": o.sequence} for o in outcomes]
+    return encode(told if many else told[0])
+
+
+def _refused(error: Exception) -> tuple[int, bytes]:
+    """Status and body that tell what is wrong; what is wrong with us is noted in the log."""
+    refusal = refusal_of(error)
+    if refusal is None:
+        LOG.error("a request failed", exc_info=error)
+        refusal = FAILED
+    return refusal[0], encode(refusal[1])
 
 
 def refusal_of(error: Exception) -> tuple[int, dict[str, Any]] | None:

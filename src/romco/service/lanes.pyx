@@ -173,7 +173,7 @@ cdef count(meters, key, Py_ssize_t n, Py_ssize_t events):
 
 cpdef bint is_free(wire) except -1:
     """Whether nothing goes the long way, nobody is too slow to read, and there is room."""
-    if wire.within or wire.refused or wire.begun or wire.flow.write_paused:
+    if wire.within or wire.refused or wire.learning or wire.begun or wire.flow.write_paused:
         return False
     cycle, limit = wire.cycle, wire.limit_concurrency
     if not (cycle is None or cycle.response_complete) or wire.transport.is_closing():

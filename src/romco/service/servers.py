@@ -6,7 +6,6 @@ import ipaddress
 import logging
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,35 +21,10 @@ from romco.service.settings import Settings
 from romco.service.sources import EventSource, Feeder
 from romco.service.stores import Store
 from romco.service.tokens import Tokens
+from romco.service.turns import AT_ONCE, Turns, end_waits
 
 LOG = logging.getLogger(__name__)
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-# Seconds after which the thread that learns lets the one that answers go on: while predictions are
-# asked for, and while they are not, since to change over often makes learning slower by a third.
-PROMPT, PATIENT = 0.0001, 0.0005
-
-
-@final
-class Turns:
-    """How soon the thread that learns lets the other one go on, settled for each group anew.
-
-    ``asked()`` counts the predictions so far.
-
-    >>> before, asked = sys.getswitchinterval(), iter([0, 5, 5])
-    >>> turns = Turns(lambda: next(asked))
-    >>> [(turns.settle(), round(1e6 * sys.getswitchinterval()))[1] for _ in range(3)]
-    [500, 100, 500]
-    >>> sys.setswitchinterval(before)
-    """
-
-    def __init__(self, asked: Callable[[], int]) -> None:
-        self._asked, self._before = asked, 0
-
-    def settle(self) -> None:
-        """Prompt, if there were predictions since this was called last."""
-        now = self._asked()
-        sys.setswitchinterval(PATIENT if now == self._before else PROMPT)
-        self._before = now
 
 
 @final
@@ -144,6 +118,7 @@ def serve(
     try:
         ready(f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/", store)
         feeder = None if source is None else Feeder(source, store)
+        end_waits(AT_ONCE)
         server.run(sockets=[listening])
         if feeder is not None:
             feeder.stop(address.grace / 4)

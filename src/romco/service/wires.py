@@ -1,7 +1,8 @@
-"""The short way for predictions: plain requests that came whole are answered where they arrive.
+"""The short way: plain requests that came whole are answered where they arrive.
 
-uvicorn makes a task, an event and a scope for every request, which costs several times what a
-prediction does. Its protocol is kept for everything else: other paths, and whatever is not plain.
+uvicorn makes a task, an event and a scope for every request, which costs several times what it
+costs to predict, or to hand on what is to be learned. Its protocol is kept for everything else:
+other paths, and whatever is not plain.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from asyncio import TimerHandle, Transport
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -18,26 +19,41 @@ from romco.service.heads import Head, Heads
 from romco.service.lanes import Lane, is_free
 
 SHORT = b"POST /v1/predict HTTP/1.1\r\n"
+LEARN = b"POST /v1/learn HTTP/1.1\r\n"
 END = b"\r\n\r\n"
 LONGEST_HEAD, LONGEST_BODY = 1 << 13, 1 << 16  # beyond, a task more or less costs nothing
 PATIENCE = 60.0  # seconds that a request may take to arrive
 MOST_HEADERS = 1 << 16  # bytes of the path and of all header lines
 
+AHEAD = 1 << 16  # bytes that a client may send before it has the answer to what it sent before
+
 Short = Callable[[Head, bytes], tuple[int, bytes]]
+Tell = Callable[[int, bytes], object]
+
+
+class Later(NamedTuple):
+    """What answers requests to learn: ``begin(head, body, tell)``, which calls ``tell`` in time."""
+
+    heads: Heads
+    begin: Callable[[Head, bytes, Tell], None]
 
 
 @final
 class Wire(HttpToolsProtocol):
     """A connection; ``short`` answers predictions, by status and body, without waiting.
 
-    A client that sends nothing, or less than a whole request, is waited for only so long.
+    What a client sends while something of its own is ``later`` learned waits. A client that sends
+    nothing, or less than a whole request, is waited for only so long.
     """
 
     def __init__(
-        self, short: Short, heads: Heads, lane: Lane, longest: int, **options: Any
+        self, short: Short, heads: Heads, lane: Lane, later: Later, longest: int, **options: Any
     ) -> None:
         super().__init__(**options)
-        self._short, self._heads, self._lane = short, heads, lane
+        self._short, self._heads, self._lane, self._later = short, heads, lane, later
+        self.learning = False  # an answer is under way
+        self._last = False  # after which the connection is closed
+        self._ahead = bytearray()  # what came meanwhile
         self._longest = min(longest, LONGEST_BODY)
         self.begun = bytearray()  # of a plain request whose rest has not come
         self._needed = 0  # bytes of all of it
@@ -61,7 +77,12 @@ class Wire(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Answer predictions; let uvicorn go on with all else."""
+        """Answer predictions, learn; let uvicorn go on with all else."""
+        if self.learning:
+            self._ahead += data
+            if len(self._ahead) > AHEAD:
+                self.flow.pause_reading()
+            return
         at = self._lane.serve(self, data)
         if at == len(data):
             return
@@ -71,7 +92,11 @@ class Wire(HttpToolsProtocol):
                 return
             data = bytes(self.begun)
             self.begun.clear()
-        at = self._answer_all(data, at) if is_free(self) else 0
+        if is_free(self):
+            at = self._answer_all(data, at)
+            at = at if self.begun else self._learn_next(data, at)
+        else:
+            at = 0
         if at < len(data) and not self.begun and not self.refused:
             self._go_long(data[at:] if at else data)
         if self._late is not None or self.within or self.begun:
@@ -117,12 +142,21 @@ class Wire(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         """Close, unless something was answered the short way meanwhile."""
         rest = self.active + self.timeout_keep_alive - self.loop.time()
-        if rest > 0.0:
+        if self.learning:
+            self._wait(self.timeout_keep_alive)
+        elif rest > 0.0:
             self._wait(rest)
         elif self._late is None:
             super().timeout_keep_alive_handler()
         else:  # begun again when what comes is answered
             self.timeout_keep_alive_task = None
+
+    def shutdown(self) -> None:
+        """Close, but not before what is under way is answered."""
+        if self.learning:
+            self._last = True
+        else:
+            super().shutdown()
 
     def _go_long(self, data: bytes) -> None:
         in_head, self._began = self._in_head, False
@@ -161,24 +195,61 @@ class Wire(HttpToolsProtocol):
 
     def _answer_next(self, data: bytes, at: int, told: list[bytes]) -> int:
         """The same of one prediction, if there is one; of which only a part has come is kept."""
-        if not data.startswith(SHORT, at):
-            if SHORT.startswith(data[at:]):
-                self._begin(data, at, 1 + len(data))
+        found = self._find(data, at, SHORT, self._heads)
+        if found is None:
             return at
+        head, begin, stop = found
+        status, answer = self._short(head, data[begin:stop])
+        told.append(self._whole(status, answer))
+        return stop
+
+    def _learn_next(self, data: bytes, at: int) -> int:
+        """Have the request learned that begins at ``at``, if it is one; what follows it waits."""
+        found = self._find(data, at, LEARN, self._later.heads)
+        if found is None:
+            return at
+        head, begin, stop = found
+        self.learning, self._ahead = True, bytearray(data[stop:])
+        self._later.begin(head, data[begin:stop], self._tell)
+        return len(data)
+
+    def _tell(self, status: int, answer: bytes) -> None:
+        """It was learned, or not; go on with what came meanwhile."""
+        self.learning = False
+        if self.transport.is_closing():
+            return
+        self._say([self._whole(status, answer)])
+        if self._last:
+            self.transport.close()
+            return
+        self.flow.resume_reading()
+        ahead, self._ahead = bytes(self._ahead), bytearray()
+        if ahead:
+            self.data_received(ahead)
+
+    def _find(
+        self, data: bytes, at: int, start: bytes, heads: Heads
+    ) -> tuple[Head, int, int] | None:
+        """Head and body of the plain request that begins so; only a part of one is kept."""
+        if not data.startswith(start, at):
+            if start.startswith(data[at:]):
+                self._begin(data, at, 1 + len(data))
+            return None
         end = data.find(END, at, at + LONGEST_HEAD)
         if end < 0 and len(data) - at < LONGEST_HEAD:  # the rest of it is on its way
             self._begin(data, at, 1 + len(data))
-            return at
-        head = None if end < 0 else self._heads.read(data[at + len(SHORT) : end + 2])
+            return None
+        head = None if end < 0 else heads.read(data[at + len(start) : end + 2])
         if head is None or head.length > self._longest:
-            return at
+            return None
         begin, stop = end + len(END), end + len(END) + head.length
         if stop > len(data):
             self._begin(data, at, stop)
-            return at
-        status, answer = self._short(head, data[begin:stop])
-        told.append(self.begin_with(status) + b"%d\r\n\r\n%b" % (len(answer), answer))
-        return stop
+            return None
+        return head, begin, stop
+
+    def _whole(self, status: int, answer: bytes) -> bytes:
+        return self.begin_with(status) + b"%d\r\n\r\n%b" % (len(answer), answer)
 
     def _begin(self, data: bytes, at: int, stop: int) -> None:
         """Wait for more of a plain request, up to ``stop`` at least."""

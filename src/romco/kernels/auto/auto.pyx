@@ -698,17 +698,13 @@ cdef class AutoKernel(Kernel):
         with nogil:
             self.scales.take_note(rows)
 
-    def seed_directions(self):
-        """Whether some directions start anew."""
-        self.check_idle()
-        return self.subspace.seed()
-
     def gather_directions(self):
-        """B = W F, of these tasks; releases the GIL."""
+        """B = W F, of these tasks, where columns of B that are zero start anew; releases the GIL."""
         self.check_idle()
         self.subspace.expected = NAN  # somebody else draws
         self.busy = True
         with nogil:
+            self.subspace.begin()
             self.subspace.gather()
         self.busy = False
 

@@ -18,7 +18,7 @@ cdef class Subspace:
 
     cdef void draw(self) noexcept nogil
     cdef void draw_at(self, double due) noexcept nogil
-    cdef bint seed(self) noexcept nogil
+    cdef void begin(self) noexcept nogil
     cdef bint empty(self, int c) noexcept nogil
     cdef Py_ssize_t next_marked(self, Py_ssize_t j) noexcept nogil
     cdef void project(self) noexcept nogil

@@ -41,30 +41,21 @@ cdef class Subspace:
 
         It goes on from the last drawing, for which F is up to date.
         """
+        self.begin()
+        self.gather()
+        self.orthogonalise()
+        self.project()
+
+    cdef void begin(self) noexcept nogil:
+        """F = W'B with fixed signs in columns of B that are zero: these start anew."""
         cdef bint[RANK] fresh
         cdef bint any_fresh = False
         cdef int c
         for c in range(RANK):
             fresh[c] = self.empty(c)
             any_fresh = any_fresh or fresh[c]
-        if any_fresh:  # as by `seed`, without writing down what `gather` wipes out
+        if any_fresh:  # else F is up to date
             self.project_from(fresh)
-        self.gather()
-        self.orthogonalise()
-        self.project()
-
-    cdef bint seed(self) noexcept nogil:
-        """Subspace that are zero start anew from fixed signs; true if there were any."""
-        cdef Py_ssize_t j
-        cdef int c
-        cdef bint found = False
-        for c in range(RANK):
-            if self.empty(c):
-                found = True
-                for j in range(self.B.shape[0]):
-                    self.B[j, c] = sign_of(j, c)
-        self.unmarked = self.unmarked or found
-        return found
 
     cdef bint empty(self, int c) noexcept nogil:
         cdef Py_ssize_t j = self.next_marked(0)

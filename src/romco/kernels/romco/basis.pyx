@@ -157,10 +157,9 @@ cdef class LazyBasis(ReadableBasis):
             if head.epoch != self.changes.epoch:
                 if stale < last and self.stale_at[stale] == i:
                     memcpy(row + 1, self.stale_rows + stale * self.changes.base, self.changes.base * sizeof(double))
+                    head.epoch, head.count = <int> self.changes.epoch, <int> self.changes.base
                 else:
-                    self.changes.catch_up(row, self.fresh)
-                    memcpy(row + 1, self.fresh, self.changes.base * sizeof(double))
-                head.epoch, head.count = <int> self.changes.epoch, <int> self.changes.base
+                    self.refresh_row(slot)
             if stale < last and self.stale_at[stale] == i:
                 stale += 1
             if head.count < k:
@@ -437,7 +436,7 @@ cdef class LazyBasis(ReadableBasis):
         cdef Head* head
         cdef Py_ssize_t i, j, n = 0
         most = min(most, ROWS - slot % ROWS)
-        while n < most and step.cols < chunk.stride:
+        while n < most and step.cols < chunk.stride and step.data != NULL:
             head = <Head*> (first + n * chunk.stride)
             if head.epoch != self.changes.epoch - 1 or head.count != step.rows:
                 break
@@ -445,6 +444,7 @@ cdef class LazyBasis(ReadableBasis):
         if n < TOGETHER:
             self.refresh_row(slot)
             first = self.store.row(slot) + 1
+            counting = counting and (<Head*> (first - 1)).count > 0
             for j in range(self.changes.base if counting else 0):
                 axpy(j + 1, first[j], first, self.counted + j * self.ld)
             return 1

@@ -7,7 +7,7 @@ import numpy as np
 from libc.string cimport memset
 from romco.kernels.romco.basis cimport LazyBasis
 from romco.kernels.dense cimport dot_product
-from romco.kernels.romco.changes cimport EPOCHS, Transform, allocate
+from romco.kernels.romco.changes cimport EPOCHS, Transform, allocate, forget
 from romco.kernels.romco.rows cimport Head
 
 cdef enum:
@@ -33,6 +33,8 @@ def vectors(LazyBasis basis not None):
         row = basis.store.row(slot)
         n = (<const Head*> row).count
         if (<const Head*> row).epoch != basis.changes.epoch:
+            if basis.changes.forgotten(row):
+                continue
             basis.changes.catch_up(row, basis.fresh)
             row, n = basis.fresh, basis.changes.base
         else:
@@ -156,15 +158,21 @@ cdef paste(const double[:, :] a, double* out, Py_ssize_t ld):
 
 cdef keep(Transform a, list shapes, list numbers):
     shapes.append((a.rows, a.cols))
-    if a.rows * a.cols:
+    if a.data == NULL:
+        numbers.append(np.zeros(a.rows * a.cols))
+    elif a.rows * a.cols:
         numbers.append(np.asarray(<double[:a.rows * a.cols]> a.data).copy())
 
 
 cdef Py_ssize_t fill(Transform* a, shape, const double[:] numbers) except -1:
     cdef Py_ssize_t i
+    cdef bint nothing = True
     allocate(a, shape[0], shape[1])
     for i in range(a.rows * a.cols):
         a.data[i] = numbers[i]
+        nothing = nothing and numbers[i] == 0.0
+    if nothing:
+        forget(a)
     return a.rows * a.cols
 
 

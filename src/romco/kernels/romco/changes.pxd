@@ -2,6 +2,7 @@
 
 cimport cython
 from romco.kernels.dense cimport prefetch
+from romco.kernels.romco.rows cimport Head
 
 cdef enum:
     EPOCHS = 16           # epochs in a block
@@ -9,7 +10,7 @@ cdef enum:
 
 cdef struct Transform:    # (rows, cols), row-major
     Py_ssize_t rows, cols
-    double* data
+    double* data          # NULL where all of it is nothing
 
 
 @cython.final
@@ -30,6 +31,19 @@ cdef class BasisChanges:
 
     cdef int make_ring(self, Py_ssize_t blocks) except -1
     cdef int fit(self, Py_ssize_t columns) except -1 nogil
+    cdef inline bint forgotten(self, const double* row) noexcept nogil:
+        """Whether nothing is left today of a row of another epoch."""
+        cdef const Head* head = <const Head*> row
+        cdef Py_ssize_t block = head.epoch // EPOCHS, open_block = self.epoch // EPOCHS
+        if head.count == 0 or self.steps[head.epoch % (self.blocks * EPOCHS)].data == NULL:
+            return True
+        if block == open_block:
+            return False
+        if block + 1 < open_block and self.leaps[block % self.blocks].data == NULL:
+            return True
+        return self.epoch % EPOCHS != 0 \
+            and self.steps[(open_block * EPOCHS) % (self.blocks * EPOCHS)].data == NULL
+
     cdef inline void ask_for_step(self, Py_ssize_t epoch) noexcept nogil:
         """Have the transform of an epoch at hand soon."""
         cdef const double* data = self.steps[epoch % (self.blocks * EPOCHS)].data
@@ -52,3 +66,4 @@ cdef class BasisChanges:
 
 
 cdef int allocate(Transform* a, Py_ssize_t rows, Py_ssize_t cols) except -1 nogil
+cdef void forget(Transform* a) noexcept nogil

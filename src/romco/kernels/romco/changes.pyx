@@ -6,13 +6,20 @@ product are kept ready: from each epoch to the end of its block (`steps`; to now
 block), and from each block's end to the start of the open block (`leaps`). So a row needs at most three small
 products, however old it is. Transforms lie in a ring: their owner must see to it that
 no row gets older than the ring is long.
+
+Where the penalty ends directions soon, a product over many epochs is not only small but far below
+rounding: what today's vectors have of those of long ago. Then it is *nothing*, it is not kept, and
+a row of that time is forgotten: all zeros today, at no cost.
 """
 
 cimport cython
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport multiply, row_times
+from romco.kernels.dense cimport dot_product, multiply, row_times
 from romco.kernels.memory cimport release, reserve, resize, zeros
 from romco.kernels.romco.rows cimport Head
+
+# Of vectors of length 1, each known to 1e-16: so small a part of one changes no digit of it.
+cdef double NOTHING = 1e-20
 
 
 @cython.final
@@ -46,7 +53,10 @@ cdef class BasisChanges:
         return reserve(<void**> &self.between, &self.between_room, columns, sizeof(double))
 
     cdef void catch_up(self, const double* row, double* out) noexcept nogil:
-        """The row in today's basis, out (base,). At most three products, however old it is."""
+        """The row in today's basis, out (base,). At most three products, however old it is.
+
+        The row must not be forgotten.
+        """
         cdef const Head* head = <const Head*> row
         cdef Py_ssize_t block = head.epoch // EPOCHS, open_block = self.epoch // EPOCHS
         cdef Py_ssize_t n = head.count
@@ -147,6 +157,10 @@ cdef class BasisChanges:
                 step.data[i * rank + j] = turned[j * ld + i]
         for e in range(max(self.started_before, self.epoch - self.epoch % EPOCHS), self.epoch):
             follow(&self.steps[e % ring], step[0])
+        # Whatever a row was before it came to the next epoch, there its length is 1 at most.
+        for e in range(self.epoch - 2, max(self.started_before, self.epoch - self.epoch % EPOCHS) - 1, -1):
+            if is_nothing(self.steps[(e + 1) % ring]):
+                forget(&self.steps[e % ring])
         self.epoch += 1
         if self.epoch % EPOCHS == 0:
             self.close_block(rank)
@@ -161,6 +175,8 @@ cdef class BasisChanges:
             whole = self.steps[(closed * EPOCHS) % ring]
             for block in range(self.started_before // EPOCHS, closed):
                 follow(&self.leaps[block % self.blocks], whole)
+                if is_nothing(self.leaps[block % self.blocks]):
+                    forget(&self.leaps[block % self.blocks])
         allocate(&self.leaps[closed % self.blocks], rank, rank)
         identity(self.leaps[closed % self.blocks])
         return 0
@@ -199,9 +215,24 @@ cdef void identity(Transform a) noexcept nogil:
 cdef int follow(Transform* a, Transform b) except -1 nogil:
     """a <- a b, with as many rows of b as fit."""
     cdef Transform product
+    if a.data == NULL or b.data == NULL:
+        forget(a)
+        a.cols = b.cols
+        return 0
     product.data = NULL
     allocate(&product, a.rows, b.cols)
     multiply(a.rows, a.cols, b.cols, a.data, a.cols, b.data, b.cols, product.data, b.cols)
     release(a.data)
     a[0] = product
     return 0
+
+
+cdef bint is_nothing(Transform a) noexcept nogil:
+    """Whether so little is left by it that nothing is."""
+    return a.data == NULL or dot_product(a.rows * a.cols, a.data, a.data) <= NOTHING * NOTHING
+
+
+cdef void forget(Transform* a) noexcept nogil:
+    """Let it be nothing."""
+    release(a.data)
+    a.data = NULL

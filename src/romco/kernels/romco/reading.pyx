@@ -96,7 +96,10 @@ cdef class ReadableBasis:
                     prefetch(rows[i] + 16)
             for i in range(m):
                 if slots[i] >= 0 and (<Head*> rows[i]).epoch != self.changes.epoch:
-                    self.changes.ask_for_step((<Head*> rows[i]).epoch)
+                    if self.changes.forgotten(rows[i]):
+                        slots[i] = -1
+                    else:
+                        self.changes.ask_for_step((<Head*> rows[i]).epoch)
             if long_rows:
                 self.renew(x, at, m, slots, rows, today, noting)
             for i in range(m):
@@ -238,10 +241,12 @@ cdef class ReadableBasis:
     cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil:
         cdef double* row = self.store.row_to_write(slot)
         cdef Head* head = <Head*> row
-        if head.epoch != self.changes.epoch:
+        if head.epoch != self.changes.epoch and not self.changes.forgotten(row):
             self.changes.catch_up(row, self.fresh)
             memcpy(row + 1, self.fresh, self.changes.base * sizeof(double))
             head.epoch, head.count = <int> self.changes.epoch, <int> self.changes.base
+        elif head.epoch != self.changes.epoch:
+            head.epoch, head.count = <int> self.changes.epoch, 0
         elif head.count < self.changes.base:
             memset(row + 1 + head.count, 0, (self.changes.base - head.count) * sizeof(double))
             head.count = <int> self.changes.base

@@ -17,6 +17,14 @@ cdef class SecularVectors:
     cdef bint add_rank_one(
         self, double* values, const double* z, Py_ssize_t n, double* rows
     ) except? False nogil
+    cdef bint solve(
+        self, Py_ssize_t k, double* poles, double* z, double* found, double* delta, double* rows,
+        double* room,
+    ) noexcept nogil
+    cdef bint vectors(
+        self, Py_ssize_t k, const double* poles, double* z, const double* delta, double* rows,
+        double* room,
+    ) noexcept nogil
     cdef void sort_into(
         self, const double* values, const double* rows, Py_ssize_t n, double* sorted_values,
         double* sorted_rows,

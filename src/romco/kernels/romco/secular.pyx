@@ -5,18 +5,20 @@ K = D + c q' is what an event makes of a diagonal K. With p = D q and b = q'q,
     K K' = D D' + u u' - v v'     u = (b c + p) / sqrt(b),  v = p / sqrt(b)
 
 and a diagonal matrix plus or minus one of rank one has eigenvectors of a simple form: all it takes is
-the roots of a rational function (LAPACK's dlaed9). So two such steps and one product of small
+the roots of a rational function (LAPACK's dlaed4). So two such steps and one product of small
 matrices take the place of the sweeps of plane rotations that a K far from diagonal needs. Squaring
 loses digits of small singular values; a last sweep on K itself, by its owner, brings them back.
 """
 
 cimport cython
-from libc.math cimport fabs, fmax, sqrt
+from libc.math cimport copysign, fabs, fmax, frexp, isfinite, ldexp, sqrt
 from libc.string cimport memset
 from romco.kernels.dense cimport dot_product, multiply
 from romco.kernels.memory cimport release, reserve
-from scipy.linalg.cython_lapack cimport dlaed9
+from scipy.linalg.cython_lapack cimport dlaed4
 
+cdef enum:
+    FACTORS = 8            # of a product before it is divided: numbers of 1e-15 do not underflow
 cdef double CLOSE = 4e-16  # relative to the largest: entries and gaps below are rounding
 
 
@@ -84,7 +86,7 @@ cdef class SecularVectors:
         cdef double *small = delta + n * n
         cdef double *loose = small + n * n
         cdef Py_ssize_t *kept = self.kept
-        cdef int k = 0, one = 1, info = 0
+        cdef Py_ssize_t k = 0
         largest = fmax(fabs(values[0]), fabs(values[n - 1]))
         least = CLOSE * n * fmax(largest, rho)
         for i in range(n):
@@ -100,15 +102,8 @@ cdef class SecularVectors:
             for i in range(n):
                 rows[i * n + i] = 1.0
             return True
-        if k == 1:
-            found[0], small[0] = poles[0] + rho, 1.0
-        else:
-            rho = dot_product(k, unit, unit)
-            for i in range(k):
-                unit[i] /= sqrt(rho)
-            dlaed9(&k, &one, &k, &k, found, delta, &k, &rho, poles, unit, small, &k, &info)
-            if info != 0:
-                return False
+        if not self.solve(k, poles, unit, found, delta, small, self.room + 8 * n):
+            return False
         # Merge what was found with what stays as it is.
         memset(loose, 0, n * n * sizeof(double))
         j = 0
@@ -123,6 +118,73 @@ cdef class SecularVectors:
                 loose[i * n + i] = 1.0
         self.sort_into(all_values, loose, n, values, rows)
         return True
+
+    cdef bint solve(
+        self, Py_ssize_t k, double* poles, double* z, double* found, double* delta, double* rows,
+        double* room,
+    ) noexcept nogil:
+        """`found` and `rows` (k, k) <- eigenvalues and eigenvectors of diag(poles) + z z'.
+
+        `delta` (k, k) and `room` (3 k,) are room. All is measured in a unit of about the largest, a power of two.
+        """
+        cdef Py_ssize_t i, j
+        cdef double rho = dot_product(k, z, z), norm = 1.0 / sqrt(rho)
+        cdef int n = <int> k, which, unit = 0, info = 0
+        frexp(fmax(rho, fmax(fabs(poles[0]), fabs(poles[k - 1]))), &unit)
+        rho = ldexp(rho, -unit)
+        if not (isfinite(rho) and isfinite(norm) and rho > 0.0):
+            return False
+        for i in range(k):
+            poles[i], z[i] = ldexp(poles[i], -unit), z[i] * norm
+        for j in range(k):
+            which = <int> j + 1
+            dlaed4(&n, &which, poles, z, delta + j * k, &rho, found + j, &info)
+            found[j] = ldexp(found[j], unit)
+            if info != 0:
+                return False
+        if k <= 2:  # then LAPACK gives vectors
+            for i in range(k * k):
+                rows[i] = delta[i]
+            return True
+        return self.vectors(k, poles, z, delta, rows, room)
+
+    cdef bint vectors(
+        self, Py_ssize_t k, const double* poles, double* z, const double* delta, double* rows,
+        double* room,
+    ) noexcept nogil:
+        """Eigenvectors from delta[j, i] = pole i - root j, orthonormal whatever the roots lack.
+
+        By Loewner's formula they belong exactly to another z close to it, which is found from the
+        roots (Gu and Eisenstat): the product over all j of delta[j, i] / (pole i - pole j).
+        """
+        cdef Py_ssize_t i, j
+        cdef double keep, norm, total = 0.0
+        cdef double* above = room
+        cdef double* below = room + k
+        cdef double* square = room + 2 * k
+        for i in range(k):
+            above[i] = below[i] = square[i] = 1.0
+        for j in range(k):
+            keep = below[j]
+            for i in range(k):
+                above[i] *= delta[j * k + i]
+                below[i] *= poles[i] - poles[j]
+            below[j] = keep
+            if j % FACTORS == FACTORS - 1 or j == k - 1:
+                for i in range(k):
+                    square[i] *= above[i] / below[i]
+                    above[i] = below[i] = 1.0
+        for i in range(k):
+            z[i] = copysign(sqrt(fabs(square[i])), z[i])
+        for j in range(k):
+            for i in range(k):
+                rows[j * k + i] = z[i] / delta[j * k + i]
+            norm = dot_product(k, rows + j * k, rows + j * k)
+            total += norm
+            norm = 1.0 / sqrt(norm)
+            for i in range(k):
+                rows[j * k + i] *= norm
+        return isfinite(total)
 
     cdef void sort_into(
         self, const double* values, const double* rows, Py_ssize_t n, double* sorted_values,

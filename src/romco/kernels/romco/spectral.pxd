@@ -23,13 +23,16 @@ cdef class SmallSVD:
     cdef SecularVectors secular
     cdef double* change            # d, c and q of `a` = diag(d) + c q', one after the other
     cdef Py_ssize_t change_n, change_w  # its size; 0 where `a` is not known to be of that kind
+    cdef bint change_exact         # whether it is that and nothing else, or all but that
     cdef Py_ssize_t change_room
 
     cdef int note_change(
         self, const double* a, Py_ssize_t ld, Py_ssize_t height, Py_ssize_t width,
         const double* c, Py_ssize_t n, const double* q, Py_ssize_t w, double g
     ) except -1 nogil
-    cdef bint start_close(self, Py_ssize_t n, Py_ssize_t w) except? False nogil
+    cdef bint start_close(
+        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld
+    ) except? False nogil
     cdef int factor(
         self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld, double least
     ) except -1 nogil

@@ -10,7 +10,7 @@ been added and small values are of no interest (`secular`). Else above 40 rows L
 
 import numpy as np
 cimport cython
-from libc.math cimport acosh, asinh, cbrt, cosh, fabs, fmax, fmin, isfinite, log1p, sinh, sqrt
+from libc.math cimport INFINITY, acosh, asinh, cbrt, cosh, fabs, fmax, fmin, isfinite, log1p, sinh, sqrt
 from libc.string cimport memcpy, memset
 from romco.kernels.dense cimport add_gram, dot_product, multiply, rotate
 from romco.kernels.memory cimport release, reserve
@@ -112,22 +112,31 @@ cdef class SmallSVD:
         const double* c, Py_ssize_t n, const double* q, Py_ssize_t w, double g
     ) except -1 nogil:
         """What is to be factored next is a (height, width) with rows and columns of 0 up to (n, w),
-        plus g c q'; remembered where that is worth it and `a` is diagonal.
+        plus g c q'; remembered where that is worth it and `a` is diagonal, or all but diagonal.
         """
         cdef Py_ssize_t i, few = min(n, w)
+        cdef double beside
         self.change_n = self.change_w = 0
-        if not SECULAR_ROWS <= n <= MOST_LARGE or not is_falling_diagonal(a, height, width, ld):
+        if not SECULAR_ROWS <= n <= MOST_LARGE or few == 0:
             return 0
+        beside = beside_falling_diagonal(a, height, width, ld)
+        if not beside <= SMALL_TURN * a[0]:
+            return 0
+        self.change_exact = beside == 0.0
         reserve(<void**> &self.change, &self.change_room, few + n + w, sizeof(double))
         for i in range(few):
             self.change[i] = a[i * ld + i] if i < min(height, width) else 0.0
+            if i > 0:
+                self.change[i] = fmin(self.change[i], self.change[i - 1])
         for i in range(n):
             self.change[few + i] = g * c[i]
         memcpy(self.change + few + n, q, w * sizeof(double))
         self.change_n, self.change_w = n, w
         return 0
 
-    cdef bint start_close(self, Py_ssize_t n, Py_ssize_t w) except? False nogil:
+    cdef bint start_close(
+        self, const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld
+    ) except? False nogil:
         """rows <- Y' a with orthonormal Y that make them orthogonal but for a last sweep."""
         cdef Py_ssize_t i, j, few = min(n, w)
         cdef double along
@@ -138,6 +147,9 @@ cdef class SmallSVD:
         cdef double* row
         if not self.secular.find(d, c, q, n, w, self.turns):
             return False
+        if not self.change_exact:
+            multiply(n, n, w, self.turns, n, a, ld, self.rows, w)
+            return True
         for j in range(n):
             y, row = self.turns + j * n, self.rows + j * w
             along = dot_product(n, y, c)
@@ -162,11 +174,11 @@ cdef class SmallSVD:
         reserve(<void**> &self.order, &self.rooms[5], most, sizeof(Py_ssize_t))
         if (
             changed and least >= LARGE * longest_row(a, n, w, ld)
-            and self.start_close(n, w)
+            and self.start_close(a, n, w, ld)
         ):
             if not self.turn_at_once(n, w):
                 self.jacobi(n, w, False)
-            self.collect_large(a, n, w, ld, least, True)
+            self.collect_large(a, n, w, ld, least, self.change_exact)
             return 0
         if (
             LARGE_ROWS < n and min(n, w) <= MOST_LARGE and most <= JACOBI_WIDTH
@@ -307,8 +319,9 @@ cdef class SmallSVD:
             if length <= least:
                 break
             y, z = self.left + j * n, self.right + j * w
+            length = 1.0 / length
             for i in range(w):
-                z[i] = self.rows[self.order[j] * w + i] / length
+                z[i] = self.rows[self.order[j] * w + i] * length
             if changed:  # a z = d z + c (q . z)
                 length = dot_product(w, self.change + few + n, z)
                 for i in range(n):
@@ -319,9 +332,10 @@ cdef class SmallSVD:
                 for i in range(n):
                     y[i] = dot_product(w, a + i * ld, z)
             length = sqrt(dot_product(n, y, y))
-            for i in range(n):
-                y[i] /= length
             self.turns[j] = length  # until all of `s` is used
+            length = 1.0 / length
+            for i in range(n):
+                y[i] *= length
             self.count += 1
         memcpy(self.s, self.turns, self.count * sizeof(double))
 
@@ -382,22 +396,22 @@ cdef class SmallSVD:
         return 0
 
 
-cdef bint is_falling_diagonal(
+cdef double beside_falling_diagonal(
     const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld
 ) noexcept nogil:
-    """Whether all entries beside the diagonal are 0, and those on it fall and are not negative."""
+    """What is beside the diagonal, or on it where that rises or is negative: the most of a row."""
     cdef Py_ssize_t i, j
-    cdef double beside
+    cdef double beside, most = 0.0
     for i in range(n):
         beside = 0.0
         for j in range(w):
             beside += fabs(a[i * ld + j])
-        if i >= w:
-            if beside != 0.0:
-                return False
-        elif beside != a[i * ld + i] or (i > 0 and a[i * ld + i] > a[(i - 1) * ld + i - 1]):
-            return False
-    return True
+        if i < w:  # exactly 0 where there is nothing else
+            beside -= a[i * ld + i]
+            if i > 0:
+                beside += fmax(0.0, a[i * ld + i] - a[(i - 1) * ld + i - 1])
+        most = fmax(most, beside) if beside == beside else INFINITY
+    return most
 
 
 cdef double longest_row(
@@ -441,11 +455,15 @@ def small_svd(const double[:, ::1] a not None, double least=0.0):
     return left, np.asarray(<double[:svd.count]> svd.s).copy(), right
 
 
-def changed_svd(d, c, q, double least):
-    """left (n, k), s (k,), right (k, w) of diag(d) + c q', by secular equations first; for tests."""
+def changed_svd(d, c, q, double least, beside=0.0):
+    """left (n, k), s (k,), right (k, w) of diag(d) + c q', by secular equations first; for tests.
+
+    The diagonal may have something ``beside`` it; the last that is given is whether it passed for one.
+    """
     cdef Py_ssize_t n = len(c), w = len(q), few = min(n, w)
     diagonal = np.zeros((n, w))
     diagonal[np.arange(few), np.arange(few)] = d
+    diagonal += beside
     cdef double[:, ::1] before = diagonal
     cdef double[:, ::1] a = diagonal + np.outer(c, q)
     cdef double[::1] left = np.array(c, dtype=np.float64), right = np.array(q, dtype=np.float64)
