@@ -53,10 +53,19 @@ class Scales:
         x = self.within(x)
         self.c, self.total, self.square = self.c + there, self.total + x, self.square + x * x
 
+    def known(self, mean, square):
+        """Whether a mean is another than zero; of what never varied, after eight events."""
+        spread = square - mean**2
+        varies = spread > 1e-9 * square
+        t2 = (self.c - 1) * mean**2 / np.where(varies, spread, 1.0)
+        return np.where(varies, np.clip((t2 - 4) / 16, 0, 1), 1.0 * (self.events > 8))
+
     def measure(self, due):
         c = np.maximum(self.c, 1)
         mean, square = self.total / c, self.square / c
-        centre = mean * np.clip((self.c / self.events - 0.7) / 0.15, 0, 1)
+        centre = (
+            mean * np.clip((self.c / self.events - 0.7) / 0.15, 0, 1) * self.known(mean, square)
+        )
         variance = square - 2 * centre * mean + centre**2
         size = np.sqrt(np.where(variance > 1e-9 * square, variance, square))
         self.centre, self.size = np.where(due, centre, self.centre), np.where(due, size, self.size)

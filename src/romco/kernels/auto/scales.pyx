@@ -3,8 +3,11 @@
 Of the values of a feature that are not zero the count c, the sum and the sum of squares are
 kept, and N is the number of events. Then
 
-    f = clip((c / N - 0.7) / 0.15, 0, 1)      only what is nearly always there is centred
-    m = f * mean;   s^2 = mean square - 2 m mean + m^2
+    f = clip((c / N - 0.7) / 0.15, 0, 1)      only what is nearly always there is centred,
+    k = clip((t^2 - 4) / 16, 0, 1)            and only if the mean is known not to be zero, with
+                                              t^2 = (c - 1) * mean^2 / variance; of what never
+                                              varied k is 0 up to the 8th event, then 1
+    m = f * k * mean;   s^2 = mean square - 2 m mean + m^2
     r = log s - g                             g: the median of log s over the features seen that
                                               are not constant
     divisor = exp(g + r * r^4 / (r^4 + 1.4^4))
