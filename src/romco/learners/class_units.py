@@ -16,9 +16,10 @@ from romco.learners.capabilities import SharesUnits
 class ClassUnits:
     """Sizes of features, found from the events of all classes, and the sums of each class.
 
-    ``arrays`` holds of each class how often a feature was there, the sum of its values and that of
-    their squares, now and when sizes were last found, ``class_sums`` (d, K, 6), and how many events it had, ``class_events`` (K,). What the learner
-    of the first two classes has ``measured`` before is dealt to them evenly.
+    ``arrays`` holds of each class how often a feature was there, the sum of its values and that
+    of their squares, now and when sizes were last found, ``class_sums`` (d, K, 6), and how many
+    events it had, ``class_events`` (K,). What the learner of the first two classes has
+    ``measured`` before is dealt to them evenly.
 
     >>> units = ClassUnits({"units": np.ones((3, 8)), "typical": np.full(5, 4.0)})
     >>> units.make_classes(3)
