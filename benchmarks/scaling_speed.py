@@ -195,7 +195,10 @@ def actors(*_):
             files = wide_files(room / str(n), n)
             for workers in (1, 2):
                 run = watched(files, room / f"{workers}-{n}.romco", workers)
-                yield f"{n:,} rows, {workers} workers", {**run, "shards": workers}
+                yield (
+                    f"{n:,} rows, {workers} worker" + "s" * (workers > 1),
+                    {**run, "shards": workers},
+                )
 
 
 def watched(files, path, workers):
