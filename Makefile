@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS := 1
 ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
-.PHONY: help demo serve-demo test test-slow test-checked test-sanitized fuzz fuzz-sanitized mutants kernels check check-all docs lint types contracts \
+.PHONY: help demo serve-demo test test-slow test-checked test-sanitized test-x86_64 fuzz fuzz-sanitized mutants kernels check check-all docs lint types contracts \
         dist dist-smoke bench bench-docs paper paper-docs beyond cluster-demo clean
 .DEFAULT_GOAL := help
 
@@ -82,6 +82,10 @@ SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-fi
 
 test-sanitized: .venv-sanitized/ready
 	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/service/test_lanes.py tests/test_checks.py tests/test_modelfile.py
+
+# Hot loops that are compiled for several x86_64 processors, each run by itself; elsewhere in an emulator.
+test-x86_64: $(VENV)/ready
+	$(BIN)/python -m pytest -rs tests/kernels/test_products.py
 
 check: lint types contracts docs test dist-smoke
 

@@ -190,8 +190,12 @@ def dumps(folder: Path) -> list[Path]:
 
 
 def total(dump: Path) -> int:
-    found = re.search(r"^totals: (\d+)", dump.read_text(), re.MULTILINE)
-    return int(found.group(1)) if found else 0
+    """Instructions in a dump, by its last line; 0 where there is none.
+
+    The head has a ``summary`` too, but that is wrong where counting was begun and ended by request.
+    """
+    found = re.findall(r"^totals: (\d+)", dump.read_text(errors="replace"), re.MULTILINE)
+    return int(found[-1]) if found else 0
 
 
 def main(signals: str) -> None:

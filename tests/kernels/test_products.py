@@ -1,4 +1,8 @@
-"""The products that are compiled twice for x86_64 give the same bits for every processor."""
+"""The hot loops that are written in C give the same bits for every processor of a family.
+
+Whole products are compiled twice for x86_64, and the loader takes what the processor can run. Each
+kind is run here: on an x86_64 machine by itself, elsewhere by a cross compiler and an emulator.
+"""
 
 import os
 import platform
@@ -9,15 +13,33 @@ from pathlib import Path
 
 import pytest
 
+CROSS = "x86_64-linux-gnu-gcc"
+EMULATOR = "qemu-x86_64"
+MISSING = [tool for tool in (CROSS, EMULATOR) if shutil.which(tool) is None]
+FOREIGN = pytest.mark.skipif(
+    bool(MISSING),
+    reason=f"no {' and no '.join(MISSING)} (apt-get install gcc-x86-64-linux-gnu "
+    "libc6-dev-amd64-cross qemu-user)",
+)
 KERNELS = Path(__file__).resolve().parents[2] / "src" / "romco" / "kernels"
 HEAD = """
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 typedef ptrdiff_t Py_ssize_t;
 """
 MAIN = """
 static double a[80 * 80], b[80 * 80], out[80 * 80];
+static unsigned long long mixed(unsigned long long digest) {
+    for (int i = 0; i < 80 * 80; i++) {
+        unsigned long long bits;
+        memcpy(&bits, out + i, sizeof bits);
+        digest = (digest ^ bits) * 1099511628211ULL;
+        digest ^= digest >> 29;
+    }
+    return digest;
+}
 int main(void) {
     unsigned long long digest = 1469598103934665603ULL;
     srand(1);
@@ -37,39 +59,107 @@ int main(void) {
     {
         romco_multiply(n, k, w, a, 80, b, 80, out, 80);
         romco_add_products(k, n, w, a, 80, b, 80, out, 80, 0);
-        for (size_t i = 0; i < sizeof out; i++) {
-            digest ^= ((unsigned char*) out)[i];
-            digest *= 1099511628211ULL;
-        }
+        digest = mixed(digest);
     }
+    romco_steps steps = {0};
+    double all[10] = {0.0}, own[6] = {0.0}, told[16];
+    romco_sums sums;
+    steps.one = romco_both(1.0, 1.0);
+    steps.prior = romco_both(1.0, 0.3);
+    steps.rate = romco_both(3e-4, 3e-4);
+    steps.drift = 0.01;
+    for (int i = 0; i < 4000; i++) {
+        romco_clear(&sums);
+        romco_hear(&sums, all, a[i]);
+        romco_hear_own(&sums, own, a[i]);
+        romco_tell(&sums, told);
+        steps.a_all = steps.a_own = romco_both(b[i] - 0.1 * told[0], b[i] - 0.1 * told[1]);
+        steps.b_all = steps.b_own = romco_both(0.1, 0.2);
+        steps.a_both = romco_both(b[i], b[i]);
+        steps.b_both = romco_both(0.1, 0.1);
+        romco_go(&steps, all, own, a[i]);
+        romco_axpy(80, 1e-3 * a[i], a, out);
+        out[i % 80] += romco_dot(77, a, b + i % 80) + told[i % 16];
+        romco_rotate(40, 0.8, 0.6, out, out + 40);
+    }
+    digest = mixed(digest);
     printf("%016llx", digest);
     return 0;
 }
 """
+# Which of the two the loader takes, told by the processor itself.
+WIDE = """
+#include <stdio.h>
+int main(void) { printf("%d", __builtin_cpu_supports("avx2") != 0); return 0; }
+"""
 
 
 def program():
-    """The C of both files, as the compiler sees it, and a digest of many products."""
+    """The C of these files, as the compiler sees it, and a digest of what it computes."""
     found = [HEAD]
-    for name in ("dense.pxd", "dense.pyx"):
+    for name in ("dense.pxd", "dense.pyx", "auto/lanes.pxd"):
         text = (KERNELS / name).read_text()
         match = re.search(r'cdef extern from \*:\n    """\n(.*?)\n    """', text, re.S)
         found.append(match.group(1).replace("\\\\", "\\"))
     return "\n".join([*found, MAIN])
 
 
+def built(folder, source, *options, compiler=None):
+    """The program, compiled as kernels are."""
+    (folder / "loops.c").write_text(source)
+    command = [
+        compiler or os.environ.get("CC", "cc"),
+        "-O3",
+        "-fno-math-errno",
+        "-fno-trapping-math",
+    ]
+    subprocess.run([*command, *options, "-o", folder / "loops", folder / "loops.c"], check=True)
+    return folder / "loops"
+
+
+def printed(*command):
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
 def digest(folder, *options):
-    (folder / "products.c").write_text(program())
-    command = [os.environ.get("CC", "cc"), "-O3", "-fno-math-errno", "-fno-trapping-math", *options]
-    subprocess.run([*command, "-o", folder / "products", folder / "products.c"], check=True)
-    return subprocess.run([folder / "products"], capture_output=True, check=True).stdout
+    return printed(built(folder, program(), *options))
 
 
-@pytest.mark.skipif(shutil.which(os.environ.get("CC", "cc")) is None, reason="no C compiler")
-def test_products_do_not_depend_on_the_width_of_registers(tmp_path):
-    expected = digest(tmp_path, "-O1", "-ffp-contract=off", "-fno-tree-vectorize")
-    assert b"wrong" not in expected, expected
+@pytest.fixture
+def expected(tmp_path):
+    """By the plainest code: one number at a time, each product rounded."""
+    if shutil.which(os.environ.get("CC", "cc")) is None:
+        pytest.skip("no C compiler")
+    plain = digest(tmp_path, "-O1", "-ffp-contract=off", "-fno-tree-vectorize")
+    assert b"wrong" not in plain, plain
+    return plain
+
+
+def test_loops_do_not_depend_on_the_width_of_registers(expected, tmp_path):
     assert digest(tmp_path, "-ffp-contract=off") == expected
     if platform.machine() == "x86_64":  # what the loader takes, then each kind by itself
         assert digest(tmp_path) == expected
         assert digest(tmp_path, "-DROMCO_PRODUCT=static void") == expected
+
+
+@FOREIGN
+@pytest.mark.parametrize(("processor", "wide"), [("Nehalem", b"0"), ("Haswell", b"1")])
+def test_loops_compiled_for_x86_64_agree_on_every_processor(expected, tmp_path, processor, wide):
+    """Without AVX2, and with it: what the loader takes is what the processor can run."""
+
+    def emulated(source):
+        program = built(tmp_path, source, "-static", compiler=CROSS)
+        return printed(EMULATOR, "-cpu", processor, program)
+
+    assert emulated(WIDE) == wide
+    assert emulated(program()) == expected
+
+
+@FOREIGN
+def test_the_emulated_old_processor_refuses_what_is_for_new_ones(tmp_path):
+    """Else the test above could not tell which of the two was taken."""
+    wide_only = built(tmp_path, program(), "-static", "-mavx2", compiler=CROSS)
+    done = subprocess.run(
+        [EMULATOR, "-cpu", "Nehalem", wide_only], capture_output=True, check=False
+    )
+    assert done.returncode < 0 or done.returncode >= 128

@@ -47,7 +47,10 @@ cdef extern from *:
             for (; i + 4 <= n; i += 4)
                 romco_tiles(
                     4, some, lower ? i + 4 : w, a + i, 1, lda, b, ldb, out + i * ldo, ldo, 1);
-            for (; i < n; i++)
+            for (; i + 2 <= n; i += 2)
+                romco_tiles(
+                    2, some, lower ? i + 2 : w, a + i, 1, lda, b, ldb, out + i * ldo, ldo, 1);
+            if (i < n)
                 romco_tiles(
                     1, some, lower ? i + 1 : w, a + i, 1, lda, b, ldb, out + i * ldo, ldo, 1);
         }

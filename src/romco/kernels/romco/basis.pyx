@@ -20,7 +20,7 @@ rids L of rounding errors: the Gram matrix that is kept up event by event drifts
 cimport cython
 from libc.math cimport INFINITY, fabs, fmax, sqrt
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport add_gram, axpy, dot_product, multiply, prefetch
+from romco.kernels.dense cimport add_gram, axpy, dot_product, multiply
 from romco.kernels.romco.changes cimport EPOCHS, Transform
 from romco.kernels.events cimport Row, column, square as square_of
 from romco.kernels.memory cimport release, reserve
@@ -32,7 +32,6 @@ cdef enum:
     APPEND = 16           # new columns in an epoch, or as many as there are, if that is more
     TURNS = 64            # turns in an epoch; each leaves a little rounding in P
     FEW_NUMBERS = 65536   # in B, to be able to form a residual entry by entry
-    LINE = 8              # numbers that come from memory at once
     COUNTS = 8            # epochs after which B'B is counted anew, where a pass takes only one
     FOLD_RANK = 16        # up to which folding is tried
 # A new direction is what is left of x, made long: where rest of |x|^2 is left, whatever L lacks in
@@ -183,20 +182,16 @@ cdef class LazyBasis(ReadableBasis):
 
     cdef int write_panel(self) except -1 nogil:
         """B <- [B, the events that wait], row by row."""
-        cdef Py_ssize_t i, j, p, slot, k = self.columns - self.n_panel, n = self.n_panel
-        cdef const double* x
-        cdef double* values
+        cdef Py_ssize_t j, p, slot, k = self.columns - self.n_panel, n = self.n_panel
+        cdef const double* values
         cdef double* row
         cdef Head* head
         for j in range(self.panel_length if n > 0 else 0):
-            i = j % LINE
-            if i == 0:  # the next entries of each event, side by side by feature
+            values = self.across + j * self.n_across
+            if n < self.n_across:  # some rows were not needed
                 for p in range(n):
-                    x = self.panel_rows + self.panel[p] * self.panel_length + j
-                    prefetch(x + 2 * LINE)
-                    for slot in range(min(<Py_ssize_t> LINE, self.panel_length - j)):
-                        self.pack[slot * n + p] = x[slot]
-            values = self.pack + i * n
+                    self.pack[p] = values[self.panel[p]]
+                values = self.pack
             p = 0
             while p < n and values[p] == 0.0:
                 p += 1

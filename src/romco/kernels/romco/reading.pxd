@@ -32,14 +32,15 @@ cdef class ReadableBasis:
     cdef double* behind                   # vectors of length ld
     cdef double* total
     # A round of dense rows, taken together
-    cdef const double* panel_rows         # the round's rows, end to end
-    cdef Py_ssize_t panel_length          # of each
+    cdef Py_ssize_t panel_length          # of each row
     cdef Py_ssize_t met                   # how many rows have their inner products in `inner`
     cdef Py_ssize_t n_panel               # columns of B that are not yet written
     cdef Py_ssize_t* panel                # which event each of them is
     cdef double* inner                    # (met, met), lower half
+    cdef double* across                   # (panel_length, n_across) the same rows, by feature
+    cdef Py_ssize_t n_across
     cdef double* pack
-    cdef Py_ssize_t rooms[8]
+    cdef Py_ssize_t rooms[9]
 
     # Used by scoring: changes nothing but the notes.
     cdef void start_round(self, bint noting) noexcept nogil
@@ -62,6 +63,7 @@ cdef class ReadableBasis:
     cdef bint level(self) noexcept nogil
     cdef int refresh_row(self, Py_ssize_t slot) except -1 nogil
     cdef int fit_reading(self, Py_ssize_t ld) except -1 nogil
+    cdef int turn_across(self, Row first, Py_ssize_t n) except -1 nogil
     cdef int fit_pack(self, Py_ssize_t columns) except -1 nogil
 
 

@@ -18,6 +18,7 @@ from romco.kernels.romco.rows cimport ROWS, Chunk, Head, RowStore
 cdef enum:
     BLOCK = 32            # entries of x whose rows are asked for at once,
     LONG = 12             # unless rows have so many numbers that they had better go together
+    LINE = 8              # numbers that come from memory at once
     MOST_NOTES = 1024     # events of a round whose notes are kept
     MOST_STALE = 16384    # rows of a round
 
@@ -41,12 +42,13 @@ cdef class ReadableBasis:
         release(self.gathered)
         release(self.panel)
         release(self.inner)
+        release(self.across)
         release(self.pack)
 
     cdef void start_round(self, bint noting) noexcept nogil:
         """Forget the notes on the round before; whether to take notes on this one."""
         self.noting = noting
-        self.n_notes = self.n_stale = self.n_gathered = self.met = 0
+        self.n_notes = self.n_stale = self.n_gathered = self.met = self.n_across = 0
 
     cdef int look(self, Row x, double* c) except -1 nogil:
         """c (rank,) <- L'x; notes down what `reach` would have to find out again."""
@@ -174,21 +176,27 @@ cdef class ReadableBasis:
         One product of matrices for each chunk of B, which must be up to date.
         """
         cdef Py_ssize_t at, e, i, slot, rows, k = self.columns
+        cdef const int* owners
+        cdef const double* x
         cdef Chunk chunk
         if n < TOGETHER or n > MOST_NOTES or not self.level():
             return False
         reserve(<void**> &self.notes, &self.rooms[0], n, sizeof(Note))
         reserve(<void**> &self.gathered, &self.rooms[1], 2 * n * k, sizeof(double))
         self.fit_pack(n)
+        self.turn_across(first, n)
         memset(self.gathered, 0, 2 * n * k * sizeof(double))
         for at in range(self.store.n_chunks):
             chunk, slot = self.store.chunks[at], at * ROWS
-            rows = min(<Py_ssize_t> ROWS, self.store.n_rows - slot)
-            for e in range(n):
+            rows, owners = min(<Py_ssize_t> ROWS, self.store.n_rows - slot), self.store.owners + slot
+            x, i = self.across + owners[0] * n, 1
+            while i < rows and owners[i] == owners[i - 1] + 1:
+                i += 1
+            if i < rows:  # features were not met in their order
+                x = self.pack
                 for i in range(rows):
-                    self.pack[i * n + e] = first.value[e * first.n + self.store.owners[slot + i]]
-            add_products(rows, n, k, self.pack, n, chunk.data + 1, chunk.stride,
-                         self.gathered + k, 2 * k)
+                    memcpy(self.pack + i * n, self.across + owners[i] * n, n * sizeof(double))
+            add_products(rows, n, k, x, n, chunk.data + 1, chunk.stride, self.gathered + k, 2 * k)
         for e in range(n):
             self.notes[e].columns, self.notes[e].at = k, 2 * k * e
             self.notes[e].first_stale = self.notes[e].last_stale = 0
@@ -217,21 +225,32 @@ cdef class ReadableBasis:
 
         Their columns of B are then written together, when the basis turns.
         """
-        cdef Py_ssize_t e, i, j, rows
         if n < TOGETHER or n > self.n_notes or self.cursor > 0:
             return 0
-        self.fit_pack(n)
         reserve(<void**> &self.inner, &self.rooms[4], n * n, sizeof(double))
         reserve(<void**> &self.panel, &self.rooms[5], n, sizeof(Py_ssize_t))
+        self.fit_pack(n)
+        if self.n_across != n:
+            self.turn_across(first, n)
         memset(self.inner, 0, n * n * sizeof(double))
-        for j in range((first.n + ROWS - 1) // ROWS):
-            rows = min(<Py_ssize_t> ROWS, first.n - j * ROWS)
-            for e in range(n):
-                for i in range(rows):
-                    self.pack[i * n + e] = first.value[e * first.n + j * ROWS + i]
-            add_gram(rows, n, self.pack, n, self.inner, n)
+        add_gram(first.n, n, self.across, n, self.inner, n)
         self.met, self.n_panel = n, 0
-        self.panel_rows, self.panel_length = first.value, first.n
+        return 0
+
+    cdef int turn_across(self, Row first, Py_ssize_t n) except -1 nogil:
+        """n dense rows that lie end to end, feature by feature: a line of each row at a time."""
+        cdef Py_ssize_t e, j, at = 0, length = first.n
+        cdef const double* x
+        cdef double* out
+        reserve(<void**> &self.across, &self.rooms[8], n * length, sizeof(double))
+        while at < length:
+            for e in range(n):
+                x, out = first.value + e * length + at, self.across + at * n + e
+                prefetch(x + 2 * LINE)
+                for j in range(min(<Py_ssize_t> LINE, length - at)):
+                    out[j * n] = x[j]
+            at += LINE
+        self.n_across, self.panel_length = n, length
         return 0
 
     cdef int fit_pack(self, Py_ssize_t columns) except -1 nogil:
