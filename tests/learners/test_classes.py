@@ -32,7 +32,8 @@ FORMS = [("romco-auto", "pairs"), ("romco-auto", "rest"), ("arow-shared", "rest"
 def test_equals_its_transcription(inner, form, classes, weight):
     stream = rounds(classes, weight=weight)
     learner = made(inner, classes, form=form)
-    twin = reference.Classes(D, M, inner, learner.pairs(), classes)
+    together = form == "pairs" and classes > 2
+    twin = reference.Classes(D, M, inner, learner.pairs(), classes, together)
     expected = []
     for e in range(len(stream)):
         expected.append(twin.predict(stream.task[e], stream.x[e]))
@@ -43,23 +44,23 @@ def test_equals_its_transcription(inner, form, classes, weight):
 
 def test_only_pairs_that_matter_are_asked():
     """Where classes lie apart, as their transcription has it, and in NumPy for newcomers."""
-    stream = rounds(6, n=400)
+    stream = rounds(6, n=230)
     x = stream.x + 3.0 * np.eye(6)[stream.y.astype(int)]
     stream = romco.Rounds(stream.task, x, stream.y, stream.starts)
     learner = made(classes=6)
-    twin = reference.Classes(D, M, "romco-auto", learner.pairs(), 6)
-    for e in range(300):
+    twin = reference.Classes(D, M, "romco-auto", learner.pairs(), 6, together=True)
+    for e in range(200):
         twin.update(stream.task[e], stream.x[e], stream.y[e])
-    learner.replay(stream[:300])
+    learner.replay(stream[:200])
     odds = np.array([member.predict(stream.events) for member in learner.members()]).T
     odds *= np.exp([scale[0] for scale in learner._scales])
     heard = that_matter(learner.pairs(), odds)
-    assert heard[300:].mean() < 0.6
+    assert heard[200:].mean() < 0.6
     power = float(np.exp(learner.arrays()["power"][0]))
     scores = learner.predict(stream.events)
     found = coupled(learner.pairs(), odds, 6, power, learner.unknown())
     np.testing.assert_allclose(found, scores, rtol=1e-9)
-    for e in range(300, 330):
+    for e in range(200, 230):
         one = twin.predict(stream.task[e], stream.x[e])
         np.testing.assert_allclose(one, scores[e], rtol=1e-6, atol=1e-8)
 
@@ -140,7 +141,7 @@ def test_classes_may_come_later(form):
     after = learner.predict(first.events)
     assert after.shape[1] == 3
     gain = (after[:, 1] - after[:, 0]) * (before[:, 1] - before[:, 0])
-    assert (gain >= 0.0).all()  # what was learned of the two stays
+    assert (gain > -0.01).all()  # what was learned stays; centres are found anew from all events
     learner.make_classes(4)
     scores = learner.replay(stream)
     assert np.mean(scores[300:].argmax(axis=1) != stream.y[300:]) < 0.45
@@ -200,6 +201,75 @@ def test_many_classes_of_an_older_version_stay_told_from_the_rest():
     again = romco.restore(state)
     assert again.form == "rest"
     np.testing.assert_array_equal(again.predict(stream.events), learner.predict(stream.events))
+
+
+def test_pairs_of_an_older_version_go_on_to_measure_each_by_itself():
+    stream = rounds(4)
+    twin = reference.Classes(D, M, "romco-auto", made().pairs(), 4)
+    for e in range(100):
+        twin.update(stream.task[e], stream.x[e], stream.y[e])
+    state = made().state()
+    arrays = {"classes": np.array([4]), "power": np.array([twin.log_t, twin.bend, twin.events])}
+    for n, one in enumerate(twin.learners):
+        arrays |= {f"{n}.{name}": array for name, array in one.learner.arrays().items()}
+        arrays[f"{n}.scale"] = np.array([twin.log_a[n], twin.curvature[n]])
+    learner = romco.restore({**state, "version": 3, "arrays": arrays})
+    assert "1.units" in learner.arrays()
+    again = romco.restore(learner.state())
+    expected = []
+    for e in range(100, 150):
+        expected.append(twin.predict(stream.task[e], stream.x[e]))
+        twin.update(stream.task[e], stream.x[e], stream.y[e])
+    np.testing.assert_allclose(again.replay(stream[100:]), expected, rtol=1e-7, atol=1e-9)
+    learner.make_classes(5)
+    assert "9.units" in learner.arrays()
+
+
+def test_pairs_measure_features_once():
+    """A state holds units once, and what each class has of a feature."""
+    stream = rounds(3)
+    learner = made(classes=3)
+    learner.replay(stream)
+    arrays = learner.arrays()
+    assert [name for name in arrays if name.endswith("units")] == ["0.units"]
+    np.testing.assert_array_equal(arrays["class_events"], np.bincount(stream.y.astype(int)))
+    totals = [stream.x[stream.y == k].sum(axis=0) for k in range(3)]
+    np.testing.assert_allclose(arrays["class_sums"][:, :, 1].T, totals)
+    alone = romco.learner("romco-auto", D, M)
+    sides = romco.Rounds(stream.task, stream.x, np.ones(len(stream.y)), stream.starts)
+    alone.replay(sides)
+    np.testing.assert_array_equal(arrays["0.units"], alone.arrays()["units"])
+    learner.make_classes(4)
+    np.testing.assert_array_equal(learner.arrays()["0.units"], alone.arrays()["units"])
+    np.testing.assert_array_equal(learner.arrays()["class_events"][:3], arrays["class_events"])
+    missing = {name: a for name, a in learner.arrays().items() if name != "class_sums"}
+    with pytest.raises(ValueError, match="class_sums"):
+        made().load(missing)
+
+
+def test_weight_zero_changes_nothing_that_pairs_have_in_common():
+    stream = rounds(3)
+    learner = made(classes=3)
+    learner.replay(stream)
+    before = {name: array.copy() for name, array in learner.arrays().items()}
+    learner.update(romco.Round(np.array([0]), np.ones((1, D)), np.array([1.0]), np.zeros(1)))
+    for name, array in learner.arrays().items():
+        np.testing.assert_array_equal(array, before[name], err_msg=name)
+
+
+def test_units_that_change_are_noted_by_pairs():
+    """Where the common size of features jumps, what pairs noted of an event is not used."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, D)) * 10.0 ** rng.integers(-3, 4, size=(60, 1))
+    y, task = rng.integers(3, size=60).astype(float), rng.integers(M, size=60)
+    learner = made(classes=3)
+    twin = reference.Classes(D, M, "romco-auto", learner.pairs(), 3, together=True)
+    expected = []
+    for e in range(60):
+        expected.append(twin.predict(task[e], x[e]))
+        twin.update(task[e], x[e], y[e])
+    found = learner.replay(romco.Rounds(task, x, y, np.arange(61)))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
 
 
 def test_events_of_a_state_of_before_they_were_counted():

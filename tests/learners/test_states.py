@@ -107,7 +107,7 @@ def before_covariances(state: romco.learners.base.State) -> romco.learners.base.
 
 def test_inner_learners_of_an_older_version_are_upgraded(tmp_path) -> None:
     state = of_classes().state()
-    assert (state["version"], state["inner_version"]) == (3, 5)
+    assert (state["version"], state["inner_version"]) == (4, 5)
     found = romco.restore(before_covariances(state))
     asked = romco.Round(np.array([0, 1]), np.array([[1.0, 0.5], [-1.0, 2.0]]), np.empty(0))
     expected = of_classes().predict(asked)

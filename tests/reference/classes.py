@@ -3,18 +3,37 @@
 import numpy as np
 
 import romco
+from tests.reference.auto import Auto
+from tests.reference.scales import Between, Measured
+
+
+class Apart:
+    """A learner of two classes that measures features by itself."""
+
+    def __init__(self, inner, d, m):
+        self.learner = romco.learner(inner, d, m)
+
+    def predict(self, i, x):
+        return self.learner.predict(romco.Round(np.array([i]), x[None], np.empty(0)))[0]
+
+    def update(self, task, xs, ys, weights):
+        weight = None if weights[0] == 1.0 else np.array(weights)
+        self.learner.update(romco.Round(np.array(task), xs, np.array(ys), weight))
 
 
 class Classes:
-    def __init__(self, d, m, inner, pairs, classes):
+    def __init__(self, d, m, inner, pairs, classes, together=False):
         self.pairs, self.classes = pairs, classes
-        self.learners = [romco.learner(inner, d, m) for _ in pairs]
+        self.measured = Measured(d, classes) if together else None
+        self.learners = [Auto(d, m) if together else Apart(inner, d, m) for _ in pairs]
+        if together:
+            for learner, pair in zip(self.learners, pairs, strict=True):
+                learner.scales = Between(self.measured, pair)
         self.log_a, self.curvature = np.zeros(len(pairs)), np.ones(len(pairs))
         self.log_t, self.bend, self.events = 0.0, 1.0, 0.0
 
     def margins(self, i, x):
-        round = romco.Round(np.array([i]), x[None], np.empty(0))
-        return np.array([learner.predict(round)[0] for learner in self.learners])
+        return np.array([learner.predict(i, x) for learner in self.learners])
 
     def asked(self, z):
         """The pairs that matter: of the class that stays when all meet, and of those near it."""
@@ -66,14 +85,16 @@ class Classes:
         if h and self.classes > 2:
             self.temper(self.predict(i, x), y, h)
             self.events += h
-        for n, ((low, high), margin) in enumerate(zip(self.pairs, self.margins(i, x), strict=True)):
+        margins = self.margins(i, x)
+        if h and self.measured:
+            self.measured.hold(x)
+        for n, ((low, high), margin) in enumerate(zip(self.pairs, margins, strict=True)):
             side = 1 if y == high else -1 if y == low else -1 if low < 0 else 1 if high < 0 else 0
             if side and h:
                 self.rescale(n, margin, side, h)
-                weight = None if h == 1.0 else np.array([h])
-                self.learners[n].update(
-                    romco.Round(np.array([i]), x[None], np.array([float(side)]), weight)
-                )
+                self.learners[n].update([i], x[None], [float(side)], [h])
+        if h and self.measured:
+            self.measured.let_go(x, int(y))
 
     def rescale(self, n, margin, side, h):
         z = side * np.exp(self.log_a[n]) * margin

@@ -12,9 +12,13 @@ class Scales:
 
     def look(self, x):
         """A row as it would be if it were counted."""
+        return self.as_if_counted(x).row
+
+    def as_if_counted(self, x):
         other = Scales(len(x))
         other.__dict__.update({k: np.copy(v) for k, v in self.__dict__.items()})
-        return other.count(x, find_common=False)
+        other.count(x, find_common=False)
+        return other
 
     def count(self, x, find_common=True):
         there = x != 0
@@ -32,21 +36,86 @@ class Scales:
         r = np.log(self.size, where=due, out=np.zeros(len(x))) - self.common
         factor = np.exp(-self.common - r * r**4 / (r**4 + 1.4**4))
         self.factor = np.where(due, factor, self.factor)
-        moved = np.clip(x - self.centre, -10 * self.size, 10 * self.size)
-        row = np.where(there, self.factor * moved, 0.0)
+        self.row = self.scaled(x, self.centre)
+        return self.row
+
+    def scaled(self, x, centre):
+        moved = np.clip(x - centre, -10 * self.size, 10 * self.size)
+        row = np.where(x != 0, self.factor * moved, 0.0)
         return row if row @ row >= 1e-12 else np.zeros(len(x))
 
-    def add(self, x, there):
+    def spread(self):
+        """Features that have more than one value other than zero."""
+        return self.total**2 < (1 - 1e-9) * self.square * self.c
+
+    def within(self, x):
         limit = 10 * np.sqrt(self.square / np.maximum(self.c, 1))
-        x = np.where(self.c >= 3, np.clip(x, -limit, limit), x)
+        return np.where(self.c >= 3, np.clip(x, -limit, limit), x)
+
+    def add(self, x, there):
+        x = self.within(x)
         self.c, self.total, self.square = self.c + there, self.total + x, self.square + x * x
+
+    def known(self, mean, square):
+        """Whether a mean is another than zero; of what never varied, after eight events."""
+        spread = square - mean**2
+        varies = spread > 1e-9 * square
+        t2 = (self.c - 1) * mean**2 / np.where(varies, spread, 1.0)
+        return np.where(varies, np.clip((t2 - 4) / 16, 0, 1), 1.0 * (self.events > 8))
 
     def measure(self, due):
         c = np.maximum(self.c, 1)
         mean, square = self.total / c, self.square / c
-        centre = mean * np.clip((self.c / self.events - 0.7) / 0.15, 0, 1)
+        centre = (
+            mean * np.clip((self.c / self.events - 0.7) / 0.15, 0, 1) * self.known(mean, square)
+        )
         variance = square - 2 * centre * mean + centre**2
         size = np.sqrt(np.where(variance > 1e-9 * square, variance, square))
         self.centre, self.size = np.where(due, centre, self.centre), np.where(due, size, self.size)
         self.due_count = np.where(due, 1.1 * self.c, self.due_count)
         self.due_events = np.where(due, 1.1 * self.events, self.due_events)
+
+
+class Measured:
+    """The units of all classes, and what tells where each of them lies."""
+
+    def __init__(self, d, classes):
+        self.scales, self.classes = Scales(d), classes
+        self.counts, self.totals = np.zeros((2, classes, d))
+        self.events = np.zeros(classes)
+        self.held = None
+
+    def hold(self, x):
+        """Count a row; its class learns of it later."""
+        self.held = self.scales.within(x)
+        self.scales.count(x)
+
+    def let_go(self, x, label):
+        self.counts[label] += x != 0
+        self.totals[label] += np.where(x != 0, self.held, 0.0)
+        self.events[label] += 1
+        self.held = None
+
+
+class Between:
+    """Units of all classes, centres of two of them and the event at hand."""
+
+    def __init__(self, measured, pair):
+        self.measured, self.pair = measured, list(pair)
+
+    def look(self, x):
+        if self.measured.held is not None:
+            return self.count(x)
+        scales = self.measured.scales
+        return self.centred(scales.as_if_counted(x), x, scales.within(x))
+
+    def count(self, x):
+        return self.centred(self.measured.scales, x, self.measured.held)
+
+    def centred(self, scales, x, counted):
+        all_, pair = self.measured, self.pair
+        events = all_.events[pair].sum() + 1
+        count = all_.counts[pair].sum(axis=0) + (x != 0)
+        mean = (all_.totals[pair].sum(axis=0) + counted) / np.maximum(count, 1)
+        own = mean * np.clip((count / events - 0.7) / 0.15, 0, 1)
+        return scales.scaled(x, np.where(scales.spread(), own, scales.centre))

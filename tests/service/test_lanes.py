@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from random import Random
 
 import pytest
 
 from romco.model import Hashed, Model, Names
+from romco.service import applications
 from romco.service.applications import Application
 from romco.service.requests import Reader
 from romco.service.settings import Limits, Settings
@@ -189,6 +192,38 @@ def test_cut_anywhere_all_is_answered_as_by_the_long_way(service):
     service.store.writer.learn(SOME[:60]).result()
     for seed in range(60):
         agree(service, seed)
+
+
+def test_a_client_that_asks_again_at_once_is_waited_for(serving, monkeypatch):
+    """What it sends meanwhile has the same answers, and others have theirs."""
+    monkeypatch.setattr(applications, "AWAKE", 0.02)
+    with serving() as service:
+        service.store.writer.learn(SOME[:60]).result()
+        for _ in range(2):  # what was learned is seen
+            exchange(service, request(asked(SOME[0])))
+        time.sleep(0.15)  # while something is learned nobody is waited for
+        one, two = (socket.create_connection(("127.0.0.1", service.port)) for _ in range(2))
+        with one, two:
+            for line in (one, one, one, two, two, one, two, one, one):
+                line.settimeout(20.0)
+                line.sendall(request(asked(SOME[0])))
+                assert line.recv(4000).startswith(b"HTTP/1.1 200")
+            assert service.app._lane.stayed > 0
+            one.sendall(request(asked(SOME[0])) + request(b"", start=b"GET /healthz HTTP/1.1"))
+            told = b""
+            while told.count(b"HTTP/1.1 200") < 2:
+                told += one.recv(4000)
+            before, sent = service.app._lane.stayed, request(asked(SOME[0]))
+            two.sendall(sent)
+            two.recv(4000)
+            service.client.learn({"task": "user1", "x": {"f1": 1}, "y": SOME[0].y})
+            for _ in range(5):
+                two.sendall(sent)
+                two.recv(4000)
+            assert service.app._lane.stayed <= before + 1
+        time.sleep(0.15)
+        for seed in range(4000, 4030):
+            agree(service, seed)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.auto.between import Measured
 from romco.kernels.contract import Kernel
 
 class Member:
@@ -18,4 +19,5 @@ class PairsKernel(ClassesKernel):
         classes: int,
         power: NDArray[np.float64],
         beside: Kernel | None = None,
+        measured: Measured | None = None,
     ) -> None: ...

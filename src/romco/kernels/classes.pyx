@@ -20,6 +20,7 @@ So of K (K - 1) / 2 pairs about 1.5 (K - 1) are asked where one class stands out
 
 from libc.math cimport NAN, exp, isfinite, isnan, log
 from libc.stdlib cimport free, malloc
+from romco.kernels.auto.between cimport Measured
 from romco.kernels.memory cimport Scratch
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events
@@ -31,6 +32,7 @@ cdef double LARGEST_POWER = 3.0    # of its logarithm
 cdef double LEAST = 1e-15          # probability that rounding leaves nothing of
 cdef double BEYOND = 0.3           # by the number of classes: events that come from nowhere
 cdef double FAR = 500.0            # log-odds beyond which nothing changes
+cdef Py_ssize_t MANY = 6           # classes from which on it is worth to guess which will stay
 cdef double CLOSE = 4.0            # log-odds from the likeliest class beyond which a class is unlikely
 
 
@@ -243,18 +245,21 @@ cdef class PairsKernel(ClassesKernel):
     """A learner for each pair of classes, low < high, which is member high (high - 1) / 2 + low.
 
     Those of the true class learn, one event after the other. A margin that is not a
-    number has not been asked for. ``beside``, if given, is a kernel of as many classes that learns the
+    number has not been asked for. ``measured``, if given, is by what all of them measure features: an
+    event is looked at and counted once. ``beside``, if given, is a kernel of as many classes that learns the
     same events: it is to take over when classes become too many for pairs.
     """
 
     cdef Kernel beside
+    cdef Measured measured
     cdef Scratch unheard
 
     def __init__(
-        self, list members not None, Py_ssize_t classes, double[::1] power, Kernel beside=None
+        self, list members not None, Py_ssize_t classes, double[::1] power, Kernel beside=None,
+        Measured measured=None,
     ):
         ClassesKernel.__init__(self, members, classes, power)
-        self.beside, self.unheard = beside, Scratch()
+        self.beside, self.measured, self.unheard = beside, measured, Scratch()
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -264,10 +269,21 @@ cdef class PairsKernel(ClassesKernel):
         if self.n == 1:
             (<Member> self.member[0]).score(events, begin, end, own, self.followed)
         for e in range(begin, end):
+            self.hold(events, e)
             self.meet(events, e, n, own + e - begin, margins + e * self.width)
             self.couple(margins + e * self.width)
+        self.let_go()
         self.keep_notes(events, begin, end)
         return 0
+
+    cdef inline void hold(self, Events events, Py_ssize_t e) noexcept nogil:
+        """Look at an event for all pairs, if they measure features together."""
+        if self.measured is not None:
+            self.measured.hold(events.row(e))
+
+    cdef inline void let_go(self) noexcept nogil:
+        if self.measured is not None:
+            self.measured.let_go()
 
     cdef double* clear(self, Py_ssize_t n) except NULL nogil:
         """Room for margins, none of which has been asked for."""
@@ -282,11 +298,7 @@ cdef class PairsKernel(ClassesKernel):
     ) except -1 nogil:
         """1 + what speaks against each class, from the pairs that matter."""
         cdef Py_ssize_t best = 0, k, j
-        cdef double z = 0.0
-        for k in range(1, self.width):
-            self.ask(events, e, n, own, k, best, &z)
-            if z > 0.0:
-                best = k
+        self.last_to_stay(events, e, n, own, &best)
         for k in range(self.width):
             sums[k] = 1.0
         for k in range(self.width):
@@ -299,6 +311,37 @@ cdef class PairsKernel(ClassesKernel):
                 if j != best and self.close(own, n, best, j):
                     self.add(events, e, n, own, k, j, sums)
         return 0
+
+    cdef int last_to_stay(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t* best
+    ) except -1 nogil:
+        """The class that stays when all meet in turn."""
+        cdef Py_ssize_t k, guess
+        cdef double z = 0.0
+        if self.measured is not None and self.width >= MANY:
+            guess = self.measured.nearest()
+            if self.stays(events, e, n, own, guess):
+                best[0] = guess
+                return 0
+        best[0] = 0
+        for k in range(1, self.width):
+            self.ask(events, e, n, own, k, best[0], &z)
+            if z > 0.0:
+                best[0] = k
+        return 0
+
+    cdef bint stays(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t k
+    ) except -1 nogil:
+        """Whether a class would stay whomever it meets: then it is the last, and fewer are asked."""
+        cdef Py_ssize_t j
+        cdef double z = 0.0
+        for j in range(self.width):
+            if j != k:
+                self.ask(events, e, n, own, k, j, &z)
+                if z < 0.0 or (z == 0.0 and j < k):
+                    return False
+        return True
 
     cdef inline Py_ssize_t place(self, Py_ssize_t k, Py_ssize_t j) noexcept nogil:
         """Which member tells two classes apart."""
@@ -342,10 +385,15 @@ cdef class PairsKernel(ClassesKernel):
         cdef Py_ssize_t e, n = end - begin
         cdef const double* truth = events.labels
         cdef double* own = self.margins.take(self.n * n)
-        if not self.has_notes(events, begin, end):
+        cdef bint noted = self.has_notes(events, begin, end)
+        if not noted:
             own = self.clear(n)
         self.followed = True
         for e in range(begin, end):
+            if noted and n == 1 and self.measured is not None:
+                self.measured.hold_again()
+            else:
+                self.hold(events, e)
             self.ask_true(events, e, n, own + e - begin)
         self.temper_all(events, begin, end, margins)
         try:
@@ -353,9 +401,11 @@ cdef class PairsKernel(ClassesKernel):
                 if events.count(e) > 0.0:
                     self.rescale_true(events, e, n, own + e - begin)
             for e in range(begin, end):
-                self.teach(events, truth, e, n, own + e - begin)
+                if events.count(e) > 0.0:
+                    self.teach(events, truth, e, n, own + e - begin)
         finally:
             events.labels = truth
+            self.let_go()
         if self.beside is not None:
             self.beside.take_step(
                 events, begin, end, self.unheard.take(n * self.width) - begin * self.width
@@ -396,15 +446,30 @@ cdef class PairsKernel(ClassesKernel):
         """All pairs of an event's class learn it; they see their sides as labels."""
         cdef double* side = self.sides.take(1)
         cdef Py_ssize_t i, k, label = <Py_ssize_t> truth[e]
+        if n > 1:  # they may have learned another event of the round
+            self.hold(events, e)
+            for k in range(self.width):
+                if k != label:
+                    i = self.place(label, k)
+                    (<Member> self.member[i]).score(events, e, e + 1, own + i * n, True)
+        if self.measured is not None and self.measured.count(events.row(e)):
+            self.drop_true(label)
         events.labels = side - e
         for k in range(self.width):
             if k == label:
                 continue
             i = self.place(label, k)
             side[0] = 1.0 if label > k else -1.0
-            if n > 1:  # it may have learned another event of the round
-                (<Member> self.member[i]).score(events, e, e + 1, own + i * n, True)
             (<Member> self.member[i]).kernel.learn(events, e, e + 1, own + i * n - e)
             (<Member> self.member[i]).kernel.drop_notes()
         events.labels = truth
+        if self.measured is not None:
+            self.measured.count_class(label)
         return 0
+
+    cdef void drop_true(self, Py_ssize_t label) noexcept nogil:
+        """What the pairs of a class have noted of an event was in units that are no more."""
+        cdef Py_ssize_t k
+        for k in range(self.width):
+            if k != label:
+                (<Member> self.member[self.place(label, k)]).kernel.drop_notes()

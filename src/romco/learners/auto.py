@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
-from romco.kernels.auto.scales import Scales, columns
+from romco.kernels.auto.scales import Scales, Units, columns
 from romco.kernels.events import Events
 from romco.kernels.touched import added, take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
@@ -189,15 +189,16 @@ class Auto(CompiledLearner):
             "turn": np.zeros(12),  # the same of all tasks; how it drifts; how long tasks are new
         }
         self._arrays["covariance"][-1, -1] = LEVEL_DOUBT
-        self.kernel = self._kernel()
+        self._lent: tuple[str, ...] = ()  # arrays that are another's
+        self.kernel = self._kernel(Scales(self._arrays["units"], self._arrays["typical"]))
 
-    def _kernel(self) -> AutoKernel:
+    def _kernel(self, units: Units) -> AutoKernel:
         a = self._arrays
         pairs = zip(a["pair_weight"], a["pair_covariance"], a["pair_renewal"], strict=True)
         like_all, on_its_own = (Combiner(*pair, DOUBT) for pair in pairs)
         return AutoKernel(
             personal=self._personal,
-            scales=Scales(a["units"], a["typical"]),
+            scales=units,
             related=Combiner(a["weight"], a["covariance"], a["renewal"], DOUBT),
             like_all=like_all,
             on_its_own=on_its_own,
@@ -384,6 +385,19 @@ class Auto(CompiledLearner):
             self._arrays[name][task] = 0.0
         self._personal.clear(task)
 
+    # In pairs of classes
+
+    def own_units(self) -> Arrays:
+        """In what units it measures features: the live arrays."""
+        return {name: self._arrays[name] for name in SCALED}
+
+    def share_units(self, arrays: Arrays, units: Units) -> None:
+        """Measure features by units that somebody else finds, from arrays that may be another's."""
+        if arrays["units"] is not self._arrays["units"]:
+            self._lent = SCALED
+        self._arrays |= arrays
+        self.kernel = self._kernel(units)
+
     # In shards
 
     def sharing(self) -> Sharing:
@@ -432,12 +446,15 @@ class Auto(CompiledLearner):
 
     def arrays(self) -> Arrays:
         """Beliefs of the learners and of the combiners."""
-        return {**self._arrays, **self._personal.arrays()}
+        return {**self._own(), **self._personal.arrays()}
 
     def load(self, arrays: Arrays) -> None:
         """Take over another learner's arrays."""
         self.kernel.others_change()
-        load_with_store(self._arrays, self._personal, arrays)
+        load_with_store(self._own(), self._personal, arrays)
+
+    def _own(self) -> Arrays:
+        return {name: array for name, array in self._arrays.items() if name not in self._lent}
 
     def _own_trust(self) -> NDArray[np.float64]:
         """Weight (m, 3) of each task's own margin, logistic and together vectors in W."""

@@ -19,6 +19,7 @@ from romco.rounds import Round
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
+    from romco.kernels.auto.scales import Units
     from romco.kernels.events import Events
     from romco.learners.contributions import Contributions
 
@@ -220,6 +221,22 @@ class AddsClasses(Protocol):
 
     def make_classes(self, n: int) -> None:
         """At least n classes; those that are new know nothing yet."""
+
+
+@runtime_checkable
+class SharesUnits(Protocol):
+    """Measures features in units of their own, which several learners of a stream can share.
+
+    >>> import romco
+    >>> isinstance(romco.learner("romco-auto", 3, 2), SharesUnits)
+    True
+    """
+
+    def own_units(self) -> dict[str, NDArray[Any]]:
+        """In what units it measures features: the live arrays."""
+
+    def share_units(self, arrays: dict[str, NDArray[Any]], units: Units) -> None:
+        """Measure features by units that somebody else finds, from arrays that may be another's."""
 
 
 @runtime_checkable

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.classes import Member, PairsKernel, RestKernel
-from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, choice, whole
+from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, choice, copy_arrays, whole
 from romco.learners.capabilities import (
     FindsOutliers,
     Newcomer,
+    SharesUnits,
     Started,
     StartsTasks,
     TellsKinds,
 )
+from romco.learners.class_units import ClassUnits
 from romco.learners.forgetting import forget
 from romco.learners.registry import learner
 from romco.learners.softmax import AutoSoftmax
@@ -47,6 +49,11 @@ def with_its_form(state: State) -> State:
     if many and parameters.get("form") is None:
         parameters["form"] = "rest"
     return {**state, "parameters": parameters}
+
+
+def with_units_apart(state: State) -> State:
+    """A state of version 3: each of its pairs goes on to measure features by itself."""
+    return state
 
 
 class Classes(CompiledLearner):
@@ -80,8 +87,12 @@ class Classes(CompiledLearner):
 
     space: ClassVar = {}
     linear: ClassVar = False
-    version: ClassVar = 3  # 2: says the version of its inner learners; 3: very many at once
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: with_inner_version, 2: with_its_form}
+    version: ClassVar = 4  # 2: says that of its inner learners; 3: very many at once; 4: units
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {
+        1: with_inner_version,
+        2: with_its_form,
+        3: with_units_apart,
+    }
 
     def __init__(
         self,
@@ -103,6 +114,8 @@ class Classes(CompiledLearner):
         self._members: list[CompiledLearner] = [self._new()]
         self._scales = [np.array([0.0, 1.0])]
         self._power = np.array([0.0, 1.0, 0.0])
+        self._units: ClassUnits | None = None  # of features, if pairs have them in common
+        self._apart = False  # whether they never have
         self._many: AutoSoftmax | None = None  # of very many classes, at work or getting ready
         self.inner_version = self._members[0].version
         self.weighs = self._members[0].weighs
@@ -135,7 +148,22 @@ class Classes(CompiledLearner):
                 self._members.append(self._new())
                 self._scales.append(np.array([0.0, 1.0]))
         self.answers = max(n, self.answers)
+        self._measure_together()
         self._link()
+
+    def _measure_together(self) -> None:
+        """Let pairs of more than two classes measure features once for all, where they can."""
+        able = self.form == "pairs" and self.answers > 2 and not self._apart
+        if not able or not isinstance(self._members[0], SharesUnits):
+            self._units = None
+            return
+        if self._units is None:
+            self._units = ClassUnits(self._members[0].own_units())
+        self._units.make_classes(self.answers)
+        given = self._units.given
+        for pair, member in zip(self.pairs()[given:], self._members[given:], strict=True):
+            assert isinstance(member, SharesUnits)
+            self._units.give(member, *pair)
 
     def _make_ready(self, n: int) -> None:
         """Let the learner of very many classes begin where it will be needed."""
@@ -188,6 +216,8 @@ class Classes(CompiledLearner):
         """Those of the inner learners, by the classes they tell apart."""
         found: Arrays = {"classes": np.array([self.answers], dtype=np.int64)}
         found["power"] = self._power
+        if self._units is not None:
+            found |= self._units.arrays
         for n, (member, scale) in enumerate(zip(self._members, self._scales, strict=True)):
             found |= {f"{n}.{name}": array for name, array in member.arrays().items()}
             found[f"{n}.scale"] = scale
@@ -207,6 +237,8 @@ class Classes(CompiledLearner):
             form=self._asked,
             parameters=self._settings,
         )
+        if "1.units" in arrays:  # of before pairs had units in common
+            fresh._part()
         parts: dict[str, Arrays] = {str(n): {} for n in range(len(fresh._members))}
         for name, array in arrays.items():
             number, dot, rest = name.partition(".")
@@ -217,13 +249,16 @@ class Classes(CompiledLearner):
         for n, (member, part) in enumerate(zip(fresh._members, parts.values(), strict=True)):
             fresh._scales[n][:] = part.pop("scale")
             member.load(part)
+        if fresh._units is not None:
+            common = fresh._units.arrays
+            copy_arrays(common, {name: arrays[name] for name in common.keys() & arrays.keys()})
         power = arrays.get("power", fresh._power)
         fresh._power[:] = np.append(power, LONG_AGO) if len(power) == 2 else power
         many = {k.removeprefix(AT_ONCE): a for k, a in arrays.items() if k.startswith(AT_ONCE)}
         if fresh._many is not None and (many or fresh.form == "softmax"):
             fresh._many.load(many)
         self._members, self._scales, self._power = fresh._members, fresh._scales, fresh._power
-        self._many = fresh._many
+        self._many, self._units, self._apart = fresh._many, fresh._units, fresh._apart
         self.answers, self.form = fresh.answers, fresh.form
         self._link()
 
@@ -279,6 +314,11 @@ class Classes(CompiledLearner):
             raise ValueError(f"{self._inner} cannot be one of many: it learns no two classes")
         return made
 
+    def _part(self) -> None:
+        """Begin anew with members that measure features each by itself."""
+        self._apart, self._units = True, None
+        self._members = [self._new() for _ in self._members]
+
     def _link(self) -> None:
         """Make the kernel of the present members."""
         if self._many is not None and self.form == "softmax":
@@ -288,7 +328,8 @@ class Classes(CompiledLearner):
         members = [Member(member.kernel, scale, *pair) for pair, member, scale in parts]
         if self.form == "pairs" or self.answers == 2:
             beside = None if self._many is None else self._many.kernel
-            self.kernel = PairsKernel(members, self.answers, self._power, beside)
+            measured = None if self._units is None else self._units.measured
+            self.kernel = PairsKernel(members, self.answers, self._power, beside, measured)
         else:
             self.kernel = RestKernel(members, self.answers, self._power)
 

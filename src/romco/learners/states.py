@@ -82,9 +82,14 @@ def with_inner_upgraded(state: State) -> State:
     arrays, members = _parted(state["arrays"])
     settings = {"version": version, "parameters": dict(outer["parameters"] or {})}
     sizes = {size: state[size] for size in ("n_features", "n_tasks")}
-    for number, own in members.items():
-        inner = upgraded(method, {**settings, **sizes, "arrays": own})
-        arrays |= {f"{number}.{name}": array for name, array in inner["arrays"].items()}
+    first = members.get("0", {})
+    for number, own in members.items():  # what one does not have is the first one's, for all
+        inner = upgraded(method, {**settings, **sizes, "arrays": {**first, **own}})
+        arrays |= {
+            f"{number}.{name}": array
+            for name, array in inner["arrays"].items()
+            if name in own or name not in first
+        }
         outer = {**outer, "parameters": inner["parameters"]}
     return {
         **state,

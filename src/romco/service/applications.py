@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
 import tempfile
 import time
@@ -45,6 +46,7 @@ from romco.service.writers import Busy, Stopped
 
 LOG = logging.getLogger(__name__)
 ANYBODY = Doors(None, None)
+AWAKE = 0.00005  # seconds for which a client is waited for who asks again at once
 EVERY = 1.0  # seconds between what the page is told
 encode = msgspec.json.Encoder().encode
 
@@ -102,6 +104,7 @@ class Application:
             encode,
             self.meters,
             path,
+            AWAKE if (os.cpu_count() or 1) > 1 else 0.0,
         )
 
     def _refusal(self, path: str, headers: Headers) -> Refusal | None:

@@ -6,15 +6,58 @@ for the processor has forgotten the interpreter, which then costs several times 
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.tuple cimport PyTuple_GET_ITEM
 from libc.string cimport memchr, memcmp, memcpy
 from romco.kernels.reading.questions cimport Questions
 from romco.service.times cimport Times
 
-from time import perf_counter
+cdef extern from *:
+    """
+    #if defined(_WIN32)
+    #include <windows.h>
+    static double romco_now(void) {
+        LARGE_INTEGER ticks, each;
+        QueryPerformanceCounter(&ticks);
+        QueryPerformanceFrequency(&each);
+        return (double) ticks.QuadPart / (double) each.QuadPart;
+    }
+    static Py_ssize_t romco_receive(int file, char* room, Py_ssize_t size, double seconds) {
+        return -1;
+    }
+    #else
+    #include <errno.h>
+    #include <poll.h>
+    #include <sys/socket.h>
+    #include <time.h>
+    static double romco_now(void) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+    }
+    /* Bytes that come within so many seconds, awake all the while; 0 or less if none do. */
+    static Py_ssize_t romco_receive(int file, char* room, Py_ssize_t size, double seconds) {
+        struct pollfd one = {file, POLLIN, 0};
+        double end = romco_now() + seconds;
+        Py_ssize_t found = recv(file, room, (size_t) size, MSG_DONTWAIT);
+        while (found < 0 && (errno == EAGAIN || errno == EINTR) && romco_now() < end)
+            if (poll(&one, 1, 0) > 0)
+                found = recv(file, room, (size_t) size, MSG_DONTWAIT);
+            else
+                errno = EAGAIN;
+        return found;
+    }
+    #endif
+    """
+    double clock "romco_now" () noexcept nogil
+    Py_ssize_t receive "romco_receive" (int file, char* room, Py_ssize_t size, double seconds) noexcept nogil
 
 cdef tuple PLAIN = (str, int, float, bool)  # kinds of labels that JSON has
 cdef Py_ssize_t LONG = 1 << 14  # bytes; a list of more is quicker read as a whole
+cdef Py_ssize_t ROOM = 1 << 16  # bytes that are taken at once
+cdef double STAY = 0.0005  # seconds for which one client may keep all others waiting
+cdef double CALM = 0.1  # seconds since something was learned
+cdef int MOST_LUCK = 8, SELDOM = 64
 cdef list LENGTHS = [b"%d\r\n\r\n" % n for n in range(512)]  # of answers, and the end of their head
 
 
@@ -36,6 +79,9 @@ cdef class Lane:
         What makes an answer of label, probability, margin and version, and JSON of it.
     meters, path:
         What counts requests to the path.
+    awake:
+        Seconds for which a client is waited for who asks again at once; to be woken up takes longer
+        than to answer. 0 where a processor is all there is.
     """
 
     cdef bytes start
@@ -47,22 +93,48 @@ cdef class Lane:
     cdef tuple answered  # path and status
     cdef object carries  # headers that all answers have, made anew when the date changes
     cdef bytes first  # how answers begin with these
+    cdef double awake
+    cdef char* room  # for what comes meanwhile
+    cdef void* last  # connection that was answered, only to be compared
+    cdef long long sequence  # of the last change that was seen
+    cdef double changed  # when it was
+    cdef int luck  # how often it was worth it to stay awake, lately
+    cdef unsigned int asleep  # how often it was not tried
+    cdef readonly long long stayed  # how often something came while it stayed awake
+
+    def __cinit__(self):
+        self.room = <char*> PyMem_Malloc(ROOM)
+        if self.room == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        PyMem_Free(self.room)
 
     def __init__(
         self, bytes start not None, Py_ssize_t longest_head, Py_ssize_t longest_body,
         dict heads not None, Questions questions, live, keep, told, encode, meters, str path not None,
+        double awake=0.0,
     ):
         self.start, self.longest_head, self.longest_body = start, longest_head, longest_body
         self.heads, self.questions, self.live, self.keep = heads, questions, live, keep
         self.told, self.encode, self.meters = told, encode, meters
         self.times, self.answered = meters.times(path), (path, 200)
+        self.awake, self.luck = awake, MOST_LUCK
 
     def serve(self, wire, bytes data not None):
-        """Answer what comes first on a connection; gives where the rest begins."""
-        cdef Py_ssize_t at = 0
-        cdef list told = []
+        """Answer what comes first on a connection; gives the rest, None if nothing is left."""
+        cdef Py_ssize_t at
         if not is_free(wire):
-            return 0
+            return data
+        at = self.answer_on(wire, data)
+        if at < len(data):
+            return data[at:] if at > 0 else data
+        return self.stay(wire) if self.is_worth(wire) else None
+
+    cdef Py_ssize_t answer_on(self, wire, bytes data) except -1:
+        """Answer what comes first; gives where the rest begins."""
+        cdef list told = []
+        cdef Py_ssize_t at
         state = wire.server_state
         if state.default_headers is not self.carries:
             self.first, self.carries = wire.begin_with(200), state.default_headers
@@ -73,13 +145,51 @@ cdef class Lane:
             wire.active = wire.loop.time()
         return at
 
+    cdef stay(self, wire):
+        """Answer what else this client asks for, as long as it asks at once; gives the rest.
+
+        What it sends is taken past the loop, which sees nothing but that less has come. An end or
+        an error is left to it.
+        """
+        cdef double end = clock() + STAY
+        cdef int file = wire.file
+        cdef Py_ssize_t n, at
+        flow, transport = wire.flow, wire.transport
+        while clock() < end and not (flow.write_paused or flow.read_paused or transport.is_closing()):
+            with nogil:
+                n = receive(file, self.room, ROOM, self.awake)
+            self.luck = min(self.luck + 1, MOST_LUCK) if n > 0 else self.luck - 1
+            if n <= 0:
+                return None
+            data = self.room[:n]
+            self.stayed += 1
+            at = self.answer_on(wire, data)
+            if at < n:
+                return data[at:] if at > 0 else data
+        return None
+
+    cdef bint is_worth(self, wire) except -1:
+        """Whether nobody else asks, nothing is learned, and it was worth it lately to stay awake."""
+        cdef bint same = self.last == <void*> wire
+        cdef long long sequence = self.live.sequence
+        cdef double now = clock()
+        self.last = <void*> wire
+        if sequence != self.sequence:
+            self.sequence, self.changed = sequence, now
+        if self.awake <= 0.0 or not same or wire.file < 0 or now - self.changed < CALM:
+            return False
+        if self.luck <= 0:
+            self.luck, self.asleep = 0, self.asleep + 1
+            return self.asleep % SELDOM == 0
+        return True
+
     def answer(self, bytes data not None, Py_ssize_t at, bytes first not None, list told not None):
         """Add the answers to requests from ``at`` on; gives where the first begins that is left.
 
         ``first`` is how an answer begins, up to its length.
         """
         cdef Py_ssize_t begin = 0, length = 0, before = len(told), events = 0, all_ = 0
-        cdef double since = perf_counter(), now
+        cdef double since = clock(), now
         while self.find(data, at, &begin, &length):
             try:
                 answer = self.say(PyBytes_AS_STRING(data) + begin, length, &events)
@@ -89,7 +199,7 @@ cdef class Lane:
                 break
             told.append(whole(first, answer))
             at, all_ = begin + length, all_ + events
-            now = perf_counter()
+            now = clock()
             self.times.add(now - since)
             since = now
         if len(told) > before:

@@ -61,6 +61,7 @@ class Wire(HttpToolsProtocol):
         self._head_size = 0  # bytes of them so far
         self._began = False  # a request, in what came last
         self.refused = False  # what came after a request under way was no HTTP
+        self.file = -1  # descriptor of the socket
         self.active = 0.0  # when the last answer was given the short way
         self._late: TimerHandle | None = None  # runs while a request is incomplete
         self._said: tuple[Any, dict[int, bytes]] = None, {}  # what answers begin with, by status
@@ -68,6 +69,8 @@ class Wire(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Somebody has come, who may be silent no longer than between two requests."""
         super().connection_made(transport)
+        line = transport.get_extra_info("socket")
+        self.file = -1 if line is None else line.fileno()
         self._wait(self.timeout_keep_alive)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -83,9 +86,10 @@ class Wire(HttpToolsProtocol):
             if len(self._ahead) > AHEAD:
                 self.flow.pause_reading()
             return
-        at = self._lane.serve(self, data)
-        if at == len(data):
+        rest = self._lane.serve(self, data)
+        if rest is None:
             return
+        data, at = rest, 0
         if self.begun:
             self.begun += data
             if len(self.begun) < self._needed:
@@ -93,10 +97,8 @@ class Wire(HttpToolsProtocol):
             data = bytes(self.begun)
             self.begun.clear()
         if is_free(self):
-            at = self._answer_all(data, at)
+            at = self._answer_all(data)
             at = at if self.begun else self._learn_next(data, at)
-        else:
-            at = 0
         if at < len(data) and not self.begun and not self.refused:
             self._go_long(data[at:] if at else data)
         if self._late is not None or self.within or self.begun:
@@ -184,9 +186,10 @@ class Wire(HttpToolsProtocol):
                 self.transport.write(text)
             self.transport.close()
 
-    def _answer_all(self, data: bytes, at: int) -> int:
-        """Answer the predictions that come first from ``at`` on; gives where the rest begins."""
+    def _answer_all(self, data: bytes) -> int:
+        """Answer the predictions that come first; gives where the rest begins."""
         told: list[bytes] = []
+        at = 0
         while (after := self._answer_next(data, at, told)) > at:
             at = self._lane.answer(data, after, self.begin_with(200), told)
         if told:

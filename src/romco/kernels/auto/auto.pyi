@@ -2,7 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.combiners import Combiner
-from romco.kernels.auto.scales import Scales
+from romco.kernels.auto.scales import Units
 from romco.kernels.contract import Kernel
 from romco.kernels.events import Events
 from romco.kernels.stores.pairs import Pairs
@@ -14,7 +14,7 @@ class AutoKernel(Kernel):
         self,
         shared: NDArray[np.float64],
         personal: Pairs,
-        scales: Scales,
+        scales: Units,
         factor: NDArray[np.float64],
         intercept: NDArray[np.float64],
         own_intercept: NDArray[np.float64],

@@ -34,7 +34,7 @@ from romco.kernels.auto.combiners cimport Combination, Combiner
 from romco.kernels.auto.covariances cimport Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, softplus_both
 from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_own, load, store, tell
-from romco.kernels.auto.scales cimport Scaled, Scales, count_size, unit_of
+from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
 from romco.kernels.auto.subspace cimport RANK, Subspace
 from romco.kernels.contract cimport Kernel
 from romco.kernels.events cimport Events, Row, n_filled
@@ -125,7 +125,7 @@ cdef class AutoKernel(Kernel):
     cdef Py_ssize_t coming_at
     cdef Combiner related, like_all, on_its_own
     cdef Subspace subspace
-    cdef Scales scales
+    cdef Units scales
     cdef Covariances covariances
     cdef Opinions noted_opinions   # of an event that is alone in its round
     cdef Events late               # events that come late, or None,
@@ -133,7 +133,7 @@ cdef class AutoKernel(Kernel):
     cdef double pace               # of following the stream: 1 where answers come at once
 
     def __init__(
-        self, shared, Pairs personal, Scales scales, factor, intercept, own_intercept,
+        self, shared, Pairs personal, Units scales, factor, intercept, own_intercept,
         Combiner related, Combiner like_all, Combiner on_its_own, evidence, belief, kinds, clock,
         change, turn, joint,
     ):
@@ -396,6 +396,8 @@ cdef class AutoKernel(Kernel):
         unit = self.unit()
         if self.learns_covariances():
             self.covariances.settle()
+        else:
+            self.covariances.doubt()
         if noted and not first and self.scales.common() == common:  # no unit has changed since
             o = self.noted_opinions
         else:
@@ -627,6 +629,7 @@ cdef class AutoKernel(Kernel):
         cdef double* own
         cdef int c
         self.shared[:, :] = 0.0
+        self.covariances.doubt()
         for pair in range(self.personal.count()):
             own = self.personal.visit(pair, &task, &feature)
             for c in range(2 * WIDTH):
@@ -674,8 +677,8 @@ cdef class AutoKernel(Kernel):
             variances[e, 0] = o.v[GLOBAL + LOGISTIC]
             variances[e, 1] = o.v[ALONE + LOGISTIC]
             starts.append(starts[e] + x.n)
-            features.append(self.scales.indices[: x.n].copy())
-            values.append(self.scales.values[: x.n] * self.unit())
+            features.append(np.array([x.index[k] for k in range(x.n)], np.int32))
+            values.append(np.array([x.value[k] for k in range(x.n)]) * self.unit())
             pairs.append(own)
         parts = (np.concatenate(part) for part in (features, values, pairs))
         return np.asarray(chances), np.array(starts), *parts, np.asarray(variances)
@@ -685,7 +688,8 @@ cdef class AutoKernel(Kernel):
     def others_change(self):
         """Somebody else changes the arrays: which of their rows are zero must be looked up anew."""
         self.check_idle()
-        self.scales.n_met = -1
+        self.scales.lose_track()
+        self.covariances.doubt()
         self.subspace.unmarked, self.subspace.expected = True, NAN
 
     def take_note(self, const int[::1] rows not None):
@@ -695,6 +699,7 @@ cdef class AutoKernel(Kernel):
         for i in range(rows.shape[0]):
             if not 0 <= rows[i] < self.shared.shape[0]:
                 raise ValueError(f"feature {rows[i]} is out of range")
+        self.covariances.doubt()
         with nogil:
             self.scales.take_note(rows)
 

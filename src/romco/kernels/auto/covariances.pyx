@@ -25,6 +25,7 @@ cdef class Covariances:
         n = len(spent)
         self.spent, self.mean, self.variance = spent, mean[:n], variance[:n]
         self.products = np.zeros(n)
+        self.trusted = False
         self.Sx = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.products)
 
     cdef Py_ssize_t room(self) noexcept nogil:
@@ -34,6 +35,8 @@ cdef class Covariances:
     cdef bint are_true(self) noexcept nogil:
         """Whether nobody else has changed the variances."""
         cdef Py_ssize_t k
+        if self.trusted:
+            return True
         for k in range(self.room()):
             if self.spent[k, k] != self.variance[k]:
                 return False
@@ -46,6 +49,11 @@ cdef class Covariances:
             self.spent[:, :] = 0.0
             for k in range(self.room()):
                 self.spent[k, k] = self.variance[k]
+        self.trusted = True
+
+    cdef void doubt(self) noexcept nogil:
+        """Others may have changed the variances."""
+        self.trusted = False
 
     cdef double look(self, Scaled x, double unit) noexcept nogil:
         """Variance x'Sx of what is said of a row, for whose features there must be room."""

@@ -2,13 +2,8 @@
 
 from libc.math cimport exp, log
 from romco.kernels.ahead cimport soon
+from romco.kernels.auto.columns cimport Column
 from romco.kernels.events cimport Row
-
-
-cdef struct Column:                # what is kept of a feature; zeros, stored or not, say nothing
-    double count, total, square    # of the values that were not zero
-    double centre, size, factor    # a value becomes factor * (value - centre), within 10 sizes
-    double due_count, due_events   # when the last three are found anew
 
 
 cdef struct Scaled:                # a row without zeros, in the units of its features
@@ -18,10 +13,30 @@ cdef struct Scaled:                # a row without zeros, in the units of its fe
     double x2                      # |x|^2, infinite where a value is too large to square
 
 
-cdef class Scales:
+cdef class Units:
     cdef double[:, ::1] columns    # (d, 8) a Column of each feature
     cdef double[::1] typical       # events; common log size; times sizes were found; when to look
                                    # again; one more than the highest feature
+
+    cdef inline void ask(self, Py_ssize_t j) noexcept nogil:
+        """Ask for a feature's column."""
+        soon(&self.columns[j, 0])
+
+    # A row as it would be if it were counted; changes nothing.
+    cdef Scaled look(self, Row x) noexcept nogil
+    # Count a row; gives it in the units that are then known.
+    cdef Scaled count(self, Row x) noexcept nogil
+    # `count` of the row that was last looked at, in the same state: less is left to do.
+    cdef Scaled count_seen(self, Row x) noexcept nogil
+    # Others have changed the columns of some features, and the events counted; or anything.
+    cdef void take_note(self, const int[::1] rows) noexcept nogil
+    cdef void lose_track(self) noexcept nogil
+    cdef double common(self) noexcept nogil
+    cdef double width(self) noexcept nogil
+    cdef bint all_within(self, Scaled x, Py_ssize_t n) noexcept nogil
+
+
+cdef class Scales(Units):
     cdef object indices, values, kept
     cdef int* index                # room for a row,
     cdef double* value
@@ -38,22 +53,11 @@ cdef class Scales:
     cdef Py_ssize_t n_met          # -1 where they are not,
     cdef double counted            # and the events counted when the last of them was
 
-    cdef inline void ask(self, Py_ssize_t j) noexcept nogil:
-        """Ask for a feature's column."""
-        soon(&self.columns[j, 0])
-
-    cdef Scaled look(self, Row x) noexcept nogil
-    cdef Scaled count(self, Row x) noexcept nogil
-    cdef Scaled count_seen(self, Row x) noexcept nogil
     cdef void begin_count(self) noexcept nogil
     cdef void meet(self, int j) noexcept nogil
-    cdef void take_note(self, const int[::1] rows) noexcept nogil
     cdef void put_fresh(self) noexcept nogil
     cdef void tally(self, Row x) noexcept nogil
     cdef bint find_common(self) noexcept nogil
-    cdef double common(self) noexcept nogil
-    cdef double width(self) noexcept nogil
-    cdef bint all_within(self, Scaled x, Py_ssize_t n) noexcept nogil
     cdef double median(self) noexcept nogil
     cdef Py_ssize_t gather(
         self, double low, double high, Py_ssize_t* total, Py_ssize_t* below
@@ -63,6 +67,9 @@ cdef class Scales:
         Py_ssize_t* total, Py_ssize_t* below,
     ) noexcept nogil
     cdef void list_met(self) noexcept nogil
+
+
+cdef Scaled found(Py_ssize_t n, const int* index, const double* value, double x2) noexcept nogil
 
 
 # The size of events, kept as the sum of log |x|^2 and how many they are.

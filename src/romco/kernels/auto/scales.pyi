@@ -1,7 +1,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-class Scales:
+class Units: ...
+
+class Scales(Units):
     def __init__(self, columns: NDArray[np.float64], typical: NDArray[np.float64]) -> None: ...
 
 def columns(d: int) -> NDArray[np.float64]: ...

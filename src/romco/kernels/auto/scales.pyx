@@ -3,8 +3,11 @@
 Of the values of a feature that are not zero the count c, the sum and the sum of squares are
 kept, and N is the number of events. Then
 
-    f = clip((c / N - 0.7) / 0.15, 0, 1)      only what is nearly always there is centred
-    m = f * mean;   s^2 = mean square - 2 m mean + m^2
+    f = clip((c / N - 0.7) / 0.15, 0, 1)      only what is nearly always there is centred,
+    k = clip((t^2 - 4) / 16, 0, 1)            and only if the mean is known not to be zero, with
+                                              t^2 = (c - 1) * mean^2 / variance; of what never
+                                              varied k is 0 up to the 8th event, then 1
+    m = f * k * mean;   s^2 = mean square - 2 m mean + m^2
     r = log s - g                             g: the median of log s over the features seen that
                                               are not constant
     divisor = exp(g + r * r^4 / (r^4 + 1.4^4))
@@ -19,6 +22,9 @@ import numpy as np
 cimport numpy as cnp
 from libc.string cimport memset
 from libc.math cimport INFINITY, exp, fabs, log, sqrt
+from romco.kernels.auto.columns cimport (
+    GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, measure, scaled, varies, weigh,
+)
 from romco.kernels.events cimport Row, column
 
 cnp.import_array()
@@ -29,59 +35,7 @@ cdef enum:
 cdef Py_ssize_t AHEAD = 24         # columns: by then one that is asked for is there
 cdef Py_ssize_t MOST_OF = 4        # share of the features beyond which all of them are gone through
 cdef double NEARBY = 1.1           # sizes within this factor are near the last common one
-cdef double OFTEN = 0.7            # share of events from which on a feature is centred in part,
-cdef double SELDOM = 0.69           # and below this surely not: no need to work it out
-cdef double ALWAYS = 0.85          # and wholly
-cdef double NEAR = 1.4             # log sizes up to which a feature is near the common one
-cdef double FAR = 10.0             # sizes from the centre beyond which a value is cut
-cdef double FEW = 3.0              # values that a size cannot be told from
-cdef double ROUNDING = 1e-9        # share of a mean square below which a variance is rounding
-cdef double GROWTH = 1.1
-cdef double SMALLEST = 1e-150      # values whose squares underflow or overflow
-cdef double LARGEST = 1e150
 cdef double EMPTY = 1e-12          # |x|^2 of a row that says nothing
-
-
-cdef inline void add(Column* c, double x) noexcept nogil:
-    """Count a value; a single odd one must not spoil the feature for good."""
-    cdef double limit
-    if c.count >= FEW and x * x * c.count > FAR * FAR * c.square:
-        limit = FAR * sqrt(c.square / c.count)
-        x = max(-limit, min(limit, x))
-    c.count += 1.0
-    c.total += x
-    c.square += x * x
-
-
-cdef inline bint due(const Column* c, double count, double events) noexcept nogil:
-    return count >= c.due_count or (c.centre != 0.0 and events >= c.due_events)
-
-
-cdef inline void measure(Column* c, double events) noexcept nogil:
-    """Centre and size."""
-    cdef double mean, square = c.square / c.count, variance
-    c.due_count, c.due_events = GROWTH * c.count, GROWTH * events
-    if c.count < SELDOM * events:
-        c.centre, c.size = 0.0, sqrt(square)
-        return
-    mean = c.total / c.count
-    c.centre = mean * max(0.0, min(1.0, (c.count / events - OFTEN) / (ALWAYS - OFTEN)))
-    variance = square - 2.0 * c.centre * mean + c.centre * c.centre
-    c.size = sqrt(variance if variance > ROUNDING * square else square)
-
-
-cdef inline bint varies(const Column* c) noexcept nogil:
-    """Whether a feature has a size at all: a constant that is centred says nothing."""
-    return c.size > 0.0 and (
-        c.centre == 0.0 or c.total * c.total < (1.0 - ROUNDING) * c.square * c.count
-    )
-
-
-cdef inline void weigh(Column* c, double common) noexcept nogil:
-    """The factor that brings a feature near the common size."""
-    cdef double r = log(c.size) - common
-    cdef double r4 = r * r * r * r
-    c.factor = exp(-common - r * r4 / (r4 + NEAR * NEAR * NEAR * NEAR))
 
 
 cdef void weigh_all(Column* c, Py_ssize_t n, double common) noexcept nogil:
@@ -98,12 +52,44 @@ cdef void weigh_all(Column* c, Py_ssize_t n, double common) noexcept nogil:
         c[k].factor = exp(c[k].factor)
 
 
-cdef inline double scaled(const Column* c, double x) noexcept nogil:
-    cdef double limit = FAR * c.size
-    return c.factor * max(-limit, min(limit, x - c.centre))
+cdef class Units:
+    """What is asked of whoever measures features (abstract)."""
+
+    cdef Scaled look(self, Row x) noexcept nogil:
+        return found(0, NULL, NULL, 0.0)
+
+    cdef Scaled count(self, Row x) noexcept nogil:
+        return found(0, NULL, NULL, 0.0)
+
+    cdef Scaled count_seen(self, Row x) noexcept nogil:
+        return found(0, NULL, NULL, 0.0)
+
+    cdef void take_note(self, const int[::1] rows) noexcept nogil:
+        pass
+
+    cdef void lose_track(self) noexcept nogil:
+        pass
+
+    cdef double common(self) noexcept nogil:
+        """The common log size."""
+        return self.typical[COMMON]
+
+    cdef double width(self) noexcept nogil:
+        """One more than the highest feature that has occurred."""
+        return self.typical[WIDTH]
+
+    cdef bint all_within(self, Scaled x, Py_ssize_t n) noexcept nogil:
+        """Whether all features that have occurred, and those of a row, are among the first n."""
+        cdef Py_ssize_t k
+        if self.width() > n:
+            return False
+        for k in range(x.n):
+            if x.index[k] >= n:
+                return False
+        return True
 
 
-cdef class Scales:
+cdef class Scales(Units):
     """Views of ``columns`` (d, 8), a Column of each feature, and ``typical`` (5,)."""
 
     def __init__(self, columns, typical):
@@ -227,6 +213,9 @@ cdef class Scales:
             self.meet(rows[i])  # those that still have no size are passed over where sizes are read
         self.counted = self.typical[EVENTS]
 
+    cdef void lose_track(self) noexcept nogil:
+        self.n_met = -1
+
     cdef void put_fresh(self) noexcept nogil:
         """The columns that the row that was last looked at makes anew, where they belong."""
         cdef Column* c
@@ -268,24 +257,6 @@ cdef class Scales:
             return False
         self.typical[COMMON] = self.median()
         self.typical[DUE] = GROWTH * self.typical[FOUND]
-        return True
-
-    cdef double common(self) noexcept nogil:
-        """The common log size."""
-        return self.typical[COMMON]
-
-    cdef double width(self) noexcept nogil:
-        """One more than the highest feature that has occurred."""
-        return self.typical[WIDTH]
-
-    cdef bint all_within(self, Scaled x, Py_ssize_t n) noexcept nogil:
-        """Whether all features that have occurred, and those of a row, are among the first n."""
-        cdef Py_ssize_t k
-        if self.width() > n:
-            return False
-        for k in range(x.n):
-            if x.index[k] >= n:
-                return False
         return True
 
     cdef double median(self) noexcept nogil:

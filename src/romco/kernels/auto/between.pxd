@@ -1,0 +1,49 @@
+"""Features measured once for all pairs of classes, as compiled code sees it."""
+
+from romco.kernels.auto.columns cimport Column
+from romco.kernels.auto.scales cimport Scaled, Scales, Units
+from romco.kernels.events cimport Row
+
+
+cdef struct Moving:                # an entry of a row that each pair centres by itself
+    int place                      # in the row
+    double raw                     # its value
+    double factor, limit           # of its feature
+    double plain                   # what it becomes where a pair does not centre it
+
+
+cdef class Measured:
+    cdef Scales scales
+    cdef double[:, :, ::1] sums    # (d, K, 2) of each feature and class: values that were not zero,
+    cdef double[::1] seen          # and their sum; (K,) events of each class
+    cdef double[::1] nearness      # room for two numbers of each class
+    cdef bint held                 # a row is held: pairs need not look at it again
+    cdef long long turn            # counts how often a row has been parted
+    cdef object room, values
+    cdef double* counted           # values of the row that was last held, as they are counted;
+    cdef Moving* moving            # its entries that pairs may centre,
+    cdef Py_ssize_t n_moving       # how many they are,
+    cdef double still              # and |x|^2 of the others
+
+    cdef void hold(self, Row x) noexcept nogil
+    cdef void hold_again(self) noexcept nogil
+    cdef void let_go(self) noexcept nogil
+    cdef bint count(self, Row x) noexcept nogil
+    cdef void count_class(self, Py_ssize_t label) noexcept nogil
+    cdef void part(self, Row x) noexcept nogil
+    cdef void put(self, const Column* c, Py_ssize_t n, double value) noexcept nogil
+    cdef bint may_move(self, Py_ssize_t j) noexcept nogil
+    cdef Py_ssize_t nearest(self) noexcept nogil
+
+
+cdef class Between(Units):
+    cdef Measured measured
+    cdef Py_ssize_t low, high
+    cdef object room
+    cdef double* value             # the row that was last centred,
+    cdef double x2                 # its |x|^2,
+    cdef long long turn            # and when it was parted
+
+    cdef Scaled look_alone(self, Row x) noexcept nogil
+    cdef Scaled centred(self) noexcept nogil
+    cdef void centre(self) noexcept nogil

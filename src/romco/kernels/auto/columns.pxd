@@ -1,0 +1,119 @@
+"""What is kept of one feature, and what it makes of a value: see `scales`."""
+
+from libc.math cimport exp, log, sqrt
+
+cdef extern from *:
+    """
+    #define ROMCO_OFTEN 0.7        /* share of events from which on a feature is centred in part, */
+    #define ROMCO_SELDOM 0.69      /* and below this surely not: no need to work it out */
+    #define ROMCO_ALWAYS 0.85      /* and wholly */
+    #define ROMCO_UNSURE 4.0       /* square of a mean by its variance up to which it may be zero, */
+    #define ROMCO_SURE 20.0        /* and from which on it is known */
+    #define ROMCO_EARLY 8.0        /* events in which what is always the same may yet be missing */
+    #define ROMCO_NEAR 1.4         /* log sizes up to which a feature is near the common one */
+    #define ROMCO_FAR 10.0         /* sizes from the centre beyond which a value is cut */
+    #define ROMCO_FEW 3.0          /* values that a size cannot be told from */
+    #define ROMCO_ROUNDING 1e-9    /* share of a mean square below which a variance is rounding */
+    #define ROMCO_GROWTH 1.1       /* of its count, after which a feature is measured again */
+    #define ROMCO_SMALLEST 1e-150  /* values whose squares underflow or overflow */
+    #define ROMCO_LARGEST 1e150
+    """
+    const double OFTEN "ROMCO_OFTEN"
+    const double SELDOM "ROMCO_SELDOM"
+    const double ALWAYS "ROMCO_ALWAYS"
+    const double UNSURE "ROMCO_UNSURE"
+    const double SURE "ROMCO_SURE"
+    const double EARLY "ROMCO_EARLY"
+    const double NEAR "ROMCO_NEAR"
+    const double FAR "ROMCO_FAR"
+    const double FEW "ROMCO_FEW"
+    const double ROUNDING "ROMCO_ROUNDING"
+    const double GROWTH "ROMCO_GROWTH"
+    const double SMALLEST "ROMCO_SMALLEST"
+    const double LARGEST "ROMCO_LARGEST"
+
+
+cdef struct Column:                # what is kept of a feature; zeros, stored or not, say nothing
+    double count, total, square    # of the values that were not zero
+    double centre, size, factor    # a value becomes factor * (value - centre), within 10 sizes
+    double due_count, due_events   # when the last three are found anew
+
+
+cdef inline double within(const Column* c, double x) noexcept nogil:
+    """A value as it is counted: a single odd one must not spoil the feature for good."""
+    cdef double limit
+    if c.count >= FEW and x * x * c.count > FAR * FAR * c.square:
+        limit = FAR * sqrt(c.square / c.count)
+        return max(-limit, min(limit, x))
+    return x
+
+
+cdef inline void add(Column* c, double x) noexcept nogil:
+    """Count a value."""
+    x = within(c, x)
+    c.count += 1.0
+    c.total += x
+    c.square += x * x
+
+
+cdef inline bint due(const Column* c, double count, double events) noexcept nogil:
+    return count >= c.due_count or (c.centre != 0.0 and events >= c.due_events)
+
+
+cdef inline double share_centred(double count, double events) noexcept nogil:
+    """How much of a mean is taken off a feature that is there so often, from 0 to 1."""
+    if count < SELDOM * events:
+        return 0.0
+    return max(0.0, min(1.0, (count / events - OFTEN) / (ALWAYS - OFTEN)))
+
+
+cdef inline double known(const Column* c, double mean, double events) noexcept nogil:
+    """How surely a mean is not zero, from 0 to 1.
+
+    A few values have a mean by chance, or because all of them belong to one answer: rows that are
+    moved there say nothing of it any more. A value that never changed may be a column that is
+    constant, or one that will be missing where the answer is another.
+    """
+    cdef double square = c.square / c.count, variance = square - mean * mean
+    if variance <= ROUNDING * square:
+        return 1.0 if events > EARLY else 0.0
+    return max(0.0, min(1.0, ((c.count - 1.0) * mean * mean / variance - UNSURE) / (SURE - UNSURE)))
+
+
+cdef inline void measure(Column* c, double events) noexcept nogil:
+    """Centre and size."""
+    cdef double mean, square = c.square / c.count, variance
+    c.due_count, c.due_events = GROWTH * c.count, GROWTH * events
+    if c.count < SELDOM * events:
+        c.centre, c.size = 0.0, sqrt(square)
+        return
+    mean = c.total / c.count
+    c.centre = mean * share_centred(c.count, events) * known(c, mean, events)
+    variance = square - 2.0 * c.centre * mean + c.centre * c.centre
+    c.size = sqrt(variance if variance > ROUNDING * square else square)
+
+
+cdef inline bint varies(const Column* c) noexcept nogil:
+    """Whether a feature has a size at all: a constant that is centred says nothing."""
+    return c.size > 0.0 and (c.centre == 0.0 or spreads(c))
+
+
+cdef inline bint spreads(const Column* c) noexcept nogil:
+    """Whether the values that are not zero are not all the same."""
+    return c.total * c.total < (1.0 - ROUNDING) * c.square * c.count
+
+
+cdef inline void weigh(Column* c, double common) noexcept nogil:
+    """The factor that brings a feature near the common size."""
+    cdef double r = log(c.size) - common
+    cdef double r4 = r * r * r * r
+    c.factor = exp(-common - r * r4 / (r4 + NEAR * NEAR * NEAR * NEAR))
+
+
+cdef inline double scaled(const Column* c, double x) noexcept nogil:
+    return scaled_from(c, x, c.centre)
+
+
+cdef inline double scaled_from(const Column* c, double x, double centre) noexcept nogil:
+    cdef double limit = FAR * c.size
+    return c.factor * max(-limit, min(limit, x - centre))

@@ -1,0 +1,52 @@
+"""Features in units that all pairs of classes have in common."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from romco.kernels.auto.between import Between, Measured
+from romco.kernels.auto.scales import Scales
+from romco.learners.base import Arrays, copy_arrays
+from romco.learners.capabilities import SharesUnits
+
+
+@final
+class ClassUnits:
+    """Sizes of features, found from the events of all classes, and the sums that centre them.
+
+    ``arrays`` holds of each class how often a feature was there and the sum of its values,
+    ``class_sums`` (d, K, 2), and how many events it had, ``class_events`` (K,). What the learner
+    of the first two classes has ``measured`` before is dealt to them evenly.
+
+    >>> units = ClassUnits({"units": np.ones((3, 8)), "typical": np.full(5, 4.0)})
+    >>> units.make_classes(3)
+    >>> units.arrays["class_events"]
+    array([2., 2., 0.])
+    """
+
+    def __init__(self, measured: Arrays) -> None:
+        self._found = measured
+        sums = 0.5 * measured["units"][:, None, :2]
+        self.arrays: Arrays = {
+            "class_sums": np.repeat(sums, 2, axis=1),
+            "class_events": np.full(2, 0.5 * measured["typical"][0]),
+        }
+        self.measured = Measured(Scales(measured["units"], measured["typical"]), *self._sums())
+        self.given = 0  # learners that measure so
+
+    def make_classes(self, n: int) -> None:
+        """As many classes; of those that are new nothing is known."""
+        old, d = self.arrays, len(self.arrays["class_sums"])
+        self.arrays = {"class_sums": np.zeros((d, n, 2)), "class_events": np.zeros(n)}
+        copy_arrays(self.arrays, old)
+        self.measured.know(*self._sums())
+
+    def give(self, learner: SharesUnits, low: int, high: int) -> None:
+        """Let the learner of a pair of classes measure so."""
+        learner.share_units(self._found, Between(self.measured, low, high))
+        self.given += 1
+
+    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.arrays["class_sums"], self.arrays["class_events"]
