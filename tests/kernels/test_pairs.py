@@ -79,11 +79,28 @@ def test_tables_are_as_large_as_what_a_dense_row_holds_asks_for():
 
 def test_the_limit_of_a_store_is_the_last_number_that_its_tables_can_hold():
     store = Pairs(50, 200, 2, False)
-    assert store.most == np.iinfo(np.int32).max
+    assert store.most == np.iinfo(np.uint32).max
+
+
+@pytest.mark.parametrize("d", [1, 255, 256, 2**31 - 1])
+def test_the_last_feature_is_told_from_all_others(d):
+    store = Pairs(3, d, 1, False)
+    features = np.unique(np.array([0, d // 2, d - 1]))
+    keys = ((np.arange(3)[:, None] << 32) | features).ravel()
+    values = np.arange(1.0, len(keys) + 1.0)[:, None]
+    store.load({"personal": values, "personal_keys": keys})
+    found = store.arrays()
+    np.testing.assert_array_equal(found["personal_keys"], keys)
+    np.testing.assert_array_equal(found["personal"], values)
+    store.clear(1)
+    cleared = (keys >> 32) == 1
+    np.testing.assert_array_equal(
+        store.arrays()["personal"][:, 0], np.where(cleared, 0, values[:, 0])
+    )
 
 
 def test_a_store_says_that_it_is_full_before_it_is():
-    """At 2^31 pairs the table's numbers would wrap; a lower bound stands in for that many."""
+    """Beyond, the numbers of its tables would wrap; a lower bound stands in for that many."""
     learner = romco.learner("pa-shared", 2**18, 100)
     learner._v.most = 700
     columns = np.random.default_rng(0).permutation(2**18)[:3000].astype(np.int32)

@@ -16,7 +16,7 @@ from romco.kernels.memory cimport release, zeros
 cnp.import_array()
 
 cdef int LEAST_BITS = 4
-cdef Py_ssize_t MOST = 2**31 - 1   # pairs that tables, of 32 bits each, can tell apart
+cdef Py_ssize_t MOST = 2**32 - 1   # pairs that tables, of 32 bits each, can tell apart
 
 
 cdef class Pairs:
@@ -67,7 +67,7 @@ cdef class Pairs:
         for pair in range(self.used):
             table = self.table + (self.key[pair] >> 32)
             place = place_of(table, <Py_ssize_t> <unsigned int> self.key[pair])
-            place.name, place.pair = <unsigned int> self.key[pair] + 1, <int> pair
+            place.name, place.pair = <unsigned int> self.key[pair] + 1, <unsigned int> pair
             table.used += 1
 
     cdef int widen(self, Table* table, Py_ssize_t needed) except -1 nogil:
@@ -182,7 +182,7 @@ cdef class Pairs:
         table = self.table + task
         for at in range((<Py_ssize_t> 1) << table.bits if table.bits else 0):
             if table.place[at].name:
-                memset(self.value + table.place[at].pair * self.width, 0, self.width * sizeof(double))
+                memset(self.value + <Py_ssize_t> table.place[at].pair * self.width, 0, self.width * sizeof(double))
 
     def lane(self, Py_ssize_t k):
         """The k-th number of every pair, as a dense array (m, d)."""
