@@ -1,8 +1,8 @@
 """What learning in shards costs and brings: ``python -m benchmarks.scaling PART...``.
 
-Parts are error, drift, learners; speed, merges, memory, reading, actors, recovery. Each stores its
-figures in docs/scaling/results.json as it goes; ``error=emails,made`` measures some streams
-of it. ``tables`` puts what is stored into docs/scaling.md.
+Parts are error, drift, learners; speed, ceiling, merges, memory, reading, actors, recovery. Each
+stores its figures in docs/scaling/results.json as it goes; ``error=emails,made`` measures some
+streams of it. ``tables`` puts what is stored into docs/scaling.md.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ PARTS = {
         scaling_errors.drift,
         scaling_errors.learners,
         scaling_speed.speed,
+        scaling_speed.ceiling,
         scaling_speed.merges,
         scaling_speed.memory,
         scaling_speed.reading,

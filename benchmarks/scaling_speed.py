@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import tempfile
@@ -63,6 +64,29 @@ def speed(*_):
                     runs[str(threads)].append(timed(threads, x, y, tasks))
             best = {k: min(some, key=lambda one: one["wall"]) for k, some in runs.items()}
             yield f"{name}, {n:,} events", best
+
+
+def ceiling(*_, n=160_000):
+    """Two processes that share nothing, each on one thread: what two cores here allow."""
+    for name, *_ in shapes(10):
+        x, y, tasks = next(given for kind, *given in shapes(n) if kind == name)
+        runs = [(apart(1, x, y, tasks), apart(2, x, y, tasks)) for _ in range(3)]
+        alone, both = (min(seconds) for seconds in zip(*runs, strict=True))
+        yield f"{name}, {n:,} events", {"alone": alone, "both": both}
+
+
+def apart(processes, x, y, tasks):
+    """Seconds by the clock until the last of some processes has learned the stream."""
+    _STREAM[:] = x, y, tasks
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        return max(pool.map(_timed_alone, range(processes), chunksize=1))
+
+
+_STREAM = []  # what processes inherit, so that it is not sent to them
+
+
+def _timed_alone(_):
+    return timed(1, *_STREAM)["wall"]
 
 
 def touching(rng, d, n_rows):
@@ -171,7 +195,10 @@ def actors(*_):
             files = wide_files(room / str(n), n)
             for workers in (1, 2):
                 run = watched(files, room / f"{workers}-{n}.romco", workers)
-                yield f"{n:,} rows, {workers} workers", {**run, "shards": workers}
+                yield (
+                    f"{n:,} rows, {workers} worker" + "s" * (workers > 1),
+                    {**run, "shards": workers},
+                )
 
 
 def watched(files, path, workers):

@@ -56,6 +56,14 @@ def speed(figures):
             )
 
 
+def ceiling(figures):
+    yield "| shape, stream | one process, s | two at once, s | against one, as two threads above |"
+    yield "|---|--:|--:|--:|"
+    for name, run in figures.items():
+        ratio = 2.0 * run["alone"] / run["both"]
+        yield f"| {name} | {run['alone']:.2f} | {run['both']:.2f} | {ratio:.2f} |"
+
+
 def merges(figures):
     yield "| touched by each shard | in place, ms | of what was sent, ms |"
     yield "|---|--:|--:|"
@@ -113,6 +121,7 @@ TABLES = {
     "drift": error,
     "learners": learners,
     "speed": speed,
+    "ceiling": ceiling,
     "merges": merges,
     "memory": memory,
     "reading": reading,

@@ -13,7 +13,7 @@ import romco
 from benchmarks.scaling_speed import watched, wide_files
 from romco.cluster import Shards, beginnings
 from romco.cluster.files import learn as learn_files
-from romco.cluster.ray import Ray, WorkersLostError
+from romco.cluster.ray import Ray, StoreFullError, WorkersLostError
 from romco.cluster.shard import Shard
 from romco.experiments.elsewhere import performing
 from romco.experiments.plan import Run, complete
@@ -158,6 +158,31 @@ def test_a_worker_that_dies_again_and_again_is_an_error(monkeypatch, expected, t
         ):
             learn(shards, STREAM, (60,))
     with Shards(**settings) as shards:  # nothing that was saved is lost
+        x, y, task = STREAM
+        at = shards.events
+        assert at > 0
+        learn(shards, (x[at:], y[at:], task[at:]))
+        assert_same(shards.state(), expected[1])
+
+
+def test_an_object_store_without_room_is_told_and_what_was_saved_stays(
+    monkeypatch, ray, expected, tmp_path
+):
+    monkeypatch.setattr("romco.cluster.ray.SMALL", 0)  # all goes through the store
+    settings = {**SETTINGS, "engine": "ray", "checkpoint": tmp_path, "checkpoint_every": 4}
+    put, calls = ray.put, []
+
+    def full(value):
+        calls.append(value)
+        if len(calls) == 60:
+            raise ray.exceptions.OutOfDiskError("Local disk is full")
+        return put(value)
+
+    with Shards(**settings) as shards, monkeypatch.context() as patch:
+        patch.setattr(ray, "put", full)
+        with pytest.raises(StoreFullError, match="Local disk is full; what was saved is untouch"):
+            learn(shards, STREAM, (60,))
+    with Shards(**settings) as shards:
         x, y, task = STREAM
         at = shards.events
         assert at > 0

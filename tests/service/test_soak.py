@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
+import select
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -51,31 +52,68 @@ def request(k: int) -> bytes:
     return f"{head}content-length: {len(data)}\r\n\r\n".encode() + data
 
 
-async def client(port: int, firsts: range) -> None:
-    """One burst after the other, over connections that come and go."""
-    wire = None
-    for n, k in enumerate(firsts):
-        if n % 50 == 0:
-            if wire is not None:
-                wire[1].close()
-            wire = await asyncio.open_connection("127.0.0.1", port)
-        assert wire is not None
-        wire[1].write(b"".join(map(request, range(k, k + BURST))))
-        for _ in range(BURST):
-            head = await wire[0].readuntil(b"\r\n\r\n")
-            found = LENGTH.search(head)
+class Burst:
+    """A client: one burst after the other, over connections that come and go."""
+
+    def __init__(self, port: int, firsts: range) -> None:
+        self.port, self.firsts, self.sent = port, iter(firsts), 0
+        self.line: socket.socket | None = None
+        self.data, self.answers = b"", 0
+
+    def send(self) -> bool:
+        """Send the next burst; False if there is none."""
+        first = next(self.firsts, None)
+        if first is None or self.sent % 50 == 0:
+            self.close()
+        if first is None:
+            return False
+        if self.line is None:
+            self.line = socket.create_connection(("127.0.0.1", self.port), timeout=60.0)
+        self.line.sendall(b"".join(map(request, range(first, first + BURST))))
+        self.sent, self.data, self.answers = self.sent + 1, b"", 0
+        return True
+
+    def receive(self) -> bool:
+        """Read what has come; whether all answers are there."""
+        assert self.line is not None
+        received = self.line.recv(1 << 16)
+        assert received, "the server has closed"
+        self.data += received
+        while (end := self.data.find(b"\r\n\r\n") + 4) > 3:
+            found = LENGTH.search(self.data, 0, end)
             assert found is not None
-            await wire[0].readexactly(int(found[1]))
-            assert head[9:12] in (b"200", b"404", b"422"), head
-    assert wire is not None
-    wire[1].close()
+            stop = end + int(found[1])
+            if len(self.data) < stop:
+                break
+            assert self.data[9:12] in (b"200", b"404", b"422"), self.data[:end]
+            self.data, self.answers = self.data[stop:], self.answers + 1
+        return self.answers == BURST
+
+    def close(self) -> None:
+        if self.line is not None:
+            self.line.close()
+            self.line = None
 
 
-async def play(port: int, begin: int, end: int) -> None:
-    step = BURST * CLIENTS
-    await asyncio.gather(
-        *[client(port, range(begin + BURST * c, end, step)) for c in range(CLIENTS)]
-    )
+def play(port: int, begin: int, end: int) -> None:
+    """All clients at once, from one thread."""
+    poll, step = select.epoll(), BURST * CLIENTS
+    clients: dict[int, Burst] = {}
+
+    def go_on(client: Burst) -> None:
+        before = client.line
+        if client.send() and client.line is not None:
+            clients[client.line.fileno()] = client
+            if client.line is not before:
+                poll.register(client.line.fileno(), select.EPOLLIN)
+
+    for c in range(CLIENTS):
+        go_on(Burst(port, range(begin + BURST * c, end, step)))
+    while clients:
+        for file, _ in poll.poll():
+            if clients[file].receive():
+                go_on(clients.pop(file))
+    poll.close()
 
 
 @pytest.mark.slow
@@ -86,7 +124,7 @@ def test_memory_and_descriptors_do_not_grow(tmp_path):
     used, opened, begin = [], [], 0
     for part in (0.1, 0.5, 1.0):
         end = int(part * REQUESTS) // BURST * BURST
-        asyncio.run(play(port, begin, end))
+        play(port, begin, end)
         begin = end
         used.append(memory(process))
         opened.append(descriptors(process))

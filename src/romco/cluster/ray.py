@@ -36,6 +36,10 @@ class WorkersLostError(RuntimeError):
     """A shard whose workers die again and again."""
 
 
+class StoreFullError(RuntimeError):
+    """Ray has no room for what shards are to be told."""
+
+
 class _Worker:
     """An actor: a process that holds a shard."""
 
@@ -105,9 +109,12 @@ class Ray:
         """At the same time, each in its own process; one message to each."""
         asked: list[list[Call]] = [[] for _ in self._actors]
         for verb, arguments in calls:
+            packed: dict[int, Any] = {}  # once, where several are given the same
             for mine, given in zip(asked, arguments, strict=True):
                 if given is not None:
-                    mine.append((verb.__name__, self._given(verb.__name__, tuple(given))))
+                    if id(given) not in packed:
+                        packed[id(given)] = self._given(verb.__name__, tuple(given))
+                    mine.append((verb.__name__, packed[id(given)]))
         return [
             [None if given[k] is None else next(own) for _, given in calls]
             for k, own in enumerate(map(iter, self._all(asked)))
@@ -169,7 +176,19 @@ class Ray:
     def _given(self, name: str, arguments: tuple[Any, ...]) -> Any:
         """Arguments on their way: packed once for all, or in the object store if they are large."""
         small = _packed(arguments, SMALL if name in BULKY else None)
-        return self._ray.put(arguments) if small is None else small
+        return self._put(arguments) if small is None else small
+
+    def _put(self, value: Any) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return self._ray.put(value)
+        except (errors.ObjectStoreFullError, errors.OutOfDiskError) as error:
+            raise StoreFullError(
+                f"Ray's object store is full, and so is the disk behind it: {_first_line(error)}; "
+                "what was saved is untouched, and the same call goes on from there. Save more "
+                "often (checkpoint_every): what shards agreed on is kept until then; or give Ray "
+                "more memory or disk"
+            ) from error
 
     def _all(self, asked: Sequence[list[Call]]) -> list[list[Any]]:
         """The answers of each shard to its calls."""

@@ -36,5 +36,7 @@ class Schedule:
         whole("every", self.every)
 
     def after(self, at: int) -> int:
-        """The barrier that follows one after ``at`` events."""
+        """The barrier that follows one after ``at`` events; one shard has nobody to meet."""
+        if self.n == 1:
+            return at + self.every
         return at + min(self.n * self.every, max(self.n, int(self.growth * at)))

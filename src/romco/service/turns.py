@@ -3,13 +3,16 @@
 Only one of them can run Python at a time. Who wants to waits for ``sys.getswitchinterval()`` and
 then asks the other to stop; the interval is one for all threads. But the system may end a thread's
 waits late, to save wake-ups, and by how much is each thread's own: so the thread that answers asks
-at once, and the one that learns lets it finish.
+at once, and the one that learns lets it finish. Where both would run on one processor, the system
+is told by their niceness who goes first.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import final
 
@@ -18,6 +21,7 @@ from typing import final
 PROMPT, PATIENT = (0.00002 if sys.platform == "linux" else 0.0001), 0.0005
 AT_ONCE, USUAL, LATE = 1e-9, 0.00005, 0.0002  # how late waits may end; USUAL is Linux's own
 TIMER_SLACK = 29  # PR_SET_TIMERSLACK
+NICE = 3  # of the thread that learns; a larger one would keep it from giving back what it holds
 
 
 def end_waits(within: float) -> None:
@@ -29,14 +33,20 @@ def end_waits(within: float) -> None:
         ctypes.CDLL(None).prctl(TIMER_SLACK, round(1e9 * within), 0, 0, 0)
 
 
+def step_back() -> None:
+    """Let this thread run after the others, where each can have a niceness of its own."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
 @final
 class Turns:
     """How soon the thread that learns lets the other one go on, settled for each group anew.
 
-    ``asked()`` counts the predictions so far.
+    ``asked()`` counts the predictions so far; ``begin()`` is done by that thread, once.
 
     >>> before, asked = sys.getswitchinterval(), iter([0, 5, 5])
-    >>> turns = Turns(lambda: next(asked))
+    >>> turns = Turns(lambda: next(asked), begin=lambda: None)
     >>> found = [(turns.settle(), sys.getswitchinterval())[1] for _ in range(3)]
     >>> found == [PATIENT, PROMPT, PATIENT]
     True
@@ -44,11 +54,16 @@ class Turns:
     >>> end_waits(within=USUAL)
     """
 
-    def __init__(self, asked: Callable[[], int]) -> None:
-        self._asked, self._before, self._prompt = asked, 0, False
+    def __init__(
+        self, asked: Callable[[], int], begin: Callable[[], None] | None = step_back
+    ) -> None:
+        self._asked, self._before, self._prompt, self._begin = asked, 0, False, begin
 
     def settle(self) -> None:
         """Prompt, if there were predictions since the thread that learns called this last."""
+        if self._begin is not None:
+            self._begin()
+            self._begin = None
         now = self._asked()
         prompt, self._before = now != self._before, now
         if prompt != self._prompt:

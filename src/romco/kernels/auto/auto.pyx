@@ -118,7 +118,7 @@ cdef class AutoKernel(Kernel):
     cdef double[::1] kinds, clock, turn
     cdef Pairs personal
     cdef object places
-    cdef int* pair                 # of each entry of the row that was last read: its number, or -1
+    cdef Py_ssize_t* pair          # of each entry of the row that was last read: its number, or -1
     cdef Row coming                # the row that is read next, as far as it is known,
     cdef long long coming_task
     cdef void* coming_of           # and whose it is
@@ -142,8 +142,8 @@ cdef class AutoKernel(Kernel):
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
         self.evidence, self.belief, self.kinds, self.clock = evidence, belief, kinds, clock
         self.scales, self.change, self.turn = scales, change, turn
-        self.places = np.empty(len(shared), np.int32)
-        self.pair = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
+        self.places = np.empty(len(shared), np.intp)
+        self.pair = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
         self.coming.n, self.coming_of = 0, NULL
         self.late, self.said, self.pace = None, np.zeros((1, RECALLED)), 1.0
         self.covariances = Covariances(joint, shared[:, LOGISTIC], shared[:, WIDTH + LOGISTIC])

@@ -308,7 +308,7 @@ cdef inline double within(double z) noexcept nogil:
 
 cdef inline double* stored(Pairs pairs, long long task, Py_ssize_t feature) noexcept nogil:
     """The numbers of a pair, or NULL where it never occurred."""
-    cdef int pair
+    cdef Py_ssize_t pair
     if pairs.dense:
         return pairs.value + (task * pairs.n_features + feature) * pairs.width
     pair = pairs.find(task, feature)

@@ -6,7 +6,7 @@ from romco.kernels.arenas cimport Arena
 
 cdef struct Place:                               # of a task's table
     unsigned int name                            # of the feature: one more than its number, or 0
-    int pair
+    unsigned int pair
 
 
 cdef struct Table:                               # which pairs a task has; open addressing
@@ -34,21 +34,21 @@ cdef class Pairs:
     cdef int widen(self, Table* table, Py_ssize_t needed) except -1 nogil
     cdef int reserve(self, long long task, Py_ssize_t more) except -1 nogil
 
-    cdef inline int find(self, long long task, Py_ssize_t feature) noexcept nogil:
+    cdef inline Py_ssize_t find(self, long long task, Py_ssize_t feature) noexcept nogil:
         """The number of a pair, or -1 where it has not occurred."""
         cdef const Table* table = self.table + task
         cdef const Place* place
         if table.bits == 0:
             return -1
         place = place_of(table, feature)
-        return place.pair if place.name else -1
+        return <Py_ssize_t> place.pair if place.name else -1
 
-    cdef inline int found(self, long long task, Py_ssize_t feature) noexcept nogil:
+    cdef inline Py_ssize_t found(self, long long task, Py_ssize_t feature) noexcept nogil:
         """The number of a pair, which occurs from now on; call ``reserve`` first."""
         cdef Table* table = self.table + task
         cdef Place* place = place_of(table, feature)
         if not place.name:
-            place.name, place.pair = <unsigned int> (feature + 1), <int> self.used
+            place.name, place.pair = <unsigned int> (feature + 1), <unsigned int> self.used
             self.key[self.used] = (task << 32) | feature
             self.used += 1
             table.used += 1
@@ -59,9 +59,9 @@ cdef class Pairs:
         if not self.dense and self.table[task].bits:
             soon(self.table[task].place + slot(self.table + task, feature))
 
-    cdef inline int ask_pair(self, long long task, Py_ssize_t feature) noexcept nogil:
+    cdef inline Py_ssize_t ask_pair(self, long long task, Py_ssize_t feature) noexcept nogil:
         """Ask for the pair's numbers, and tell which it is, as ``find``."""
-        cdef int pair = -1 if self.dense else self.find(task, feature)
+        cdef Py_ssize_t pair = -1 if self.dense else self.find(task, feature)
         if pair >= 0:
             ahead(self.value + pair * self.width)
             ahead(self.value + pair * self.width + self.width - 1)  # it may lie in two lines
@@ -73,7 +73,7 @@ cdef class Pairs:
 
     cdef inline const double* look(self, long long task, Py_ssize_t feature) noexcept nogil:
         """The pair's numbers, to read."""
-        cdef int pair
+        cdef Py_ssize_t pair
         if self.dense:
             return self.value + (task * self.n_features + feature) * self.width
         pair = self.find(task, feature)

@@ -3,8 +3,12 @@
 Small problems keep a dense array (m, d, width), whose untouched pages cost
 nothing. Large ones keep only the pairs that occurred, one after the other, and for each task a
 hash table that tells which are its own; so ten thousand tasks over 2^18 hashed
-features cost what their events touch, and pairs that came together lie together.
+features cost what their events touch, and pairs that came together lie together. From a few thousand pairs
+on addresses are taken for very many at once, and memory as it is touched: so the store is not copied
+again whenever it has doubled, for which one event would have to wait.
 """
+
+import sys
 
 import numpy as np
 cimport numpy as cnp
@@ -16,7 +20,10 @@ from romco.kernels.memory cimport release, zeros
 cnp.import_array()
 
 cdef int LEAST_BITS = 4
-cdef Py_ssize_t MOST = 2**31 - 1   # pairs that tables, of 32 bits each, can tell apart
+cdef Py_ssize_t MOST = 2**32 - 1   # pairs that tables, of 32 bits each, can tell apart
+FEW = 2**15                        # pairs up to which room is doubled; copying them takes no time
+RESERVED = 2**25                   # pairs that have addresses from then on,
+FURTHER = 8                        # or so many times as many as there are
 
 
 cdef class Pairs:
@@ -67,7 +74,7 @@ cdef class Pairs:
         for pair in range(self.used):
             table = self.table + (self.key[pair] >> 32)
             place = place_of(table, <Py_ssize_t> <unsigned int> self.key[pair])
-            place.name, place.pair = <unsigned int> self.key[pair] + 1, <int> pair
+            place.name, place.pair = <unsigned int> self.key[pair] + 1, <unsigned int> pair
             table.used += 1
 
     cdef int widen(self, Table* table, Py_ssize_t needed) except -1 nogil:
@@ -109,7 +116,7 @@ cdef class Pairs:
             )
         while needed > room:
             room *= 2
-        keys, values = np.empty(room, dtype=np.int64), np.zeros((room, self.width))
+        keys, values = roomy(room, self.width)
         keys[: self.used], values[: self.used] = self.arrays_used()
         self.hold(keys, values)
 
@@ -182,7 +189,7 @@ cdef class Pairs:
         table = self.table + task
         for at in range((<Py_ssize_t> 1) << table.bits if table.bits else 0):
             if table.place[at].name:
-                memset(self.value + table.place[at].pair * self.width, 0, self.width * sizeof(double))
+                memset(self.value + <Py_ssize_t> table.place[at].pair * self.width, 0, self.width * sizeof(double))
 
     def lane(self, Py_ssize_t k):
         """The k-th number of every pair, as a dense array (m, d)."""
@@ -192,3 +199,14 @@ cdef class Pairs:
         keys, values = self.arrays_used()
         array[keys >> 32, keys & 0xFFFFFFFF] = values[:, k]
         return array
+
+
+def roomy(Py_ssize_t room, Py_ssize_t width):
+    """Keys and zeros for at least so many pairs."""
+    most = room
+    if room > FEW and sys.platform != "win32":  # where untouched memory counts as taken
+        most = max(RESERVED, FURTHER * room)
+    try:
+        return np.empty(most, dtype=np.int64), np.zeros((most, width))
+    except (MemoryError, ValueError):  # addresses are counted here, too
+        return np.empty(room, dtype=np.int64), np.zeros((room, width))
