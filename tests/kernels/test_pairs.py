@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import romco
+from romco.kernels.stores import pairs
 from romco.kernels.stores.pairs import Pairs
 
 
@@ -24,6 +25,37 @@ def test_table_holds_what_the_array_holds(n):
     table, values = filled(n)
     for k in range(2):
         np.testing.assert_array_equal(table.lane(k), values[:, :, k])
+
+
+def grown(n, begin=0, store=None):
+    """A store of many pairs, made by events as they come."""
+    if store is None:
+        store = romco.learner("romco-auto", 2**20, 64)
+    rng = np.random.default_rng(begin)
+    x = np.sort(rng.integers(0, 2**20 // 200, (n, 200)) + np.arange(200) * (2**20 // 200), axis=1)
+    starts = np.arange(0, 200 * n + 1, 200)
+    rows = csr_array((rng.standard_normal(200 * n), x.ravel(), starts), shape=(n, 2**20))
+    labels = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+    store.replay(romco.Rounds(rng.integers(0, 64, n), rows, labels, np.arange(n + 1)))
+    return store
+
+
+def test_a_large_store_is_not_copied_as_it_grows():
+    learner = grown(250)
+    before = learner.arrays()["personal"]
+    grown(1000, 1, learner)
+    after = learner.arrays()["personal"]
+    assert len(before) > pairs.FEW
+    assert len(after) > 4 * len(before)
+    assert np.shares_memory(before, after)
+
+
+def test_a_store_grows_where_addresses_are_few(monkeypatch):
+    expected = grown(250).arrays()
+    monkeypatch.setattr(pairs, "RESERVED", 2**50)
+    found = grown(250).arrays()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 def test_state_holds_only_pairs_that_occurred():

@@ -92,6 +92,15 @@ cdef extern from *:
         for (; i < n; i++) s[0] += x[i] * y[i];
         return (s[0] + s[1]) + (s[2] + s[3]);
     }
+    /* The sum of all |x|, in four partial sums. */
+    static inline double romco_size(Py_ssize_t n, const double* x) {
+        double s[4] = {0, 0, 0, 0};
+        Py_ssize_t i = 0;
+        for (; i + 4 <= n; i += 4)
+            for (int j = 0; j < 4; j++) s[j] += (x[i + j] < 0.0 ? -x[i + j] : x[i + j]);
+        for (; i < n; i++) s[0] += (x[i] < 0.0 ? -x[i] : x[i]);
+        return (s[0] + s[1]) + (s[2] + s[3]);
+    }
     /* x, y <- c x - d y, d x + c y. */
     static inline void romco_rotate(
         Py_ssize_t n, double c, double d, double* ROMCO_RESTRICT x, double* ROMCO_RESTRICT y
@@ -111,6 +120,7 @@ cdef extern from *:
         Py_ssize_t n, double c, double d, double* x, double* y
     ) noexcept nogil
     double dot_product "romco_dot" (Py_ssize_t n, const double* x, const double* y) noexcept nogil
+    double size "romco_size" (Py_ssize_t n, const double* x) noexcept nogil
     void prefetch "ROMCO_PREFETCH" (const void* p) noexcept nogil
 
 

@@ -66,10 +66,9 @@ cdef class SecularVectors:
             values[i] = u[i]
         if not self.add_rank_one(values, turned, n, second):
             return False
-        reverse_columns(second, n)
         # The smallest of the negative is the largest; columns go back to falling order of d.
+        reverse(first, n * n)
         multiply(n, n, n, second, n, first, n, vectors, n)
-        reverse_columns(vectors, n)
         return True
 
     cdef bint add_rank_one(
@@ -102,6 +101,8 @@ cdef class SecularVectors:
             for i in range(n):
                 rows[i * n + i] = 1.0
             return True
+        if k == n:  # roots lie between the poles, so they rise as well
+            return self.solve(k, poles, unit, values, delta, rows, self.room + 8 * n)
         if not self.solve(k, poles, unit, found, delta, small, self.room + 8 * n):
             return False
         # Merge what was found with what stays as it is.
@@ -205,11 +206,11 @@ cdef class SecularVectors:
                 sorted_rows[i * n + at] = rows[order[i] * n + at]
 
 
-cdef void reverse_columns(double* a, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i, j
+cdef void reverse(double* a, Py_ssize_t n) noexcept nogil:
+    """The last first; of a matrix, both its rows and its columns."""
+    cdef Py_ssize_t i
     cdef double keep
-    for i in range(n):
-        for j in range(n // 2):
-            keep = a[i * n + j]
-            a[i * n + j] = a[i * n + n - 1 - j]
-            a[i * n + n - 1 - j] = keep
+    for i in range(n // 2):
+        keep = a[i]
+        a[i] = a[n - 1 - i]
+        a[n - 1 - i] = keep

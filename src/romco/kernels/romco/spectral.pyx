@@ -12,7 +12,7 @@ import numpy as np
 cimport cython
 from libc.math cimport INFINITY, acosh, asinh, cbrt, cosh, fabs, fmax, fmin, isfinite, log1p, sinh, sqrt
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport add_gram, dot_product, multiply, rotate
+from romco.kernels.dense cimport add_gram, dot_product, multiply, rotate, size
 from romco.kernels.memory cimport release, reserve
 from scipy.linalg.cython_lapack cimport dgesdd
 
@@ -400,12 +400,10 @@ cdef double beside_falling_diagonal(
     const double* a, Py_ssize_t n, Py_ssize_t w, Py_ssize_t ld
 ) noexcept nogil:
     """What is beside the diagonal, or on it where that rises or is negative: the most of a row."""
-    cdef Py_ssize_t i, j
+    cdef Py_ssize_t i
     cdef double beside, most = 0.0
     for i in range(n):
-        beside = 0.0
-        for j in range(w):
-            beside += fabs(a[i * ld + j])
+        beside = size(w, a + i * ld)
         if i < w:  # exactly 0 where there is nothing else
             beside -= a[i * ld + i]
             if i > 0:

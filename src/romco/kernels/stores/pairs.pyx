@@ -3,8 +3,12 @@
 Small problems keep a dense array (m, d, width), whose untouched pages cost
 nothing. Large ones keep only the pairs that occurred, one after the other, and for each task a
 hash table that tells which are its own; so ten thousand tasks over 2^18 hashed
-features cost what their events touch, and pairs that came together lie together.
+features cost what their events touch, and pairs that came together lie together. From a few thousand pairs
+on addresses are taken for very many at once, and memory as it is touched: so the store is not copied
+again whenever it has doubled, for which one event would have to wait.
 """
+
+import sys
 
 import numpy as np
 cimport numpy as cnp
@@ -17,6 +21,9 @@ cnp.import_array()
 
 cdef int LEAST_BITS = 4
 cdef Py_ssize_t MOST = 2**32 - 1   # pairs that tables, of 32 bits each, can tell apart
+FEW = 2**15                        # pairs up to which room is doubled; copying them takes no time
+RESERVED = 2**25                   # pairs that have addresses from then on,
+FURTHER = 8                        # or so many times as many as there are
 
 
 cdef class Pairs:
@@ -109,7 +116,7 @@ cdef class Pairs:
             )
         while needed > room:
             room *= 2
-        keys, values = np.empty(room, dtype=np.int64), np.zeros((room, self.width))
+        keys, values = roomy(room, self.width)
         keys[: self.used], values[: self.used] = self.arrays_used()
         self.hold(keys, values)
 
@@ -192,3 +199,14 @@ cdef class Pairs:
         keys, values = self.arrays_used()
         array[keys >> 32, keys & 0xFFFFFFFF] = values[:, k]
         return array
+
+
+def roomy(Py_ssize_t room, Py_ssize_t width):
+    """Keys and zeros for at least so many pairs."""
+    most = room
+    if room > FEW and sys.platform != "win32":  # where untouched memory counts as taken
+        most = max(RESERVED, FURTHER * room)
+    try:
+        return np.empty(most, dtype=np.int64), np.zeros((most, width))
+    except (MemoryError, ValueError):  # addresses are counted here, too
+        return np.empty(room, dtype=np.int64), np.zeros((room, width))
