@@ -5,7 +5,7 @@ import pytest
 
 import romco
 from romco.cluster import Shards
-from romco.cluster.owners import owner
+from romco.cluster.owners import Owners, owner
 from romco.cluster.schedules import Schedule
 from romco.cluster.shard import Shard
 from tests.cluster.streams import assert_same, events, learn
@@ -224,6 +224,13 @@ def test_owners_are_spread_evenly_and_do_not_depend_on_the_form_of_a_name():
     counts = np.bincount([owner(i, 7) for i in range(20_000)], minlength=7)
     assert counts.min() > 0.9 * 20_000 / 7
     assert owner("7", 64) == owner(7, 64) == owner(7.0, 64)
+
+
+def test_owners_are_found_again_whatever_was_forgotten(monkeypatch):
+    monkeypatch.setattr(Owners, "MOST", 5)
+    owners = Owners(4)
+    for names in (["a", "b", "a"], ["c", "d", "e"], ["f", "a"], list("abcdefgh"), ["h", 7, "7"]):
+        assert owners.of(names).tolist() == [owner(name, 4) for name in names]
 
 
 def test_others_may_predict_while_shards_learn():

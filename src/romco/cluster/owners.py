@@ -43,15 +43,17 @@ class Owners:
         if self.n == 1:
             return np.zeros(len(tasks), dtype=np.int64)
         try:
-            return np.fromiter(map(self._known.__getitem__, tasks), np.int64, len(tasks))
+            return self._found(tasks)
         except KeyError:
-            return np.array([self._owner(task) for task in tasks], dtype=np.int64)
+            self._remember(set(tasks))
+            return self._found(tasks)
 
-    def _owner(self, task: Id) -> int:
-        """The shard of a task that may be new."""
-        found = self._known.get(task)
-        if found is None:
-            if len(self._known) >= self.MOST:
-                self._known.clear()
-            found = self._known[task] = owner(task, self.n)
-        return found
+    def _found(self, tasks: list[Id]) -> NDArray[np.int64]:
+        return np.fromiter(map(self._known.__getitem__, tasks), np.int64, len(tasks))
+
+    def _remember(self, tasks: set[Id]) -> None:
+        """Find the shards of all of them; others are forgotten where they would be too many."""
+        new = tasks.difference(self._known)
+        if len(self._known) + len(new) > self.MOST:
+            self._known, new = {}, tasks
+        self._known |= {task: owner(task, self.n) for task in new}
