@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from io import FileIO
 from pathlib import Path
+from typing import final
 
 try:
     import fcntl
@@ -87,6 +88,7 @@ def exclusive(path: str | Path) -> Iterator[None]:
                 return
 
 
+@final
 class Lock:
     """A file that no other process can lock while this lives; BlockingIOError where one has.
 
@@ -106,17 +108,16 @@ class Lock:
 
     """
 
+    _file: FileIO | None = None  # where it cannot be opened there is nothing to close
+
     def __init__(self, path: Path) -> None:
         self.process = os.getpid()
         self._file = FileIO(path, "a")
-        try:
-            _lock(self._file)
-        except OSError:
-            self._file.close()
-            raise
+        _lock(self._file)
 
     def __del__(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
 
 class _Theirs(Exception):  # noqa: N818 - not an error of ours

@@ -235,6 +235,8 @@ def test_pairs_measure_features_once():
     np.testing.assert_array_equal(arrays["class_events"], np.bincount(stream.y.astype(int)))
     totals = [stream.x[stream.y == k].sum(axis=0) for k in range(3)]
     np.testing.assert_allclose(arrays["class_sums"][:, :, 1].T, totals)
+    squares = [(stream.x[stream.y == k] ** 2).sum(axis=0) for k in range(3)]
+    np.testing.assert_allclose(arrays["class_sums"][:, :, 2].T, squares)
     alone = romco.learner("romco-auto", D, M)
     sides = romco.Rounds(stream.task, stream.x, np.ones(len(stream.y)), stream.starts)
     alone.replay(sides)
@@ -255,6 +257,24 @@ def test_weight_zero_changes_nothing_that_pairs_have_in_common():
     learner.update(romco.Round(np.array([0]), np.ones((1, D)), np.array([1.0]), np.zeros(1)))
     for name, array in learner.arrays().items():
         np.testing.assert_array_equal(array, before[name], err_msg=name)
+
+
+def test_what_hardly_varies_between_two_classes_is_heard():
+    """A feature that is large in one class only, and tells the other two apart by little."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=200)
+    x = rng.normal(size=(200, D))
+    x[:, 0] = np.where(y == 2, 100.0 * x[:, 0], y + 0.2 * x[:, 0])
+    learner = made(classes=3)
+    twin = reference.Classes(D, M, "romco-auto", learner.pairs(), 3, together=True)
+    expected = []
+    for e in range(100):
+        expected.append(twin.predict(e % M, x[e]))
+        twin.update(e % M, x[e], float(y[e]))
+    found = learner.replay(romco.Rounds(np.arange(200) % M, x, y.astype(float), np.arange(201)))
+    np.testing.assert_allclose(found[:100], expected, rtol=1e-6, atol=1e-8)
+    told = (y < 2) & (np.arange(200) >= 100)
+    assert np.mean(found[told, :2].argmax(axis=1) != y[told]) < 0.05
 
 
 def test_units_that_change_are_noted_by_pairs():

@@ -3,6 +3,14 @@
 import numpy as np
 
 
+def known(count, mean, square, events):
+    """Whether a mean is another than zero; of what never varied, after eight events."""
+    spread = square - mean**2
+    varies = spread > 1e-9 * square
+    t2 = (count - 1) * mean**2 / np.where(varies, spread, 1.0)
+    return np.where(varies, np.clip((t2 - 4) / 16, 0, 1), 1.0 * (events > 8))
+
+
 class Scales:
     def __init__(self, d):
         self.c, self.total, self.square = np.zeros((3, d))
@@ -36,13 +44,10 @@ class Scales:
         r = np.log(self.size, where=due, out=np.zeros(len(x))) - self.common
         factor = np.exp(-self.common - r * r**4 / (r**4 + 1.4**4))
         self.factor = np.where(due, factor, self.factor)
-        self.row = self.scaled(x, self.centre)
+        moved = np.clip(x - self.centre, -10 * self.size, 10 * self.size)
+        row = np.where(there, self.factor * moved, 0.0)
+        self.row = row if row @ row >= 1e-12 else np.zeros(len(x))
         return self.row
-
-    def scaled(self, x, centre):
-        moved = np.clip(x - centre, -10 * self.size, 10 * self.size)
-        row = np.where(x != 0, self.factor * moved, 0.0)
-        return row if row @ row >= 1e-12 else np.zeros(len(x))
 
     def spread(self):
         """Features that have more than one value other than zero."""
@@ -56,18 +61,13 @@ class Scales:
         x = self.within(x)
         self.c, self.total, self.square = self.c + there, self.total + x, self.square + x * x
 
-    def known(self, mean, square):
-        """Whether a mean is another than zero; of what never varied, after eight events."""
-        spread = square - mean**2
-        varies = spread > 1e-9 * square
-        t2 = (self.c - 1) * mean**2 / np.where(varies, spread, 1.0)
-        return np.where(varies, np.clip((t2 - 4) / 16, 0, 1), 1.0 * (self.events > 8))
-
     def measure(self, due):
         c = np.maximum(self.c, 1)
         mean, square = self.total / c, self.square / c
         centre = (
-            mean * np.clip((self.c / self.events - 0.7) / 0.15, 0, 1) * self.known(mean, square)
+            mean
+            * np.clip((self.c / self.events - 0.7) / 0.15, 0, 1)
+            * known(self.c, mean, square, self.events)
         )
         variance = square - 2 * centre * mean + centre**2
         size = np.sqrt(np.where(variance > 1e-9 * square, variance, square))
@@ -81,24 +81,37 @@ class Measured:
 
     def __init__(self, d, classes):
         self.scales, self.classes = Scales(d), classes
-        self.counts, self.totals = np.zeros((2, classes, d))
+        self.counts, self.totals, self.squares = np.zeros((3, classes, d))
+        self.known = np.zeros((3, classes, d))  # the same, when sizes were last found
         self.events = np.zeros(classes)
         self.held = None
 
     def hold(self, x):
         """Count a row; its class learns of it later."""
-        self.held = self.scales.within(x)
+        self.held, self.sure = self.scales.within(x), self.surely()
         self.scales.count(x)
+
+    def surely(self):
+        """How surely means are not zero, by the events so far."""
+        c = np.maximum(self.scales.c, 1)
+        mean, square = self.scales.total / c, self.scales.square / c
+        return np.where(
+            self.scales.c > 0, known(self.scales.c, mean, square, self.scales.events), 0.0
+        )
 
     def let_go(self, x, label):
         self.counts[label] += x != 0
         self.totals[label] += np.where(x != 0, self.held, 0.0)
+        self.squares[label] += np.where(x != 0, self.held**2, 0.0)
+        now = np.array([self.counts[label], self.totals[label], self.squares[label]])
+        due = (x != 0) & (now[0] >= 1.1 * self.known[0, label])
+        self.known[:, label] = np.where(due, now, self.known[:, label])
         self.events[label] += 1
         self.held = None
 
 
 class Between:
-    """Units of all classes, centres of two of them and the event at hand."""
+    """Units of all classes; of what is often there those of two of them."""
 
     def __init__(self, measured, pair):
         self.measured, self.pair = measured, list(pair)
@@ -107,15 +120,30 @@ class Between:
         if self.measured.held is not None:
             return self.count(x)
         scales = self.measured.scales
-        return self.centred(scales.as_if_counted(x), x, scales.within(x))
+        surely = self.measured.surely()
+        return self.centred(scales.as_if_counted(x), x, scales.within(x), surely)
 
     def count(self, x):
-        return self.centred(self.measured.scales, x, self.measured.held)
+        return self.centred(self.measured.scales, x, self.measured.held, self.measured.sure)
 
-    def centred(self, scales, x, counted):
+    def centred(self, scales, x, counted, surely):
         all_, pair = self.measured, self.pair
         events = all_.events[pair].sum() + 1
         count = all_.counts[pair].sum(axis=0) + (x != 0)
         mean = (all_.totals[pair].sum(axis=0) + counted) / np.maximum(count, 1)
-        own = mean * np.clip((count / events - 0.7) / 0.15, 0, 1)
-        return scales.scaled(x, np.where(scales.spread(), own, scales.centre))
+        square = (all_.squares[pair].sum(axis=0) + counted**2) / np.maximum(count, 1)
+        centre = mean * np.clip((count / events - 0.7) / 0.15, 0, 1)
+        centre = centre * np.maximum(surely, known(count, mean, square, events))
+        often = (count >= 0.69 * events) & scales.spread()
+        size, factor = scales.size.copy(), scales.factor.copy()
+        before, total, squares = all_.known[:, pair].sum(axis=1)
+        for j in np.flatnonzero(often & (before >= 3)):
+            square, mean = squares[j] / before[j], total[j] / before[j]
+            middle = mean * max(surely[j] >= 0.5, known(before[j], mean, square, before[j]))
+            variance = square - 2 * middle * mean + middle**2
+            size[j] = np.sqrt(variance if variance > 1e-9 * square else square)
+            r = np.log(size[j]) - scales.common
+            factor[j] = np.exp(-scales.common - r**5 / (r**4 + 1.4**4))
+        centre = np.where(often, centre, np.where(scales.spread(), 0.0, scales.centre))
+        row = np.where(x != 0, factor * np.clip(x - centre, -10 * size, 10 * size), 0.0)
+        return row if row @ row >= 1e-12 else np.zeros(len(x))

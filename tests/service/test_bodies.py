@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from romco.model import Hashed, Model, Names
 from romco.service.applications import Application
 from romco.service.heads import Head
+from romco.service.requests import BadRequest, Reader
+from romco.service.settings import Limits
 from romco.service.stores import Store
 from tests.service.streams import lessons
 
@@ -128,6 +131,18 @@ def test_answers_and_refusals_are_the_same_whatever_is_sent(pair):
     statuses = [status for status, _ in found]
     assert min(statuses.count(200), statuses.count(400), statuses.count(422)) > 200
     assert sum(plain for _, plain in found) > 300
+
+
+@pytest.mark.parametrize("name", [" - at `$" * 12_500 + "\n", "k" * 100_000, "`$[3]` - at `$[x y]"])
+def test_names_that_a_client_makes_up_are_looked_at_once_and_cut(name):
+    """Names that look like places took a quarter of a minute, and all of them was told."""
+    reader, event = Reader(Limits()), {"task": "a", "x": {}}
+    for index, body in ((None, event | {name: 1}), (1, [event, event | {name: 1}])):
+        with pytest.raises(BadRequest) as told:
+            reader.questions(json.dumps(body).encode())
+        assert told.value.reason.startswith("Object contains unknown field")
+        assert len(told.value.reason) <= 300
+        assert told.value.index == index
 
 
 @pytest.mark.slow

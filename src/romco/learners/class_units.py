@@ -14,11 +14,12 @@ from romco.learners.capabilities import SharesUnits
 
 @final
 class ClassUnits:
-    """Sizes of features, found from the events of all classes, and the sums that centre them.
+    """Sizes of features, found from the events of all classes, and the sums of each class.
 
-    ``arrays`` holds of each class how often a feature was there and the sum of its values,
-    ``class_sums`` (d, K, 2), and how many events it had, ``class_events`` (K,). What the learner
-    of the first two classes has ``measured`` before is dealt to them evenly.
+    ``arrays`` holds of each class how often a feature was there, the sum of its values and that
+    of their squares, now and when sizes were last found, ``class_sums`` (d, K, 6), and how many
+    events it had, ``class_events`` (K,). What the learner of the first two classes has
+    ``measured`` before is dealt to them evenly.
 
     >>> units = ClassUnits({"units": np.ones((3, 8)), "typical": np.full(5, 4.0)})
     >>> units.make_classes(3)
@@ -28,7 +29,7 @@ class ClassUnits:
 
     def __init__(self, measured: Arrays) -> None:
         self._found = measured
-        sums = 0.5 * measured["units"][:, None, :2]
+        sums = np.tile(0.5 * measured["units"][:, None, :3], 2)
         self.arrays: Arrays = {
             "class_sums": np.repeat(sums, 2, axis=1),
             "class_events": np.full(2, 0.5 * measured["typical"][0]),
@@ -39,7 +40,7 @@ class ClassUnits:
     def make_classes(self, n: int) -> None:
         """As many classes; of those that are new nothing is known."""
         old, d = self.arrays, len(self.arrays["class_sums"])
-        self.arrays = {"class_sums": np.zeros((d, n, 2)), "class_events": np.zeros(n)}
+        self.arrays = {"class_sums": np.zeros((d, n, 6)), "class_events": np.zeros(n)}
         copy_arrays(self.arrays, old)
         self.measured.know(*self._sums())
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, final
 from romco.service.guards import Headers
 
 PLAIN = re.compile(rb"(?:[A-Za-z0-9-]+:[ -~]*\r\n)+")
-FIELD = re.compile(rb"([A-Za-z0-9-]+):[ ]*([ -~]*?)[ ]*\r\n")
+FIELD = re.compile(rb"([A-Za-z0-9-]+):([ -~]*)\r\n")  # no part of it can be matched in two ways
 LENGTH = re.compile(rb"[0-9]{1,9}")
 # What tells the length in another way, asks for something else, or is none of ours.
 UNUSUAL = {b"transfer-encoding", b"expect", b"upgrade", b"trailer", b"te", b"content-encoding"}
@@ -42,7 +42,7 @@ def plain(head: bytes) -> Plain | None:
     """
     if PLAIN.fullmatch(head) is None:
         return None
-    headers = [(name.lower(), value) for name, value in FIELD.findall(head)]
+    headers = [(name.lower(), value.strip(b" ")) for name, value in FIELD.findall(head)]
     fields = dict(headers)
     length = fields.get(b"content-length", b"")
     if len(fields) < len(headers) or not UNUSUAL.isdisjoint(fields) or not LENGTH.fullmatch(length):

@@ -11,7 +11,9 @@ from msgspec import Meta
 from romco.service.drafts import Lesson
 from romco.service.settings import Limits
 
-WHERE = re.compile(r"(.*?) - at `\$(?:\[(\d+)\])?(.*)`")
+AT = " - at `$"  # what msgspec says before the place
+PLACE = re.compile(r"(?:\[(\d{1,9})\])?([.\w\[\]]{0,100})`")
+LONGEST = 300  # characters that are told of what is wrong
 
 
 class BadRequest(ValueError):  # noqa: N818 - says what is wrong
@@ -116,11 +118,19 @@ def types(limits: Limits) -> tuple[type[Question], type[Lesson]]:
 
 
 def _invalid(message: str) -> BadRequest:
-    """The message in our words, with the place of the event apart."""
-    found = WHERE.fullmatch(message)
+    """The message in our words, with the place of the event apart.
+
+    It may hold names that a client made up, of any length: they are looked at once, and cut.
+    """
+    what, at, after = message.rpartition(AT)
+    found = PLACE.fullmatch(after) if at else None
     if found is None:
-        return BadRequest(message.replace("`", "").replace("array", "list"))
-    what, index, where = found.groups()
+        return BadRequest(_short(message.replace("`", "").replace("array", "list")))
+    index, where = found.groups()
     place = where.strip(".")
     text = f"{place}: {what}" if place else what
-    return BadRequest(text.replace("`", ""), None if index is None else int(index))
+    return BadRequest(_short(text.replace("`", "")), None if index is None else int(index))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."

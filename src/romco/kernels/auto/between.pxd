@@ -5,22 +5,33 @@ from romco.kernels.auto.scales cimport Scaled, Scales, Units
 from romco.kernels.events cimport Row
 
 
+cdef struct Sums:                  # of a feature in one class
+    double count, total, square    # of the values that were not zero,
+    double known, known_total, known_square    # and the same when sizes were last found
+
+
+cdef struct Unit:                  # of a feature in a pair of classes, as found from
+    double known, common, surely   # so many values, the common size; least k
+    double size, factor
+
+
 cdef struct Moving:                # an entry of a row that each pair centres by itself
     int place                      # in the row
     double raw                     # its value
-    double factor, limit           # of its feature
+    double factor, size            # of its feature
     double plain                   # what it becomes where a pair does not centre it
 
 
 cdef class Measured:
     cdef Scales scales
-    cdef double[:, :, ::1] sums    # (d, K, 2) of each feature and class: values that were not zero,
-    cdef double[::1] seen          # and their sum; (K,) events of each class
+    cdef double[:, :, ::1] sums    # (d, K, 6) a Sums of each feature and class
+    cdef double[::1] seen          # (K,) events of each class
     cdef double[::1] nearness      # room for two numbers of each class
     cdef bint held                 # a row is held: pairs need not look at it again
     cdef long long turn            # counts how often a row has been parted
     cdef object room, values
-    cdef double* counted           # values of the row that was last held, as they are counted;
+    cdef double* counted           # values of the row that was last held, as they are counted,
+    cdef double* sure              # how surely the mean of its features was not zero before it;
     cdef Moving* moving            # its entries that pairs may centre,
     cdef Py_ssize_t n_moving       # how many they are,
     cdef double still              # and |x|^2 of the others
@@ -31,6 +42,7 @@ cdef class Measured:
     cdef bint count(self, Row x) noexcept nogil
     cdef void count_class(self, Py_ssize_t label) noexcept nogil
     cdef void part(self, Row x) noexcept nogil
+    cdef double surely(self, const Column* c) noexcept nogil
     cdef void put(self, const Column* c, Py_ssize_t n, double value) noexcept nogil
     cdef bint may_move(self, Py_ssize_t j) noexcept nogil
     cdef Py_ssize_t nearest(self) noexcept nogil
@@ -39,7 +51,8 @@ cdef class Measured:
 cdef class Between(Units):
     cdef Measured measured
     cdef Py_ssize_t low, high
-    cdef object room
+    cdef object room, found_before
+    cdef Unit* unit                # (d,) what was found, to be found again where it is out of date
     cdef double* value             # the row that was last centred,
     cdef double x2                 # its |x|^2,
     cdef long long turn            # and when it was parted
@@ -47,3 +60,7 @@ cdef class Between(Units):
     cdef Scaled look_alone(self, Row x) noexcept nogil
     cdef Scaled centred(self) noexcept nogil
     cdef void centre(self) noexcept nogil
+    cdef double value_of(self, const Moving* one, double events) noexcept nogil
+    cdef Unit unit_of(
+        self, Py_ssize_t j, double surely, const Sums* low, const Sums* high
+    ) noexcept nogil

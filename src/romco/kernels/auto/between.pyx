@@ -1,23 +1,28 @@
-"""Features measured once for all pairs of classes; each pair centres them by itself.
+"""Features measured once for all pairs of classes; what is often there each pair measures by itself.
 
-The size of a feature, and with it its divisor (see `scales`), is that of the events of all classes.
-A pair that took the centre of all classes, too, would have to learn by how much its own two lie off
-it. So of each class is kept how often a feature was there and the sum of its values, and
+Where a feature is rarely there, its size is that of the events of all classes (see `scales`): a pair
+would have to find it from few. Where it is there in most events of a pair's two classes, the centre of
+all classes would have to be unlearned, and where it hardly varies in these two it would hardly be
+heard. So of each class is kept how often a feature was there, the sum of its values and of their
+squares, and its centre and size are, of the two classes,
 
-    m = f * mean                           of the events of the two classes, and the one at hand,
-                                           f as in `scales`, of the same events
+    m = f * k * mean                       with the event at hand; f and k as in `scales`, k at least
+                                           that of all classes
+    s^2 = mean square - 2 k mean^2 + k^2 mean^2    when a class last had a tenth more values; k is 1 here
+                                           where that of all classes is 0.5
+    divisor as in `scales`, by the common size of all classes
 
-where the feature has more than one value other than zero. A feature that has one is there or not:
-taken off where the two classes nearly always have it, it would say nothing of when they do not. It is
-centred as in `scales`, by the events of all classes.
+A feature that has only one value other than zero is there or not: taken off where the two classes
+nearly always have it, it would say nothing of when they do not. It is measured by all classes.
 """
 
 import numpy as np
 cimport numpy as cnp
-from libc.math cimport INFINITY, fabs
+from libc.math cimport INFINITY, fabs, sqrt
 from libc.string cimport memcpy
 from romco.kernels.auto.columns cimport (
-    FAR, LARGEST, SELDOM, SMALLEST, Column, scaled_from, share_centred, spreads, within,
+    FAR, FEW, GROWTH, LARGEST, ROUNDING, SELDOM, SMALLEST, Column, factor_of, known, scaled_from,
+    share_centred, spreads, within,
 )
 from romco.kernels.auto.scales cimport Scaled, Scales, Units, found
 from romco.kernels.events cimport Row
@@ -28,7 +33,8 @@ cnp.import_array()
 cdef class Measured:
     """A row that is looked at once for all pairs, and counted once.
 
-    ``sums`` (d, K, 2) holds of each feature and class how many values were not zero, and their sum;
+    ``sums`` (d, K, 3) holds of each feature and class how many values were not zero, their sum and
+    that of their squares;
     ``seen`` (K,) the events of each class.
     """
 
@@ -36,8 +42,9 @@ cdef class Measured:
         self.scales, self.held, self.n_moving, self.turn = scales, False, 0, 0
         self.room = np.empty(scales.columns.shape[0] * sizeof(Moving), np.uint8)
         self.moving = <Moving*> cnp.PyArray_DATA(<cnp.ndarray> self.room)
-        self.values = np.empty(scales.columns.shape[0])
+        self.values = np.empty((2, scales.columns.shape[0]))
         self.counted = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.values)
+        self.sure = self.counted + scales.columns.shape[0]
         self.know(sums, seen)
 
     def know(self, sums, seen):
@@ -71,12 +78,15 @@ cdef class Measured:
     cdef void count_class(self, Py_ssize_t label) noexcept nogil:
         """Count the row that is held for its class; only then, so that all pairs see the same."""
         cdef Py_ssize_t n
-        cdef double* own
+        cdef Sums* own
         self.seen[label] += 1.0
         for n in range(self.scales.n_seen):
-            own = &self.sums[self.scales.index[n], label, 0]
-            own[0] += 1.0
-            own[1] += self.counted[n]
+            own = <Sums*> &self.sums[self.scales.index[n], label, 0]
+            own.count += 1.0
+            own.total += self.counted[n]
+            own.square += self.counted[n] * self.counted[n]
+            if own.count >= GROWTH * own.known:
+                own.known, own.known_total, own.known_square = own.count, own.total, own.square
 
     cdef void part(self, Row x) noexcept nogil:
         """Part the entries of a row into those that pairs may centre, and the others."""
@@ -92,10 +102,17 @@ cdef class Measured:
             c = <const Column*> &self.scales.columns[self.scales.index[n], 0]
             if not self.held:
                 self.counted[n] = within(c, x.value[k])
+                self.sure[n] = self.surely(c)
             if at < self.scales.n_fresh and self.scales.fresh_at[at] == n:
                 c, at = self.scales.fresh + at, at + 1
             self.put(c, n, x.value[k])
             n += 1
+
+    cdef inline double surely(self, const Column* c) noexcept nogil:
+        """How surely the mean of a feature is not zero, by the events of all classes."""
+        if c.count == 0.0:
+            return 0.0
+        return known(c.count, c.total / c.count, c.square / c.count, self.scales.typical[0])
 
     cdef inline void put(self, const Column* c, Py_ssize_t n, double value) noexcept nogil:
         """The n-th entry, whose column is c, among those that pairs may centre or the others."""
@@ -105,7 +122,7 @@ cdef class Measured:
             return
         one.plain = scaled_from(c, value, 0.0)
         if self.may_move(self.scales.index[n]):
-            one.place, one.raw, one.factor, one.limit = <int> n, value, c.factor, FAR * c.size
+            one.place, one.raw, one.factor, one.size = <int> n, value, c.factor, c.size
             self.n_moving += 1
         else:
             self.scales.value[n] = one.plain
@@ -116,17 +133,17 @@ cdef class Measured:
 
         Where none has, with this event, no two of them have together.
         """
-        cdef const double* count = &self.sums[j, 0, 0]
+        cdef const Sums* sums = <const Sums*> &self.sums[j, 0, 0]
         cdef Py_ssize_t label
         for label in range(self.seen.shape[0]):
-            if count[2 * label] + 1.0 >= SELDOM * (self.seen[label] + 1.0):
+            if sums[label].count + 1.0 >= SELDOM * (self.seen[label] + 1.0):
                 return True
         return False
 
     cdef Py_ssize_t nearest(self) noexcept nogil:
         """The class whose mean is nearest to the row that is held: a guess, worth nothing else."""
         cdef Py_ssize_t n, j, label, best = 0, K = self.seen.shape[0]
-        cdef const double* sums
+        cdef const Sums* sums
         cdef double* near = &self.nearness[0]
         cdef double* share = near + K
         cdef double factor, mean
@@ -135,9 +152,9 @@ cdef class Measured:
         for n in range(self.scales.n_seen):
             j = self.scales.index[n]
             factor = (<const Column*> &self.scales.columns[j, 0]).factor
-            sums = &self.sums[j, 0, 0]
+            sums = <const Sums*> &self.sums[j, 0, 0]
             for label in range(K):
-                mean = factor * share[label] * sums[2 * label + 1]
+                mean = factor * share[label] * sums[label].total
                 near[label] += mean * (factor * self.counted[n] - 0.5 * mean)
         for label in range(1, K):
             if near[label] > near[best]:
@@ -153,6 +170,8 @@ cdef class Between(Units):
         self.columns, self.typical = measured.scales.columns, measured.scales.typical
         self.room, self.turn = np.empty(self.columns.shape[0]), -1
         self.value = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.room)
+        self.found_before = np.zeros((self.columns.shape[0], 5))
+        self.unit = <Unit*> cnp.PyArray_DATA(<cnp.ndarray> self.found_before)
 
     cdef Scaled look(self, Row x) noexcept nogil:
         return self.centred() if self.measured.held else self.look_alone(x)
@@ -191,22 +210,51 @@ cdef class Between(Units):
 
     cdef void centre(self) noexcept nogil:
         cdef double events = self.measured.seen[self.low] + self.measured.seen[self.high] + 1.0
-        cdef double count, mean, value
-        cdef const double* sums
-        cdef const double* low
-        cdef const double* high
-        cdef const Moving* one
+        cdef double value
         cdef Py_ssize_t k
         memcpy(self.value, self.measured.scales.value, self.measured.scales.n_seen * sizeof(double))
         self.x2, self.turn = self.measured.still, self.measured.turn
         for k in range(self.measured.n_moving):
-            one = self.measured.moving + k
-            sums = &self.measured.sums[self.measured.scales.index[one.place], 0, 0]
-            low, high = sums + 2 * self.low, sums + 2 * self.high
-            count, value = low[0] + high[0] + 1.0, one.plain
-            if count >= SELDOM * events:
-                mean = (low[1] + high[1] + self.measured.counted[one.place]) / count
-                value = one.raw - mean * share_centred(count, events)
-                value = one.factor * max(-one.limit, min(one.limit, value))
-            self.value[one.place] = value
+            value = self.value_of(self.measured.moving + k, events)
+            self.value[self.measured.moving[k].place] = value
             self.x2 += value * value
+
+    cdef inline double value_of(self, const Moving* one, double events) noexcept nogil:
+        """An entry as the two classes have it."""
+        cdef Py_ssize_t j = self.measured.scales.index[one.place]
+        cdef const Sums* sums = <const Sums*> &self.measured.sums[j, 0, 0]
+        cdef const Sums* low = sums + self.low
+        cdef const Sums* high = sums + self.high
+        cdef double count = low.count + high.count + 1.0, factor = one.factor, size = one.size
+        cdef double x = self.measured.counted[one.place], sure = self.measured.sure[one.place]
+        cdef double mean, square, centre
+        cdef Unit unit
+        if count < SELDOM * events:
+            return one.plain
+        if low.known + high.known >= FEW:
+            unit = self.unit_of(j, 1.0 if sure >= 0.5 else 0.0, low, high)
+            factor, size = unit.factor, unit.size
+        mean = (low.total + high.total + x) / count
+        centre = mean * share_centred(count, events)
+        if sure < 1.0:
+            square = (low.square + high.square + x * x) / count
+            centre *= max(sure, known(count, mean, square, events))
+        return factor * max(-FAR * size, min(FAR * size, one.raw - centre))
+
+    cdef inline Unit unit_of(
+        self, Py_ssize_t j, double surely, const Sums* low, const Sums* high
+    ) noexcept nogil:
+        """Size and factor of a feature; the same as long as the classes' are not found anew."""
+        cdef double count = low.known + high.known, common = self.common()
+        cdef double mean, square, centre, variance
+        cdef Unit* unit = self.unit + j
+        if unit.known == count and unit.common == common and unit.surely == surely:
+            return unit[0]
+        mean = (low.known_total + high.known_total) / count
+        square = (low.known_square + high.known_square) / count
+        centre = mean * max(surely, known(count, mean, square, count))
+        variance = square - 2.0 * centre * mean + centre * centre
+        unit.size = sqrt(variance if variance > ROUNDING * square else square)
+        unit.factor = factor_of(unit.size, common)
+        unit.known, unit.common, unit.surely = count, common, surely
+        return unit[0]

@@ -62,22 +62,26 @@ cdef inline bint due(const Column* c, double count, double events) noexcept nogi
 
 cdef inline double share_centred(double count, double events) noexcept nogil:
     """How much of a mean is taken off a feature that is there so often, from 0 to 1."""
+    if count >= ALWAYS * events:
+        return 1.0
     if count < SELDOM * events:
         return 0.0
     return max(0.0, min(1.0, (count / events - OFTEN) / (ALWAYS - OFTEN)))
 
 
-cdef inline double known(const Column* c, double mean, double events) noexcept nogil:
+cdef inline double known(double count, double mean, double square, double events) noexcept nogil:
     """How surely a mean is not zero, from 0 to 1.
 
     A few values have a mean by chance, or because all of them belong to one answer: rows that are
     moved there say nothing of it any more. A value that never changed may be a column that is
     constant, or one that will be missing where the answer is another.
     """
-    cdef double square = c.square / c.count, variance = square - mean * mean
+    cdef double variance = square - mean * mean
     if variance <= ROUNDING * square:
         return 1.0 if events > EARLY else 0.0
-    return max(0.0, min(1.0, ((c.count - 1.0) * mean * mean / variance - UNSURE) / (SURE - UNSURE)))
+    if (count - 1.0) * mean * mean <= UNSURE * variance:
+        return 0.0
+    return min(1.0, ((count - 1.0) * mean * mean / variance - UNSURE) / (SURE - UNSURE))
 
 
 cdef inline void measure(Column* c, double events) noexcept nogil:
@@ -88,7 +92,7 @@ cdef inline void measure(Column* c, double events) noexcept nogil:
         c.centre, c.size = 0.0, sqrt(square)
         return
     mean = c.total / c.count
-    c.centre = mean * share_centred(c.count, events) * known(c, mean, events)
+    c.centre = mean * share_centred(c.count, events) * known(c.count, mean, square, events)
     variance = square - 2.0 * c.centre * mean + c.centre * c.centre
     c.size = sqrt(variance if variance > ROUNDING * square else square)
 
@@ -104,10 +108,14 @@ cdef inline bint spreads(const Column* c) noexcept nogil:
 
 
 cdef inline void weigh(Column* c, double common) noexcept nogil:
+    c.factor = factor_of(c.size, common)
+
+
+cdef inline double factor_of(double size, double common) noexcept nogil:
     """The factor that brings a feature near the common size."""
-    cdef double r = log(c.size) - common
+    cdef double r = log(size) - common
     cdef double r4 = r * r * r * r
-    c.factor = exp(-common - r * r4 / (r4 + NEAR * NEAR * NEAR * NEAR))
+    return exp(-common - r * r4 / (r4 + NEAR * NEAR * NEAR * NEAR))
 
 
 cdef inline double scaled(const Column* c, double x) noexcept nogil:
