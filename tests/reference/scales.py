@@ -3,12 +3,11 @@
 import numpy as np
 
 
-def known(count, mean, square, events):
-    """Whether a mean is another than zero; of what never varied, after eight events."""
-    spread = square - mean**2
-    varies = spread > 1e-9 * square
-    t2 = (count - 1) * mean**2 / np.where(varies, spread, 1.0)
-    return np.where(varies, np.clip((t2 - 4) / 16, 0, 1), 1.0 * (events > 8))
+def known(count, mean, square):
+    """How much of a mean is not chance: all of what never varied."""
+    variance, sure = square - mean**2, (count - 1) * mean**2
+    varies = variance > 1e-9 * square
+    return np.where(varies, sure / np.where(varies, sure + variance, 1.0), 1.0)
 
 
 class Scales:
@@ -65,9 +64,7 @@ class Scales:
         c = np.maximum(self.c, 1)
         mean, square = self.total / c, self.square / c
         centre = (
-            mean
-            * np.clip((self.c / self.events - 0.7) / 0.15, 0, 1)
-            * known(self.c, mean, square, self.events)
+            mean * np.clip((self.c / self.events - 0.7) / 0.15, 0, 1) * known(self.c, mean, square)
         )
         variance = square - 2 * centre * mean + centre**2
         size = np.sqrt(np.where(variance > 1e-9 * square, variance, square))
@@ -88,16 +85,8 @@ class Measured:
 
     def hold(self, x):
         """Count a row; its class learns of it later."""
-        self.held, self.sure = self.scales.within(x), self.surely()
+        self.held = self.scales.within(x)
         self.scales.count(x)
-
-    def surely(self):
-        """How surely means are not zero, by the events so far."""
-        c = np.maximum(self.scales.c, 1)
-        mean, square = self.scales.total / c, self.scales.square / c
-        return np.where(
-            self.scales.c > 0, known(self.scales.c, mean, square, self.scales.events), 0.0
-        )
 
     def let_go(self, x, label):
         self.counts[label] += x != 0
@@ -120,26 +109,25 @@ class Between:
         if self.measured.held is not None:
             return self.count(x)
         scales = self.measured.scales
-        surely = self.measured.surely()
-        return self.centred(scales.as_if_counted(x), x, scales.within(x), surely)
+        return self.centred(scales.as_if_counted(x), x, scales.within(x))
 
     def count(self, x):
-        return self.centred(self.measured.scales, x, self.measured.held, self.measured.sure)
+        return self.centred(self.measured.scales, x, self.measured.held)
 
-    def centred(self, scales, x, counted, surely):
+    def centred(self, scales, x, counted):
         all_, pair = self.measured, self.pair
         events = all_.events[pair].sum() + 1
         count = all_.counts[pair].sum(axis=0) + (x != 0)
         mean = (all_.totals[pair].sum(axis=0) + counted) / np.maximum(count, 1)
         square = (all_.squares[pair].sum(axis=0) + counted**2) / np.maximum(count, 1)
         centre = mean * np.clip((count / events - 0.7) / 0.15, 0, 1)
-        centre = centre * np.maximum(surely, known(count, mean, square, events))
+        centre = centre * known(count, mean, square)
         often = (count >= 0.69 * events) & scales.spread()
         size, factor = scales.size.copy(), scales.factor.copy()
         before, total, squares = all_.known[:, pair].sum(axis=1)
         for j in np.flatnonzero(often & (before >= 3)):
             square, mean = squares[j] / before[j], total[j] / before[j]
-            middle = mean * max(surely[j] >= 0.5, known(before[j], mean, square, before[j]))
+            middle = mean * known(before[j], mean, square)
             variance = square - 2 * middle * mean + middle**2
             size[j] = np.sqrt(variance if variance > 1e-9 * square else square)
             r = np.log(size[j]) - scales.common

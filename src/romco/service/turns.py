@@ -48,7 +48,7 @@ class Turns:
     >>> before, asked = sys.getswitchinterval(), iter([0, 5, 5])
     >>> turns = Turns(lambda: next(asked), begin=lambda: None)
     >>> found = [(turns.settle(), sys.getswitchinterval())[1] for _ in range(3)]
-    >>> found == [PATIENT, PROMPT, PATIENT]
+    >>> [round(1e6 * interval) for interval in found] == [500, round(1e6 * PROMPT), 500]
     True
     >>> sys.setswitchinterval(before)
     >>> end_waits(within=USUAL)

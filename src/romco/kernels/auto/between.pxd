@@ -11,7 +11,7 @@ cdef struct Sums:                  # of a feature in one class
 
 
 cdef struct Unit:                  # of a feature in a pair of classes, as found from
-    double known, common, surely   # so many values, the common size; least k
+    double known, common           # so many values and the common size
     double size, factor
 
 
@@ -30,8 +30,7 @@ cdef class Measured:
     cdef bint held                 # a row is held: pairs need not look at it again
     cdef long long turn            # counts how often a row has been parted
     cdef object room, values
-    cdef double* counted           # values of the row that was last held, as they are counted,
-    cdef double* sure              # how surely the mean of its features was not zero before it;
+    cdef double* counted           # values of the row that was last held, as they are counted;
     cdef Moving* moving            # its entries that pairs may centre,
     cdef Py_ssize_t n_moving       # how many they are,
     cdef double still              # and |x|^2 of the others
@@ -42,7 +41,6 @@ cdef class Measured:
     cdef bint count(self, Row x) noexcept nogil
     cdef void count_class(self, Py_ssize_t label) noexcept nogil
     cdef void part(self, Row x) noexcept nogil
-    cdef double surely(self, const Column* c) noexcept nogil
     cdef void put(self, const Column* c, Py_ssize_t n, double value) noexcept nogil
     cdef bint may_move(self, Py_ssize_t j) noexcept nogil
     cdef Py_ssize_t nearest(self) noexcept nogil
@@ -61,6 +59,4 @@ cdef class Between(Units):
     cdef Scaled centred(self) noexcept nogil
     cdef void centre(self) noexcept nogil
     cdef double value_of(self, const Moving* one, double events) noexcept nogil
-    cdef Unit unit_of(
-        self, Py_ssize_t j, double surely, const Sums* low, const Sums* high
-    ) noexcept nogil
+    cdef Unit unit_of(self, Py_ssize_t j, const Sums* low, const Sums* high) noexcept nogil

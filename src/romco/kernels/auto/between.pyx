@@ -6,10 +6,8 @@ all classes would have to be unlearned, and where it hardly varies in these two 
 heard. So of each class is kept how often a feature was there, the sum of its values and of their
 squares, and its centre and size are, of the two classes,
 
-    m = f * k * mean                       with the event at hand; f and k as in `scales`, k at least
-                                           that of all classes
-    s^2 = mean square - 2 k mean^2 + k^2 mean^2    when a class last had a tenth more values; k is 1 here
-                                           where that of all classes is 0.5
+    m = f * k * mean                       with the event at hand; f and k as in `scales`
+    s^2 = mean square - 2 k mean^2 + k^2 mean^2    when a class last had a tenth more values
     divisor as in `scales`, by the common size of all classes
 
 A feature that has only one value other than zero is there or not: taken off where the two classes
@@ -42,9 +40,8 @@ cdef class Measured:
         self.scales, self.held, self.n_moving, self.turn = scales, False, 0, 0
         self.room = np.empty(scales.columns.shape[0] * sizeof(Moving), np.uint8)
         self.moving = <Moving*> cnp.PyArray_DATA(<cnp.ndarray> self.room)
-        self.values = np.empty((2, scales.columns.shape[0]))
+        self.values = np.empty(scales.columns.shape[0])
         self.counted = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.values)
-        self.sure = self.counted + scales.columns.shape[0]
         self.know(sums, seen)
 
     def know(self, sums, seen):
@@ -102,17 +99,10 @@ cdef class Measured:
             c = <const Column*> &self.scales.columns[self.scales.index[n], 0]
             if not self.held:
                 self.counted[n] = within(c, x.value[k])
-                self.sure[n] = self.surely(c)
             if at < self.scales.n_fresh and self.scales.fresh_at[at] == n:
                 c, at = self.scales.fresh + at, at + 1
             self.put(c, n, x.value[k])
             n += 1
-
-    cdef inline double surely(self, const Column* c) noexcept nogil:
-        """How surely the mean of a feature is not zero, by the events of all classes."""
-        if c.count == 0.0:
-            return 0.0
-        return known(c.count, c.total / c.count, c.square / c.count, self.scales.typical[0])
 
     cdef inline void put(self, const Column* c, Py_ssize_t n, double value) noexcept nogil:
         """The n-th entry, whose column is c, among those that pairs may centre or the others."""
@@ -170,7 +160,7 @@ cdef class Between(Units):
         self.columns, self.typical = measured.scales.columns, measured.scales.typical
         self.room, self.turn = np.empty(self.columns.shape[0]), -1
         self.value = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.room)
-        self.found_before = np.zeros((self.columns.shape[0], 5))
+        self.found_before = np.zeros((self.columns.shape[0], 4))
         self.unit = <Unit*> cnp.PyArray_DATA(<cnp.ndarray> self.found_before)
 
     cdef Scaled look(self, Row x) noexcept nogil:
@@ -226,35 +216,30 @@ cdef class Between(Units):
         cdef const Sums* low = sums + self.low
         cdef const Sums* high = sums + self.high
         cdef double count = low.count + high.count + 1.0, factor = one.factor, size = one.size
-        cdef double x = self.measured.counted[one.place], sure = self.measured.sure[one.place]
-        cdef double mean, square, centre
+        cdef double x = self.measured.counted[one.place], mean, square, centre
         cdef Unit unit
         if count < SELDOM * events:
             return one.plain
         if low.known + high.known >= FEW:
-            unit = self.unit_of(j, 1.0 if sure >= 0.5 else 0.0, low, high)
+            unit = self.unit_of(j, low, high)
             factor, size = unit.factor, unit.size
         mean = (low.total + high.total + x) / count
-        centre = mean * share_centred(count, events)
-        if sure < 1.0:
-            square = (low.square + high.square + x * x) / count
-            centre *= max(sure, known(count, mean, square, events))
+        square = (low.square + high.square + x * x) / count
+        centre = mean * share_centred(count, events) * known(count, mean, square)
         return factor * max(-FAR * size, min(FAR * size, one.raw - centre))
 
-    cdef inline Unit unit_of(
-        self, Py_ssize_t j, double surely, const Sums* low, const Sums* high
-    ) noexcept nogil:
+    cdef inline Unit unit_of(self, Py_ssize_t j, const Sums* low, const Sums* high) noexcept nogil:
         """Size and factor of a feature; the same as long as the classes' are not found anew."""
         cdef double count = low.known + high.known, common = self.common()
         cdef double mean, square, centre, variance
         cdef Unit* unit = self.unit + j
-        if unit.known == count and unit.common == common and unit.surely == surely:
+        if unit.known == count and unit.common == common:
             return unit[0]
         mean = (low.known_total + high.known_total) / count
         square = (low.known_square + high.known_square) / count
-        centre = mean * max(surely, known(count, mean, square, count))
+        centre = mean * known(count, mean, square)
         variance = square - 2.0 * centre * mean + centre * centre
         unit.size = sqrt(variance if variance > ROUNDING * square else square)
         unit.factor = factor_of(unit.size, common)
-        unit.known, unit.common, unit.surely = count, common, surely
+        unit.known, unit.common = count, common
         return unit[0]

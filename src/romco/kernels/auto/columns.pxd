@@ -7,9 +7,6 @@ cdef extern from *:
     #define ROMCO_OFTEN 0.7        /* share of events from which on a feature is centred in part, */
     #define ROMCO_SELDOM 0.69      /* and below this surely not: no need to work it out */
     #define ROMCO_ALWAYS 0.85      /* and wholly */
-    #define ROMCO_UNSURE 4.0       /* square of a mean by its variance up to which it may be zero, */
-    #define ROMCO_SURE 20.0        /* and from which on it is known */
-    #define ROMCO_EARLY 8.0        /* events in which what is always the same may yet be missing */
     #define ROMCO_NEAR 1.4         /* log sizes up to which a feature is near the common one */
     #define ROMCO_FAR 10.0         /* sizes from the centre beyond which a value is cut */
     #define ROMCO_FEW 3.0          /* values that a size cannot be told from */
@@ -21,9 +18,6 @@ cdef extern from *:
     const double OFTEN "ROMCO_OFTEN"
     const double SELDOM "ROMCO_SELDOM"
     const double ALWAYS "ROMCO_ALWAYS"
-    const double UNSURE "ROMCO_UNSURE"
-    const double SURE "ROMCO_SURE"
-    const double EARLY "ROMCO_EARLY"
     const double NEAR "ROMCO_NEAR"
     const double FAR "ROMCO_FAR"
     const double FEW "ROMCO_FEW"
@@ -69,19 +63,10 @@ cdef inline double share_centred(double count, double events) noexcept nogil:
     return max(0.0, min(1.0, (count / events - OFTEN) / (ALWAYS - OFTEN)))
 
 
-cdef inline double known(double count, double mean, double square, double events) noexcept nogil:
-    """How surely a mean is not zero, from 0 to 1.
-
-    A few values have a mean by chance, or because all of them belong to one answer: rows that are
-    moved there say nothing of it any more. A value that never changed may be a column that is
-    constant, or one that will be missing where the answer is another.
-    """
-    cdef double variance = square - mean * mean
-    if variance <= ROUNDING * square:
-        return 1.0 if events > EARLY else 0.0
-    if (count - 1.0) * mean * mean <= UNSURE * variance:
-        return 0.0
-    return min(1.0, ((count - 1.0) * mean * mean / variance - UNSURE) / (SURE - UNSURE))
+cdef inline double known(double count, double mean, double square) noexcept nogil:
+    """How much of a mean is not chance, from 0 to 1: its square beside that and its variance."""
+    cdef double variance = square - mean * mean, sure = (count - 1.0) * mean * mean
+    return sure / (sure + variance) if variance > ROUNDING * square else 1.0
 
 
 cdef inline void measure(Column* c, double events) noexcept nogil:
@@ -92,7 +77,7 @@ cdef inline void measure(Column* c, double events) noexcept nogil:
         c.centre, c.size = 0.0, sqrt(square)
         return
     mean = c.total / c.count
-    c.centre = mean * share_centred(c.count, events) * known(c.count, mean, square, events)
+    c.centre = mean * share_centred(c.count, events) * known(c.count, mean, square)
     variance = square - 2.0 * c.centre * mean + c.centre * c.centre
     c.size = sqrt(variance if variance > ROUNDING * square else square)
 
