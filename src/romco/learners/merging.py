@@ -37,8 +37,8 @@ from romco.learners.sharing import (
 
 Values = dict[str, NDArray[Any]]
 # Calls a function f(begin, end) for ranges that are 0 to n together.
-_ABLE: set[type] = set()  # learners known to merge: to ask a class for methods takes long
 Ranges = Callable[[Callable[[int, int], None], int], object]
+_ABLE: set[type] = set()  # learners known to merge: to ask a class for methods takes long
 
 
 class Period(NamedTuple):

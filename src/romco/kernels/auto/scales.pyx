@@ -20,7 +20,7 @@ m is not zero; g when that has happened a tenth more often.
 import numpy as np
 cimport numpy as cnp
 from libc.string cimport memset
-from libc.math cimport INFINITY, exp, fabs, log, sqrt
+from libc.math cimport INFINITY, exp, fabs, log
 from romco.kernels.auto.columns cimport (
     GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, measure, scaled, varies, weigh,
 )

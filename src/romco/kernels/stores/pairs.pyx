@@ -3,7 +3,7 @@
 Small problems keep a dense array (m, d, width), whose untouched pages cost
 nothing. Large ones keep only the pairs that occurred, one after the other, and for each task a
 hash table that tells which are its own; so ten thousand tasks over 2^18 hashed
-features cost what their events touch, and pairs that came together lie together. From a few thousand pairs
+features cost what their events touch, and pairs that came together lie together. From some ten thousand pairs
 on addresses are taken for very many at once, and memory as it is touched: so the store is not copied
 again whenever it has doubled, for which one event would have to wait.
 """
