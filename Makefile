@@ -28,7 +28,7 @@ help:
 	@echo "make cluster-demo   four shards on a local Ray lose a worker, and not a bit"
 
 # Rebuilt whenever a kernel or the metadata changes. Versions are those that were tried together.
-SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]* src/romco/service/*.p[yx][xdi]) pyproject.toml setup.py
+SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]* src/romco/server/*.p[yx][xdi]) pyproject.toml setup.py
 INSTALL := -m pip install --quiet --constraint constraints.txt
 $(VENV)/ready: $(SOURCES) constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -41,7 +41,7 @@ demo: $(VENV)/ready
 
 # A server is killed half-way, and its model compared with one that was never interrupted.
 serve-demo: $(VENV)/ready
-	$(BIN)/python -m romco.service.demo
+	$(BIN)/python -m romco.server.demo
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2
@@ -81,7 +81,7 @@ SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-fi
 	touch $@
 
 test-sanitized: .venv-sanitized/ready
-	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/service/test_lanes.py tests/test_checks.py tests/test_modelfile.py
+	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/server/test_lanes.py tests/test_checks.py tests/io/test_modelfile.py
 
 # Hot loops that are compiled for several x86_64 processors, each run by itself; elsewhere in an emulator.
 test-x86_64: $(VENV)/ready
@@ -155,7 +155,7 @@ beyond: $(VENV)/ready
 
 # Learns a stream of 100,000 tasks on a local Ray, kills a worker half-way, compares the model files.
 cluster-demo: $(VENV)/ready
-	$(BIN)/python -m romco.cluster.demo
+	$(BIN)/python -m romco.shards.demo
 
 clean:
 	rm -rf $(VENV) .venv-checked .venv-sanitized build dist site results .mypy_cache .pytest_cache .ruff_cache .hypothesis

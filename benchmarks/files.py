@@ -48,7 +48,7 @@ def _drawn(rng: np.random.Generator, n: int) -> NDArray[np.int64]:
 def romco_file(folder: Path, learner: str, hashed: bool) -> float:
     """Error of ``romco learn`` as the command does it, checkpoints and all."""
     from romco.model import Hashed, Model, Names
-    from romco.sessions import Source, learn
+    from romco.runs import Source, learn
 
     source = Source(str(folder / "mail.csv"), "user", "label", text="text")
     model = Model(learner, Hashed(2**BITS) if hashed else Names(), classes=("ham", "spam"))
@@ -59,7 +59,7 @@ def romco_file(folder: Path, learner: str, hashed: bool) -> float:
 
 def reading_only(folder: Path) -> float:
     """Text to sparse rows, nothing learned."""
-    from romco.streams.blocks import read_blocks
+    from romco.io.blocks import read_blocks
 
     with read_blocks(folder / "mail.csv", "user", "label", text="text") as blocks:
         while len(blocks.take(CHUNK)[0]):

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import romco
-from romco.cluster import Shards, coordinators
 from romco.learners.merging import Merged, held, take
+from romco.shards import Shards, coordinators
 from romco.streams import datasets, interleaved
 from romco.streams.stream import Stream
 

@@ -15,14 +15,14 @@ from scipy.sparse import csr_array
 
 import romco
 from benchmarks.workloads import large
-from romco.cluster import Shards, coordinators
-from romco.cluster.demo import write_stream
-from romco.cluster.files import begin, read
-from romco.cluster.partitions import Files, Partition, Position, files_of
-from romco.cluster.shard import Shard
-from romco.kernels.touched import Touched
+from romco.kernels.merge.touched import Touched
 from romco.learners.merging import Period, change, merge, merge_here
-from romco.sessions import Source
+from romco.runs import Source
+from romco.shards import Shards, coordinators
+from romco.shards.demo import write_stream
+from romco.shards.files import begin, read
+from romco.shards.partitions import Files, Partition, Position, files_of
+from romco.shards.shard import Shard
 
 AGAIN = 50_000  # rows after which a file of generated numbers comes again
 ROWS = (20_000, 200_000, 1_000_000)  # read by workers on Ray

@@ -5,7 +5,7 @@ import pytest
 
 import romco
 from romco.cli.options import chosen
-from romco.experiments.compare import chosen_settings
+from romco.compare.compare import chosen_settings
 from romco.parameters import not_negative, positive, setting, truth, whole
 
 

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from romco import losses, penalties, steps, streams
 from romco.evaluation import prequential
+from romco.io.modelfile import load, peek, save
 from romco.learners import LEARNERS, Learner, Method, grown, learner, restore
 from romco.model import Columns, Hashed, Model, Names
-from romco.modelfile import load, peek, save
 from romco.rounds import Round, Rounds
 from romco.version import __version__
 
 if TYPE_CHECKING:
-    from romco import batch, cluster, labels
+    from romco import batch, labels
+    from romco import shards as cluster
     from romco.adapters.regression import ROMCORegressor
     from romco.adapters.sklearn import ROMCOClassifier
-    from romco.cluster import Shards
-    from romco.insight import explain, reasons
+    from romco.explanations import explain, reasons
+    from romco.shards import Shards
 
 __all__ = [
     "LEARNERS",
@@ -60,11 +61,11 @@ __all__ = [
 _LATER = {
     "ROMCOClassifier": ("romco.adapters.sklearn", "ROMCOClassifier"),
     "ROMCORegressor": ("romco.adapters.regression", "ROMCORegressor"),
-    "Shards": ("romco.cluster", "Shards"),
+    "Shards": ("romco.shards", "Shards"),
     "batch": ("romco.batch", None),
-    "cluster": ("romco.cluster", None),
-    "explain": ("romco.insight", "explain"),
-    "reasons": ("romco.insight", "reasons"),
+    "cluster": ("romco.shards", None),
+    "explain": ("romco.explanations", "explain"),
+    "reasons": ("romco.explanations", "reasons"),
     "labels": ("romco.labels", None),
 }
 

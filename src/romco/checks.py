@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from romco.kernels.touched import Touched
+from romco.kernels.merge.touched import Touched
 from romco.learners import Learner
 from romco.learners.base import State
 from romco.learners.capabilities import Merges

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from romco.cli.files import app
-from romco.modelfile import load, peek
+from romco.io.modelfile import load, peek
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 import romco
 from romco.cli import main as cli
-from romco.modelfile import load
+from romco.io.modelfile import load
 
 FILES = {
     "ok.csv": "u,a,y\nx,1,p\nz,2,n\nx,3,p\n",

@@ -78,7 +78,7 @@ def test_an_interrupt_says_that_nothing_finished_is_lost(romco, tmp_path, monkey
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("romco.experiments.run.perform", interrupted)
+    monkeypatch.setattr("romco.compare.run.perform", interrupted)
     code, printed, _ = romco("compare", "--out", tmp_path)
     assert code == 130
     assert "the same command goes on from here" in printed

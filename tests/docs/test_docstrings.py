@@ -6,11 +6,11 @@ import types
 import pytest
 
 import romco
-from romco import cluster, evaluation, labels, service, streams
+from romco import evaluation, labels, server, shards, streams
 from romco.adapters import estimators
 from romco.evaluation import baselines
 from romco.model import Columns, Features, Hashed, Names
-from romco.sessions import Session
+from romco.runs import Session
 from romco.streams import datasets, questions
 
 try:
@@ -24,7 +24,7 @@ NAMES = [name for name in romco.__all__ if not isinstance(getattr(romco, name), 
 THINGS = {name: getattr(romco, name) for name in NAMES if name != "__version__"}
 ROOMS = {
     f"{room.__name__}.{name}": thing
-    for room in (labels, cluster, service, evaluation, streams)
+    for room in (labels, shards, server, evaluation, streams)
     for name in room.__all__
     if callable(thing := getattr(room, name))
 }
@@ -102,9 +102,9 @@ def test_loaders_are_described(name):
 
 
 def test_nothing_is_left_out_by_how_it_is_looked_for():
-    for name in ("labels.policies.Policy.ask", "cluster.shards.Shards.learn"):
+    for name in ("labels.policies.Policy.ask", "shards.shards.Shards.learn"):
         assert f"romco.{name}" in METHODS
-    for name in ("service.client.Client.wait", "adapters.sklearn.ROMCOClassifier.predict_proba"):
+    for name in ("server.client.Client.wait", "adapters.sklearn.ROMCOClassifier.predict_proba"):
         assert f"romco.{name}" in METHODS
     assert "romco.model.features.Names.read" in METHODS
     assert not RIVER or "romco.adapters.river.ROMCORegressor.learn_many" in METHODS

@@ -12,7 +12,7 @@ from romco.evaluation import ClassScore
 from romco.evaluation import TwoClassScore as Score
 from romco.evaluation.scores import score_of
 from romco.model.answers import Answers
-from romco.sessions import Session
+from romco.runs import Session
 
 
 def events(n=3000, rare=0.1, seed=0):

@@ -13,7 +13,7 @@ from numpy.random import Generator
 from scipy.sparse import csr_array
 
 import romco
-from romco.modelfile import ModelFileError
+from romco.io.modelfile import ModelFileError
 from tests.fuzz.files import File, put_together
 from tests.fuzz.mutations import HUGE, REAL, WHOLE, mutated
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.reading import FORMAT, MAGIC
+from romco.io.validation import FORMAT, MAGIC
 
 START = len(MAGIC) + 12
 

@@ -16,10 +16,10 @@ from typing import Any
 from numpy.random import Generator
 
 import romco
-from romco.cluster import Shards
-from romco.service import frames
-from romco.service.drafts import Lesson
-from romco.service.stores import Store
+from romco.server import frames
+from romco.server.drafts import Lesson
+from romco.server.stores import Store
+from romco.shards import Shards
 from tests.fuzz.acts import TOLD
 from tests.fuzz.files import File, put_together, taken_apart
 from tests.fuzz.mutations import mutated

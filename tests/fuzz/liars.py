@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import Generator
 
 import romco
-from romco.modelfile import ModelFileError
+from romco.io.modelfile import ModelFileError
 from tests.fuzz import strangers
 from tests.fuzz.acts import LIMIT, TOLD
 from tests.fuzz.files import File, put_together, taken_apart
@@ -88,7 +88,7 @@ def sound() -> list[File]:
         for thing in _rivers():
             romco.save(thing, path)
             made += [taken_apart(path.read_bytes())] * 2
-        shards = romco.cluster.Shards("romco-auto", 3, every=20)
+        shards = romco.shards.Shards("romco-auto", 3, every=20)
         for _ in range(9):
             shards.learn([{"a": 1.0}, {"b": -1.0}, {"a": 2.0}], ["y", "n", "y"], ["s", "t", 3])
         shards.save(path)

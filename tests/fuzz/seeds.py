@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import romco
-from romco.modelfile import save
+from romco.io.modelfile import save
 from tests.fuzz.files import File, taken_apart
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 import romco
+from romco.io.modelfile import ModelFileError
+from romco.io.validation import FORMAT, MAGIC
 from romco.learners.registry import OTHER_TARGETS
-from romco.modelfile import ModelFileError
-from romco.reading import FORMAT, MAGIC
 from tests.fuzz.acts import LIMIT, MOST, TOLD
 from tests.fuzz.files import File, taken_apart
 from tests.fuzz.seeds import bare, model, seeds

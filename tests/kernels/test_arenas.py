@@ -7,8 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import romco
-from romco.kernels.arenas import blocks_taken
-from romco.kernels.memory import fail_at, held
+from romco.kernels.core.arenas import blocks_taken
+from romco.kernels.core.memory import fail_at, held
 
 
 def test_blocks_begin_a_line_and_no_two_overlap():

@@ -3,7 +3,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 import romco
-from romco.kernels.events import Events
+from romco.kernels.core.events import Events
 from romco.rounds import Round, Rounds
 
 TASK, Y = np.array([0, 1]), np.array([1.0, -1.0])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from romco.kernels.baselines.mappings import HashedMappings, NamedMappings, hash_name
+from romco.kernels.io.mappings import HashedMappings, NamedMappings, hash_name
 from tests.reference import mappings as plain
 
 NAMES = st.text(max_size=6) | st.integers(-5, 5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.kernels import memory
+from romco.kernels.core import memory
 from tests.kernels.mutations import KINDS, STEPS, choose, stream
 
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import romco
-from romco.kernels.stores import pairs
-from romco.kernels.stores.pairs import Pairs
+from romco.kernels.core import pairs
+from romco.kernels.core.pairs import Pairs
 
 
 def filled(n, seed=0):

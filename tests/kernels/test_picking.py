@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.sparse import random_array
 
-from romco.kernels.picking import pick_rows
+from romco.kernels.core.picking import pick_rows
 
 
 def test_rows_are_picked_as_scipy_does():

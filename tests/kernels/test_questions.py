@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from romco.kernels.baselines.mappings import HashedMappings, NamedMappings
-from romco.kernels.reading.questions import Questions
-from romco.service.requests import Reader
-from romco.service.settings import Limits
+from romco.kernels.io.mappings import HashedMappings, NamedMappings
+from romco.kernels.io.questions import Questions
+from romco.server.requests import Reader
+from romco.server.settings import Limits
 
 LIMITS = Limits(events=5, tasks=5, features=8, name=12, value=1e6)
 KNOWN = {name: column for column, name in enumerate(["d", "a", "b", "c=x", "", "b=", "true"])}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.experiments.decomposition import decomposition
+from romco.compare.decomposition import decomposition
 from romco.learners.capabilities import (
     Decomposed,
     FindsOutliers,

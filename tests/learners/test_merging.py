@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.kernels.merging import (
+from romco.kernels.merge.merging import (
     Beliefs,
     Column,
     Copies,
@@ -15,7 +15,7 @@ from romco.kernels.merging import (
     Touches,
     side_by_side,
 )
-from romco.kernels.touched import Touched, added
+from romco.kernels.merge.touched import Touched, added
 from romco.learners.auto import doubt
 from romco.learners.capabilities import Drawn, Merges
 from romco.learners.gaussians import merge_gaussians

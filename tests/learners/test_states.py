@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import romco
+from romco.io.modelfile import ModelFileError
 from romco.learners.decomposed_numbers import DecomposedNumbers, of_inner
 from romco.learners.gradient import Gradient
 from romco.learners.romco import Romco
-from romco.modelfile import ModelFileError
 
 
 def older(state: romco.learners.base.State) -> romco.learners.base.State:

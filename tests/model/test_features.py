@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
-from romco.kernels.reading.places import all_known, in_order, needed_width
+from romco.kernels.io.places import all_known, in_order, needed_width
 from romco.model import Columns, Hashed, Names
 from romco.model.features import features_from_json
 from romco.model.places import _distinct

@@ -93,7 +93,7 @@ def test_a_fork_waits_until_who_holds_one_model_and_wants_another_is_done():
 
 @pytest.mark.parametrize("engine", ["serial", "threads"])
 def test_children_have_whole_shards_too(engine):
-    from romco.cluster import Shards
+    from romco.shards import Shards
 
     shards = Shards("romco-auto", 2, Columns(30), engine=engine, classes=(-1, 1), every=50)
     shards.learn(X, Y, TASK)

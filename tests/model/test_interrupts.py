@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import romco
+from romco.io.modelfile import load, save
 from romco.learners import Learner
 from romco.learners.base import copy_arrays, replay_in_turn
 from romco.learners.registry import LEARNERS
 from romco.model import Columns, Model, Names
-from romco.modelfile import load, save
 
 OURS = str(Path(romco.__file__).parent)  # wherever the checkout is: it may be called romco too
 STREAM = romco.streams.simulated(n_tasks=4, n_features=5, n_events=12, outliers=1, sparsity=0.5)

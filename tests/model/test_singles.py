@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.kernels.baselines.mappings import NamedMappings
+from romco.kernels.io.mappings import NamedMappings
 from romco.kernels.single import Single
 from romco.model import Columns, Hashed, Model, Names, Scale
 from romco.model.singles import Singles

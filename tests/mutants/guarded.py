@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MODEL = ("tests/model/test_model.py", "tests/test_modelfile.py", "tests/model/test_new_tasks.py")
-RUN = ("tests/sessions/test_faults.py", "tests/sessions/test_run.py")
+RUN = ("tests/runs/test_faults.py", "tests/runs/test_run.py")
 
 # Tests in the order in which they run: those that find most, and are quick, first.
 FILES: dict[str, tuple[str, ...]] = {

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import romco
-from romco.experiments import preparations, sources
-from romco.experiments import run as running
+from romco.compare import preparations, sources
+from romco.compare import run as running
 from romco.learners import registry
 from romco.paper import experiment as planning
 from romco.paper import report as reporting

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from romco.experiments.results import read
-from romco.experiments.run import place
+from romco.compare.results import read
+from romco.compare.run import place
 from romco.paper.experiment import Experiment, PaperData
 from romco.paper.measure import measure
 from romco.paper.review import PREPARED, Extent, Review

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from romco import LEARNERS, Learner, Method
-from romco.experiments.pairing import paired
-from romco.experiments.plan import Run
-from romco.experiments.results import Finished, Outcome
+from romco.compare.pairing import paired
+from romco.compare.plan import Run
+from romco.compare.results import Finished, Outcome
 from romco.paper.experiment import PaperData
 from romco.paper.verdict import Sweep, losses, overall, verdicts
 

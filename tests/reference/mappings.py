@@ -1,4 +1,4 @@
-"""Mappings to sparse rows, written plainly: the twin of ``romco.kernels.baselines.mappings``."""
+"""Mappings to sparse rows, written plainly: the twin of ``romco.kernels.io.mappings``."""
 
 
 def hash_name(name):

@@ -18,7 +18,7 @@ from romco.model import Columns, Model
 from romco.parameters import whole
 
 if TYPE_CHECKING:
-    from romco.insight import Explanation, Reasons
+    from romco.explanations import Explanation, Reasons
 
 ONLY = "all"  # the one task of a model that was fitted without tasks
 
@@ -53,7 +53,7 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
             Before anything was learned.
 
         """
-        from romco.insight import explain
+        from romco.explanations import explain
 
         self._check_fitted()
         return explain(self.model_, top=top)
@@ -77,7 +77,7 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         :
-            One of :class:`romco.insight.Reasons` per row.
+            One of :class:`romco.explanations.Reasons` per row.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
             Where rows or tasks are bad.
 
         """
-        from romco.insight import reasons
+        from romco.explanations import reasons
 
         self._check_fitted()
         X, task = self._asked(X, task)

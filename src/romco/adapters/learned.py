@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.insight.parts import Parts, parts
+from romco.explanations.parts import Parts, parts
 from romco.learners import Learner
 from romco.learners.capabilities import Decomposed, personal_of, shared_of
 from romco.model import Model

@@ -16,7 +16,7 @@ from romco.adapters.inputs import column_from_json, column_to_json, split_off, t
 from romco.model import Hashed, Model, Names
 
 if TYPE_CHECKING:
-    from romco.insight import Reasons
+    from romco.explanations import Reasons
 
 
 class TaskStream:
@@ -88,7 +88,7 @@ class TaskStream:
             The margin, and its parts, which add up to it.
 
         """
-        from romco.insight import reasons
+        from romco.explanations import reasons
 
         return reasons(self.model, *self._apart_one(x, task), label)
 

@@ -17,10 +17,10 @@ import numpy as np
 from romco.beyond.ablations import ABLATIONS, SINGLE, VARIANTS
 from romco.beyond.probes import probe
 from romco.beyond.scenes import CLAIMS, CROWDS, INTERCEPT, LATE, OWN_ORDER, RARE, scene_digest
-from romco.experiments.plan import Parameters, Run, complete
-from romco.experiments.results import Finished, read
-from romco.experiments.run import Progress, perform, place
-from romco.experiments.tuning import equal_trials
+from romco.compare.plan import Parameters, Run, complete
+from romco.compare.results import Finished, read
+from romco.compare.run import Progress, perform, place
+from romco.compare.tuning import equal_trials
 from romco.learners import LEARNERS
 
 DEVELOPMENT = range(1000, 1010)  # shuffles on which romco-auto was made

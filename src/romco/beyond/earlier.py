@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from romco.beyond.contest import REAL, Contest
 from romco.beyond.scenes import INTERCEPT
-from romco.experiments.results import Finished
+from romco.compare.results import Finished
 
 MARK = "*"
 NOTE = f"{MARK} of an earlier run of the same settings on the same shuffles; not run again"

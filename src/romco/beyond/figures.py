@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from romco.beyond.contest import AUTO, LATE_LEARNERS, Contest
 from romco.beyond.earlier import stored
 from romco.beyond.probes import EDGES
-from romco.experiments.plan import title_of
-from romco.experiments.results import Finished
+from romco.compare.plan import title_of
+from romco.compare.results import Finished
 from romco.presentation.figures import COLOURS, LOOK, band, canvas, line_styles
 
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from romco.beyond.ablations import VARIANTS, variant
 from romco.beyond.scenes import arranged, scene
+from romco.compare.plan import Run
+from romco.compare.run import versions
 from romco.evaluation.metrics import Confusion
-from romco.experiments.plan import Run
-from romco.experiments.run import versions
 from romco.learners import LEARNERS, Learner
 from romco.learners.auto import Auto
 from romco.rounds import Rounds
@@ -30,7 +30,7 @@ MANY = 99  # tasks above which nothing is stored of single ones
 
 
 def probe(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
-    """The lines of a run, in the same form as :func:`romco.experiments.run.records`."""
+    """The lines of a run, in the same form as :func:`romco.compare.run.records`."""
     stream, rounds = _prepared(run.dataset, run.order, run.seed, data_dir)
     yield {"run": asdict(run), "stream": _about(stream), "versions": versions()}
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from romco.experiments.sources import digest_of, stream_of
+from romco.compare.sources import digest_of, stream_of
 from romco.rounds import Rounds
 from romco.streams import ORDERS, Stream, simulated, synchronous
 

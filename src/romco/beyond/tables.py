@@ -13,9 +13,9 @@ from romco.beyond.ablations import ABLATIONS, SINGLE
 from romco.beyond.contest import AUTO, LATE_LEARNERS, PEERS, Contest, mean_error
 from romco.beyond.earlier import EARLIER, MARK, NOTE, earlier, first_events, stored
 from romco.beyond.scenes import CLAIMS, CROWDS, INTERCEPT, RARE, late_tasks
-from romco.experiments.pairing import paired
-from romco.experiments.plan import title_of
-from romco.experiments.results import Finished
+from romco.compare.pairing import paired
+from romco.compare.plan import title_of
+from romco.compare.results import Finished
 from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best
 

@@ -11,9 +11,9 @@ from romco.beyond.contest import AUTO, PEERS, Contest
 from romco.beyond.earlier import MARK, NOTE, earlier, stored
 from romco.beyond.scenes import CROWDS, INTERCEPT, RARE
 from romco.beyond.tables import errors, per_event, ratio, score
-from romco.experiments.pairing import paired
-from romco.experiments.plan import title_of
-from romco.experiments.results import Finished
+from romco.compare.pairing import paired
+from romco.compare.plan import title_of
+from romco.compare.results import Finished
 from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best
 

@@ -15,13 +15,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from romco import durable, sessions
+from romco import runs
 from romco.cli.lines import inert, say, tell_skipped, warn
 from romco.cli.options import ModelPath, check_source, reads_source
 from romco.evaluation import TwoClassScore
+from romco.io import durable
 from romco.model import Model
-from romco.sessions import Evaluation, Source
-from romco.sessions.source import load_model, mismatch, remembered
+from romco.runs import Evaluation, Source
+from romco.runs.source import load_model, mismatch, remembered
 
 app = typer.Typer()
 
@@ -44,7 +45,7 @@ def predict(
     found = load_model(model)
     known = remembered(found, source)
     check_source(known, labelled=False)
-    rows = _hinted(found, _told(sessions.predict(found, source, reasons)), mismatch(found, known))
+    rows = _hinted(found, _told(runs.predict(found, source, reasons)), mismatch(found, known))
     lines = (json.dumps(row) + "\n" for row in rows)
     if out is None:
         for line in lines:
@@ -76,7 +77,7 @@ def evaluate(
     known = remembered(found, source, labelled=True)
     check_source(known, labelled=True)
     warning = mismatch(found, known)
-    scores = sessions.evaluate(found, source)
+    scores = runs.evaluate(found, source)
     warn(warning)
     tell_skipped(scores.skipped)
     if not scores.whole.events:

@@ -8,18 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from romco import durable
 from romco.cli.lines import say, warn
 from romco.cli.options import ModelPath, check_source, reads_source
-from romco.experiments.labelling import chosen_shares
+from romco.compare.labelling import chosen_shares
+from romco.io import durable
+from romco.io.modelfile import save
 from romco.labels import Budget
 from romco.labels.audits import audit_of
 from romco.model import Model
-from romco.modelfile import save
-from romco.sessions import requests
-from romco.sessions.asking import Asking
-from romco.sessions.session import Learns
-from romco.sessions.source import Source, load_model, mismatch, remembered
+from romco.runs import requests
+from romco.runs.asking import Asking
+from romco.runs.session import Learns
+from romco.runs.source import Source, load_model, mismatch, remembered
 
 app = typer.Typer()
 

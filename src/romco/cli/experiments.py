@@ -14,7 +14,7 @@ from rich.console import Console
 
 from romco.cli.options import kinds_of, listed
 from romco.learners import LEARNERS
-from romco.sessions import Source
+from romco.runs import Source
 from romco.streams import ORDERS
 
 # What draws pictures or reads data sets is imported by the command that needs it, so that
@@ -93,9 +93,9 @@ def compare(
 
     A table, a sentence that says whether sharing helps and by how much, figures and a page.
     """
-    from romco.experiments import compare as comparing
-    from romco.experiments.elsewhere import performing
-    from romco.experiments.run import perform
+    from romco.compare import compare as comparing
+    from romco.compare.elsewhere import performing
+    from romco.compare.run import perform
     from romco.presentation import screen
 
     kinds = {"text": text, "category": categorical, "number": numeric}
@@ -173,8 +173,8 @@ def paper(
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/paper"),
 ) -> None:
     """Every table and figure of the paper, measured, beside the printed numbers."""
-    from romco.experiments.compare import chosen_learners
-    from romco.experiments.elsewhere import performing
+    from romco.compare.compare import chosen_learners
+    from romco.compare.elsewhere import performing
     from romco.paper.experiment import Experiment, sources_for
     from romco.paper.measure import measure
     from romco.paper.readings import Study, study
@@ -256,8 +256,8 @@ def _compare_labels(
     out: Path,
 ) -> None:
     """Policies that ask for labels, side by side under several budgets, on one data set or more."""
-    from romco.experiments import label_sets, labelling
-    from romco.experiments.run import perform
+    from romco.compare import label_sets, labelling
+    from romco.compare.run import perform
     from romco.presentation import screen
 
     names = labelling.KNOWN if policies is None else tuple(policies.split(","))
@@ -326,10 +326,10 @@ def _compare_others(
     out: Path,
 ) -> None:
     """Learners side by side on many classes, or on numbers."""
-    from romco.experiments import others
-    from romco.experiments.other_reports import other_report
-    from romco.experiments.run import perform
-    from romco.experiments.sources import stream_of
+    from romco.compare import others
+    from romco.compare.other_reports import other_report
+    from romco.compare.run import perform
+    from romco.compare.sources import stream_of
     from romco.presentation import screen
 
     answers = stream_of(dataset, data_dir).answers

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from romco import durable
 from romco.cli.lines import inert, say
+from romco.io import durable
+from romco.io.files import ONLY
+from romco.io.modelfile import load
 from romco.model import Model
-from romco.modelfile import load
-from romco.sessions.source import load_model
-from romco.streams.files import ONLY
+from romco.runs.source import load_model
 
 app = typer.Typer()
 
@@ -46,7 +46,7 @@ def explain(
         return
     if label is not None or as_json:
         raise ValueError("--label and --json go with --task and --event")
-    from romco.insight import explain as explained
+    from romco.explanations import explain as explained
 
     found = explained(load(model), top=top)
     print(found)
@@ -64,9 +64,9 @@ def _explain_one(
     path: Path, task: str | None, event: str | None, label: str | None, top: int, as_json: bool
 ) -> None:
     """One task, or one event of it."""
-    from romco.insight import explain_task
-    from romco.insight.text import story
-    from romco.sessions.reasons import reasons_of_cells
+    from romco.explanations import explain_task
+    from romco.explanations.text import story
+    from romco.runs.reasons import reasons_of_cells
 
     model = load_model(path)
     if event is None:

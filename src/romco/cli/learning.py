@@ -14,7 +14,7 @@ import typer
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from romco import sessions
+from romco import runs
 from romco.cli.asking import learn_answers, under_budget
 from romco.cli.lines import console, report, say, warn
 from romco.cli.options import (
@@ -27,17 +27,17 @@ from romco.cli.options import (
     wanted_target,
 )
 from romco.cli.shards import Wanted, learn_in_shards, on_threads
-from romco.cluster.schedules import EVERY
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
 from romco.model.features import Features
 from romco.model.growing import personal_tasks
 from romco.model.targets import Kind
-from romco.sessions import Progress, Source
-from romco.sessions.asking import Asking
-from romco.sessions.session import Learns
-from romco.sessions.source import classes_of, load_model, settled
-from romco.sessions.stopping import terminated
+from romco.runs import Progress, Source
+from romco.runs.asking import Asking
+from romco.runs.session import Learns
+from romco.runs.source import classes_of, load_model, settled
+from romco.runs.stopping import terminated
+from romco.shards.schedules import EVERY
 from romco.streams.survey import Survey
 
 app = typer.Typer()
@@ -154,9 +154,9 @@ def _learn_one(
     new, doors = _new(wanted, features, other, threads)
     if labels is not None:
         new, doors = under_budget(labels, new)
-    stop = sessions.Stop()
+    stop = runs.Stop()
     more: dict[str, Any] = {**doors, "stop": stop}
-    steps = sessions.learn(source, model, new, predictions, checkpoint_every, **more)
+    steps = runs.learn(source, model, new, predictions, checkpoint_every, **more)
     _follow(steps, source.path, model, looked, stop)
 
 
@@ -203,7 +203,7 @@ def _follow(
     source: str,
     model: Path,
     looked: Survey | None,
-    stop: sessions.Stop,
+    stop: runs.Stop,
 ) -> None:
     """Show how learning goes on, and what came of it."""
     last = None

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
+from romco.io.files import format_of
+from romco.io.formats import FORMATS
 from romco.model import Model
 from romco.model.names import known_as
 from romco.model.targets import Kind
 from romco.parameters import setting
-from romco.sessions import Source
-from romco.sessions.targets import target_of
-from romco.streams.files import format_of
-from romco.streams.formats import FORMATS
+from romco.runs import Source
+from romco.runs.targets import target_of
 
 ModelPath = Annotated[Path, typer.Option("--model", help="The model file.")]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from romco.cli.lines import report
 from romco.cli.options import check_source, wanted_target
-from romco.experiments import own
-from romco.sessions import Source
-from romco.sessions.source import settled
+from romco.compare import own
+from romco.io.blocks import Block, Blocks
+from romco.runs import Source
+from romco.runs.source import settled
 from romco.streams import questions
-from romco.streams.blocks import Block, Blocks
 
 AT_ONCE = 10_000  # events read at a time
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from romco.cli.options import check_same, chosen, listed
 from romco.model import Columns, Features, Hashed, Model, Names
-from romco.sessions.source import load_model
+from romco.runs.source import load_model
 
 app = typer.Typer()
 console = Console(stderr=True)
@@ -70,11 +70,11 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
-        from romco.service.redis_streams import RedisStream
-        from romco.service.servers import Address
-        from romco.service.servers import serve as serve_until_stopped
-        from romco.service.settings import Settings
-        from romco.service.stores import Store
+        from romco.server.redis_streams import RedisStream
+        from romco.server.servers import Address
+        from romco.server.servers import serve as serve_until_stopped
+        from romco.server.settings import Settings
+        from romco.server.stores import Store
     except ModuleNotFoundError as missing:
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
 
@@ -118,7 +118,7 @@ def token(
     name: Annotated[str, typer.Option(help="Whose it is, for you.")] = "",
 ) -> None:
     """Make a token for `romco serve --token-file`; it is printed now and never again."""
-    from romco.service.tokens import create
+    from romco.server.tokens import create
 
     print(create(path, list(listed(scopes) or ()), name))
 

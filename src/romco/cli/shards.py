@@ -15,15 +15,15 @@ from rich.text import Text
 
 from romco.cli.lines import inert
 from romco.cli.options import check_same
-from romco.cluster import Shards
-from romco.cluster.files import ShardsProgress, folder_of, known_to, learn
-from romco.cluster.partitions import Files, files_of
 from romco.model import Hashed, Model
 from romco.model.features import Features
-from romco.sessions import Source, Stop
-from romco.sessions.session import Learns
-from romco.sessions.source import classes_of, settled
-from romco.sessions.stopping import terminated
+from romco.runs import Source, Stop
+from romco.runs.session import Learns
+from romco.runs.source import classes_of, settled
+from romco.runs.stopping import terminated
+from romco.shards import Shards
+from romco.shards.files import ShardsProgress, folder_of, known_to, learn
+from romco.shards.partitions import Files, files_of
 
 BITS = 18  # of the hash of features, where none is said
 

@@ -7,7 +7,7 @@ from typing import Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.events import Events
+from romco.kernels.core.events import Events
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import LearnsLate

@@ -1,9 +1,9 @@
 from typing import Any
 
-from romco.kernels.baselines.mappings import Mappings
-from romco.kernels.contract import Kernel
-from romco.kernels.fairlock import FairLock
-from romco.kernels.history import Scale
+from romco.kernels.core.contract import Kernel
+from romco.kernels.core.history import Scale
+from romco.kernels.core.lock import FairLock
+from romco.kernels.io.mappings import Mappings
 
 class Single:
     def __init__(self, reader: Mappings, predict: object = None) -> None: ...

@@ -1,11 +1,11 @@
 """Margins of single events: a mapping in, a number out, and no array is made on the way."""
 
 from libc.math cimport isfinite
-from romco.kernels.baselines.mappings cimport Mappings
-from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events
-from romco.kernels.history cimport Scale
-from romco.kernels.memory cimport release, reserve
+from romco.kernels.io.mappings cimport Mappings
+from romco.kernels.core.contract cimport Kernel
+from romco.kernels.core.events cimport Events
+from romco.kernels.core.history cimport Scale
+from romco.kernels.core.memory cimport release, reserve
 
 
 cdef class Single:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, columns
-from romco.kernels.events import Events
-from romco.kernels.touched import added, take_rows
+from romco.kernels.core.events import Events
+from romco.kernels.merge.touched import added, take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.capabilities import Drawn
 from romco.learners.contributions import Contributions, contributions

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
-from romco.kernels.events import Events
+from romco.kernels.core.events import Events
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.contract import Kernel
-from romco.kernels.events import Events, lacks_labels
+from romco.kernels.core.contract import Kernel
+from romco.kernels.core.events import Events, lacks_labels
 from romco.parameters import choice as choice  # for learners, who need all of it
 from romco.parameters import not_negative as not_negative
 from romco.parameters import positive as positive

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
     from romco.kernels.auto.scales import Units
-    from romco.kernels.events import Events
+    from romco.kernels.core.events import Events
     from romco.learners.contributions import Contributions
 
 Numbers = NDArray[np.float64]
@@ -251,7 +251,7 @@ class GivesIntervals(Protocol):
 class Merges(Protocol):
     """Can be sharded: several copies learn tasks of their own, and meet from time to time.
 
-    See :mod:`romco.learners.merging` for what is then done, and :mod:`romco.cluster` by whom.
+    See :mod:`romco.learners.merging` for what is then done, and :mod:`romco.shards` by whom.
     """
 
     name: str

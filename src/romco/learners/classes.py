@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.classes import Member, PairsKernel, RestKernel
+from romco.kernels.auto.classes import Member, PairsKernel, RestKernel
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, choice, copy_arrays, whole
 from romco.learners.capabilities import (
     FindsOutliers,

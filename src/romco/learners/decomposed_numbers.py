@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, hstack
 
-from romco.kernels.events import Events
+from romco.kernels.core.events import Events
 from romco.learners.base import (
     Arrays,
     Learner,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from romco.kernels.joint import merge_joint
+from romco.kernels.merge.joint import merge_joint
 from romco.learners.sharing import Floats
 
 

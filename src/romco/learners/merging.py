@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels import merging as compiled
-from romco.kernels.merging import Column, Rule, Touches
-from romco.kernels.touched import Touched, put_rows, take_rows
+from romco.kernels.merge import merging as compiled
+from romco.kernels.merge.merging import Column, Rule, Touches
+from romco.kernels.merge.touched import Touched, put_rows, take_rows
 from romco.learners.base import Learner
 from romco.learners.capabilities import Merges, TakesNote
 from romco.learners.gaussians import merge_gaussians

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from romco.batch.features import shared_features
 from romco.batch.lowrank import least_trace, logistic_trace
 from romco.batch.proximal import Solution
-from romco.kernels.events import Events
+from romco.kernels.core.events import Events
 from romco.learners.base import (
     Arrays,
     Learner,

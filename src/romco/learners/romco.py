@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romco.couplings import COUPLINGS, Coupling, Given, Independent, Learned, Uniform, coupling_of
-from romco.kernels.events import Events
+from romco.kernels.core.events import Events
 from romco.kernels.romco.one_sided import OneSided
 from romco.kernels.romco.relations import Relations, unseen_as_mean
 from romco.kernels.romco.rules import Rules, TaskVectors

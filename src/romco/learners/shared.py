@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.baselines.shared import SharedArow, SharedPassiveAggressive
-from romco.kernels.stores.pairs import Pairs
+from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
 from romco.learners.decompositions import column_lengths, spectrum
 from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps

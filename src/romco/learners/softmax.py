@@ -11,8 +11,8 @@ from romco.kernels.auto.centres import Centres
 from romco.kernels.auto.judges import Judge
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.softmax import SoftmaxKernel
-from romco.kernels.events import Events
-from romco.kernels.stores.pairs import Pairs
+from romco.kernels.core.events import Events
+from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, whole
 from romco.rounds import Round
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.history import MEMORY, Scale
+from romco.kernels.core.history import MEMORY, Scale
 
 __all__ = ["MEMORY", "Scale", "logistic"]
 

@@ -9,7 +9,7 @@ import time
 import weakref
 from typing import final
 
-from romco.kernels.fairlock import FairLock, Held, holding
+from romco.kernels.core.lock import FairLock, Held, holding
 
 __all__ = ["FairLock", "Held", "Locks", "holding"]
 

@@ -8,9 +8,9 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from romco.kernels.baselines.mappings import HashedMappings, Mappings, NamedMappings
-from romco.kernels.events import LARGEST_FEATURE
-from romco.kernels.reading.encoded import Encoded
+from romco.kernels.core.events import LARGEST_FEATURE
+from romco.kernels.io.encoded import Encoded
+from romco.kernels.io.mappings import HashedMappings, Mappings, NamedMappings
 from romco.model.names import Effect, Id, all_to_json, from_json, identity, to_json
 from romco.model.places import HashedPlaces, Places
 from romco.model.rows import Rows, Sparse, tidy

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.history import History
-from romco.kernels.reading.places import all_known
+from romco.kernels.core.history import History
+from romco.kernels.io.places import all_known
 from romco.learners import Learner, grown, known, restore
 from romco.learners.capabilities import (
     AddsClasses,

@@ -8,8 +8,8 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.baselines.mappings import Mappings
-from romco.kernels.history import surely
+from romco.kernels.core.history import surely
+from romco.kernels.io.mappings import Mappings
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
 from romco.learners import Learner

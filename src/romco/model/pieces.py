@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.events import Events
-from romco.kernels.history import PieceStep, Scale
+from romco.kernels.core.events import Events
+from romco.kernels.core.history import PieceStep, Scale
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner, check_weights
 from romco.learners.capabilities import LearnsLate, Proposes, Started, StartsAtOnce

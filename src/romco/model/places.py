@@ -8,10 +8,10 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.baselines.mappings import hash_name
-from romco.kernels.reading.delimited import arrange
-from romco.kernels.reading.encoded import Encoded
-from romco.kernels.reading.lexicon import Lexicon
+from romco.kernels.io.delimited import arrange
+from romco.kernels.io.encoded import Encoded
+from romco.kernels.io.lexicon import Lexicon
+from romco.kernels.io.mappings import hash_name
 from romco.model.names import Id
 from romco.model.rows import Sparse
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.reading.places import in_order, needed_width
+from romco.kernels.io.places import in_order, needed_width
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner
 from romco.rounds import Round

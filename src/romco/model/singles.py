@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from romco.kernels.baselines.mappings import Mappings
+from romco.kernels.io.mappings import Mappings
 from romco.kernels.single import Single
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.events import LARGEST_FEATURE
+from romco.kernels.core.events import LARGEST_FEATURE
 from romco.model.labels import Labels, affirms
 from romco.model.names import Id, from_json, identity, known_as, to_json
 

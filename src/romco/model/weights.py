@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.events import LARGEST_WEIGHT
-from romco.kernels.reading.encoded import Encoded
+from romco.kernels.core.events import LARGEST_WEIGHT
+from romco.kernels.io.encoded import Encoded
 from romco.learners import Learner
 from romco.model.waiting import said_of
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from romco.experiments.results import Outcome
+from romco.compare.results import Outcome
 from romco.learners import LEARNERS
 from romco.paper.charts import Drawn
 from romco.paper.experiment import PaperData

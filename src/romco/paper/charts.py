@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from romco.experiments.plan import title_of
-from romco.experiments.results import Finished, Outcome
+from romco.compare.plan import title_of
+from romco.compare.results import Finished, Outcome
 from romco.paper.experiment import PaperData
 from romco.paper.verdict import Sweep
 from romco.presentation.figures import COLOURS, band, canvas, line_styles, save

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from romco.experiments.plan import Run, complete
-from romco.experiments.preparations import source_of
-from romco.experiments.results import Finished, Outcome, outcomes, read
-from romco.experiments.run import place
-from romco.experiments.sources import digest_of, stream_of
-from romco.experiments.tuning import equal_trials, grid_trials
+from romco.compare.plan import Run, complete
+from romco.compare.preparations import source_of
+from romco.compare.results import Finished, Outcome, outcomes, read
+from romco.compare.run import place
+from romco.compare.sources import digest_of, stream_of
+from romco.compare.tuning import equal_trials, grid_trials
 from romco.learners import LEARNERS
 from romco.streams.datasets import DATASETS, present
 

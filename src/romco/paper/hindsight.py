@@ -8,10 +8,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from romco.experiments.pairing import paired
-from romco.experiments.plan import Run, complete, title_of
-from romco.experiments.results import Outcome, in_common, outcomes, read
-from romco.experiments.run import place
+from romco.compare.pairing import paired
+from romco.compare.plan import Run, complete, title_of
+from romco.compare.results import Outcome, in_common, outcomes, read
+from romco.compare.run import place
 from romco.paper.experiment import ROMCO, Chosen, Experiment, PaperData
 from romco.paper.verdict import strongest
 from romco.presentation.tables import Table, mark_best

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from romco.experiments.plan import Run
-from romco.experiments.run import Progress, perform
+from romco.compare.plan import Run
+from romco.compare.run import Progress, perform
 from romco.paper.experiment import Experiment
 from romco.paper.report import findings, write
 from romco.paper.review import Extent, Review

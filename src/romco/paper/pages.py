@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from romco.experiments.results import Outcome
+from romco.compare.results import Outcome
 from romco.learners import LEARNERS
 from romco.paper.beside import shown
 from romco.paper.charts import Drawn

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.experiments.pairing import paired
-from romco.experiments.plan import Run, complete, title_of
-from romco.experiments.preparations import OTHERWISE
-from romco.experiments.results import outcomes, read
-from romco.experiments.run import Progress, perform, place
-from romco.experiments.sources import stream_of
+from romco.compare.pairing import paired
+from romco.compare.plan import Run, complete, title_of
+from romco.compare.preparations import OTHERWISE
+from romco.compare.results import outcomes, read
+from romco.compare.run import Progress, perform, place
+from romco.compare.sources import stream_of
 from romco.paper.experiment import ROMCO, Experiment, PaperData
 from romco.presentation.tables import Table, mark_best, markdown
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from romco.experiments.plan import title_of
-from romco.experiments.results import Outcome, read
-from romco.experiments.run import place
+from romco.compare.plan import title_of
+from romco.compare.results import Outcome, read
+from romco.compare.run import place
 from romco.learners import LEARNERS
 from romco.paper import charts
 from romco.paper.beside import draw_overview, draw_tasks

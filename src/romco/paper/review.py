@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from romco.experiments.plan import Run
-from romco.experiments.results import Outcome
+from romco.compare.plan import Run
+from romco.compare.results import Outcome
 from romco.learners import LEARNERS
 from romco.paper import readings
 from romco.paper.charts import Drawn

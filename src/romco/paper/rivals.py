@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from romco.experiments.plan import Run, title_of
-from romco.experiments.results import read
-from romco.experiments.run import place
+from romco.compare.plan import Run, title_of
+from romco.compare.results import read
+from romco.compare.run import place
 from romco.learners import LEARNERS
 from romco.paper.experiment import Experiment
 from romco.presentation.tables import Table, mark_best

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from romco.experiments.pairing import paired
-from romco.experiments.plan import title_of
-from romco.experiments.results import MEASURES, Outcome, in_common
+from romco.compare.pairing import paired
+from romco.compare.plan import title_of
+from romco.compare.results import MEASURES, Outcome, in_common
 from romco.paper.experiment import PaperData
 from romco.paper.printed import printed, printed_numbers
 from romco.presentation.tables import Table, mark_best, mean_and_spread

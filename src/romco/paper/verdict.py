@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.experiments.pairing import Difference, paired
-from romco.experiments.plan import title_of
-from romco.experiments.results import Outcome, in_common
+from romco.compare.pairing import Difference, paired
+from romco.compare.plan import title_of
+from romco.compare.results import Outcome, in_common
 from romco.learners import LEARNERS
 from romco.paper.experiment import ROMCO, PaperData
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from romco.experiments.pairing import Difference, paired
-from romco.experiments.plan import Run, complete, title_of
-from romco.experiments.preparations import world
-from romco.experiments.results import read
-from romco.experiments.run import place
-from romco.experiments.tuning import equal_trials
+from romco.compare.pairing import Difference, paired
+from romco.compare.plan import Run, complete, title_of
+from romco.compare.preparations import world
+from romco.compare.results import read
+from romco.compare.run import place
+from romco.compare.tuning import equal_trials
 from romco.learners import LEARNERS
 from romco.paper.experiment import ROMCO
 from romco.presentation.figures import canvas, save

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from romco.io.tabular import Columns, Recipe, Tabular, find_in, read
 from romco.streams.stream import Stream
-from romco.streams.tabular import Columns, Recipe, Tabular, find_in, read
 
 HIGH = 8.2  # about the mean logarithm of the units sold
 

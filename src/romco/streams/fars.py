@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from romco.io.tabular import Columns, Recipe, Tabular, find_in, read
 from romco.streams.stream import Stream
-from romco.streams.tabular import Columns, Recipe, Tabular, find_in, read
 
 _TESTED = (
     "alcohol and drugs are tested more often on the dead, so a result compares learners and is "

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.io.tabular import Columns, Recipe, Tabular, find_in, read
 from romco.streams.stream import Stream
-from romco.streams.tabular import Columns, Recipe, Tabular, find_in, read
 
 WEATHER = (
     *("temperature_f", "dew_point_f", "humidity", "wind_direction", "wind_mph", "gust_mph"),

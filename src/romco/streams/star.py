@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from romco.io.tabular import Recipe, Tabular, find_in, read
 from romco.streams.stream import Stream
-from romco.streams.tabular import Recipe, Tabular, find_in, read
 
 HIGH = 557.0  # about the mean score
 

@@ -10,10 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from romco.streams.cells import as_number, is_missing
-from romco.streams.columns import Reading, asked, guess
-from romco.streams.files import format_of, opened
-from romco.streams.formats import FORMATS, LONGEST, BadRow, Format, delimited_rows, separator
+from romco.io.cells import as_number, is_missing
+from romco.io.columns import Reading, asked, guess
+from romco.io.files import format_of, opened
+from romco.io.formats import FORMATS, LONGEST, BadRow, Format, delimited_rows, separator
 
 SAMPLE = 1000  # rows looked at
 

@@ -3,9 +3,9 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Units
-from romco.kernels.contract import Kernel
-from romco.kernels.events import Events
-from romco.kernels.stores.pairs import Pairs
+from romco.kernels.core.contract import Kernel
+from romco.kernels.core.events import Events
+from romco.kernels.core.pairs import Pairs
 
 FORGETTING: float
 

@@ -29,16 +29,16 @@ cimport numpy as cnp
 
 from libc.math cimport NAN, exp, isfinite, log, sqrt
 from libc.string cimport memcpy
-from romco.kernels.ahead cimport soon
+from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.combiners cimport Combination, Combiner
 from romco.kernels.auto.covariances cimport Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, softplus_both
 from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_own, load, store, tell
 from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
 from romco.kernels.auto.subspace cimport RANK, Subspace
-from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, Row, n_filled
-from romco.kernels.stores.pairs cimport Pairs
+from romco.kernels.core.contract cimport Kernel
+from romco.kernels.core.events cimport Events, Row, n_filled
+from romco.kernels.core.pairs cimport Pairs
 
 cnp.import_array()
 

@@ -2,7 +2,7 @@
 
 from romco.kernels.auto.columns cimport Column
 from romco.kernels.auto.scales cimport Scaled, Scales, Units
-from romco.kernels.events cimport Row
+from romco.kernels.core.events cimport Row
 
 
 cdef struct Sums:                  # of a feature in one class

@@ -23,7 +23,7 @@ from romco.kernels.auto.columns cimport (
     share_centred, spreads, within,
 )
 from romco.kernels.auto.scales cimport Scaled, Scales, Units, found
-from romco.kernels.events cimport Row
+from romco.kernels.core.events cimport Row
 
 cnp.import_array()
 

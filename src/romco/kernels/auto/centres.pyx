@@ -15,7 +15,7 @@ import numpy as np
 cimport numpy as cnp
 from libc.math cimport log, log1p
 from romco.kernels.auto.scales cimport Scaled
-from romco.kernels.dense cimport dot_product
+from romco.kernels.core.dense cimport dot_product
 
 cnp.import_array()
 

@@ -1,9 +1,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.contract import Kernel
-from romco.kernels.events import Events
-from romco.kernels.stores.pairs import Pairs
+from romco.kernels.core.contract import Kernel
+from romco.kernels.core.events import Events
+from romco.kernels.core.pairs import Pairs
 
 class NumberCombiner:
     def __init__(

@@ -28,10 +28,10 @@ from libc.string cimport memset
 from romco.kernels.auto.gaussians cimport Step, move
 from romco.kernels.auto.scales cimport count_size, unit_of
 from romco.kernels.auto.subspace cimport RANK, Subspace
-from romco.kernels.memory cimport Scratch
-from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, Row, column, n_filled, square
-from romco.kernels.stores.pairs cimport Pairs
+from romco.kernels.core.memory cimport Scratch
+from romco.kernels.core.contract cimport Kernel
+from romco.kernels.core.events cimport Events, Row, column, n_filled, square
+from romco.kernels.core.pairs cimport Pairs
 
 cnp.import_array()
 

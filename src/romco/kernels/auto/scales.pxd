@@ -1,9 +1,9 @@
 """Each feature in units of its own, as compiled code sees it."""
 
 from libc.math cimport exp, log
-from romco.kernels.ahead cimport soon
+from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.columns cimport Column
-from romco.kernels.events cimport Row
+from romco.kernels.core.events cimport Row
 
 
 cdef struct Scaled:                # a row without zeros, in the units of its features

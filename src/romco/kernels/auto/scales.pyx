@@ -24,7 +24,7 @@ from libc.math cimport INFINITY, exp, fabs, log
 from romco.kernels.auto.columns cimport (
     GROWTH, LARGEST, NEAR, SMALLEST, Column, add, due, measure, scaled, varies, weigh,
 )
-from romco.kernels.events cimport Row, column
+from romco.kernels.core.events cimport Row, column
 
 cnp.import_array()
 

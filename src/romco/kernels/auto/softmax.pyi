@@ -4,9 +4,9 @@ from numpy.typing import NDArray
 from romco.kernels.auto.centres import Centres
 from romco.kernels.auto.judges import Judge
 from romco.kernels.auto.scales import Scales
-from romco.kernels.contract import Kernel
-from romco.kernels.events import Events
-from romco.kernels.stores.pairs import Pairs
+from romco.kernels.core.contract import Kernel
+from romco.kernels.core.events import Events
+from romco.kernels.core.pairs import Pairs
 
 class SoftmaxKernel(Kernel):
     def __init__(

@@ -26,9 +26,9 @@ from romco.kernels.auto.class_lanes cimport go, hear
 from romco.kernels.auto.gaussians cimport Step, arow, moderate
 from romco.kernels.auto.judges cimport Judge
 from romco.kernels.auto.scales cimport Scaled, Scales, count_size, unit_of
-from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, Row, n_filled
-from romco.kernels.stores.pairs cimport Pairs
+from romco.kernels.core.contract cimport Kernel
+from romco.kernels.core.events cimport Events, Row, n_filled
+from romco.kernels.core.pairs cimport Pairs
 
 cnp.import_array()
 

@@ -1,6 +1,6 @@
 """A low-rank part of the tasks' own vectors, as compiled code sees it."""
 
-from romco.kernels.stores.pairs cimport Pairs
+from romco.kernels.core.pairs cimport Pairs
 
 cdef enum:
     RANK = 4

@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.stores.pairs import Pairs
+from romco.kernels.core.pairs import Pairs
 
 class Subspace:
     def __init__(

@@ -8,8 +8,8 @@ import numpy as np
 cimport numpy as cnp
 from libc.math cimport NAN, sqrt
 from libc.string cimport memcpy, memset
-from romco.kernels.ahead cimport ahead
-from romco.kernels.stores.pairs cimport Pairs
+from romco.kernels.core.prefetch cimport ahead
+from romco.kernels.core.pairs cimport Pairs
 
 cnp.import_array()
 

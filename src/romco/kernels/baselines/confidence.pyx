@@ -3,10 +3,10 @@
 from libc.float cimport DBL_MIN
 from libc.math cimport fmax
 from libc.string cimport memset
-from romco.kernels.events cimport Events, Row, column, dot
+from romco.kernels.core.events cimport Events, Row, column, dot
 from romco.kernels.baselines.linear cimport LinearKernel
-from romco.kernels.memory cimport Scratch
-from romco.kernels.triangles cimport cholesky, solve
+from romco.kernels.core.memory cimport Scratch
+from romco.kernels.core.triangles cimport cholesky, solve
 
 
 cdef inline void diagonal_step(Row x, double y, double r, double* mu, double* s) noexcept nogil:

@@ -2,9 +2,9 @@
 
 from libc.math cimport INFINITY, exp, fabs, fmax, fmin, isfinite, ldexp, log
 from libc.string cimport memcpy
-from romco.kernels.events cimport Events, Row, add, dot, square
+from romco.kernels.core.events cimport Events, Row, add, dot, square
 from romco.kernels.baselines.linear cimport LinearKernel
-from romco.kernels.memory cimport Scratch
+from romco.kernels.core.memory cimport Scratch
 
 cdef double LARGEST = 50.0  # logarithm of the largest trace that "none" puts up with
 

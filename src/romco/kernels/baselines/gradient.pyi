@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.contract import Kernel
+from romco.kernels.core.contract import Kernel
 
 class GradientKernel(Kernel):
     def __init__(

@@ -2,7 +2,7 @@
 
 from libc.math cimport fmax, fmin, sqrt
 from romco.kernels.baselines.linear cimport LinearKernel
-from romco.kernels.events cimport Events, Row, add, dot, square
+from romco.kernels.core.events cimport Events, Row, add, dot, square
 
 
 cdef class GradientKernel(LinearKernel):

@@ -1,3 +1,3 @@
-from romco.kernels.contract import Kernel
+from romco.kernels.core.contract import Kernel
 
 class LinearKernel(Kernel): ...

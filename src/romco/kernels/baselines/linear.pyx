@@ -1,7 +1,7 @@
 """One weight vector per task, or one for all: what most kernels score with."""
 
-from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, dot
+from romco.kernels.core.contract cimport Kernel
+from romco.kernels.core.events cimport Events, dot
 
 
 cdef class LinearKernel(Kernel):

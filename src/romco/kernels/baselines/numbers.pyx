@@ -6,7 +6,7 @@ place and unit of the answers do not matter. Every model has an intercept.
 
 from libc.math cimport exp, fabs, fmin, sqrt
 from romco.kernels.baselines.linear cimport LinearKernel
-from romco.kernels.events cimport Events, Row, add, column, dot, square
+from romco.kernels.core.events cimport Events, Row, add, column, dot, square
 
 cdef enum:
     EVENTS, ORIGIN, MEAN, SPREAD   # places in `clock`

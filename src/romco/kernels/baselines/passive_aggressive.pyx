@@ -1,7 +1,7 @@
 """Passive-aggressive steps: as far as the loss asks, and no further than the cap allows."""
 
 from libc.math cimport fmin
-from romco.kernels.events cimport Events, Row, add, dot, square
+from romco.kernels.core.events cimport Events, Row, add, dot, square
 from romco.kernels.baselines.linear cimport LinearKernel
 
 

@@ -1,8 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.contract import Kernel
-from romco.kernels.stores.pairs import Pairs
+from romco.kernels.core.contract import Kernel
+from romco.kernels.core.pairs import Pairs
 
 class SharedPassiveAggressive(Kernel):
     def __init__(self, u: NDArray[np.float64], v: Pairs, C: float) -> None: ...

@@ -1,8 +1,8 @@
 """One vector that all tasks share plus one of each task's own: w_i = u + v_i."""
 
-from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, Row, column, square
-from romco.kernels.stores.pairs cimport Pairs
+from romco.kernels.core.contract cimport Kernel
+from romco.kernels.core.events cimport Events, Row, column, square
+from romco.kernels.core.pairs cimport Pairs
 
 
 cdef class SharedKernel(Kernel):

@@ -1,9 +1,9 @@
 """OMTL: the losses of a round are one vector, and a norm of it decides who may move how far."""
 
 from libc.math cimport fabs, fmax, fmin, sqrt
-from romco.kernels.events cimport Events, add, square
+from romco.kernels.core.events cimport Events, add, square
 from romco.kernels.baselines.linear cimport LinearKernel
-from romco.kernels.memory cimport Scratch
+from romco.kernels.core.memory cimport Scratch
 
 cdef int ROUNDS = 200  # more than any search below needs; each converges in a handful
 

@@ -2,9 +2,9 @@
 
 from libc.math cimport exp, fmax, fmin
 from libc.string cimport memset
-from romco.kernels.events cimport Events, add, dot
+from romco.kernels.core.events cimport Events, add, dot
 from romco.kernels.baselines.linear cimport LinearKernel
-from romco.kernels.memory cimport Scratch
+from romco.kernels.core.memory cimport Scratch
 
 
 cdef class SmoothedKernel(LinearKernel):

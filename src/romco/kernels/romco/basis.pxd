@@ -1,7 +1,7 @@
 """An orthonormal set of long vectors of which only the rows an event needs are ever touched."""
 
 cimport cython
-from romco.kernels.events cimport Row
+from romco.kernels.core.events cimport Row
 from romco.kernels.romco.reading cimport ReadableBasis
 
 

@@ -20,13 +20,13 @@ rids L of rounding errors: the Gram matrix that is kept up event by event drifts
 cimport cython
 from libc.math cimport INFINITY, fabs, fmax, sqrt
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport add_gram, axpy, dot_product, multiply
+from romco.kernels.core.dense cimport add_gram, axpy, dot_product, multiply
 from romco.kernels.romco.changes cimport EPOCHS, Transform
-from romco.kernels.events cimport Row, column, square as square_of
-from romco.kernels.memory cimport release, reserve
+from romco.kernels.core.events cimport Row, column, square as square_of
+from romco.kernels.core.memory cimport release, reserve
 from romco.kernels.romco.reading cimport TOGETHER, ReadableBasis, widen
 from romco.kernels.romco.rows cimport ROWS, Chunk, Head
-from romco.kernels.triangles cimport cholesky
+from romco.kernels.core.triangles cimport cholesky
 
 cdef enum:
     APPEND = 16           # new columns in an epoch, or as many as there are, if that is more

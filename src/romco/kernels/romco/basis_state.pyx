@@ -6,7 +6,7 @@ Sizes are rounded up, so that two states of a learner seldom differ in shape.
 import numpy as np
 from libc.string cimport memset
 from romco.kernels.romco.basis cimport LazyBasis
-from romco.kernels.dense cimport dot_product
+from romco.kernels.core.dense cimport dot_product
 from romco.kernels.romco.changes cimport EPOCHS, Transform, allocate, forget
 from romco.kernels.romco.rows cimport Head
 

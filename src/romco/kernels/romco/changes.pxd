@@ -1,7 +1,7 @@
 """Changes of basis that rows make up for when they are next needed."""
 
 cimport cython
-from romco.kernels.dense cimport prefetch
+from romco.kernels.core.dense cimport prefetch
 from romco.kernels.romco.rows cimport Head
 
 cdef enum:

@@ -14,8 +14,8 @@ a row of that time is forgotten: all zeros today, at no cost.
 
 cimport cython
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport dot_product, multiply, row_times
-from romco.kernels.memory cimport release, reserve, resize, zeros
+from romco.kernels.core.dense cimport dot_product, multiply, row_times
+from romco.kernels.core.memory cimport release, reserve, resize, zeros
 from romco.kernels.romco.rows cimport Head
 
 # Of vectors of length 1, each known to 1e-16: so small a part of one changes no digit of it.

@@ -1,8 +1,8 @@
 """The round of ROMCO on a factorised U."""
 
 from romco.kernels.romco.basis cimport LazyBasis
-from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events
+from romco.kernels.core.contract cimport Kernel
+from romco.kernels.core.events cimport Events
 from romco.kernels.romco.personal cimport Personal
 from romco.kernels.romco.rules cimport Rules, TaskVectors
 from romco.kernels.romco.spectral cimport SmallSVD

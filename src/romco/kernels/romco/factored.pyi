@@ -1,8 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.contract import Kernel
-from romco.kernels.events import Events
+from romco.kernels.core.contract import Kernel
+from romco.kernels.core.events import Events
 
 Arrays = dict[str, NDArray[np.generic]]
 

@@ -18,12 +18,12 @@ lazy like L (`two_sided`).
 
 import numpy as np
 from romco.kernels.romco.basis cimport LazyBasis
-from romco.kernels.contract cimport Kernel
-from romco.kernels.events cimport Events, Row, square
-from romco.kernels.memory cimport release, reserve
+from romco.kernels.core.contract cimport Kernel
+from romco.kernels.core.events cimport Events, Row, square
+from romco.kernels.core.memory cimport release, reserve
 from romco.kernels.romco.rules cimport Rules, TaskVectors
 from romco.kernels.romco.spectral cimport SmallSVD
-from romco.kernels.triangles cimport upper_times
+from romco.kernels.core.triangles cimport upper_times
 
 from romco.kernels.romco import basis_state
 from romco.kernels.romco.personal import personal_part

@@ -3,8 +3,8 @@
 import numpy as np
 cimport cython
 from libc.string cimport memset
-from romco.kernels.events cimport Row
-from romco.kernels.memory cimport reserve
+from romco.kernels.core.events cimport Row
+from romco.kernels.core.memory cimport reserve
 from romco.kernels.romco.factored cimport Factored
 from romco.kernels.romco.rules cimport Rules, TaskVectors
 

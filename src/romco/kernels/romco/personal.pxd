@@ -1,6 +1,6 @@
 """V: what is personal to single tasks."""
 
-from romco.kernels.events cimport Row
+from romco.kernels.core.events cimport Row
 
 
 cdef class Personal:

@@ -13,9 +13,9 @@ penalty than that of the column norms is called once in every updating round.
 import numpy as np
 from libc.math cimport fmax, sqrt
 from libc.string cimport memset
-from romco.kernels.dense cimport prefetch
-from romco.kernels.memory cimport release, zeros
-from romco.kernels.events cimport Row, add as add_row, column, dot
+from romco.kernels.core.dense cimport prefetch
+from romco.kernels.core.memory cimport release, zeros
+from romco.kernels.core.events cimport Row, add as add_row, column, dot
 
 cdef int RECOUNT = 64              # additions after which a length is computed from scratch
 cdef double CANCELLED = 1e-6       # ... or as soon as an addition leaves less than this

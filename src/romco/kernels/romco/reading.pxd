@@ -1,6 +1,6 @@
 """Coordinates of events in a basis, without changing it."""
 
-from romco.kernels.events cimport Row
+from romco.kernels.core.events cimport Row
 from romco.kernels.romco.changes cimport BasisChanges
 from romco.kernels.romco.rows cimport RowStore
 

@@ -9,9 +9,9 @@ for the coordinates of all of them, one for their inner products.
 """
 
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport add_gram, add_products, axpy, dot_product, prefetch
-from romco.kernels.events cimport Row, column
-from romco.kernels.memory cimport release, reserve, zeros
+from romco.kernels.core.dense cimport add_gram, add_products, axpy, dot_product, prefetch
+from romco.kernels.core.events cimport Row, column
+from romco.kernels.core.memory cimport release, reserve, zeros
 from romco.kernels.romco.changes cimport MANY, BasisChanges
 from romco.kernels.romco.rows cimport ROWS, Chunk, Head, RowStore
 

@@ -7,9 +7,9 @@ that of ROMCO with a given coupling.
 
 import numpy as np
 cimport cython
-from romco.kernels.dense cimport axpy
-from romco.kernels.events cimport Events, Row, column, square
-from romco.kernels.memory cimport release, reserve
+from romco.kernels.core.dense cimport axpy
+from romco.kernels.core.events cimport Events, Row, column, square
+from romco.kernels.core.memory cimport release, reserve
 from romco.kernels.romco.rules cimport TaskVectors
 
 cdef double FIRST = 32.0           # events before the coupling is first made,

@@ -8,7 +8,7 @@ gets wider.
 import numpy as np
 cimport cython
 from libc.string cimport memcpy
-from romco.kernels.memory cimport release, reserve, resize
+from romco.kernels.core.memory cimport release, reserve, resize
 
 
 @cython.final

@@ -2,7 +2,7 @@
 
 cimport cython
 from libc.math cimport sqrt
-from romco.kernels.events cimport Events, Row
+from romco.kernels.core.events cimport Events, Row
 from romco.kernels.romco.spectral cimport Shrink, shrink_nuclear
 
 ctypedef double (*Pull)(double margin, double y) noexcept nogil

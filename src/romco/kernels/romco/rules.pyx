@@ -9,7 +9,7 @@ is e_i plus sqrt(b) times the vector of one more task that all others share.
 import numpy as np
 cimport cython
 from libc.math cimport exp, fmax, sqrt
-from romco.kernels.events cimport Events, Row
+from romco.kernels.core.events cimport Events, Row
 from romco.kernels.romco.spectral cimport shrink_logdet, shrink_nuclear
 
 

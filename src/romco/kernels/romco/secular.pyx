@@ -13,8 +13,8 @@ loses digits of small singular values; a last sweep on K itself, by its owner, b
 cimport cython
 from libc.math cimport copysign, fabs, fmax, frexp, isfinite, ldexp, sqrt
 from libc.string cimport memset
-from romco.kernels.dense cimport dot_product, multiply
-from romco.kernels.memory cimport release, reserve
+from romco.kernels.core.dense cimport dot_product, multiply
+from romco.kernels.core.memory cimport release, reserve
 from scipy.linalg.cython_lapack cimport dlaed4
 
 cdef enum:

@@ -12,8 +12,8 @@ import numpy as np
 cimport cython
 from libc.math cimport INFINITY, acosh, asinh, cbrt, cosh, fabs, fmax, fmin, isfinite, log1p, sinh, sqrt
 from libc.string cimport memcpy, memset
-from romco.kernels.dense cimport add_gram, dot_product, multiply, rotate, size
-from romco.kernels.memory cimport release, reserve
+from romco.kernels.core.dense cimport add_gram, dot_product, multiply, rotate, size
+from romco.kernels.core.memory cimport release, reserve
 from scipy.linalg.cython_lapack cimport dgesdd
 
 cdef Py_ssize_t JACOBI_ROWS = 40    # measured: at 33 rows Jacobi is 1.3 times faster, at 65 slower

@@ -4,12 +4,12 @@ import numpy as np
 cimport cython
 from libc.string cimport memcpy, memset
 from romco.kernels.romco.basis cimport LazyBasis
-from romco.kernels.dense cimport axpy, dot_product, multiply
-from romco.kernels.events cimport Row, square
-from romco.kernels.memory cimport release, reserve, resize
+from romco.kernels.core.dense cimport axpy, dot_product, multiply
+from romco.kernels.core.events cimport Row, square
+from romco.kernels.core.memory cimport release, reserve, resize
 from romco.kernels.romco.factored cimport Factored
 from romco.kernels.romco.rules cimport Rules, TaskVectors
-from romco.kernels.triangles cimport solve_lower, times_lower
+from romco.kernels.core.triangles cimport solve_lower, times_lower
 
 from romco.kernels.romco import basis_state
 from romco.kernels.romco.factored import DAMAGED, check_names, checked_core, part

@@ -1,0 +1,1 @@
+"""Files: reading tables, and keeping models."""

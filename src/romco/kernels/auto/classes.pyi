@@ -1,0 +1,23 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.auto.between import Measured
+from romco.kernels.core.contract import Kernel
+
+class Member:
+    def __init__(self, kernel: Kernel, scale: NDArray[np.float64], low: int, high: int) -> None: ...
+
+class ClassesKernel(Kernel):
+    def __init__(self, members: list[Member], classes: int, power: NDArray[np.float64]) -> None: ...
+
+class RestKernel(ClassesKernel): ...
+
+class PairsKernel(ClassesKernel):
+    def __init__(
+        self,
+        members: list[Member],
+        classes: int,
+        power: NDArray[np.float64],
+        beside: Kernel | None = None,
+        measured: Measured | None = None,
+    ) -> None: ...

@@ -1,0 +1,1 @@
+"""The contract, events and memory that kernels share."""

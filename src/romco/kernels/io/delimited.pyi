@@ -1,0 +1,33 @@
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.io.encoder import Encoder
+from romco.kernels.io.lexicon import Lexicon
+
+UNUSED: int
+TASK: int
+LABEL: int
+
+class Delimited:
+    line: int
+    def __init__(
+        self,
+        encoder: Encoder,
+        names: Lexicon,
+        roles: Sequence[int],
+        delimiter: bytes,
+        labelled: bool,
+    ) -> None: ...
+    def header(self, data: bytes | memoryview, last: bool) -> tuple[list[bytes], int] | None: ...
+    def read(
+        self, data: bytes | memoryview, at: int, last: bool, most: int
+    ) -> tuple[
+        NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], int, Any
+    ]: ...
+
+def arrange(
+    values: NDArray[np.float64], columns: NDArray[np.int32], starts: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]: ...

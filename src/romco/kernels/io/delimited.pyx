@@ -1,0 +1,345 @@
+"""Rows of comma- or tab-separated text, from bytes straight to sparse rows."""
+
+import numpy as np
+from romco.kernels.core.memory cimport release, reserve
+from romco.kernels.io.encoder cimport Encoder, is_ascii, strip
+from romco.kernels.io.lexicon cimport Lexicon, begin_hash
+
+cdef enum:
+    COMPLETE, CUT, MISQUOTED, UNCLOSED, UNEVEN
+cdef enum:
+    OF_TASK = -2
+    OF_LABEL = -3
+UNUSED, TASK, LABEL = -1, OF_TASK, OF_LABEL  # parts that a column may play beside that of a feature
+
+
+cdef struct Cell:
+    Py_ssize_t begin, end
+    bint quoted  # holds "" for "
+
+
+cdef class Delimited:
+    """Reads rows: ``roles`` has for each column its number in the encoder, or its part.
+
+    Quotes are as in RFC 4180: a cell that begins with one ends with one, may hold line ends,
+    and has "" for ". Lines end with \\n, \\r\\n or \\r; empty ones are passed over.
+    """
+
+    cdef Encoder encoder
+    cdef Lexicon names
+    cdef long long[::1] roles
+    cdef unsigned char mark
+    cdef bint labelled
+    cdef Cell* cells
+    cdef char* scratch
+    cdef Py_ssize_t n_cells, room_cells, room_scratch, next_line, begun, done
+    cdef public Py_ssize_t line  # of the next row
+
+    def __init__(self, Encoder encoder, Lexicon names, roles, bytes delimiter, bint labelled):
+        self.encoder, self.names, self.labelled = encoder, names, labelled
+        self.roles = np.array(roles, dtype=np.int64)
+        self.mark, self.line = delimiter[0], 1
+
+    def __dealloc__(self):
+        release(self.cells)
+        release(self.scratch)
+
+    def header(self, const unsigned char[::1] data, bint last):
+        """Cells of the first row and where the next begins; None if more bytes are needed.
+
+        Raises ValueError if it cannot be read.
+        """
+        cdef Py_ssize_t at = 0
+        cdef int how = self.split(&data[0], data.shape[0], &at, last)
+        if how == CUT:
+            return None
+        if how != COMPLETE:
+            raise ValueError(reason(how, self.mark))
+        self.line = self.next_line
+        raw = bytes(data)
+        found = [self.cell_bytes(raw, k) for k in range(self.n_cells)]
+        return found, at
+
+    def read(self, const unsigned char[::1] data, Py_ssize_t at, bint last, Py_ssize_t most):
+        """Up to ``most`` rows from byte ``at`` on, and where the next one begins.
+
+        Gives tasks, labels and lines (n,), ends of the rows among the encoder's entries, the
+        next byte, and (line, column, reason) of a bad row, at which reading stops, or None.
+        """
+        tasks, labels = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.int32)
+        lines, ends = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+        cdef int[::1] task = tasks, label = labels
+        cdef long long[::1] line = lines, end = ends
+        cdef int how = COMPLETE
+        cdef const unsigned char* text = &data[0] if data.shape[0] else NULL
+        bad = None
+        self.done = 0
+        if most > 0:
+            try:
+                with nogil:
+                    how = self.rows(
+                        text, data.shape[0], &at, last, most, &task[0], &label[0], &line[0], &end[0]
+                    )
+            except Exception as refused:
+                self.encoder.n = self.encoder.row
+                bad = (self.begun, refused)
+        if how == UNEVEN:
+            told = f"has {self.n_cells} cells where the header has {self.roles.shape[0]}"
+            bad = (self.begun, None, told)
+        elif how == MISQUOTED or how == UNCLOSED:
+            bad = (self.begun, None, reason(how, self.mark))
+        self.names.tell()
+        n = self.done
+        return tasks[:n], labels[:n], lines[:n], ends[:n], at, bad
+
+    cdef int rows(
+        self, const unsigned char* data, Py_ssize_t size, Py_ssize_t* at, bint last,
+        Py_ssize_t most, int* task, int* label, long long* line, long long* end
+    ) except -1 nogil:
+        """Split and encode rows until ``most`` are ``done``, or one is cut or bad: tells which."""
+        cdef int how
+        while self.done < most and at[0] < size:
+            how = self.split(data, size, at, last)
+            if how == CUT:
+                return CUT
+            self.begun, self.line = self.line, self.next_line
+            if how != COMPLETE:
+                return how
+            if self.n_cells == 0:
+                continue
+            if self.n_cells != self.roles.shape[0]:
+                return UNEVEN
+            self.encoder.row = self.encoder.n
+            task[self.done] = label[self.done] = -1
+            self.encode(data, &task[self.done], &label[self.done])
+            line[self.done], end[self.done] = self.begun, self.encoder.n
+            self.done += 1
+        return COMPLETE
+
+    cdef int encode(self, const unsigned char* data, int* task, int* label) except -1 nogil:
+        """The cells of the row that was split: names first, as the plain way has it."""
+        cdef Py_ssize_t k, n = 0
+        cdef const char* text
+        for k in range(self.n_cells):
+            if self.roles[k] == OF_TASK:
+                text = self.cell_text(data, k, &n)
+                task[0] = self.named(k, text, n, True)
+        for k in range(self.n_cells):
+            if self.roles[k] == OF_LABEL:
+                text = self.cell_text(data, k, &n)
+                label[0] = self.named(k, text, n, self.labelled)
+        for k in range(self.n_cells):
+            if self.roles[k] >= 0:
+                text = self.cell_text(data, k, &n)
+                self.encoder.cell(self.roles[k], text, n)
+        return 0
+
+    cdef int named(
+        self, Py_ssize_t k, const char* text, Py_ssize_t n, bint needed
+    ) except -2 nogil:
+        """The number of a task's or label's name; -1 if it is missing and need not be there."""
+        if not is_ascii(text, n):
+            with gil:
+                return self.named_beyond(k, text, n, needed)
+        strip(&text, &n)
+        return self.numbered(k, text, n, needed)
+
+    cdef int named_beyond(
+        self, Py_ssize_t k, const char* text, Py_ssize_t n, bint needed
+    ) except -2:
+        """The same of a name that is not ASCII."""
+        cdef bytes kept
+        try:
+            kept = text[:n].decode("utf-8").strip().encode("utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(k, "is not UTF-8 text") from None
+        return self.numbered(k, kept, len(kept), needed)
+
+    cdef int numbered(
+        self, Py_ssize_t k, const char* text, Py_ssize_t n, bint needed
+    ) except -2 nogil:
+        if n == 0:
+            if needed:
+                with gil:
+                    raise ValueError(k, "is missing")
+            return -1
+        return self.names.find(NULL, 0, begin_hash(text, n), text, n)
+
+    cdef bytes cell_bytes(self, bytes data, Py_ssize_t k):
+        cdef Cell* cell = &self.cells[k]
+        text = data[cell.begin:cell.end]
+        return text.replace(b'""', b'"') if cell.quoted else text
+
+    cdef const char* cell_text(
+        self, const unsigned char* data, Py_ssize_t k, Py_ssize_t* n
+    ) except NULL nogil:
+        """The text of a cell, in place or, where it holds quotes, in a place of its own."""
+        cdef Cell* cell = &self.cells[k]
+        cdef Py_ssize_t i, length = cell.end - cell.begin
+        cdef const char* text = <const char*> data + cell.begin
+        if not cell.quoted:
+            n[0] = length
+            return text
+        reserve(<void**> &self.scratch, &self.room_scratch, length, 1)
+        i = n[0] = 0
+        while i < length:
+            self.scratch[n[0]] = text[i]
+            n[0] += 1
+            i += 2 if text[i] == 34 else 1
+        return self.scratch
+
+    cdef int split(
+        self, const unsigned char* text, Py_ssize_t n, Py_ssize_t* at, bint last
+    ) except -1 nogil:
+        """Find the cells of the row at ``at`` and go on to the next; nothing moves if it is cut."""
+        cdef Py_ssize_t i = at[0], begin, lines = self.line
+        cdef unsigned char c, mark = self.mark
+        cdef bint quoted
+        self.n_cells = 0
+        if i < n and (text[i] == 10 or text[i] == 13):  # an empty line
+            if text[i] == 13 and i + 1 == n and not last:
+                return CUT
+            i += 2 if text[i] == 13 and i + 1 < n and text[i + 1] == 10 else 1
+            at[0], self.next_line = i, lines + 1
+            return COMPLETE
+        while True:
+            quoted = False
+            begin = i
+            if i < n and text[i] == 34:
+                i += 1
+                begin = i
+                while True:
+                    while i < n and text[i] != 34:
+                        if text[i] == 10 or (text[i] == 13 and not (i + 1 < n and text[i + 1] == 10)):
+                            lines += 1
+                        i += 1
+                    if i >= n:
+                        if not last:
+                            return CUT
+                        at[0], self.next_line = n, lines + 1
+                        return UNCLOSED
+                    if i + 1 < n and text[i + 1] == 34:
+                        quoted = True
+                        i += 2
+                        continue
+                    if i + 1 == n and not last:
+                        return CUT
+                    break
+                self.keep(begin, i, quoted)
+                i += 1
+                if i < n and text[i] != mark and text[i] != 10 and text[i] != 13:
+                    while i < n and text[i] != 10 and text[i] != 13:
+                        i += 1
+                    if i >= n and not last:
+                        return CUT
+                    if i < n:
+                        i += 2 if text[i] == 13 and i + 1 < n and text[i + 1] == 10 else 1
+                    at[0], self.next_line = i, lines + 1
+                    return MISQUOTED
+            else:
+                while i < n:
+                    c = text[i]
+                    if c == mark or c == 10 or c == 13:
+                        break
+                    i += 1
+                if i >= n and not last:
+                    return CUT
+                self.keep(begin, i, False)
+            if i >= n:
+                if not last:
+                    return CUT
+                break
+            if text[i] == mark:
+                i += 1
+                continue
+            if text[i] == 13 and i + 1 == n and not last:
+                return CUT
+            i += 2 if text[i] == 13 and i + 1 < n and text[i + 1] == 10 else 1
+            break
+        at[0], self.next_line = i, lines + 1
+        return COMPLETE
+
+    cdef int keep(self, Py_ssize_t begin, Py_ssize_t end, bint quoted) except -1 nogil:
+        reserve(<void**> &self.cells, &self.room_cells, self.n_cells + 1, sizeof(Cell))
+        self.cells[self.n_cells] = Cell(begin, end, quoted)
+        self.n_cells += 1
+        return 0
+
+
+cdef reason(int how, unsigned char mark):
+    shown = repr(chr(mark))
+    if how == UNCLOSED:
+        return f"not valid {shown}-separated text (unexpected end of data)"
+    return f"not valid {shown}-separated text ({shown} expected after '\"')"
+
+
+def arrange(
+    const double[::1] values, const int[::1] columns, const long long[::1] starts
+):
+    """Each row sorted by column, entries of the same column added, those of column -1 dropped."""
+    cdef Py_ssize_t rows = starts.shape[0] - 1, i, k, first, m, end = 0, most = 0
+    for i in range(rows):
+        most = max(most, starts[i + 1] - starts[i])
+    kept, places = np.empty(values.shape[0]), np.empty(values.shape[0], dtype=np.int32)
+    bounds = np.zeros(rows + 1, dtype=np.int32)
+    room = np.empty(max(most, 1), dtype=np.uint64)
+    cdef double[::1] value = kept
+    cdef int[::1] place = places, bound = bounds
+    cdef unsigned long long[::1] keys = room
+    with nogil:
+        for i in range(rows):
+            m, first = 0, end
+            for k in range(starts[i], starts[i + 1]):
+                if columns[k] >= 0:
+                    keys[m] = (<unsigned long long> columns[k] << 32) | <unsigned long long> (k - starts[i])
+                    m += 1
+            sort(&keys[0], m)
+            for k in range(m):
+                if end > first and place[end - 1] == <int> (keys[k] >> 32):
+                    value[end - 1] += values[starts[i] + <Py_ssize_t> (keys[k] & 0xffffffffULL)]
+                else:
+                    place[end] = <int> (keys[k] >> 32)
+                    value[end] = values[starts[i] + <Py_ssize_t> (keys[k] & 0xffffffffULL)]
+                    end += 1
+            bound[i + 1] = <int> end
+    return kept[:end], places[:end], bounds
+
+
+cdef void sort(unsigned long long* keys, Py_ssize_t n) noexcept nogil:
+    """Quicksort by the middle of three; insertion for what is short, or nearly sorted."""
+    cdef Py_ssize_t i, j
+    cdef unsigned long long middle, kept
+    while n > 24:
+        if keys[n // 2] < keys[0]:
+            keys[0], keys[n // 2] = keys[n // 2], keys[0]
+        if keys[n - 1] < keys[0]:
+            keys[0], keys[n - 1] = keys[n - 1], keys[0]
+        if keys[n - 1] < keys[n // 2]:
+            keys[n // 2], keys[n - 1] = keys[n - 1], keys[n // 2]
+        middle = keys[n // 2]
+        i, j = 0, n - 1
+        while True:
+            while keys[i] < middle:
+                i += 1
+            while keys[j] > middle:
+                j -= 1
+            if i >= j:
+                break
+            keys[i], keys[j] = keys[j], keys[i]
+            i += 1
+            j -= 1
+        # The shorter part by a call, the longer one by going on: the stack stays small.
+        if j + 1 < n - j - 1:
+            sort(keys, j + 1)
+            keys += j + 1
+            n -= j + 1
+        else:
+            sort(keys + j + 1, n - j - 1)
+            n = j + 1
+    for i in range(1, n):
+        kept = keys[i]
+        j = i
+        while j > 0 and keys[j - 1] > kept:
+            keys[j] = keys[j - 1]
+            j -= 1
+        keys[j] = kept

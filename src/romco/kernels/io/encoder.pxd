@@ -1,0 +1,35 @@
+from romco.kernels.io.lexicon cimport Lexicon
+
+
+cdef struct Column:
+    int kind
+    const char* name  # followed by = and by : in the two that come next
+    const char* equals
+    const char* colon
+    Py_ssize_t n  # bytes of the name
+    unsigned long long name_hash
+    unsigned long long equals_hash
+    unsigned long long colon_hash
+
+
+cdef class Encoder:
+    cdef public Lexicon lexicon
+    cdef object plain
+    cdef list kept, names, kinds
+    cdef dict place
+    cdef Column* columns
+    cdef int* ids
+    cdef double* values
+    cdef int* marks  # by number of the name: where it stands in the row
+    cdef char* word
+    cdef Py_ssize_t n_columns, room_columns, n, room, n_marks, room_word, row
+
+    cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil
+    cdef int words(self, Column* column, const char* text, Py_ssize_t n) except -1 nogil
+    cdef int plainly(self, Py_ssize_t column, value) except -1
+    cdef int plain_text(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil
+    cdef int push(self, int name, double value) except -1 nogil
+
+
+cdef int strip(const char** text, Py_ssize_t* n) noexcept nogil
+cdef bint is_ascii(const char* text, Py_ssize_t n) noexcept nogil

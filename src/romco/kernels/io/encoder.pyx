@@ -1,0 +1,300 @@
+"""Cells to sparse rows: what ``romco.io.cells`` says in plain Python, for plain ASCII cells.
+
+A cell that is not plain (not ASCII, a number of many digits, a date, nested) goes to that
+plain function, so both ways give the same.
+"""
+
+import numpy as np
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.math cimport isfinite, isnan, log1p, sqrt
+from libc.string cimport memcpy
+from romco.kernels.core.memory cimport release, reserve, resize
+from romco.kernels.io.lexicon cimport PRIME, Lexicon, begin_hash, go_on
+
+KINDS = ("free", "number", "category", "text", "counts", "date", "ignored")
+cdef enum:
+    FREE, NUMBER, CATEGORY, TEXT, COUNTS, DATE, IGNORED
+cdef enum:
+    IS_NUMBER, NO_NUMBER, UNSURE
+
+cdef unsigned char[256] LETTERS  # in lower case; 0 for what is no part of a word
+for _c in range(256):
+    LETTERS[_c] = ord(chr(_c).lower()) if _c < 128 and (chr(_c).isalnum() or _c == 95) else 0
+cdef double[23] TENS
+TENS[:] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+           1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22]
+
+
+cdef class Encoder:
+    """Turns cells into entries of rows; names are numbers in its lexicon.
+
+    ``plain(kind, column, value)`` gives the features of a cell that is not plain, by name.
+    """
+
+    def __init__(self, plain, Lexicon lexicon not None):
+        self.plain, self.lexicon = plain, lexicon
+        self.kept, self.names, self.kinds, self.place = [], [], [], {}
+
+    def __dealloc__(self):
+        release(self.columns)
+        release(self.ids)
+        release(self.values)
+        release(self.marks)
+        release(self.word)
+
+    def column(self, str name not None, str kind="free"):
+        """The number of a column, which is made if it is new."""
+        cdef Py_ssize_t n
+        found = self.place.get(name)
+        if found is not None:
+            return found
+        reserve(<void**> &self.columns, &self.room_columns, self.n_columns + 1, sizeof(Column))
+        column = &self.columns[self.n_columns]
+        texts = (name, name + "=", name + ":")
+        column.kind = KINDS.index(kind)
+        column.name = PyUnicode_AsUTF8AndSize(texts[0], &n)
+        column.equals = PyUnicode_AsUTF8AndSize(texts[1], NULL)
+        column.colon = PyUnicode_AsUTF8AndSize(texts[2], NULL)
+        column.n = n
+        column.name_hash = begin_hash(column.name, n)
+        column.equals_hash = begin_hash(column.equals, n + 1)
+        column.colon_hash = begin_hash(column.colon, n + 1)
+        self.kept.append(texts)
+        self.names.append(name)
+        self.kinds.append(kind)
+        self.place[name] = self.n_columns
+        self.n_columns += 1
+        return self.n_columns - 1
+
+    def name(self, Py_ssize_t column):
+        """What a column is called."""
+        return self.names[column]
+
+    def begin(self):
+        """Begin a row."""
+        self.row = self.n
+
+    def undo(self):
+        """Drop what the row has so far."""
+        self.n = self.row
+
+    def add(self, str name not None, value):
+        """Add a cell that is a Python object."""
+        cdef Py_ssize_t n, column = self.column(name)
+        cdef int kind = self.columns[column].kind
+        cdef double number
+        if kind == IGNORED or value is None:
+            return
+        if type(value) is str:
+            try:
+                text = PyUnicode_AsUTF8AndSize(value, &n)
+            except UnicodeEncodeError:  # told in the words of the plain way
+                self.plainly(column, value)
+                return
+            self.cell(column, text, n)
+        elif (type(value) is float or type(value) is int) and (kind == FREE or kind == NUMBER):
+            try:
+                number = value
+            except OverflowError:
+                self.plainly(column, value)
+                return
+            if isfinite(number):
+                at = &self.columns[column]
+                self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
+            elif not isnan(number):
+                self.plainly(column, value)
+        else:
+            self.plainly(column, value)
+
+    def count(self):
+        """Entries so far: where a row that is done ends."""
+        return self.n
+
+    def take(self):
+        """Values and names (n,) of all entries, which are then forgotten here."""
+        values, ids = np.empty(self.n), np.empty(self.n, dtype=np.int32)
+        cdef double[::1] value = values
+        cdef int[::1] number = ids
+        if self.n:
+            memcpy(&value[0], self.values, self.n * sizeof(double))
+            memcpy(&number[0], self.ids, self.n * sizeof(int))
+        self.n = self.row = 0
+        self.lexicon.tell()
+        return values, ids
+
+    cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil:
+        """Add a cell given as UTF-8, or as bytes that may be none."""
+        cdef Column* at = &self.columns[column]
+        cdef double number = 0.0
+        cdef int found
+        cdef unsigned long long whole
+        if at.kind == IGNORED:
+            return 0
+        if at.kind == DATE or not is_ascii(text, n):
+            return self.plain_text(column, text, n)
+        strip(&text, &n)
+        if is_missing(text, n):
+            return 0
+        if at.kind == TEXT or at.kind == COUNTS:
+            return self.words(at, text, n)
+        if at.kind != CATEGORY:
+            found = parse(text, n, &number)
+            if found == IS_NUMBER:
+                return self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
+            if found == UNSURE or at.kind == NUMBER:
+                return self.plain_text(column, text, n)
+        whole = go_on(at.equals_hash, text, n)
+        return self.push(self.lexicon.find(at.equals, at.n + 1, whole, text, n), 1.0)
+
+    cdef int words(self, Column* at, const char* text, Py_ssize_t n) except -1 nogil:
+        """Add the words of a text; each counts once, with its weight."""
+        cdef Py_ssize_t i, k, begin = self.n, length = 0
+        cdef int name, mark
+        cdef unsigned char c
+        cdef unsigned long long h = at.colon_hash
+        cdef double total = 0.0
+        reserve(<void**> &self.word, &self.room_word, n + 1, 1)
+        for i in range(n + 1):
+            c = LETTERS[<unsigned char> text[i]] if i < n else 0
+            if c:
+                self.word[length] = <char> c
+                h = (h ^ c) * PRIME
+                length += 1
+                continue
+            if length == 0:
+                continue
+            name = self.lexicon.find(at.colon, at.n + 1, h, self.word, length)
+            length, h = 0, at.colon_hash
+            mark = self.marks[name] if name < self.n_marks else 0
+            if begin <= mark < self.n and self.ids[mark] == name:
+                self.values[mark] += 1.0
+            else:
+                self.push(name, 1.0)
+        if at.kind == TEXT and self.n > begin:
+            for k in range(begin, self.n):
+                self.values[k] = log1p(self.values[k])
+                total += self.values[k] * self.values[k]
+            total = sqrt(total)
+            for k in range(begin, self.n):
+                self.values[k] /= total
+        return 0
+
+    cdef int plainly(self, Py_ssize_t column, value) except -1:
+        cdef Py_ssize_t n
+        for name, number in self.plain(self.kinds[column], self.names[column], value).items():
+            self.push(self.lexicon.number(name), number)
+        return 0
+
+    cdef int plain_text(
+        self, Py_ssize_t column, const char* text, Py_ssize_t n
+    ) except -1 nogil:
+        with gil:
+            return self.plainly(column, text[:n].decode("utf-8", "surrogateescape"))
+
+    cdef int push(self, int name, double value) except -1 nogil:
+        cdef Py_ssize_t size, k
+        if self.n == self.room:
+            size = max(1024, 2 * self.room)
+            self.ids = <int*> resize(self.ids, size, sizeof(int))
+            self.values = <double*> resize(self.values, size, sizeof(double))
+            self.room = size
+        if name >= self.n_marks:
+            size = max(1024, 2 * <Py_ssize_t> name)
+            self.marks = <int*> resize(self.marks, size, sizeof(int))
+            for k in range(self.n_marks, size):
+                self.marks[k] = -1
+            self.n_marks = size
+        self.ids[self.n], self.values[self.n], self.marks[name] = name, value, <int> self.n
+        self.n += 1
+        return 0
+
+
+cdef bint is_space(unsigned char c) noexcept nogil:
+    return c == 32 or 9 <= c <= 13 or 28 <= c <= 31
+
+
+cdef int strip(const char** text, Py_ssize_t* n) noexcept nogil:
+    """Leave out spaces at both ends."""
+    while n[0] > 0 and is_space(<unsigned char> text[0][0]):
+        text[0] += 1
+        n[0] -= 1
+    while n[0] > 0 and is_space(<unsigned char> text[0][n[0] - 1]):
+        n[0] -= 1
+    return 0
+
+
+cdef bint is_ascii(const char* text, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef unsigned char seen = 0
+    for i in range(n):
+        seen |= <unsigned char> text[i]
+    return seen < 128
+
+
+cdef bint is_missing(const char* text, Py_ssize_t n) noexcept nogil:
+    """Empty, na, n/a, nan, null in any case; all lower-case letters have bit 32."""
+    if n == 0:
+        return True
+    if n > 4 or (text[0] | 32) != 110 or n == 1:
+        return False
+    if n == 2:
+        return (text[1] | 32) == 97
+    if n == 3:
+        return (
+            (text[1] | 32) == 97 and (text[2] | 32) == 110
+            or text[1] == 47 and (text[2] | 32) == 97
+        )
+    return (text[1] | 32) == 117 and (text[2] | 32) == 108 and (text[3] | 32) == 108
+
+
+cdef int parse(const char* text, Py_ssize_t n, double* number) noexcept nogil:
+    """A number with few digits, exactly; else whether it may be one all the same."""
+    cdef Py_ssize_t i = 0
+    cdef unsigned long long digits = 0
+    cdef int seen = 0, used = 0, exponent = 0, written = 0
+    cdef bint minus = False, below = False, less = False
+    cdef unsigned char c = <unsigned char> text[0]
+    if not (48 <= c <= 57 or c == 43 or c == 45 or c == 46):
+        return UNSURE if (c | 32) == 105 or (c | 32) == 110 else NO_NUMBER  # inf, nan
+    if c == 43 or c == 45:
+        minus = c == 45
+        i = 1
+    while i < n:
+        c = <unsigned char> text[i]
+        if 48 <= c <= 57:
+            seen += 1
+            if used or c != 48:
+                used += 1
+                if used > 18:
+                    return UNSURE
+            digits = 10 * digits + (c - 48)
+            exponent -= below
+        elif c == 46 and not below:
+            below = True
+        else:
+            break
+        i += 1
+    if seen == 0:
+        return UNSURE
+    if i < n:
+        if (c | 32) != 101 or i + 1 == n:
+            return UNSURE
+        i += 1
+        if text[i] == 43 or text[i] == 45:
+            less = text[i] == 45
+            i += 1
+        if i == n or n - i > 4:
+            return UNSURE
+        while i < n:
+            if not 48 <= <unsigned char> text[i] <= 57:
+                return UNSURE
+            written = 10 * written + (text[i] - 48)
+            i += 1
+        exponent += -written if less else written
+    if digits > 9007199254740992ULL or exponent > 22 or exponent < -22:
+        return UNSURE
+    number[0] = <double> digits
+    number[0] = number[0] / TENS[-exponent] if exponent < 0 else number[0] * TENS[exponent]
+    if minus:
+        number[0] = -number[0]
+    return IS_NUMBER

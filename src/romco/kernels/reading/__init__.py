@@ -1,1 +1,0 @@
-"""Text to numbers: cells of tables to sparse rows, names kept once."""

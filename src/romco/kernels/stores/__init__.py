@@ -1,1 +1,0 @@
-"""Sparse stores that kernels share."""

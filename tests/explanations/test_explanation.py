@@ -1,0 +1,262 @@
+import base64
+import hashlib
+import html
+
+import numpy as np
+import pytest
+from scipy.sparse import csc_array
+
+import romco
+from romco.explanations import explain
+from romco.explanations.text import headline, kinds, story
+from romco.model import Hashed, Model, Names
+from romco.presentation.styles import SCRIPT
+
+STREAM = romco.streams.simulated(n_tasks=8, n_features=10, n_events=150, outliers=1, seed=2)
+ROUNDS = romco.streams.interleaved(STREAM, seed=0)
+TASKS = [f"user {i}" for i in ROUNDS.task]
+
+
+def learned(name="romco-nucl", features=None):
+    model = Model(name, features, classes=(-1, 1))
+    rows = [{f"<f{j}>": v for j, v in enumerate(x)} for x in ROUNDS.x.tolist()]
+    model.learn(rows, ROUNDS.y.tolist(), TASKS)
+    return model
+
+
+MODEL = learned()
+
+
+def test_numbers_are_those_of_the_learner():
+    found, learner = explain(MODEL), MODEL.learner
+    numbers = MODEL.numbers([task.task for task in found.tasks])
+    U, V = learner.shared()[:, numbers], learner.personal()[:, numbers]
+    np.testing.assert_allclose([t.shared for t in found.tasks], np.linalg.norm(U, axis=0))
+    np.testing.assert_allclose([t.personal for t in found.tasks], np.linalg.norm(V, axis=0))
+    np.testing.assert_allclose(found.spectrum, learner.singular_values())
+    assert (found.n_tasks, found.n_features, found.events) == (8, 10, 1200)
+    personal = [task.personal for task in found.tasks]
+    assert personal == sorted(personal, reverse=True)
+    assert [t.events for t in found.tasks] == [150] * 8
+    first = found.tasks[0]
+    v = V[:, 0]
+    name, weight = first.features[0]
+    assert name == f"<f{np.argmax(np.abs(v))}>"
+    assert weight == pytest.approx(v[np.argmax(np.abs(v))])
+    W = U + V
+    cosines = W[:, 0] @ W / np.linalg.norm(W, axis=0) / np.linalg.norm(W[:, 0])
+    assert first.nearest[0][1] == pytest.approx(np.sort(cosines)[-2])
+    assert 0.0 <= first.share <= 1.0
+
+
+def test_learner_without_parts_is_split_at_the_mean():
+    found = explain(learned("ogd-unique"))
+    assert found.rank == 1
+    assert len({task.shared for task in found.tasks}) == 1
+    assert "mean" in found.notes[0]
+
+
+def test_bare_learner_and_fresh_model():
+    assert explain(MODEL.learner).n_tasks == 8
+    empty = explain(Model())
+    assert (empty.rank, empty.tasks) == (0, ())
+    assert "rank 0" in str(empty)
+    assert "Nothing is shared" in empty.page()
+
+
+FACTORED = ["romco-nucl", "romco-logd", "romco-auto", "pa-shared", "arow-shared"]
+
+
+@pytest.mark.parametrize("features", [Names, lambda: Hashed(2**18)])  # dense arrays and tables
+@pytest.mark.parametrize("name", FACTORED)
+def test_no_dense_weights_are_laid_out(name, features, monkeypatch):
+    model = learned(name, features())
+    learner, tasks = model.learner, model.numbers(model.tasks)
+    d = min(learner.n_features, 64) if isinstance(model.features, Names) else learner.n_features
+    assert d == learner.n_features
+    U, V = learner.shared()[:, tasks], learner.personal()[:, tasks]
+    for part in ("weights", "shared", "personal"):
+        monkeypatch.setattr(type(learner), part, None)
+    found = explain(model, top=3)
+    order = np.argsort(-np.linalg.norm(V, axis=0), kind="stable")
+    assert [task.task for task in found.tasks] == [model.tasks[i] for i in order]
+    lengths = np.linalg.norm(U, axis=0)[order]
+    np.testing.assert_allclose([t.shared for t in found.tasks], lengths, rtol=1e-9)
+    s = np.linalg.svd(U, compute_uv=False)
+    np.testing.assert_allclose(found.spectrum, s[: found.rank], rtol=1e-8, atol=1e-10)
+    W = U + V
+    cosines = W.T @ W / np.outer(np.linalg.norm(W, axis=0), np.linalg.norm(W, axis=0))
+    np.fill_diagonal(cosines, -2.0)
+    for task, i in zip(found.tasks[:3], order, strict=False):
+        assert [value for _, value in task.nearest] == pytest.approx(np.sort(cosines[i])[:-4:-1])
+        v = np.abs(V[:, i])
+        assert [abs(value) for _, value in task.features] == pytest.approx(np.sort(v)[:-6:-1])
+    assert found.tasks[3].nearest == ()
+
+
+def test_a_learner_of_ones_own_with_parts_is_explained():
+    class Own:
+        name, n_tasks, n_features = "own", 2, 3
+
+        def shared_factors(self):
+            return np.ones((3, 1)), np.ones((2, 1))
+
+        def personal_sparse(self):
+            return csc_array(np.array([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
+
+        def singular_values(self):
+            return np.array([np.sqrt(6)])
+
+        def personal_norms(self):
+            return np.array([0.0, 2.0])
+
+    found = explain(Own())
+    assert found.tasks[0].task == 1
+    assert found.tasks[0].features == ((1, 2.0),)
+    np.testing.assert_allclose(found.spectrum, [np.sqrt(6)])
+    assert found.tasks[0].nearest[0] == (0, pytest.approx(5 / np.sqrt(33)))
+
+
+def test_the_page_says_how_often_it_was_looked_at():
+    assert "every 1,000" in explain(MODEL).page()
+    assert "every 1,000" not in explain(MODEL.learner).page()
+
+
+def test_text_and_page_tell_the_same_and_escape_names():
+    found = explain(MODEL)
+    text, page = str(found), found.page()
+    assert headline(found) in text
+    assert "user 3" in text
+    assert "user 3" in page
+    assert "<f" not in page.replace("<figure", "")
+    assert "&lt;f" in page
+    assert "src=" not in page
+    assert "href=" not in page
+    assert "<script" not in found._repr_html_()
+    assert "user 3" in found._repr_html_()
+
+
+def test_no_name_becomes_part_of_the_page_or_its_script():
+    bad = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+    model = Model("romco-auto")
+    model.learn([{bad: 1.0}, {"b": 1.0}] * 9, [bad, "no"] * 9, [bad, "bob"] * 9)
+    page = explain(model).page()
+    assert page.count("<script>") == 1
+    assert f"<script>{SCRIPT}</script>" in page
+    assert "<img" not in page
+    assert "&lt;img src=x" in page
+    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page  # a browser runs this one only
+
+
+def test_the_page_fits_a_phone_and_the_dark_and_names_the_positive_class():
+    model = Model("romco-auto", classes=("ham", "spam"))
+    model.learn([{"a": 1.0}, {"b": 1.0}], ["spam", "ham"], ["ann", "bob"])
+    found = explain(model)
+    page = found.page()
+    assert '<meta name="viewport" content="width=device-width' in page
+    assert "prefers-color-scheme: dark" in page
+    assert "sortable stacked" in page
+    for told in (str(found), page):
+        assert "Positive: spam." in told
+
+
+@pytest.mark.parametrize("seed", [0, 11, 13])  # some tasks lean to be alone, but not surely
+def test_different_and_on_their_own_are_one_statement(seed):
+    stream = romco.streams.simulated(12, 20, 60, rank=1, outliers=3, seed=seed)
+    learner = romco.learner("romco-auto", 20, 12)
+    learner.replay(romco.streams.interleaved(stream, seed=0))
+    found = explain(learner)
+    leaning = (learner.chances().argmax(axis=1) == 2).sum()
+    assert leaning > len(found.personal)
+    assert {t.task for t in found.personal} == set(learner.personal_tasks().tolist())
+    assert [t.kind == "on their own" for t in found.tasks] == [t.different for t in found.tasks]
+    assert sum(found.kinds.values()) == 12
+    assert f"{len(found.personal)} on their own" in kinds(found)
+    assert kinds(found) in str(found)
+    assert kinds(found) in found.page()
+    assert "Different:" not in str(found)
+
+
+def test_who_has_a_twin_is_not_said_to_be_on_its_own():
+    rng = np.random.default_rng(0)
+    weights = np.repeat(rng.normal(size=(10, 1)), 12, axis=1)
+    weights[:, :2] = rng.normal(size=(10, 1))  # two that are unlike the rest, and the same
+    weights[:, 2] = rng.normal(size=10)  # one that is unlike all
+    x, task = rng.normal(size=(3600, 10)), np.tile(np.arange(12), 300)
+    y = np.where((x * weights[:, task].T).sum(axis=1) > 0, 1.0, -1.0)
+    learner = romco.learner("romco-auto", 10, 12)
+    learner.replay(romco.Rounds(task, x, y, np.arange(3601)))
+    told = {one.task: story(one) for one in explain(learner).personal}
+    assert set(told) == {0, 1, 2}
+    assert told[0].startswith("Goes with 1, but not with the rest")
+    assert told[1].startswith("Goes with 0, but not with the rest")
+    assert told[2].startswith("Is on its own")
+
+
+def test_each_task_has_its_story_and_groups_have_members():
+    found = explain(learned("romco-auto"))
+    page = found.page()
+    for task in found.tasks:
+        assert html.escape(story(task)) in page
+    for group in found.groups:
+        assert len({task.group for task in group}) == 1
+        assert f"Group of {len(group)} similar tasks: {group[0].task}" in str(found)
+    assert found.groups
+
+
+def test_figures_show_every_task():
+    figures = explain(MODEL).figures()
+    labels = [label.get_text() for label in figures["tasks"].axes[0].get_yticklabels()]
+    assert len(labels) == 8
+    assert len(figures["spectrum"].axes[0].patches) == explain(MODEL).rank
+
+
+def test_romco_auto_says_what_it_found():
+    stream = romco.streams.simulated(n_tasks=12, n_features=20, n_events=150, rank=1, outliers=2)
+    learner = romco.learner("romco-auto", 20, 12)
+    learner.replay(romco.streams.interleaved(stream, seed=0))
+    found = explain(learner)
+    heard = found.findings[-1]
+    assert "direction 1" in heard
+    assert "2 on their own (" in kinds(found)
+    assert [len(group) for group in found.groups] == [10, 2]
+    for told in (heard, kinds(found), "Group of 10 similar tasks"):
+        assert told in found.page()
+        assert told in str(found)
+
+
+def test_many_classes_are_explained_too():
+    from romco.explanations import explain_task
+
+    model = romco.Model(target="classes")
+    rows = [{name: 1.0} for name in "abc"] * 6
+    model.learn(rows, ["a", "b", "c"] * 6, ["ann", "bob"] * 9)
+    found = explain_task(model, "ann")
+    assert [name for name, _ in found.nearest] == ["bob"]
+    names = {f"{feature} for {label}" for feature in "abc" for label in "abc"}
+    assert {name for name, _ in found.features} <= names
+    assert len(romco.explain(model).tasks) == 2
+
+
+def test_which_features_speak_for_which_class():
+    rng = np.random.default_rng(0)
+    x = [{"left": a, "up": b} for a, b in rng.normal(size=(300, 2)).tolist()]
+    y = ["up" if r["up"] > 0.5 else "left" if r["left"] > 0 else "none" for r in x]
+    model = romco.Model(target="classes")
+    model.learn(x, y, [f"u{i % 4}" for i in range(300)])
+    found = explain(model)
+    told = str(found)
+    assert "Speaks for up: up +" in told
+    assert "Speaks for left: left +" in told
+    assert sum(found.kinds.values()) == 4
+    assert found.kinds["on their own"] == 0  # all answer alike
+    assert any(" for " in str(name) for name, _ in found.tasks[0].features)
+
+
+def test_which_features_move_a_number():
+    rng = np.random.default_rng(0)
+    x = [{"a": a, "b": b} for a, b in rng.normal(size=(100, 2)).tolist()]
+    model = romco.Model("romco-nucl", target="number")
+    model.learn(x, [90.0 + 4.0 * r["b"] for r in x], ["ann"] * 100)
+    assert "What moves the number most, on average over tasks: b +" in str(explain(model))

@@ -1,0 +1,79 @@
+"""The pages of explain and compare in a real Chromium: sorted, searched, narrow and dark."""
+
+import pytest
+
+import romco
+from romco.explanations import explain
+from romco.presentation.styles import document
+from romco.presentation.tables import Cell, Table, as_html
+from tests.server.browsers import browser
+
+STREAM = romco.streams.simulated(n_tasks=8, n_features=10, n_events=150, outliers=1, seed=2)
+
+
+def explained():
+    model = romco.Model(features=romco.Columns(10), classes=(-1, 1))
+    tasks = [f"user {10 * i}" for i in STREAM.task]
+    model.learn(STREAM.x, STREAM.y, tasks)
+    model.learn(STREAM.x[:7], STREAM.y[:7], tasks[:7])  # so that numbers of events differ
+    return explain(model).page()
+
+
+def compared():
+    rows = [[Cell(f"learner {i}"), Cell(f"{number:.2f}")] for i, number in enumerate(NUMBERS)]
+    return document("Errors", as_html(Table("Errors", ["learner", "error %"], rows, [])))
+
+
+NUMBERS = [9.5, 10.25, 100.0, 3.0, 8.125, 20.0, 7.0]
+PAGES = {"explain": explained, "compare": compared}
+
+
+def shown(driver, column):
+    """Texts of a column of the first table, of the rows that are not hidden."""
+    return driver.execute_script(
+        "return [...document.querySelector('table.sortable').tBodies[0].rows]"
+        f".filter(row => !row.hidden).map(row => row.cells[{column}].dataset.value"
+        f" ?? row.cells[{column}].textContent)"
+    )
+
+
+@pytest.mark.parametrize(("page", "column"), [("explain", 2), ("explain", 0), ("compare", 1)])
+def test_tables_are_sorted_by_a_click_and_searched(page, column, tmp_path):
+    from selenium.webdriver.common.by import By
+
+    (tmp_path / "page.html").write_text(PAGES[page]())
+    with browser(tmp_path) as driver:
+        driver.get((tmp_path / "page.html").as_uri())
+        head = driver.find_elements(By.CSS_SELECTOR, "table.sortable thead th button")[column]
+        before = shown(driver, column)
+
+        def key(text):
+            return float(text.removeprefix("user "))
+
+        for down in (False, True):
+            head.click()
+            assert shown(driver, column) == sorted(before, key=key, reverse=down)
+        box = driver.find_element(By.CSS_SELECTOR, "input[type=search]")
+        name = shown(driver, 0)[3]
+        box.send_keys(name.upper())
+        found = shown(driver, 0)
+        assert name in found
+        assert len(found) < len(before)
+        assert all(name in other for other in found) or page == "explain"  # stories name others
+        box.clear()
+        box.send_keys("nobody is called so")
+        assert shown(driver, 0) == []
+        assert [entry["message"] for entry in driver.get_log("browser")] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("width", "dark"), [(375, False), (1200, True)])
+def test_nothing_is_cut_on_a_phone_and_dark_is_dark(page, width, dark, tmp_path):
+    (tmp_path / "page.html").write_text(PAGES[page]())
+    with browser(tmp_path, width, dark) as driver:
+        driver.get((tmp_path / "page.html").as_uri())
+        wide = driver.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= width
+        script = "return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+        background = sum(driver.execute_script(script)[:3])
+        assert background < 200 if dark else background > 600

@@ -1,0 +1,53 @@
+"""What docs/serving.md says with curl, and the files to deploy with."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from romco.server import demo
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def test_curl_examples(serving, tmp_path):
+    if shutil.which("curl") is None:
+        pytest.skip("no curl here")
+    text = (DOCS / "serving.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ (curl .*)$", text, flags=re.MULTILINE)
+    assert len(commands) >= 10
+    with serving(new=lambda: demo.Model(classes=("ham", "spam"))) as service:
+        for command in commands:
+            there = command.replace("http://127.0.0.1:8400", service.url)
+            done = subprocess.run(
+                [*shlex.split(there), "--fail-with-body"],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, (command, done.stdout, done.stderr)
+        assert service.live.sequence == 3
+    assert (tmp_path / "served.romco").stat().st_size > 1000
+
+
+def test_the_demo_ends_with_the_same_bits(capsys):
+    demo.main(1200)
+    assert capsys.readouterr().out.endswith("same bits\n")
+
+
+def test_the_unit_is_one_that_systemd_understands(tmp_path):
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("no systemd here")
+    unit = tmp_path / "romco.server"
+    text = (DOCS / "deploy" / "romco.server").read_text()
+    unit.write_text(text.replace("/usr/local/bin/romco", "/bin/true"))
+    done = subprocess.run([program, "verify", str(unit)], capture_output=True, text=True)
+    assert "Unknown" not in done.stderr
+    assert done.returncode == 0, done.stderr

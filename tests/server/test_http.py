@@ -1,0 +1,444 @@
+from __future__ import annotations
+
+import errno
+import http.client
+import json
+import os
+import threading
+
+import pytest
+
+import romco
+from romco.server import Client, ServiceError
+from romco.server.descriptions import describe
+from romco.server.settings import Limits, Settings
+from romco.server.tokens import Tokens, create
+from tests.server.same import assert_same_bits
+from tests.server.streams import learned, lessons
+
+STREAM = [
+    {"id": each.id, "task": each.task, "x": each.x, "y": each.y} for each in lessons(40, seed=3)
+]
+
+
+def send(service, method, path, body=None, **headers):
+    """Status, headers and body of a raw request."""
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20.0)
+    try:
+        if body is not None and "content-type" not in headers:
+            headers["content-type"] = "application/json"
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
+    finally:
+        connection.close()
+
+
+def question(event):
+    return {name: event[name] for name in ("id", "task", "x")}
+
+
+def test_an_object_for_one_a_list_for_many(serving):
+    with serving() as service:
+        one = service.client.predict({"task": "ann", "x": {"a": 1.0}})
+        assert one == {"label": "yes", "probability": 0.5, "margin": 0.0, "version": 0}
+        many = service.client.predict([{"task": "ann", "x": {"a": 1.0}}] * 3)
+        assert many == [one] * 3
+        assert service.client.learn(STREAM[0]) == {"status": "applied", "sequence": 1}
+        assert service.client.learn(STREAM[:2]) == [
+            {"status": "duplicate", "sequence": 1},
+            {"status": "applied", "sequence": 2},
+        ]
+        assert service.client.predict({"task": "ann", "x": {"a": 1.0}})["version"] == 2
+
+
+def test_predict_then_answer_equals_learning_at_once(serving):
+    with serving() as service:
+        for event in STREAM:
+            service.client.predict(question(event))
+        assert len(service.live.pending) == len(STREAM)
+        for event in STREAM:
+            told = service.client.learn({"id": event["id"], "y": event["y"]})
+            assert told["status"] == "applied"
+        again = service.client.learn({"id": STREAM[0]["id"], "y": "no"})
+        assert again == {"status": "duplicate", "sequence": 1}
+        assert service.client.learn({"id": "never", "y": "no"})["status"] == "expired"
+        assert_same_bits(service.live.model, learned(lessons(40, seed=3)))
+        assert service.live.running.whole.events == 40
+
+
+BAD = [
+    ("not json", 400, None),
+    ("", 400, None),
+    ('"text"', 422, None),
+    ("[]", 422, None),
+    ("[1]", 422, 0),
+    ('{"task": "t"}', 422, None),
+    ('{"task": "t", "x": {"a": [1]}}', 422, None),
+    ('{"task": "t", "x": {"a": NaN}}', 400, None),
+    ('{"task": "t", "x": {"a": 1e400}}', 422, None),
+    ('{"task": "t", "x": {"a": 1e16}}', 422, None),
+    ('{"task": null, "x": {"a": 1}}', 422, None),
+    ('{"task": true, "x": {"a": 1}}', 422, None),
+    ('{"task": "", "x": {"a": 1}}', 422, None),
+    ('{"task": 99999999999999999999, "x": {"a": 1}}', 422, None),
+    ('{"task": "t", "x": {"a": 1}, "id": ""}', 422, None),
+    ('{"task": "t", "x": {"a": 1}, "more": 1}', 422, None),
+    ('[{"task": "t", "x": {"a": 1}}, {"task": "t", "x": 3}]', 422, 1),
+    ('[{"task": "t", "x": {"a": 1}}, {"task": "t", "x": [1.0]}]', 422, 1),
+    ("[" * 100_000, 422, 0),
+    ('{"task": "t", "x": ' + '{"a":' * 50_000, 422, None),
+    ('{"task": "t", "x": {"a": 1}}' + " trailing", 400, None),
+    ('{"task": "\\ud800", "x": {"a": 1}}', 400, None),
+    (b"\xff\xfe{}", 400, None),
+    (b'{"task": "\xff", "x": {"a": 1}}', 400, None),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "index"), BAD)
+def test_bad_questions_say_what_is_wrong_and_where(service, body, status, index):
+    found, _, answer = send(service, "POST", "/v1/predict", body)
+    told = json.loads(answer)
+    assert (found, told.get("index")) == (status, index), told
+    assert told["error"]
+
+
+@pytest.mark.parametrize(("body", "status", "index"), BAD)
+def test_bad_lessons_are_not_learned(service, body, status, index):
+    before = service.live.model.state()["events"], service.live.sequence
+    if isinstance(body, str):
+        body = body.replace('"x": {"a": 1}}', '"x": {"a": 1}, "y": "yes"}')
+        body = body.replace('"x": [1.0]}', '"x": [1.0], "y": "yes"}')
+    found, _, answer = send(service, "POST", "/v1/learn", body)
+    told = json.loads(answer)
+    assert (found, told.get("index")) == (status, index), told
+    assert (service.live.model.state()["events"], service.live.sequence) == before
+
+
+def test_one_bad_event_of_a_batch_is_named_and_none_learned(serving):
+    with serving() as service:
+        for bad in ({"y": "third"}, {"x": [1.0, 2.0]}):
+            with pytest.raises(ServiceError) as caught:
+                service.client.learn([*STREAM[:7], STREAM[7] | bad, *STREAM[8:]])
+            assert (caught.value.status, caught.value.index) == (422, 7)
+        assert service.live.sequence == 0
+        assert service.live.model.tasks == []
+
+
+def test_limits(serving):
+    limits = Limits(body=5000, events=4, tasks=2, features=3, name=10)
+    event = {"task": "t", "x": {"a": 1.0}}
+    with serving(settings=Settings(limits=limits)) as service:
+        bad = [
+            ([event] * 5, 422, "length <= 4"),
+            ([event | {"task": t} for t in "abc"], 422, "2 different tasks"),
+            (event | {"x": dict.fromkeys("abcd", 1.0)}, 422, "length <= 3"),
+            (event | {"x": [1.0] * 4}, 422, "length <= 3"),
+            (event | {"task": "t" * 11}, 422, "length <= 10"),
+            (event | {"x": {"k" * 11: 1.0}}, 422, "length <= 10"),
+            (event | {"x": {"k": "v" * 11}}, 422, "length <= 10"),
+            (event | {"id": "i" * 11}, 422, "length <= 10"),
+            (event | {"id": "i" * 6000}, 413, "5,000 bytes"),
+        ]
+        for body, status, why in bad:
+            for path in ("/v1/predict", "/v1/learn"):
+                full = body
+                if path == "/v1/learn":
+                    many = isinstance(body, list)
+                    full = [e | {"y": "yes"} for e in body] if many else body | {"y": "yes"}
+                found, _, answer = send(service, "POST", path, json.dumps(full))
+                assert (found, why in json.loads(answer)["error"]) == (status, True), answer
+        assert service.live.sequence == 0
+        assert len(service.live.pending) == 0
+
+
+def test_tasks_and_their_insight(serving):
+    with serving() as service:
+        service.client.learn(STREAM)
+        service.client.learn({"task": 7, "x": {"f1": 1.0}, "y": "no"})
+        service.client.learn({"task": "a/b ü?", "x": {"f1": 1.0}, "y": "no"})
+        listed = service.client.tasks(limit=3, order="events")
+        assert listed["total"] == len(service.live.model.tasks)
+        counts = [row["events"] for row in listed["tasks"]]
+        assert counts == sorted(counts, reverse=True)
+        assert len(counts) == 3
+        found = service.client.tasks(search="USER1", order="task", descending="false")["tasks"]
+        names = [row["task"] for row in found]
+        assert names == sorted(names)
+        assert all("user1" in name for name in names)
+        one = service.client.task("user1")
+        expected = {"task", "kind", "events", "shared", "personal", "share", "error", "judged"}
+        assert expected | {"since", "nearest", "features", "curve", "version"} == one.keys()
+        assert one["nearest"]
+        assert one["features"]
+        assert service.client.task(7)["task"] == 7
+        assert service.client.task("a/b ü?")["events"] == 1
+        with pytest.raises(ServiceError, match="404"):
+            service.client.task("nobody")
+        for query in ("order=x", "limit=0", "offset=-1", "limit=a"):
+            assert send(service, "GET", f"/v1/tasks?{query}")[0] == 422
+
+
+def test_an_empty_service_can_be_looked_at(serving):
+    with serving() as service:
+        assert service.client.tasks()["tasks"] == []
+        assert service.app.meters.status()["tasks"] == 0
+        assert send(service, "GET", "/metrics")[0] == 200
+
+
+def test_forgetting_a_task(serving):
+    with serving() as service:
+        service.client.learn(STREAM)
+        gone = STREAM[0]["task"]
+        service.client.predict({"id": "waits", "task": gone, "x": {"f1": 1.0}})
+        assert service.client.forget(gone) == {"status": "forgotten", "sequence": 41}
+        assert gone not in [row["task"] for row in service.client.tasks()["tasks"]]
+        assert service.client.learn({"id": "waits", "y": "yes"})["status"] == "expired"
+        with pytest.raises(ServiceError, match="404"):
+            service.client.forget(gone)
+
+
+def test_the_model_file_is_that_of_its_sequence_number(serving, tmp_path):
+    with serving() as service:
+        service.client.learn(STREAM[:25])
+        status, headers, data = send(service, "GET", "/v1/model")
+        service.client.learn(STREAM[25:])
+        assert (status, headers["x-romco-sequence"]) == (200, "25")
+        (tmp_path / "m.romco").write_bytes(data)
+        model = romco.load(tmp_path / "m.romco")
+        assert_same_bits(model, learned(lessons(40, seed=3)[:25]))
+        service.client.model(tmp_path / "n.romco")
+        assert_same_bits(romco.load(tmp_path / "n.romco"), service.live.model)
+        assert service.client.checkpoint() == 40
+        assert not list((tmp_path / "data").glob("download-*"))
+
+
+def test_health_and_metrics(serving):
+    with serving() as service:
+        service.client.learn(STREAM)
+        service.client.predict([question(event) for event in STREAM[:3]])
+        assert send(service, "GET", "/healthz")[0] == 200
+        assert send(service, "GET", "/readyz")[0] == 200
+        text = send(service, "GET", "/metrics")[2].decode()
+        assert 'romco_events_total{outcome="applied"} 40.0' in text
+        assert "romco_predictions_total 3.0" in text
+        assert "romco_sequence 40.0" in text
+        assert 'romco_request_seconds_count{path="/v1/learn"} 1.0' in text
+
+
+def test_no_room_is_507_while_predictions_go_on(serving, monkeypatch):
+    with serving() as service:
+        real = os.write
+
+        def full(file, data):
+            raise OSError(errno.ENOSPC, "No space left on device", "/secret/path")
+
+        service.client.learn(STREAM[:10])
+        monkeypatch.setattr(os, "write", full)
+        status, _, answer = send(service, "POST", "/v1/learn", json.dumps(STREAM[10:20]))
+        assert status == 507
+        assert b"/" not in answer
+        told = service.client.predict(question(STREAM[12]))
+        assert told["version"] == 10
+        monkeypatch.setattr(os, "write", real)
+        assert service.client.learn(STREAM[10:])[0] == {"status": "applied", "sequence": 11}
+        assert_same_bits(service.live.model, learned(lessons(40, seed=3)))
+
+
+def test_predictions_are_answered_while_learning_waits_for_the_disk(serving, monkeypatch):
+    with serving() as service:
+        slow, begun = threading.Event(), threading.Event()
+        real = os.fdatasync
+
+        def waiting(file):
+            begun.set()
+            slow.wait(30.0)
+            real(file)
+
+        monkeypatch.setattr(os, "fdatasync", waiting)
+        told = []
+
+        def learn():
+            with Client(service.url) as client:
+                told.append(client.learn(STREAM))
+
+        other = threading.Thread(target=learn)
+        other.start()
+        assert begun.wait(30.0)
+        assert service.client.predict(question(STREAM[0]))["version"] == 0
+        assert not told
+        slow.set()
+        other.join(30.0)
+        assert len(told[0]) == 40
+
+
+def test_a_failure_of_ours_tells_nothing_of_our_files(serving, monkeypatch):
+    from romco.server import applications
+
+    def fails(*_):
+        raise RuntimeError("secret in /home/me")
+
+    with serving() as service:
+        monkeypatch.setattr(applications, "ask", fails)
+        body = json.dumps(question(STREAM[0]) | {"id": None})
+        status, headers, answer = send(service, "POST", "/v1/predict", body)
+        assert status == 500
+        assert b"secret" not in answer
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("path", ["/v1/predict/", "/v1/learn/", "/healthz/", "/v1/checkpoint/"])
+def test_a_slash_too_many_is_no_path_and_leads_nowhere(service, method, path):
+    status, headers, _ = send(service, method, path, json.dumps(question(STREAM[0])))
+    assert status == 404
+    assert "location" not in headers
+
+
+def test_every_answer_carries_the_security_headers(service):
+    for method, path in [("GET", "/"), ("GET", "/nope"), ("GET", "/v1/tasks"), ("PUT", "/healthz")]:
+        _, headers, _ = send(service, method, path)
+        for name in ("content-security-policy", "x-frame-options", "referrer-policy"):
+            assert name in headers, (path, name)
+        assert "server" not in headers
+    policy = send(service, "GET", "/")[1]["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+
+
+def test_other_sites_and_other_names_are_refused(service):
+    body = json.dumps(question(STREAM[0]))
+    foreign = {"origin": "http://evil.example", "content-type": "application/json"}
+    assert send(service, "POST", "/v1/predict", body, **foreign)[0] == 403
+    own = {"origin": f"http://127.0.0.1:{service.port}", "content-type": "application/json"}
+    assert send(service, "POST", "/v1/predict", body, **own)[0] == 200
+    assert send(service, "GET", "/v1/tasks", host="evil.example")[0] == 421
+    plain = {"content-type": "text/plain"}
+    assert send(service, "POST", "/v1/predict", body, **plain)[0] == 415
+    packed = {"content-type": "application/json", "content-encoding": "gzip"}
+    assert send(service, "POST", "/v1/predict", body, **packed)[0] == 415
+
+
+def test_tokens_and_scopes(serving, tmp_path):
+    path = tmp_path / "tokens"
+    secrets = {scope: create(path, scope.split(","), scope) for scope in ("read", "write")}
+    assert all(secret not in path.read_text() for secret in secrets.values())
+    assert path.stat().st_mode & 0o077 == 0
+    body = json.dumps(STREAM[0])
+    asked = json.dumps(question(STREAM[0]))
+    wanted = {
+        ("POST", "/v1/learn", body): "write",
+        ("POST", "/v1/predict", asked): "read",
+        ("POST", "/v1/explain", asked): "read",
+        ("GET", "/v1/tasks", None): "read",
+        ("GET", "/metrics", None): "read",
+        ("GET", "/v1/model", None): "read",
+        ("GET", "/openapi.json", None): "read",
+        ("POST", "/v1/checkpoint", None): "write",
+        ("DELETE", "/v1/tasks/" + STREAM[0]["task"], None): "write",
+    }
+    with serving(tokens=Tokens(path)) as service:
+        for (method, url, data), scope in wanted.items():
+            kind = {"content-type": "application/json"}
+            assert send(service, method, url, data, **kind)[0] == 401
+            for has, secret in secrets.items():
+                bearer = kind | {"authorization": f"Bearer {secret}"}
+                status = send(service, method, url, data, **bearer)[0]
+                assert status == (200 if has == scope else 403), (url, has)
+            wrong = kind | {"authorization": f"Bearer {secrets[scope]}x"}
+            assert send(service, method, url, data, **wrong)[0] == 401
+        for url in ("/", "/healthz", "/readyz"):
+            assert send(service, "GET", url)[0] == 200
+        with Client(service.url, token=secrets["read"]) as client:
+            assert client.predict(question(STREAM[0]))["label"] in ("yes", "no")
+
+
+def test_the_client_names_the_bad_event_of_a_long_list(serving):
+    with serving() as service, Client(service.url, batch=10, retries=0) as client:
+        some = [dict(event) for event in STREAM]
+        some[23]["x"] = [1.0]
+        with pytest.raises(ServiceError) as caught:
+            client.predict([question(event) for event in some])
+        assert caught.value.index == 23
+        assert len(client.predict([question(event) for event in STREAM])) == 40
+
+
+def test_a_lost_connection_learns_once(serving):
+    """The answer is lost on the way, the client sends again."""
+    with serving() as service:
+        client = Client(service.url, retries=3)
+        real, lost = client._once, []
+
+        def once(*args):
+            answer = real(*args)
+            if not lost:
+                lost.append(answer)
+                raise ConnectionResetError
+            return answer
+
+        client._once = once
+        told = client.learn({"task": "t", "x": {"a": 1.0}, "y": "yes"})
+        assert lost
+        assert told == {"status": "duplicate", "sequence": 1}
+        assert service.live.model.events == 1
+        client.close()
+
+
+def test_the_description_names_every_path(service):
+    described = json.loads(send(service, "GET", "/openapi.json")[2])
+    assert described["openapi"].startswith("3.1")
+    routes = {route.path.replace(":path", "") for route in service.app._others.routes}
+    assert set(described["paths"]) == routes
+    for path, methods in described["paths"].items():
+        for method in methods:
+            real = path.replace("{task}", "nobody")
+            if path != "/v1/live":
+                status = send(service, method.upper(), real)[0]
+                assert status not in (405, 500), (method, path)
+
+
+def test_the_description_says_how_rows_and_lessons_look():
+    limits = Settings().limits
+    by_name = describe(limits, romco.Names())["components"]["schemas"]
+    by_place = describe(limits, romco.Columns(3))["components"]["schemas"]
+    for kind in ("Question", "Lesson"):
+        named = by_name[kind]["properties"]["x"]["anyOf"]
+        assert {row["type"] for row in named} - {"null"} == {"object"}
+        placed = by_place[kind]["properties"]["x"]["anyOf"]
+        (row,) = [row for row in placed if row["type"] != "null"]
+        assert (row["type"], row["minItems"], row["maxItems"]) == ("array", 3, 3)
+    assert [way["required"] for way in by_name["Lesson"]["anyOf"]] == [["id"], ["task", "x"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/predict", {"POST"}),
+        ("/v1/learn", {"POST"}),
+        ("/v1/tasks/ann", {"GET", "HEAD", "DELETE"}),
+    ],
+)
+def test_other_methods_are_told_which_there_are(service, path, allowed):
+    for method in ("PUT", "OPTIONS"):
+        status, headers, _ = send(service, method, path)
+        assert (status, set(headers["allow"].split(", "))) == (405, allowed)
+
+
+@pytest.mark.parametrize("query", ["order=x", "limit=0", "descending=maybe", "search=" + "s" * 257])
+def test_a_bad_query_is_refused(service, query):
+    assert send(service, "GET", f"/v1/tasks?{query}")[0] == 422
+
+
+def test_reasons_add_up_to_the_margin(serving):
+    with serving() as service:
+        service.client.learn(STREAM)
+        for task in (STREAM[0]["task"], "nobody"):
+            event = {"task": task, "x": STREAM[0]["x"]}
+            told = service.client.explain(event)
+            assert told["margin"] == pytest.approx(service.client.predict(event)["margin"])
+            adds = sum(each["adds"] for each in told["features"])
+            assert adds + told["intercept"] == pytest.approx(told["margin"])
+            assert (told["label"], told["task_known"]) == ("yes", task != "nobody")
+        for bad in ([], [event], {"task": "t"}, {"task": "t", "x": [1.0]}):
+            assert send(service, "POST", "/v1/explain", json.dumps(bad))[0] == 422
+        assert send(service, "POST", "/v1/explain", "no json")[0] == 400

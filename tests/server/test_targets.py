@@ -1,0 +1,77 @@
+"""Many classes, numbers, and labels that cost."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from romco.model import Model
+from romco.server import ServiceError
+from romco.server.settings import Settings
+from tests.server.same import assert_same_bits
+
+
+def stream(n, kind):
+    random = Random(1)
+    made = []
+    for k in range(n):
+        x = {f"f{j}": round(random.gauss(0, 1), 3) for j in range(3)}
+        best = max(x, key=x.get)
+        y = best if kind == "classes" else round(sum(x.values()), 3)
+        made.append({"id": f"e{k}", "task": f"t{k % 5}", "x": x, "y": y})
+    return made
+
+
+def served(serving, kind, events):
+    with serving(new=lambda: Model(target=kind)) as service:
+        client = service.client
+        client.predict([{name: e[name] for name in ("id", "task", "x")} for e in events])
+        client.learn([{"id": e["id"], "y": e["y"]} for e in events])
+        whole = Model(target=kind)
+        whole.learn([e["x"] for e in events], [e["y"] for e in events], [e["task"] for e in events])
+        assert_same_bits(service.live.model, whole)
+        yield service, client
+
+
+def test_many_classes(serving):
+    events = stream(300, "classes")
+    for service, client in served(serving, "classes", events):
+        told = client.predict({"task": "t1", "x": {"f2": 3.0}})
+        assert told["label"] == "f2"
+        assert 0.3 < told["probability"] <= 1.0
+        fresh = stream(400, "classes")[300:]
+        client.learn(fresh)
+        assert service.live.running.whole.error < 0.7
+        assert service.app.meters.status()["target"] == "classes"
+
+
+def test_numbers(serving):
+    events = stream(300, "number")
+    for service, client in served(serving, "number", events):
+        told = client.predict({"task": "t1", "x": {"f2": 2.0}})
+        assert told["probability"] is None
+        assert told["label"] == told["margin"] == pytest.approx(2.0, abs=0.5)
+        running = service.live.running.whole
+        before, counted = running.wrong, running.events
+        client.learn({"task": "t1", "x": {"f2": 2.0}, "y": 5.0})
+        assert running.wrong - before == pytest.approx(abs(told["label"] - 5.0))
+        assert running.events == counted + 1
+        bad = {"task": "t", "x": {"a": 1.0}, "y": "text"}
+        with pytest.raises(ServiceError) as caught:
+            client.learn([events[0] | {"id": "new"}, bad])
+        assert caught.value.index == 1
+
+
+def test_labels_are_asked_for_within_the_budget(serving):
+    events = stream(1000, "classes")
+    for share in (0.1, 0.1):  # the second goes on with what the first has spent
+        with serving(settings=Settings(budget=share), new=lambda: Model(classes=(0, 1))) as service:
+            asked = service.client.predict(
+                [{name: e[name] for name in ("id", "task", "x")} for e in events]
+            )
+            assert "ask" not in service.client.predict({"task": "t", "x": {"a": 1.0}})
+            spent, seen = service.live.budget.spent, service.live.budget.events
+    assert seen == 2000
+    assert 100 <= spent <= 201
+    assert {told["ask"] for told in asked} == {True, False}

@@ -1,0 +1,94 @@
+import json
+
+import numpy as np
+import pytest
+
+from romco.io import durable
+from romco.shards import Shards, checkpoints
+from tests.shards.streams import assert_same, events, learn
+
+STREAM = events(400, seed=8)
+
+
+def test_the_same_call_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path):
+    x, y, task = STREAM
+    whole = Shards(n=3, every=20)
+    learn(whole, STREAM)
+    first = Shards(n=3, every=20, checkpoint=tmp_path, checkpoint_every=7)
+    learn(first, (x[:333], y[:333], task[:333]))
+    del first  # killed here
+    second = Shards(n=3, every=20, checkpoint=tmp_path, checkpoint_every=7, engine="threads")
+    at = second.events
+    assert 0 < at <= 333
+    learn(second, (x[at:], y[at:], task[at:]))
+    assert_same(second.state(), whole.state())
+
+
+def test_the_number_of_shards_may_change_at_a_checkpoint(tmp_path):
+    first = Shards(n=2, checkpoint=tmp_path, checkpoint_every=9)
+    learn(first, STREAM)
+    at = checkpoints.find(tmp_path).at.events
+    second = Shards(n=5, checkpoint=tmp_path)
+    assert second.events == at
+    assert set(second.tasks) <= set(first.tasks)
+    x, y, task = STREAM
+    learn(second, (x[at:], y[at:], task[at:]))
+    assert second.events == 400
+
+
+def test_one_checkpoint_is_kept_and_half_of_one_does_not_count(tmp_path):
+    first = Shards(n=2, checkpoint=tmp_path, checkpoint_every=9)
+    learn(first, STREAM)
+    folders = [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert len(folders) == 1
+    told = json.loads((tmp_path / "current.json").read_text())
+    assert told["folder"] == folders[0].name
+    half = tmp_path / "000000009999"
+    half.mkdir()
+    (half / "shard-0.romco").write_bytes(b"half of it")
+    assert Shards(n=2, checkpoint=tmp_path).events == told["events"]
+
+
+@pytest.mark.parametrize("call", range(3))
+def test_a_full_disk_is_an_error_and_the_last_checkpoint_stays(tmp_path, monkeypatch, call):
+    x, y, task = STREAM
+    shards = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=4)
+    shards.learn(x[:200], y[:200], task[:200])
+    before = checkpoints.find(tmp_path)
+    calls, real = [], durable.replace
+
+    def full(path, parts, **options):
+        calls.append(path)
+        if len(calls) > call:
+            raise OSError(28, "No space left on device", str(path))
+        return real(path, parts, **options)
+
+    monkeypatch.setattr(durable, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        shards.learn(x[200:], y[200:], task[200:])
+    monkeypatch.undo()
+    assert checkpoints.find(tmp_path) == before
+    again = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=4)
+    at = again.events
+    again.learn(x[at:], y[at:], task[at:])
+    whole = Shards(n=2, every=20)
+    whole.learn(x, y, task)
+    assert_same(again.state(), whole.state())
+
+
+def test_a_folder_of_another_learner_is_refused(tmp_path):
+    learn(Shards(n=2, checkpoint=tmp_path, checkpoint_every=9), STREAM)
+    with pytest.raises(ValueError, match="holds shards with learner 'romco-auto'"):
+        Shards("pa-shared", 2, checkpoint=tmp_path)
+
+
+def test_a_damaged_folder_says_so(tmp_path):
+    (tmp_path / "current.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"current\.json cannot be used"):
+        Shards(n=2, checkpoint=tmp_path)
+
+
+def test_merging_is_finite_whatever_the_schedule():
+    for growth in (0.01, 1.0, 100.0):
+        shards = Shards(n=6, growth=growth)
+        assert np.isfinite(learn(shards, STREAM)).all()

@@ -1,0 +1,270 @@
+"""Shards on Ray equal shards in one process, whoever is killed and when."""
+
+import json
+import os
+import signal
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+import romco
+from benchmarks.scaling_speed import watched, wide_files
+from romco.compare.elsewhere import performing
+from romco.compare.plan import Run, complete
+from romco.compare.run import perform, place
+from romco.io.files import BadRow
+from romco.shards import Shards, beginnings
+from romco.shards.files import learn as learn_files
+from romco.shards.ray import Ray, StoreFullError, WorkersLostError
+from romco.shards.shard import Shard
+from tests.shards.streams import assert_same, events, learn
+from tests.shards.test_files import files, write
+
+pytestmark = pytest.mark.usefixtures("ray")
+
+STREAM = events(300, seed=8)
+SETTINGS = {"n": 2, "every": 20}
+
+
+@pytest.fixture(scope="module")
+def expected():
+    shards = Shards(**SETTINGS)
+    margins = learn(shards, STREAM, (60,))
+    return margins, shards.state()
+
+
+def killing(monkeypatch, moments, shard=1, pause=0.0, again=False):
+    """Kill a shard's worker during the n-th call of a kind, for each (kind, n); gives the kills."""
+    issue, seen, kills = Ray._issue, dict.fromkeys(dict(moments), 0), []
+
+    def struck(self, k, calls):
+        pid, struck_by = None, None
+        for name, _ in calls if k == shard else ():
+            if name in seen:
+                seen[name] += 1
+                if (name, seen[name]) in moments or (again and kills):
+                    pid, struck_by = self._ray.get(self._actors[k].pid.remote()), name
+        ref = issue(self, k, calls)
+        if pid is not None:
+            time.sleep(pause)
+            os.kill(pid, signal.SIGKILL)
+            kills.append(struck_by)
+        return ref
+
+    monkeypatch.setattr(Ray, "_issue", struck)
+    return kills
+
+
+def scores(path):
+    """The records of a run without what depends on the moment."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "seconds"} for line in lines[1:]]
+
+
+def test_ray_equals_one_process(expected):
+    with Shards(**SETTINGS, engine="ray") as shards:
+        np.testing.assert_array_equal(learn(shards, STREAM, (60,)), expected[0])
+        assert_same(shards.state(), expected[1])
+        x, _, task = STREAM
+        one = Shards.of(expected[1])
+        asked = [*task[:9], "nobody"]
+        np.testing.assert_array_equal(shards.margins(x[:10], asked), one.margins(x[:10], asked))
+        shards.forget("user 3")
+        one.forget("user 3")
+        assert_same(shards.state(), one.state())
+
+
+def test_lost_workers_change_no_bit(monkeypatch, expected):
+    kills = killing(
+        monkeypatch, [("learn", 5), ("news", 9), ("agree", 15), ("gathered", 2), ("take_drawn", 4)]
+    )
+    with Shards(**SETTINGS, engine="ray") as shards:
+        np.testing.assert_array_equal(learn(shards, STREAM, (60,)), expected[0])
+        assert_same(shards.state(), expected[1])
+    assert set(kills) == {"learn", "news", "agree", "gathered", "take_drawn"}
+
+
+def test_a_worker_lost_while_it_is_saved_changes_no_bit(monkeypatch, expected, tmp_path):
+    kills = killing(monkeypatch, [("save", 2)])
+    with Shards(**SETTINGS, engine="ray", checkpoint=tmp_path, checkpoint_every=9) as shards:
+        np.testing.assert_array_equal(learn(shards, STREAM, (60,)), expected[0])
+        assert_same(shards.state(), expected[1])
+    assert kills
+    with Shards(**SETTINGS, engine="ray", checkpoint=tmp_path, checkpoint_every=9) as shards:
+        x, y, task = STREAM
+        at = shards.events
+        assert at > 0
+        learn(shards, (x[at:], y[at:], task[at:]))
+        assert_same(shards.state(), expected[1])
+
+
+def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_path):
+    monkeypatch.setattr(beginnings, "EARLY", 0)
+    given = files(write(tmp_path / "in"))
+    settings = {"n": 2, "every": 20, "checkpoint_every": 8}
+    *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
+    kills = killing(monkeypatch, [("read", 11), ("read", 20), ("save", 2)])
+    *_, last = learn_files(given, tmp_path / "ray.romco", engine="ray", **settings)
+    assert len(kills) == 3
+    assert (last.events, last.wrong) == (quiet.events, quiet.wrong)
+    assert last.lost == 3
+    assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
+
+
+@pytest.mark.parametrize("rows", [10, 60, 1000])
+def test_whoever_leads_the_first_rows_and_dies_on_the_way_changes_no_bit(
+    monkeypatch, tmp_path, rows
+):
+    given, killed = files(write(tmp_path / "in")), tmp_path / "killed"
+    settings = {"n": 2, "every": 20}
+    *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
+    monkeypatch.setattr(beginnings, "EARLY", rows)
+    monkeypatch.setattr(beginnings, "lead", partial(dying_first, killed))
+    steps = list(learn_files(given, tmp_path / "ray.romco", engine="ray", **settings))
+    last = steps[-1]
+    assert killed.exists()
+    assert steps[0].rows >= min(2 * rows, 260)
+    assert (last.rows, last.events, last.wrong) == (quiet.rows, quiet.events, quiet.wrong)
+    assert last.lost == 1
+    assert (tmp_path / "ray.romco").read_bytes() == (tmp_path / "serial.romco").read_bytes()
+
+
+def dying_first(mark, *given):
+    """Lead the first rows; the first time, die when that is done."""
+    led = beginnings.lead(*given)
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return led
+
+
+def test_a_bad_row_among_the_first_is_told_as_by_any_shard(tmp_path):
+    folder = write(tmp_path / "in")
+    text = (folder / "1.csv").read_text().replace(",no,", ",maybe,", 1)
+    (folder / "1.csv").write_text(text)
+    with pytest.raises(BadRow, match=r"1\.csv, line"):
+        list(learn_files(files(folder), tmp_path / "m.romco", n=2, engine="ray"))
+
+
+def test_a_worker_that_dies_again_and_again_is_an_error(monkeypatch, expected, tmp_path):
+    settings = {**SETTINGS, "engine": "ray", "checkpoint": tmp_path, "checkpoint_every": 4}
+    with monkeypatch.context() as patch:
+        killing(patch, [("learn", 9)], again=True)
+        with (
+            Shards(**settings) as shards,
+            pytest.raises(WorkersLostError, match="worker of shard 1 of 2 died 4 times"),
+        ):
+            learn(shards, STREAM, (60,))
+    with Shards(**settings) as shards:  # nothing that was saved is lost
+        x, y, task = STREAM
+        at = shards.events
+        assert at > 0
+        learn(shards, (x[at:], y[at:], task[at:]))
+        assert_same(shards.state(), expected[1])
+
+
+def test_an_object_store_without_room_is_told_and_what_was_saved_stays(
+    monkeypatch, ray, expected, tmp_path
+):
+    monkeypatch.setattr("romco.shards.ray.SMALL", 0)  # all goes through the store
+    settings = {**SETTINGS, "engine": "ray", "checkpoint": tmp_path, "checkpoint_every": 4}
+    put, calls = ray.put, []
+
+    def full(value):
+        calls.append(value)
+        if len(calls) == 60:
+            raise ray.exceptions.OutOfDiskError("Local disk is full")
+        return put(value)
+
+    with Shards(**settings) as shards, monkeypatch.context() as patch:
+        patch.setattr(ray, "put", full)
+        with pytest.raises(StoreFullError, match="Local disk is full; what was saved is untouch"):
+            learn(shards, STREAM, (60,))
+    with Shards(**settings) as shards:
+        x, y, task = STREAM
+        at = shards.events
+        assert at > 0
+        learn(shards, (x[at:], y[at:], task[at:]))
+        assert_same(shards.state(), expected[1])
+
+
+def test_what_a_shard_refuses_is_raised_as_it_is(tmp_path):
+    with Shards(**SETTINGS, engine="ray") as shards:
+        learn(shards, STREAM, (60,))
+        with pytest.raises(KeyError, match="nobody"):
+            shards.forget("nobody")
+        path = tmp_path / "missing" / "m.romco"
+        with pytest.raises(FileNotFoundError):
+            shards.leader.engine.one(0, Shard.save, path)
+        shards.save(tmp_path / "m.romco")
+    assert romco.load(tmp_path / "m.romco").events == 300
+
+
+def test_experiments_on_ray_give_the_same_records(tmp_path):
+    runs = [
+        Run("simulated", "x", name, complete(name, {}), "interleaved", 1, rounds=200, records=4)
+        for name in ("pa-unique", "arow-shared")
+    ]
+    done = []
+    with performing("ray"):
+        perform(runs, tmp_path / "ray", done=done.append)
+    perform(runs, tmp_path / "here", jobs=1)
+    assert set(done) == set(runs)
+    for run in runs:
+        first, second = (scores(place(run, tmp_path / where)) for where in ("ray", "here"))
+        assert first == second
+    with pytest.raises(ValueError, match="engine must be 'ray'"), performing("spark"):
+        pass
+
+
+def test_the_measurement_of_workers_tells_whose_time_it_was(monkeypatch, tmp_path):
+    monkeypatch.setattr(beginnings, "EARLY", 50)
+    run = watched(wide_files(tmp_path / "in", 300, width=5), tmp_path / "m.romco", 2)
+    assert run["events"] == 300
+    assert run["barriers"] > 5
+    assert 0.0 < run["merges"] < run["driver"]
+    assert run["workers"] > 0.0
+
+
+def killing_at_random(monkeypatch, rng, share):
+    """Kill the worker of a share of all messages at some moment; gives what it was asked to do."""
+    issue, kills, spared = Ray._issue, [], {}
+
+    def struck(self, k, calls):
+        pid = None
+        if spared.get(k, 0) == 0 and rng.random() < share:
+            pid = self._ray.get(self._actors[k].pid.remote())
+            spared[k] = 2  # not again and again, or the shard is given up
+        else:
+            spared[k] = max(0, spared.get(k, 0) - 1)
+        ref = issue(self, k, calls)
+        if pid is not None:
+            time.sleep(rng.exponential(0.003))
+            os.kill(pid, signal.SIGKILL)
+            kills.append([name for name, _ in calls])
+        return ref
+
+    monkeypatch.setattr(Ray, "_issue", struck)
+    return kills
+
+
+@pytest.mark.slow
+def test_fifty_kills_at_random_moments_change_no_bit(monkeypatch, tmp_path):
+    """In a batch, in a merge, in a checkpoint, and while the loss before is being made good."""
+    stream, settings = events(900, seed=21), {"n": 2, "every": 20}
+    expected = Shards(**settings)
+    margins = learn(expected, stream, (60,))
+    rng, done = np.random.default_rng(1), []
+    while len(done) < 50:
+        with monkeypatch.context() as patch:
+            kills = killing_at_random(patch, rng, 0.15)
+            given = {"checkpoint": tmp_path / str(len(done)), "checkpoint_every": 3}
+            with Shards(**settings, **given, engine="ray") as shards:
+                np.testing.assert_array_equal(learn(shards, stream, (60,)), margins)
+                assert_same(shards.state(), expected.state())
+        assert kills
+        done += kills
+    struck = {name for names in done for name in names}
+    assert {"learn", "news", "agree", "save"} <= struck

@@ -1,0 +1,124 @@
+"""A model file whose section of shards does not hold together is refused, by name."""
+
+import json
+
+import numpy as np
+import pytest
+
+from romco.io.modelfile import ModelFileError, save_state
+from romco.kernels.merge.touched import Touched, put_rows, take_rows
+from romco.shards import Shards, sections
+from tests.shards.streams import events, learn
+
+
+@pytest.fixture
+def state():
+    """Shards in the middle of a period."""
+    shards = Shards("romco-auto", 2, every=50)
+    learn(shards, events(173, seed=3))
+    found = shards.state()
+    assert found["cluster"]["counts"]
+    return found
+
+
+def rows_of(state, part="0.rows"):
+    return state["arrays"][f"cluster.{part}"]
+
+
+def test_what_shards_wrote_is_taken(state, tmp_path):
+    save_state(state, tmp_path / "m.romco")
+    assert Shards.load(tmp_path / "m.romco").events == 173
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s["cluster"].update(shards=10**9),
+        lambda s: s["cluster"].update(shards="2"),
+        lambda s: s["cluster"].update(every=0),
+        lambda s: s["cluster"].update(next=-1),
+        lambda s: s["cluster"].update(next=s["cluster"]["place"]),
+        lambda s: s["cluster"].update(place=0.5),
+        lambda s: s["cluster"].update(notes=[]),
+        lambda s: s["cluster"].pop("growth"),
+        lambda s: s["cluster"].update(sizes=[1, 10**9]),
+        lambda s: s["cluster"].update(sizes=[-1, len(s["tasks"]) + 1]),
+        lambda s: s["cluster"].update(rooms=[10**9, 8]),
+        lambda s: s["cluster"].update(rooms=[1, 1]),
+        lambda s: s["cluster"].update(rooms=[16]),
+        lambda s: s["cluster"].update(start=[31.0, 1.0]),
+        lambda s: s["cluster"].update(counts=[1]),
+        lambda s: s["cluster"].update(counts=[-1, 1]),
+        lambda s: s["cluster"].update(scales=[[0.0, 1.0], ["0", 1.0]]),
+        lambda s: rows_of(s).__setitem__(0, -1),
+        lambda s: rows_of(s).__setitem__(-1, 2**30),
+        lambda s: rows_of(s).__setitem__(0, rows_of(s)[1]),
+        lambda s: rows_of(s, "rows").__setitem__(-1, s["learner"]["n_features"]),
+        lambda s: rows_of(s, "1.seen").__setitem__(0, 0),
+        lambda s: s["arrays"].update({"cluster.0.seen": rows_of(s, "0.seen")[1:]}),
+        lambda s: s["arrays"].update({"cluster.0.rows": rows_of(s).astype(np.int64)}),
+        lambda s: s["arrays"].pop("cluster.1.rows"),
+        lambda s: s["arrays"].pop(_value(s)),
+        lambda s: s["arrays"].update({_value(s): s["arrays"][_value(s)][1:]}),
+        lambda s: s["arrays"].update({_value(s): s["arrays"][_value(s)].astype(np.float32)}),
+    ],
+)
+def test_what_no_shards_wrote_is_refused(state, tmp_path, change):
+    change(state)
+    path = tmp_path / "m.romco"
+    save_state(state, path)
+    with pytest.raises(ModelFileError, match=r"m\.romco cannot be used"):
+        Shards.load(path)
+
+
+def _value(state):
+    return next(name for name in state["arrays"] if name.startswith("cluster.1.value."))
+
+
+def test_a_file_of_one_shard_and_of_a_plain_model_are_taken():
+    one = Shards("pa-shared", 1)
+    learn(one, events(20, seed=1))
+    sections.check(one.state())
+    sections.check(one.model().state())
+
+
+@pytest.mark.parametrize("shards", [2, 3])
+def test_a_file_of_other_shards_is_refused(tmp_path, shards):
+    learn(Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=1), events(200, seed=1))
+    other = tmp_path / "other"
+    learn(Shards("pa-shared", 2, every=20, checkpoint=other, checkpoint_every=1), events(200))
+    (strange,) = other.rglob("shard-1.romco")
+    (mine,) = [path for path in tmp_path.rglob("shard-1.romco") if other not in path.parents]
+    mine.write_bytes(strange.read_bytes())
+    with pytest.raises(ModelFileError, match="cannot be used"):
+        Shards(n=shards, every=20, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"next": 0}, {"place": "5"}, {"shards": 0}, {"events": 10**30}, {"folder": 3}]
+)
+def test_a_place_that_cannot_be_is_refused(tmp_path, change):
+    learn(Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=1), events(100, seed=1))
+    current = tmp_path / "current.json"
+    current.write_text(json.dumps({**json.loads(current.read_text()), **change}))
+    with pytest.raises(ModelFileError, match=r"current\.json cannot be used"):
+        Shards(n=2, every=20, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("rows", [[-1], [4], [2**31 - 1]])
+@pytest.mark.parametrize("copy", [put_rows, take_rows])
+def test_rows_outside_of_an_array_are_neither_read_nor_written(rows, copy):
+    array, block = np.zeros((4, 2)), np.ones((1, 2))
+    with pytest.raises(ValueError, match="not those of an array"):
+        copy(array, np.array(rows, dtype=np.int32), np.arange(2), block)
+    with pytest.raises(ValueError, match="not those of an array"):
+        copy(array, np.array([0], dtype=np.int32), np.array([2]), block)
+    with pytest.raises(ValueError, match="not those of an array"):
+        copy(array, np.array([0, 1], dtype=np.int32), np.arange(2), block)
+    assert not array.any()
+
+
+@pytest.mark.parametrize(("rows", "why"), [([1, 1], "twice"), ([-1], "range"), ([3], "range")])
+def test_features_that_cannot_have_occurred_are_refused(rows, why):
+    with pytest.raises(ValueError, match=why):
+        Touched(3).load(np.array(rows, dtype=np.int32), np.ones(len(rows), dtype=np.int32))

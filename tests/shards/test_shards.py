@@ -1,0 +1,369 @@
+import threading
+
+import numpy as np
+import pytest
+
+import romco
+from romco.shards import Shards
+from romco.shards.owners import Owners, owner
+from romco.shards.schedules import Schedule
+from romco.shards.shard import Shard
+from tests.learners.test_merging import SHARDED
+from tests.shards.streams import assert_same, events, learn
+
+STREAM = events(300)
+DENSE = events(200, sparse=False)
+
+
+def features(kind):
+    return {"names": romco.Names, "hashed": lambda: romco.Hashed(64)}[kind]()
+
+
+@pytest.mark.parametrize("name", sorted(SHARDED))
+@pytest.mark.parametrize("kind", ["names", "hashed"])
+def test_one_shard_is_the_model_to_the_last_bit(name, kind):
+    model, shards = romco.Model(name, features(kind)), Shards(name, 1, features(kind))
+    np.testing.assert_array_equal(learn(shards, STREAM), learn(model, STREAM))
+    assert_same(shards.state(), model.state())
+    x, _, task = STREAM
+    asked = [*task[:20], "nobody"]
+    np.testing.assert_array_equal(shards.margins(x[:21], asked), model.margins(x[:21], asked))
+    np.testing.assert_array_equal(
+        shards.probabilities(x[:21], asked), model.probabilities(x[:21], asked)
+    )
+    np.testing.assert_array_equal(shards.predict(x[:21], asked), model.predict(x[:21], asked))
+
+
+@pytest.mark.parametrize("name", sorted(SHARDED))
+@pytest.mark.parametrize("n", [2, 5])
+def test_threads_equal_one_after_the_other(name, n):
+    states, margins = [], []
+    for engine in ("serial", "threads"):
+        with Shards(name, n, engine=engine, every=20) as shards:
+            margins.append(learn(shards, STREAM))
+            states.append(shards.state())
+    np.testing.assert_array_equal(*margins)
+    assert_same(*states)
+
+
+@pytest.mark.parametrize("sizes", [(300,), (1,), (13, 2)])
+def test_how_a_stream_is_cut_into_calls_does_not_matter(sizes):
+    whole, parts = Shards("romco-auto", 3, every=20), Shards("romco-auto", 3, every=20)
+    np.testing.assert_array_equal(learn(whole, STREAM), learn(parts, STREAM, sizes))
+    assert_same(whole.state(), parts.state())
+
+
+def test_rows_may_be_dense():
+    shards, columns = Shards("romco-auto", 3, romco.Columns(9)), romco.Columns(9)
+    threaded = Shards("romco-auto", 3, columns, engine="threads")
+    np.testing.assert_array_equal(learn(shards, DENSE), learn(threaded, DENSE))
+    assert_same(shards.state(), threaded.state())
+
+
+@pytest.mark.parametrize("name", ["pa-unique", "arow-unique", "ogd-unique"])
+def test_where_nothing_is_shared_shards_change_no_margin(name):
+    model = romco.Model(name, romco.Hashed(64), new_task="zero")
+    shards = Shards(name, 4, romco.Hashed(64), new_task="zero")
+    np.testing.assert_array_equal(learn(shards, STREAM), learn(model, STREAM))
+
+
+def test_shards_learn_about_as_well_as_one_model():
+    stream = events(3000, n_tasks=40, d=20, seed=5)
+    signs = np.where(np.array(stream[1]) == "yes", 1.0, -1.0)
+
+    def error(model):
+        return np.mean((learn(model, stream, (500,)) >= 0) != (signs > 0))
+
+    alone = error(romco.Model())
+    merged, apart = error(Shards(n=4)), error(Shards(n=4, growth=1e9, every=10**9))
+    assert merged < alone + 0.01
+    assert merged < apart
+
+
+def test_a_file_of_shards_opens_as_a_model_that_answers_alike(tmp_path):
+    shards = Shards("romco-auto", 3, every=20)
+    learn(shards, STREAM)
+    shards.save(tmp_path / "m.romco")
+    model = romco.load(tmp_path / "m.romco")
+    assert isinstance(model, romco.Model)
+    assert set(model.tasks) == set(shards.tasks)
+    assert (model.events, model.classes) == (shards.events, shards.classes)
+    assert romco.peek(tmp_path / "m.romco")["summary"]["tasks"] == len(shards.tasks)
+    x, _, task = STREAM
+    # Within a period shards know their own events only, the model knows all of them.
+    assert np.corrcoef(model.margins(x, task), shards.margins(x, task))[0, 1] > 0.99
+    for name in model.tasks:
+        assert model.events_of(name) == shards.events_of(name) > 0
+    learn(model, STREAM)  # and learns on
+
+
+def test_at_a_barrier_the_model_answers_exactly_as_the_shards():
+    x, y, task = STREAM
+    shards = Shards("romco-auto", 3, every=20)
+    at = 0
+    while at + 60 < len(y):
+        following = shards.schedule.after(at)
+        shards.learn(x[at:following], y[at:following], task[at:following])
+        at = following
+    np.testing.assert_array_equal(shards.model().margins(x, task), shards.margins(x, task))
+
+
+@pytest.mark.parametrize("name", ["romco-auto", "arow-shared", "pa-shared", "arow-global"])
+@pytest.mark.parametrize("stop", [1, 60, 137, 200])
+def test_saved_shards_go_on_as_if_they_had_never_stopped(tmp_path, name, stop):
+    x, y, task = STREAM
+    whole = Shards(name, 3, every=20)
+    learn(whole, STREAM)
+    first = Shards(name, 3, every=20)
+    learn(first, (x[:stop], y[:stop], task[:stop]))
+    first.save(tmp_path / "m.romco")
+    before = first.state()
+    second = Shards.load(tmp_path / "m.romco", engine="threads")
+    assert_same(second.state(), before)
+    learn(second, (x[stop:], y[stop:], task[stop:]))
+    assert_same(second.state(), whole.state())
+
+
+def test_a_large_table_of_pairs_survives_dealing_and_combining(tmp_path):
+    x, y, task = events(120, n_tasks=50, d=30)
+    wide = Shards("romco-auto", 3, romco.Hashed(2**18), every=10)
+    learn(wide, (x[:70], y[:70], task[:70]))
+    wide.save(tmp_path / "m.romco")
+    again = Shards.load(tmp_path / "m.romco")
+    rest = (x[70:], y[70:], task[70:])
+    np.testing.assert_array_equal(learn(again, rest), learn(wide, rest))
+    assert_same(again.state(), wide.state())
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_a_model_is_dealt_out_to_any_number_of_shards(n):
+    model = romco.Model()
+    learn(model, STREAM)
+    shards = Shards.of(model, n)
+    assert set(shards.tasks) == set(model.tasks)
+    x, y, task = STREAM
+    np.testing.assert_array_equal(shards.margins(x, task), model.margins(x, task))
+    margins = shards.learn(x, y, task)
+    assert shards.events == 600
+    if n == 1:
+        np.testing.assert_array_equal(margins, model.learn(x, y, task))
+
+
+def test_the_number_of_shards_can_change():
+    shards = Shards(n=2)
+    learn(shards, STREAM)
+    more = Shards.of(shards.state(), 5)
+    x, y, task = STREAM
+    assert set(more.tasks) == set(shards.tasks)
+    np.testing.assert_allclose(more.margins(x, task), shards.model().margins(x, task), rtol=1e-12)
+    more.learn(x, y, task)
+
+
+def test_a_task_is_forgotten_by_its_owner():
+    shards = Shards(n=3)
+    learn(shards, STREAM)
+    shards.forget("user 3")
+    assert "user 3" not in shards.tasks
+    assert shards.events_of("user 3") == 0
+    with pytest.raises(KeyError, match="user 3"):
+        shards.forget("user 3")
+    again = Shards.of(shards.state())
+    learn(shards, STREAM)
+    learn(again, STREAM)
+    assert_same(shards.state(), again.state())
+
+
+def test_bad_rows_change_nothing():
+    shards = Shards(n=2)
+    learn(shards, STREAM)
+    before = shards.state()
+    for x, y, task in (
+        ([{"a": np.nan}], ["yes"], ["ann"]),
+        ([{"a": 1.0}], ["a third label"], ["ann"]),
+        ([{"a": 1.0}], ["yes"], [None]),
+        ([{"a": 1.0}], ["yes", "no"], ["ann"]),
+        ([{"a": 1.0}], ["yes"], "ann"),
+    ):
+        with pytest.raises(ValueError, match=r".+"):
+            shards.learn(x, y, task)
+        assert_same(shards.state(), before)
+
+
+def test_learners_that_cannot_be_sharded_are_refused_with_the_reason():
+    with pytest.raises(ValueError, match=r"romco-nucl cannot be sharded: .* 1\.3 to 3 times"):
+        Shards("romco-nucl", 2)
+
+
+def test_settings_are_checked():
+    for settings, what in (
+        ({"n": 0}, "n must be"),
+        ({"growth": 0}, "growth must be"),
+        ({"every": 0}, "every must be"),
+        ({"engine": "spark"}, "engine must be one of"),
+        ({"engine": "threads", "address": "x"}, "address is for engine='ray'"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            Shards("romco-auto", **settings)
+
+
+def test_barriers_depend_on_number_growth_and_cap_alone():
+    schedule = Schedule(8, growth=0.1, every=100)
+    places, at = [], 0
+    while at < 20_000:
+        places.append(at := schedule.after(at))
+    lengths = np.diff([0, *places])
+    assert lengths[0] == 8
+    assert lengths.max() == 800
+    growing = lengths[(lengths > 8) & (lengths < 800)]
+    assert (np.diff(growing) >= 0).all()
+
+
+def test_owners_are_spread_evenly_and_do_not_depend_on_the_form_of_a_name():
+    counts = np.bincount([owner(f"user{i}", 8) for i in range(20_000)], minlength=8)
+    assert counts.min() > 0.9 * 2500
+    counts = np.bincount([owner(i, 7) for i in range(20_000)], minlength=7)
+    assert counts.min() > 0.9 * 20_000 / 7
+    assert owner("7", 64) == owner(7, 64) == owner(7.0, 64)
+
+
+def test_owners_are_found_again_whatever_was_forgotten(monkeypatch):
+    monkeypatch.setattr(Owners, "MOST", 5)
+    owners = Owners(4)
+    for names in (["a", "b", "a"], ["c", "d", "e"], ["f", "a"], list("abcdefgh"), ["h", 7, "7"]):
+        assert owners.of(names).tolist() == [owner(name, 4) for name in names]
+
+
+def test_others_may_predict_while_shards_learn():
+    x, y, task = events(4000, seed=3)
+    shards = Shards(n=2, engine="threads")
+    shards.learn(x[:100], y[:100], task[:100])
+    done, seen = threading.Event(), []
+
+    def ask():
+        while not done.is_set():
+            seen.append(np.isfinite(shards.margins(x[:5], task[:5])).all())
+
+    reader = threading.Thread(target=ask)
+    reader.start()
+    shards.learn(x[100:], y[100:], task[100:])
+    done.set()
+    reader.join()
+    assert seen
+    assert all(seen)
+    quiet = Shards(n=2)
+    quiet.learn(x, y, task)
+    assert_same(shards.state(), quiet.state())
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+def test_events_may_weigh_more_or_less(engine):
+    x, y, task = events(200, seed=12)
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, 200)
+    plain = romco.Model("romco-auto", classes=("no", "yes"))
+    alone = Shards("romco-auto", 1, engine=engine, classes=("no", "yes"))
+    expected = plain.learn(x, y, task, weight=weight)
+    np.testing.assert_array_equal(alone.learn(x, y, task, weight=weight), expected)
+    assert_same(alone.state(), plain.state())
+    several = [Shards("romco-auto", 3, engine=engine, every=20) for _ in range(3)]
+    several[0].learn(x, y, task, weight=weight)
+    for part in (slice(0, 90), slice(90, 200)):
+        several[1].learn(x[part], y[part], task[part], weight=weight[part])
+    several[2].learn(x, y, task)
+    assert_same(several[0].state(), several[1].state())
+    assert (several[0].margins(x, task) != several[2].margins(x, task)).any()
+    for one in (alone, *several):
+        one.close()
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_rows_of_weight_0_are_predicted_in_their_turn_and_not_learned(n):
+    x, y, task = events(120, seed=13)
+    weight = np.random.default_rng(2).choice([0.0, 0.5, 2.0], 120)
+    weight[40:60] = 0.0
+    shards, again = (Shards("romco-auto", n, classes=("no", "yes"), every=9) for _ in range(2))
+    found = shards.learn(x, y, task, weight=weight)
+    for i in range(120):
+        if weight[i]:
+            one = again.learn(x[i : i + 1], y[i : i + 1], task[i : i + 1], weight=weight[i : i + 1])
+        else:
+            one = again.margins(x[i : i + 1], task[i : i + 1])
+        assert found[i] == one[0]
+    assert_same(shards.state(), again.state())
+    assert shards.events == np.count_nonzero(weight)
+    if n == 1:
+        plain = romco.Model("romco-auto", classes=("no", "yes"))
+        np.testing.assert_array_equal(plain.learn(x, y, task, weight=weight), found)
+        assert_same(shards.state(), plain.state())
+    y = [*y[:-1], "a third label"]
+    with pytest.raises(ValueError, match="third"):
+        shards.learn(x, y, task, weight=[0.0] + [1.0] * 119)
+    assert_same(shards.state(), again.state())
+
+
+def test_weights_that_cannot_be_are_refused_before_anything_is_learned():
+    x, y, task = events(20)
+    shards = Shards("romco-auto", 2)
+    for weight, reason in (
+        ([1.0] * 19, "x has 20 rows but weight has 19 entries"),
+        ([1.0] * 18 + [0.0], "weight has 19 entries but y has 20"),
+        ([-1.0] * 20, "row 0: weight -1.0"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            shards.learn(x, y, task, weight=weight)
+    assert (shards.events, shards.classes, shards.tasks) == (0, (), [])
+
+
+@pytest.mark.parametrize("target", ["classes", "number"])
+def test_other_targets_are_refused_with_the_reason(target):
+    with pytest.raises(ValueError, match=f"shards learn two classes, not '{target}'"):
+        Shards("romco-auto", 2, target=target)
+    with pytest.raises(ValueError, match=f"shards learn two classes, not '{target}'"):
+        Shards.of(romco.Model("romco-auto", target=target), 2)
+
+
+def sizes(shards):
+    """Bytes of each array of each shard, and of what they share."""
+    front = shards.leader.front.learner.arrays()
+    found = [{name: a.nbytes for name, a in front.items()}]
+    for state in shards.leader.engine.all(Shard.state):
+        found.append({name: a.nbytes for name, a in state["arrays"].items()})
+    return found
+
+
+def test_a_shard_holds_only_its_own_tasks_and_nothing_grows_with_tasks_times_features():
+    """Twice the tasks over twice the features take about twice the memory, not four times."""
+    totals = []
+    for n_tasks, d in ((400, 2**15), (800, 2**16)):  # where stores list the pairs that occurred
+        rng = np.random.default_rng(3)
+        columns = rng.integers(d, size=(2 * n_tasks, 5))
+        x = [{int(c): 1.0 for c in row} for row in columns]
+        y = np.where(rng.random(len(x)) < 0.5, "no", "yes").tolist()
+        task = [f"user {t}" for t in np.tile(np.arange(n_tasks), 2)]
+        shards = Shards("romco-auto", 4, romco.Hashed(d), every=100)
+        shards.learn(x, y, task)
+        own = shards.leader.engine.all(Shard.tasks)
+        assert sorted(name for part in own for name in part) == sorted(set(task))
+        for k, part in enumerate(own):
+            assert all(owner(name, 4) == k for name in part)
+            state = shards.leader.engine.one(k, Shard.state)
+            assert state["learner"]["n_tasks"] < 2 * len(part) + 8  # room grows by doubling
+            pairs = {(t, c) for t, row in zip(task, columns, strict=True) for c in row if t in part}
+            assert len(state["arrays"]["learner.personal"]) <= len(pairs)
+        assert len(shards.leader.front.tasks) == 0
+        totals.append(sum(sum(one.values()) for one in sizes(shards)))
+        every_pair = n_tasks * d * 6 * 8
+        assert max(max(one.values()) for one in sizes(shards)) < every_pair / 20
+        assert sum(a.nbytes for a in shards.state()["arrays"].values()) < every_pair / 20
+    assert totals[1] < 2.5 * totals[0]
+
+
+def test_a_store_that_would_be_too_full_is_told_before_anything_is_learned():
+    x, y, task = events(60, seed=3)
+    shards = Shards("romco-auto", 2, romco.Hashed(2**20))
+    shards.learn(x[:30], y[:30], task[:30])
+    full = shards.leader.engine.here[1].model.learner._personal
+    full.most = full.used
+    before = shards.leader.engine.here[1].model.events
+    with pytest.raises(OverflowError, match="deal the tasks out to more shards"):
+        shards.learn([{"new": 1.0}], ["yes"], [next(t for t in task if owner(t, 2) == 1)])
+    assert shards.leader.engine.here[1].model.events == before
