@@ -19,10 +19,10 @@ from romco.kernels.merge.touched import Touched
 from romco.learners.merging import Period, change, merge, merge_here
 from romco.runs import Source
 from romco.shards import Shards, coordinators
-from romco.shards.demo import write_stream
 from romco.shards.files import begin, read
 from romco.shards.partitions import Files, Partition, Position, files_of
 from romco.shards.shard import Shard
+from romco_lab.demos.shards import write_stream
 
 AGAIN = 50_000  # rows after which a file of generated numbers comes again
 ROWS = (20_000, 200_000, 1_000_000)  # read by workers on Ray

@@ -1,0 +1,1 @@
+"""Demonstrations: a server that is killed, shards that lose a worker."""
