@@ -5,8 +5,8 @@ import pytest
 
 import romco
 from romco.learners import known, methods
-from romco.learners.coupled import CoupledPerceptron
-from romco.learners.gradient import Gradient
+from romco.learners.linear import Gradient
+from romco.learners.related import CoupledPerceptron
 from romco.streams import simulated, synchronous
 
 UNIQUE = {"models": "unique"}

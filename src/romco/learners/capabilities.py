@@ -75,7 +75,7 @@ class ForgetsTasks(Protocol):
     """Has its own way to forget a task.
 
     A learner that says by ``shapes`` what belongs to a task needs none: see
-    :func:`romco.learners.forgetting.forget`.
+    :func:`romco.learners.states.forget`.
     """
 
     def forget_task(self, task: int) -> None:
