@@ -108,7 +108,7 @@ def _first_stiffness(events: Round, price: TwoPrices) -> float:
 
 
 def _balance(value: Numbers, copy: Numbers, copy_before: Numbers, pull: Numbers) -> float:
-    """How much stiffer a spring should be for copy and multiplier to settle equally fast."""
+    """Return the factor on the penalty that balances primal and dual residuals."""
     tiny = np.finfo(float).tiny
     apart = np.linalg.norm(value - copy) / max(np.linalg.norm(copy), np.linalg.norm(value), tiny)
     moved = np.linalg.norm(copy - copy_before) / max(np.linalg.norm(pull), tiny)

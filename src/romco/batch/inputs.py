@@ -1,4 +1,4 @@
-"""What comes from outside: one X and one y per task, checked and joined."""
+"""Check and join one X and one y per task."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def joined(X: Sequence[Any], y: Sequence[ArrayLike], two_classes: bool) -> Round
 
 
 def started(name: str, start: ArrayLike | None, shape: tuple[int, ...]) -> Numbers:
-    """Where to start: a checked copy of ``start``, or zeros."""
+    """Return a checked copy of ``start``, or zeros."""
     if start is None:
         return np.zeros(shape)
     w = np.array(start, dtype=np.float64)

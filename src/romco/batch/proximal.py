@@ -21,7 +21,7 @@ STEEPEST = 1e150  # a larger curvature is no number to calculate with, nor is on
 
 
 class Price(Protocol):
-    """A penalty that tells what the point of its proximal step costs."""
+    """Penalty that also returns its value at the proximal point."""
 
     def value(self, w: Numbers) -> float:
         """The price of w."""
@@ -50,7 +50,7 @@ class Fit:
 
 
 class Solution(NamedTuple):
-    """Where the loop stopped."""
+    """Result of the proximal loop."""
 
     w: Numbers
     margins: Numbers  # (n,)

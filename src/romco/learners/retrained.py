@@ -73,7 +73,7 @@ class Retrained(Learner):
         self.proposed(round)()
 
     def proposed(self, round: Round) -> Callable[[], object]:
-        """What makes the learner take over what it learned of the round."""
+        """Return a compiled function that commits what was learned from the round."""
         check_weights(self, round)
         some = with_labels(self, round)
         if some is None:
@@ -100,7 +100,7 @@ class Retrained(Learner):
         return self._theta[:-1].copy()
 
     def intercepts(self) -> NDArray[np.float64]:
-        """What is added to the margins of each task (m,)."""
+        """Intercept of each task (m,)."""
         return self._theta[-1].copy()
 
     def common(self, started: Started) -> Start:
