@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from romco.batch.features import shared_features
-from romco.batch.lowrank import least_trace, logistic_trace
-from romco.batch.proximal import Solution
+from romco.batch.methods import least_trace, logistic_trace, shared_features
+from romco.batch.solver import Solution
 from romco.kernels.core.events import Events
 from romco.learners.base import (
     Arrays,
