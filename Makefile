@@ -155,7 +155,7 @@ beyond: $(VENV)/ready
 
 # Learns a stream of 100,000 tasks on a local Ray, kills a worker half-way, compares the model files.
 cluster-demo: $(VENV)/ready
-	$(BIN)/python -m romco.shards.demo
+	$(BIN)/python -m benchmarks.scaling demo
 
 clean:
 	rm -rf $(VENV) .venv-checked .venv-sanitized build dist site results .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -121,9 +121,7 @@ def to_model_state(
     return {**state, SECTION: section}
 
 
-def schedule_of(
-    state: State, n: int | None, growth: float | None, every: int | None
-) -> Schedule:
+def schedule_of(state: State, n: int | None, growth: float | None, every: int | None) -> Schedule:
     """Return the schedule of a state; arguments that are not None replace its settings."""
     section = state.get(SECTION, {})
     return Schedule(

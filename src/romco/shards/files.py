@@ -31,6 +31,7 @@ from romco.shards.shards import Coordinator, Shards
 
 __all__ = ["EventFiles", "ShardsProgress", "folder_of", "known_to", "learn", "list_files"]
 
+START = FilePosition()
 NOTE = "files"  # key of the notes that hold the position in the files
 HEAD_BYTES = 1 << 16  # of a file, hashed to recognise it
 WARM_UP_ROWS_PER_SHARD = 1000  # later rows cost more than a message to a worker
@@ -62,7 +63,7 @@ class ShardsProgress:
 class Tally:
     """Position in the files, and counts up to it."""
 
-    position: FilePosition = FilePosition()
+    position: FilePosition = START
     wrong: int = 0
     skipped: int = 0
     ended: bool = False

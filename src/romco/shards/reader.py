@@ -339,8 +339,12 @@ def _select(block: Block, kept: Any) -> Block:
     """Return some rows of a block."""
     if len(kept) == len(block.tasks):
         return block
-    lists = ([values[i] for i in kept] for values in (block.tasks, block.labels, block.lines))
-    return Block(*lists, block.features.at(kept))
+    return Block(
+        [block.tasks[i] for i in kept],
+        [block.labels[i] for i in kept],
+        [block.lines[i] for i in kept],
+        block.features.at(kept),
+    )
 
 
 @final

@@ -137,7 +137,10 @@ class Coordinator:
 
     def _set_position(self, state: ShardsState) -> None:
         at = state.position
-        self.events, self.place, self.next, self.notes = at.events, at.place, at.next, at.notes
+        self.events: int = at.events
+        self.place: int = at.place
+        self.next: int = at.next
+        self.notes: dict[str, Any] = at.notes
         if state.updates is not None:
             self.engine.call_each(Shard.resume, [(update,) for update in state.updates])
 
@@ -223,9 +226,7 @@ class Coordinator:
             self.engine.post(Shard.take_subspace, common.drawn(sums))
 
 
-def _make_engine(
-    name: str, config: ShardConfig, state: ShardsState, address: str | None
-) -> Engine:
+def _make_engine(name: str, config: ShardConfig, state: ShardsState, address: str | None) -> Engine:
     choice("engine", name, "serial", "threads", "ray")
     if name == "ray":
         from romco.shards.ray import Ray  # here: it takes seconds to import
@@ -572,8 +573,8 @@ class Shards(Closing):
             end = min(len(ids), begin + left, begin + CHUNK_EVENTS * self.n)
             part = slice(begin, end)
             with self._locks.step:
-                columns = cut(rows, begin, end), signs[part], ids[part]
-                columns += () if weights is None else (weights[part],)
+                own_weights = [] if weights is None else [weights[part]]
+                columns = cut(rows, begin, end), signs[part], ids[part], *own_weights
                 call = self._learn_call(owners[part], columns)
                 learned = self.coordinator.run(*call, end - begin)
                 _fill(answers, begin, owners[part], learned)
