@@ -51,7 +51,7 @@ demo: $(VENV)/cli
 
 # A server is killed half-way, and its model compared with one that was never interrupted.
 serve-demo: $(VENV)/ready
-	$(BIN)/python -m romco_lab.demos.server
+	$(BIN)/python -m romco_lab.server_demo
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2
@@ -169,7 +169,7 @@ beyond: $(VENV)/ready
 
 # Learns a stream of 100,000 tasks on a local Ray, kills a worker half-way, compares the model files.
 cluster-demo: $(VENV)/ready
-	$(BIN)/python -m romco_lab.demos.shards
+	$(BIN)/python -m benchmarks.scaling demo
 
 clean:
 	rm -rf $(VENV) .venv-checked .venv-sanitized build dist site results .mypy_cache .pytest_cache .ruff_cache .hypothesis

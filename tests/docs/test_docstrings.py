@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 
 import romco
+from romco import evaluation, labels, server, shards, streams
 
 SOURCE = Path(romco.__file__).parent
 NAMES = [name for name in romco.__all__ if not isinstance(getattr(romco, name), types.ModuleType)]
+THINGS = {name: getattr(romco, name) for name in NAMES if name != "__version__"} | {
+    f"{room.__name__}.{name}": thing
+    for room in (labels, shards, server, evaluation, streams)
+    for name in room.__all__
+    if callable(thing := getattr(room, name))
+}
 SECTION = re.compile(
-    r"\n(Parameters|Returns|Yields|Attributes)\n-{4,}\n(.*?)(?=\n\n[^\s]|\Z)", re.S
+    r"\n(?:Parameters|Returns|Yields|Attributes)\n-{4,}\n(.*?)(?=\n\n[^\s]|\Z)", re.S
 )
 ENTRY = re.compile(r"^(\S[^\n]*|:)\n((?:[ \t]+[^\n]*(?:\n|$)|\n(?=[ \t]))+)", re.M)
 FILLER = {
@@ -23,8 +30,8 @@ FILLER = {
     *("this", "those", "to", "what", "where", "which", "whose", "with", "return", "returned"),
 }
 # Entries that rooms still have to trim; lower it, never raise it.
-MOST_COPIES = 75
-MOST_EMPTY = 19
+MOST_COPIES = 41
+MOST_EMPTY = 10
 
 
 def docstrings(path):
@@ -67,9 +74,9 @@ def empty(path):
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "__version__"])
+@pytest.mark.parametrize("name", THINGS)
 def test_public_names_are_described_with_an_example(name):
-    thing = getattr(romco, name)
+    thing = THINGS[name]
     text = inspect.getdoc(thing if callable(thing) else type(thing))
     assert text
     assert ">>>" in text

@@ -13,7 +13,7 @@ from romco.cli.options import ModelPath, check_source, label_budget, reads_sourc
 from romco.io import durable
 from romco.io.modelfile import save
 from romco.labels import Budget
-from romco.labels.audits import audit_of
+from romco.labels.audit import Audit
 from romco.model import Model
 from romco.runs import requests
 from romco.runs.asking import Asking
@@ -61,7 +61,7 @@ def learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> No
         came = requests.learn_answers(model, replace(source, label=label), file, id)
         save(model, path)
     say(came.told())
-    found = audit_of(model.session).error()
+    found = Audit.of(model.session).error()
     if found is not None:
         say(f"error of all predictions by audit: {found}")
 

@@ -37,7 +37,7 @@ from romco.runs.asking import Asking
 from romco.runs.session import Learns
 from romco.runs.source import classes_of, load_model, settled
 from romco.runs.stopping import terminated
-from romco.shards.schedules import EVERY
+from romco.shards.schedule import MAX_EVENTS_PER_SHARD
 from romco.streams.survey import Survey
 
 
@@ -87,7 +87,9 @@ def learn(
     ] = "threads",
     address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
     growth: Annotated[float, typer.Option(help="Shards meet when the stream grew by this.")] = 0.1,
-    every: Annotated[int, typer.Option(min=1, help="And after so many events per shard.")] = EVERY,
+    every: Annotated[
+        int, typer.Option(min=1, help="And after so many events per shard.")
+    ] = MAX_EVENTS_PER_SHARD,
     labels: Annotated[
         str | None,
         typer.Option(help="Label budget: 5%, 0.05 or 500; others are not read."),

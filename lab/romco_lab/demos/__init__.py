@@ -1,1 +1,0 @@
-"""Demonstrations: a server that is killed, shards that lose a worker."""
