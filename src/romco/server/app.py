@@ -43,7 +43,7 @@ from romco.server.scores import Scores
 from romco.server.settings import Settings
 from romco.server.sources import EventSource, SourceReader
 from romco.server.state import ServedModel, TaskQuery
-from romco.server.store import Store
+from romco.server.store import DamagedError, Store
 from romco.server.writer import Writer, replay
 
 LOG = logging.getLogger("romco.server")
@@ -86,7 +86,10 @@ class Service:
         self.settings, self.store = settings, Store(folder, settings)
         try:
             model, sequence, scores = self.store.load(new, origin)
-            known = Scores.from_bytes(scores) if scores else Scores()
+            try:
+                known = Scores.from_bytes(scores) if scores else Scores()
+            except ValueError as error:
+                raise DamagedError(f"the checkpoint's scores cannot be used: {error}") from error
             self.served = ServedModel(model, known, sequence)
             self.served.set_budget(settings.budget)
             self.last_sequence = self.store.last_sequence()
@@ -461,7 +464,7 @@ class Server:
         self.application = Application(service, access, lambda: self.uvicorn.should_exit)
         self.failure: BaseException | None = None  # of the replay
         config = uvicorn.Config(
-            self.application,  # type: ignore[arg-type]
+            self.application,
             http=Connection,
             log_config=None,
             access_log=False,

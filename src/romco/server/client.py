@@ -100,7 +100,7 @@ class Client:
         return self._call("explain", body=dict(event))
 
     def tasks(self, **query: Any) -> Any:
-        """Return "total" and a page of "tasks"; see ``search``, ``order``, ``offset``, ``limit``."""
+        """Return "total" and a page of "tasks", by ``search``, ``order``, ``offset``, ``limit``."""
         return self._call("tasks", query=query)
 
     def task(self, task: str | int) -> Any:

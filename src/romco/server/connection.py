@@ -33,7 +33,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._parsed_bytes = self._received_bytes = 0  # of the head
-        self._in_head, self._lines = False, 0
+        self._in_head, self._lines, self._number = False, 0, 0  # of the request being read
         self._open = 0  # requests without a complete response
         self._reason = NO_HTTP
         self._refused = False
@@ -53,8 +53,9 @@ class Connection(HttpToolsProtocol):
         """Parse, unless something was refused: nothing after it is read."""
         if self._refused:
             return
+        number = self._number
         super().data_received(data)
-        if self._in_head and not self._refused:
+        if self._in_head and not self._refused and number == self._number:
             self._received_bytes += len(data)
             if self._received_bytes > MAX_HEAD_BYTES:
                 self._reason = (431, "the head of the request is too long")
@@ -65,7 +66,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self._in_head, self._lines = True, 0
+        self._in_head, self._lines, self._number = True, 0, self._number + 1
         self._parsed_bytes = self._received_bytes = 0
         if self._timer is None:
             self._start_timer()

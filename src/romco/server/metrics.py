@@ -46,7 +46,7 @@ class Metrics:
         }
         self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in self._seconds}
         self._statuses: dict[tuple[str, int], Any] = {}
-        self._registry.register(self)  # type: ignore[arg-type]  # it has collect()
+        self._registry.register(self)
 
     def watch(self, writer: Writer) -> None:
         """Report on a writer from now on."""

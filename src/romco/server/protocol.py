@@ -184,7 +184,7 @@ class RequestParser:
     def _parse(self, body: bytes, kind: Any) -> tuple[list[Any], bool]:
         many = body.lstrip()[:1] != b"{"
         try:
-            found = self._decoders[kind][many].decode(body)
+            found: Any = self._decoders[kind][many].decode(body)
         except msgspec.ValidationError as error:
             raise self._invalid(str(error), body) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -236,7 +236,7 @@ def request_types(limits: Limits) -> tuple[type[PredictRequest], type[LearnReque
     number = Annotated[float, Meta(ge=-limits.value, le=limits.value)]
     integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
     size = Meta(max_length=limits.features)
-    x = Annotated[dict[text, cell_type(limits)], size] | Annotated[list[number], size]  # type: ignore[misc]
+    x = Annotated[dict[text, cell_type(limits)], size] | Annotated[list[number], size]  # type: ignore[valid-type]
     task = name | integer
     predict = msgspec.defstruct(
         "PredictRequest",

@@ -164,8 +164,8 @@ class ServedModel:
         for k, (event, now) in enumerate(zip(events, found, strict=True)):
             made = event.prediction or now
             if made.label is not None and (event.prediction or k or had_labels):
-                error, came_true = self._judge(made, event.y)
-                self.scores.add(event.task, error, made.probability, came_true)
+                loss, came_true = self._judge(made, event.y)
+                self.scores.add(event.task, loss, made.probability, came_true)
         self.sequence += sum(change.count for change in changes)
         return [None] * len(changes)
 

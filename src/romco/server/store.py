@@ -107,15 +107,13 @@ class Store(Closing):
         self._lock = _lock(folder)
         try:
             _refuse_old_format(folder)
-            self._connect()
-            self._count()
-        except sqlite3.Error as error:
-            self.close()
-            raise DamagedError(f"{folder.name}/{DATABASE} cannot be used: {error}") from error
+            with _damage():
+                self._connect()
+                self._count()
+                newest = self._value("SELECT max(time) FROM pending")
         except BaseException:
             self.close()
             raise
-        newest = self._value("SELECT max(time) FROM pending")
         self._clock_start = max(time.time(), newest or 0.0) - time.monotonic()
 
     def close(self) -> None:
@@ -189,12 +187,13 @@ class Store(Closing):
 
         ``new`` makes the model of a new folder, ``origin`` is the model file it comes from.
         """
-        self.begin(new, origin)
-        row = self._db.execute("SELECT sequence, file, scores FROM checkpoint").fetchone()
-        if row is None:
-            raise DamagedError(f"{self.folder.name} has no checkpoint: restore it from a backup")
-        sequence, file, scores = row
-        first = self._value("SELECT min(sequence) FROM change WHERE sequence > ?", sequence)
+        with _damage():
+            self.begin(new, origin)
+            row = self._db.execute("SELECT sequence, file, scores FROM checkpoint").fetchone()
+            if row is None:
+                raise DamagedError(f"{self.folder.name} has no checkpoint: restore a backup")
+            sequence, file, scores = row
+            first = self._value("SELECT min(sequence) FROM change WHERE sequence > ?", sequence)
         if first is not None and first != sequence + 1:
             missing = f"changes {sequence + 1:,} to {first - 1:,} are missing"
             raise DamagedError(f"{self.folder.name}: {missing}: restore it from a backup")
@@ -202,7 +201,9 @@ class Store(Closing):
             model = load(self.folder / file)
         except (ModelFileError, OSError) as error:
             raise DamagedError(f"{file} cannot be used: {error}; restore a backup") from error
-        self._remove_files(keep=file)
+        for path in self.folder.glob("model-*.romco"):  # left by a kill within a checkpoint
+            if path.name != file:
+                path.unlink(missing_ok=True)
         return model, sequence, scores
 
     def changes_after(self, sequence: int) -> list[Change]:
@@ -219,7 +220,7 @@ class Store(Closing):
     def _change(self, due: int, first: int, count: int, crc32: int, body: bytes) -> Change:
         try:
             change = decode_change(body) if zlib.crc32(body) == crc32 else None
-        except ValueError:
+        except (ValueError, TypeError):
             change = None
         if change is None or change.count != count or first != due:
             raise DamagedError(
@@ -230,14 +231,16 @@ class Store(Closing):
 
     def check(self) -> None:
         """Raise DamagedError unless SQLite finds the database whole."""
-        found = self._value("PRAGMA integrity_check")
+        with _damage():
+            found = self._value("PRAGMA integrity_check")
         if found != "ok":
             raise DamagedError(f"{self.folder.name}/{DATABASE} is damaged: {found}")
 
     def last_sequence(self) -> int:
         """Return the sequence number of the last change in the log or the checkpoint."""
-        logged = self._value("SELECT max(sequence + count - 1) FROM change")
-        return int(logged or self._value("SELECT sequence FROM checkpoint") or 0)
+        with _damage():
+            logged = self._value("SELECT max(sequence + count - 1) FROM change")
+            return int(logged or self._value("SELECT sequence FROM checkpoint") or 0)
 
     # Changes, within a transaction
 
@@ -346,7 +349,8 @@ class Store(Closing):
     def expire_pending(self) -> int:
         """Remove events that have waited too long; return how many."""
         oldest = self.now() - self.settings.pending_seconds
-        first = self._value("SELECT time FROM pending ORDER BY number LIMIT 1")
+        with _translated():
+            first = self._value("SELECT time FROM pending ORDER BY number LIMIT 1")
         if first is None or first >= oldest:
             return 0
         query = "number IN (SELECT number FROM pending WHERE time < ? ORDER BY number LIMIT ?)"
@@ -374,7 +378,9 @@ class Store(Closing):
         """Make a model file that was written the one to start from."""
         with self.transaction():
             self._put_checkpoint(sequence, scores)
-        self._remove_files(keep=_file(sequence))
+        for path in self.folder.glob("model-*.romco"):
+            if path.name < _file(sequence):
+                path.unlink(missing_ok=True)
 
     def _put_checkpoint(self, sequence: int, scores: bytes) -> None:
         row = (sequence, _file(sequence), scores)
@@ -404,11 +410,6 @@ class Store(Closing):
         with self.transaction():
             row = ("probe", str(time.time()))
             self._db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", row)
-
-    def _remove_files(self, keep: str) -> None:
-        for path in self.folder.glob("model-*.romco"):
-            if path.name != keep:
-                path.unlink(missing_ok=True)
 
     @property
     def bytes(self) -> int:
@@ -453,6 +454,15 @@ def _refuse_old_format(folder: Path) -> None:
         f"checkpoint holds everything, then begin a new folder with its model: "
         f"romco serve {last} --data {folder}-new (ids and pending events are not taken over)"
     )
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Raise SQLite's errors as DamagedError, while a folder is opened."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise DamagedError(f"{DATABASE} cannot be used: {error}; restore a backup") from error
 
 
 @contextmanager

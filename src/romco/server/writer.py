@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, final
 
@@ -42,6 +43,7 @@ LOG = logging.getLogger(__name__)
 TICK_SECONDS = 0.2  # between looks at what is due
 SYNC_SECONDS = 1.0  # where answers do not wait for a sync
 CHUNK_SECONDS = 0.1  # that learning one chunk should take
+MIN_CHUNK_EVENTS = 16  # a request of no more than these is never split
 CHUNK_NEW_CLASSES = 2  # a new class costs far more than an event
 FIRST_RATE = 2_000.0  # events per second, before it is measured
 RATE_DECAY = 0.5
@@ -260,7 +262,7 @@ class Writer:
                 raise KeyError(order.forget)
             order.change = Forget(order.forget)
             return
-        begin, most = len(order.done), max(1, int(self._rate * CHUNK_SECONDS))
+        begin, most = len(order.done), max(MIN_CHUNK_EVENTS, int(self._rate * CHUNK_SECONDS))
         lessons = order.lessons[begin : begin + most] if begin else order.lessons
         events, outcomes = self._events(lessons, begin, sequence)
         places = [k for k, one in enumerate(outcomes, begin) if one.status == "applied"]
@@ -322,11 +324,11 @@ class Writer:
         """Apply what was logged, and answer."""
         changing = [order for order in group if order.change is not None]
         changes = [order.change for order in changing if order.change is not None]
-        begin, before = time.perf_counter(), self.served.model.events
+        begin, before = time.thread_time(), self.served.model.events
         reasons = self.served.apply(changes)
         learned = self.served.model.events - before
         if learned:
-            rate = learned / max(time.perf_counter() - begin, 1e-9)
+            rate = learned / max(time.thread_time() - begin, 1e-9)
             slower = rate < self._rate  # a slower one counts at once
             self._rate = rate if slower else RATE_DECAY * self._rate + (1 - RATE_DECAY) * rate
         rejected: list[range] = []
@@ -442,18 +444,18 @@ class Writer:
             except Exception as error:
                 self._checkpoint_failed(error, asked)
             else:
-                order = _Order(
-                    Future(), look=lambda _: self._end_checkpoint(sequence, scores, asked)
-                )
-                self._queue.put(order)
+                end = partial(self._end_checkpoint, sequence, scores, asked)
+                self._queue.put(_Order(Future(), look=end))
 
         self._checkpointing = threading.Thread(target=write, name="romco-checkpoint", daemon=True)
         self._checkpointing.start()
 
-    def _end_checkpoint(self, sequence: int, scores: bytes, asked: list[Future[int]]) -> None:
+    def _end_checkpoint(
+        self, sequence: int, scores: bytes, asked: list[Future[int]], served: ServedModel
+    ) -> None:
         try:
             self.store.put_checkpoint(sequence, scores)
-        except StoreError as error:
+        except OSError as error:
             self._checkpoint_failed(error, asked)
             return
         LOG.info("checkpoint at change %d", sequence)
@@ -469,21 +471,24 @@ class Writer:
 
     def _finish(self) -> None:
         """Write the last checkpoint; without it the log still holds everything."""
-        if self._checkpointing is not None:
-            self._checkpointing.join()
+        self._end_checkpoints()
         if not self.broken:
             self._begin_checkpoint(time.monotonic())
+            self._end_checkpoints()
+        try:
+            while self._trimmed is not None:
+                self._trim()
+        except StoreError as error:
+            self._write_failed(error)
+
+    def _end_checkpoints(self) -> None:
+        """Wait for a checkpoint under way, and do what it has left to be done here."""
         if self._checkpointing is not None:
             self._checkpointing.join()
         while not self._queue.empty():
             order = self._queue.get_nowait()
             if order is not None and order.look is not None:
                 order.look(self.served)
-        try:
-            while self._trimmed is not None:
-                self._trim()
-        except StoreError as error:
-            self._write_failed(error)
 
 
 def replay(
