@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from romco.parameters import whole
-from romco.runs.identity import content_of
+from romco.runs.resume import content_of
 
 HEAD = 1 << 16  # bytes looked at: enough to know a file by, few enough to look at them all
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, final
 
 from romco.io import durable
+from romco.io.schema import Schema
 from romco.model import Model
 from romco.model.features import features_from_json
 from romco.parameters import whole
 from romco.runs import Stop
-from romco.runs.records import keep_columns, understood
-from romco.runs.source import load_model
+from romco.runs.resume import explain_bad_session, load_model
 from romco.shards import checkpoints
 from romco.shards.beginnings import begin_early
 from romco.shards.checkpoints import told_of
@@ -129,7 +129,9 @@ def read(
     """
     stop = stop or Stop()
     leader = shards.leader
-    keep_columns(shards.session, files.source.columns(), "this model")
+    schema = files.source.resolve(Schema.from_session(shards.session)).schema
+    assert schema is not None
+    schema.store(shards.session, "this model")
     told = _read_before(leader, files)
     tally = Tally(Position(*told["position"]), told["wrong"], told["skipped"])
     resumed = leader.place
@@ -155,7 +157,7 @@ def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:
     )
     if leader.place and NOTE not in leader.notes:
         raise ValueError("this model was not learned from files by shards: use another model file")
-    with understood("this model", ValueError):
+    with explain_bad_session("this model", ValueError):
         _check_told(told)
     before = told["paths"][: told["position"][0] + bool(told["position"][1])]
     if list(files.paths[: len(before)]) != before:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from romco.io.files import BadRow, format_of
+from romco.io.formats import BadRow, format_of
 from romco.model.features import features_from_json
 from romco.model.labels import Labels
 from romco.model.rows import Dense, Rows

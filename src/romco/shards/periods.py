@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
-from romco.io.files import BadFile
+from romco.io.formats import BadFile
 from romco.shards.contents import contents
 from romco.shards.coordinators import Coordinator
 from romco.shards.partitions import Files, Position
