@@ -71,7 +71,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """What is loaded on first use."""
+    """Load a public name on first use."""
     if name not in _LATER:
         raise AttributeError(f"module 'romco' has no attribute {name!r}")
     where, what = _LATER[name]

@@ -12,7 +12,7 @@ from romco.compare import others, own
 from romco.compare.other_reports import other_report
 from romco.compare.run import execute, perform
 from romco.compare.sources import shuffled
-from romco.evaluation.classes import likeliest
+from romco.evaluation.score import most_likely
 from romco.streams import Stream
 from romco.streams.questions import ask
 
@@ -58,8 +58,10 @@ def test_scores_of_classes_are_those_of_the_learner(tmp_path):
     rounds = shuffled("made-3", "interleaved", 0, comparison.data_dir)
     scores = romco.learner("classes", 4, 3, inner="romco-auto", n_classes=3).replay(rounds)
     y = rounds.events.y.astype(int)
-    assert last["scores"]["error"] == pytest.approx(np.mean(likeliest(scores) != y), rel=1e-6)
-    assert last["log_loss"] == pytest.approx(-scores[np.arange(len(y)), y].mean(), rel=1e-6)
+    assert last["scores"]["error"] == pytest.approx(np.mean(most_likely(scores) != y), rel=1e-6)
+    assert last["scores"]["log_loss"] == pytest.approx(
+        -scores[np.arange(len(y)), y].mean(), rel=1e-6
+    )
     assert np.sum(end["end"]["table"]) == len(y)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import romco
 from romco.__main__ import main
-from romco.io.files import BadFile, BadRow
+from romco.io.formats import BadFile, BadRow
 from romco.model import Hashed
 from romco.runs import Source
 from romco.shards import Shards, checkpoints

@@ -14,7 +14,7 @@ from benchmarks.scaling_speed import watched, wide_files
 from romco.compare.elsewhere import performing
 from romco.compare.plan import Run, complete
 from romco.compare.run import perform, place
-from romco.io.files import BadRow
+from romco.io.formats import BadRow
 from romco.shards import Shards, beginnings
 from romco.shards.files import learn as learn_files
 from romco.shards.ray import Ray, StoreFullError, WorkersLostError

@@ -18,10 +18,10 @@ from rich.table import Table
 from romco import runs
 from romco.cli.lines import inert, say, tell_skipped, warn
 from romco.cli.options import ModelPath, check_source, reads_source
-from romco.evaluation import TwoClassScore
+from romco.evaluation import Score
+from romco.io.schema import Schema
 from romco.model import Model
 from romco.runs import Evaluation, Source
-from romco.io.schema import Schema
 from romco.runs.predict import write_predictions
 from romco.runs.resume import load_model
 
@@ -81,7 +81,7 @@ def evaluate(
     known, warning = _resolved(found, replace(source, weight=weight), labelled=True)
     scores = runs.evaluate(found, known)
     warn(warning)
-    if scores.learned:
+    if scores.learned and not as_json:  # where it is a field
         warn(
             f"the model has learned {min(scores.learned, scores.whole.events):,} of these "
             f"{scores.whole.events:,} events: on new events it may be worse"
@@ -122,12 +122,12 @@ def _show_lines(scores: Evaluation) -> None:
     print(f"all {len(tasks)} tasks: {scores.whole.events:,} events, {scores.whole.line()}")
 
 
-def _add_score(table: Table, name: str, score: TwoClassScore) -> None:
+def _add_score(table: Table, name: str, score: Score) -> None:
     numbers = f"{score.error:.2%}", f"{score.baseline:.2%}", f"{score.log_loss:.3f}"
     table.add_row(escape(inert(name)), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
 
 
-def _in_words(model: Model, score: TwoClassScore) -> str:
+def _in_words(model: Model, score: Score) -> str:
     """What the numbers of an evaluation say."""
     curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
     return (

@@ -12,10 +12,10 @@ from romco.cli.lines import say, warn
 from romco.cli.options import ModelPath, check_source, reads_source
 from romco.compare.labelling import chosen_shares
 from romco.io.modelfile import save
-from romco.labels import Budget
-from romco.labels.audits import audit_of
-from romco.model import Model
 from romco.io.schema import Schema
+from romco.labels import Budget
+from romco.labels.audit import Audit
+from romco.model import Model
 from romco.runs import Source
 from romco.runs import ask as requests
 from romco.runs.ask import BudgetedModel
@@ -67,7 +67,7 @@ def learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> No
         came = requests.learn_answers(model, replace(source, label=label), file, id)
         save(model, path)
     say(str(came))
-    found = audit_of(model.session).error()
+    found = Audit.of(model.session).error()
     if found is not None:
         say(f"error of all predictions by audit: {found}")
 

@@ -11,8 +11,8 @@ import typer
 from romco.cli.lines import inert, say
 from romco.io import durable
 from romco.io.modelfile import load
-from romco.model import Model
 from romco.io.schema import ONLY_TASK, Schema
+from romco.model import Model
 from romco.runs.resume import load_model
 
 app = typer.Typer()

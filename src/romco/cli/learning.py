@@ -27,12 +27,10 @@ from romco.cli.options import (
     wanted_target,
 )
 from romco.cli.shards import Wanted, learn_in_shards, on_threads
+from romco.io.schema import Schema
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
-from romco.model.features import Features
 from romco.model.growing import personal_tasks
-from romco.model.targets import Kind
-from romco.io.schema import Schema
 from romco.runs import Progress, Source
 from romco.runs.ask import BudgetedModel
 from romco.runs.learn import Learns, infer_classes, learn_into, stop_on_sigterm
@@ -144,6 +142,7 @@ def _learn_one(
         _check_alone(known, target, source.weight, threads, None)
         source = source.resolve(schema)
         two, positive = wanted.classes, wanted.positive
+        features = Names() if hash_ is None else Hashed(2**hash_)
         if known is not None:
             check_same(model, known, wanted.asked, wanted.settings, hash_, two, positive)
             if target == "classes" and known.target == "two classes":
@@ -154,11 +153,11 @@ def _learn_one(
             _check_alone(None, other, source.weight, threads, None)
             if other is None:
                 wanted = replace(wanted, classes=two or infer_classes(source, positive))
-            features = Names() if hash_ is None else Hashed(2**hash_)
-            parts = {"target": other, "classes": wanted.classes, "positive": positive}
+            parts: dict[str, Any] = {"target": other, "classes": wanted.classes}
+            parts["positive"] = positive
             learner = Model(wanted.learner, features, **parts, **wanted.settings)
         if threads is not None:
-            learner = on_threads(model, threads, wanted, learner.features)
+            learner = on_threads(model, threads, wanted, features)
         if labels is not None:
             learner = under_budget(labels, learner)
         stop = runs.Stop()

@@ -14,8 +14,8 @@ console = Console(stderr=True)
 
 def report(schema: Schema) -> None:
     """Print how each column is read, and what is suspicious."""
-    if schema.columns:
-        say(str(schema))
+    for line in str(schema).splitlines() if schema.columns else ():
+        say(line)
     for warning in schema.warnings[:MAX_WARNINGS]:
         warn(warning)
 

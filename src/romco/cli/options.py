@@ -105,9 +105,9 @@ def check_source(source: Source, labelled: bool, known: Schema | None = None) ->
     try:
         kind = FORMATS[format_of(name, source.format)]
     except ValueError:
-        known = ", ".join(FORMATS)
+        there = ", ".join(FORMATS)
         problem = "is not known" if source.format else "cannot be told from its name"
-        raise ValueError(f"{name}: the format {problem}: say --format, one of {known}") from None
+        raise ValueError(f"{name}: the format {problem}: say --format, one of {there}") from None
     if source.one_task and source.task is not None:
         raise ValueError(f"{name}: --task {source.task} and --no-task contradict each other")
     if source.task is None and kind.task is None and not source.one_task:

@@ -14,10 +14,10 @@ from rich.text import Text
 
 from romco.cli.lines import inert
 from romco.cli.options import check_same
+from romco.io.schema import Schema
 from romco.model import Hashed, Model
 from romco.model.features import Features
 from romco.runs import Source, Stop
-from romco.io.schema import Schema
 from romco.runs.learn import infer_classes, stop_on_sigterm
 from romco.shards import Shards
 from romco.shards.files import ShardsProgress, folder_of, known_to, learn

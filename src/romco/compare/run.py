@@ -32,8 +32,8 @@ from romco.evaluation import (
     Delay,
     MeanLoss,
     Metric,
+    Score,
     Structure,
-    TwoClassScore,
     prequential,
 )
 from romco.labels import policy
@@ -180,7 +180,7 @@ def _delay(run: Run, data_dir: Path | None) -> int | Delay:
 def _metrics(learner: Learner) -> dict[str, Metric]:
     metrics: dict[str, Metric] = {"scores": Confusion(learner.n_tasks), "hinge": MeanLoss()}
     if isinstance(learner, GivesProbabilities):
-        metrics["calibration"] = TwoClassScore()
+        metrics["calibration"] = Score()
     if isinstance(learner, Decomposed):
         metrics["structure"] = Structure(learner)
     return metrics

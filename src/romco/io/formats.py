@@ -107,7 +107,7 @@ class OpenFile(Closing):
         if source == "-":
             self.stream = sys.stdin.buffer
         elif isinstance(source, str | Path):
-            self.stream = self.raw = Path(source).open("rb")
+            self.stream = self.raw = Path(source).open("rb")  # noqa: SIM115 - close() does
             if self.name.endswith(".gz"):
                 self.stream = cast(BinaryIO, gzip.GzipFile(fileobj=self.raw))
         else:
@@ -191,6 +191,7 @@ class DelimitedText:
         Columns that must be there.
     hints:
         Columns by which the separator is recognised; the wanted ones if not given.
+
     """
 
     def __init__(
@@ -241,6 +242,7 @@ class DelimitedText:
         :
             The rows, where ``task`` is the task of those without; the bad row after them; whether
             more may come.
+
         """
         found, bad, more = self._read(self._splitter.read, most)
         tasks, labels, lines, ends = found

@@ -162,6 +162,7 @@ class Source:
         ------
         ValueError
             If none of the columns that were learned is there.
+
         """
         if not known.complete or self.schema is None or not self.schema.sample:
             return None
@@ -238,6 +239,7 @@ class Reader(Closing):
     ...         print(event)
     Event(task='ann', features={'age': 7.0, 'town=Rome': 1.0}, label='no', line=2)
     Event(task='bob', features={'town=Bonn': 1.0}, label='yes', line=3)
+
     """
 
     def __init__(
@@ -302,8 +304,9 @@ class Reader(Closing):
                 return
 
     def __iter__(self) -> Iterator[Event]:
-        for block in self.blocks():
-            yield from block.events()
+        with self:
+            for block in self.blocks():
+                yield from block.events()
 
     def pass_over(self, n: int) -> None:
         """Go on after the next ``n`` events; fewer is an error."""
@@ -396,6 +399,7 @@ def encode_rows(rows: Any, schema: Schema, lexicon: Lexicon) -> Encoded:
     ------
     ValueError
         If a cell cannot be read; it names row and column.
+
     """
     encoder = Encoder(encode_cell, lexicon)
     for name, column in schema.columns.items():
@@ -424,7 +428,8 @@ def _rows_of(file: OpenFile, schema: Schema, labelled: bool) -> _TableRows | _Ma
     """Check that the format gives what the schema wants, and open its rows."""
     kind = file.format
     if kind.task and schema.task not in (None, kind.task):
-        raise ValueError(f"{file.name}: the task of this format is {kind.task!r}, not {schema.task!r}")
+        wrong = f"is {kind.task!r}, not {schema.task!r}"
+        raise ValueError(f"{file.name}: the task of this format {wrong}")
     if kind.task and schema.weight is not None:
         raise ValueError(f"{file.name}: this format has no column that could be the weight")
     task = None if schema.one_task else schema.task or kind.task

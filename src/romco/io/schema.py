@@ -27,13 +27,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, NamedTuple, Self, cast, final
+from typing import Any, NamedTuple, Self, cast, final
 
 import numpy as np
 
@@ -94,6 +93,7 @@ class Schema:
     >>> schema = Schema({"zip": "category", "says": "text"}, task="user", label="clicked")
     >>> schema.encode({"user": "ann", "zip": 10115, "says": "Hi", "age": "7", "size": None})
     {'zip=10115': 1.0, 'says:hi': 1.0, 'age': 7.0}
+
     """
 
     def __init__(
@@ -120,12 +120,14 @@ class Schema:
         if task is not None and task == label:
             raise ValueError(f"column {task!r} cannot be both the task and the label")
         if weight is not None and weight in (task, label):
-            raise ValueError(f"column {weight!r} cannot be the weight and the task or the label")
+            raise ValueError(
+                f"column {weight!r} is the task or the label: it cannot be the weight too"
+            )
 
     @classmethod
     def infer(
         cls,
-        source: str | Path | BinaryIO | Iterable[Mapping[str, Any]] | Any,
+        source: Any,
         *,
         task: str | None = None,
         label: str | None = None,
@@ -154,7 +156,9 @@ class Schema:
         >>> table = io.BytesIO(b"user,age,at,clicked\nann,7,2024-05-01,yes\n")
         >>> Schema.infer(table, task="user", label="clicked", format="csv").kinds
         {'age': 'number', 'at': 'day'}
+
         """
+        rows: Sequence[Mapping[str, Any]]
         fixed, separator, where = False, None, ""
         if isinstance(source, str | Path) or hasattr(source, "read"):
             wanted = [task, label, weight, *(features or ()), *(kinds or ())]
@@ -193,7 +197,9 @@ class Schema:
                 continue
             values = [row[name] for row in rows if name in row]
             column = infer_column(name, values)
-            self.add(name, _overridden(name, kinds[name], column, values) if name in kinds else column)
+            self.add(
+                name, _overridden(name, kinds[name], column, values) if name in kinds else column
+            )
             new.append(name)
         if self.features is not None:
             self.features = tuple(dict.fromkeys((*self.features, *kinds)))
@@ -234,6 +240,7 @@ class Schema:
         ------
         BadCell
             If a cell cannot be read as its column is, for example text in a number column.
+
         """
         features: Values = {}
         roles, encoders = self.roles, self._encoders
@@ -264,10 +271,10 @@ class Schema:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything but the sample, for :meth:`from_json`."""
+        """Return roles and kinds, for :meth:`from_json`; reasons are those of one sample."""
         roles = {"task": self.task, "label": self.label, "weight": self.weight}
         listed = None if self.features is None else list(self.features)
-        columns = {name: list(column[:3]) for name, column in self.columns.items()}
+        columns = {name: [column.kind, column.meaning] for name, column in self.columns.items()}
         rest = {"one_task": self.one_task, "complete": self.complete, "features": listed}
         return {**roles, **rest, "columns": columns}
 
@@ -279,18 +286,25 @@ class Schema:
         ------
         ValueError
             If no schema could have given it: nothing in a file is trusted.
+
         """
         try:
             return cls._from_json(stored)
         except (TypeError, AttributeError, KeyError, ValueError) as error:
-            raise ValueError(f"the columns that the file names cannot be used ({error})") from None
+            raise ValueError(f"no schema: {error}") from None
 
     @classmethod
     def _from_json(cls, stored: Mapping[str, Any]) -> Self:
-        columns = {name: Column(*map(_text_of, parts)) for name, parts in _columns_of(stored).items()}
+        parts = _columns_of(stored).items()
+        columns = {
+            name: Column(_text_of(kind), _text_of(meaning), "as learned")
+            for name, (kind, meaning) in parts
+        }
         roles = {part: _text_of(stored.get(part), None) for part in ("task", "label", "weight")}
         listed = stored.get("features")
-        features = None if listed is None else [_text_of(name) for name in list(listed)]
+        if not isinstance(listed, list | None):
+            raise TypeError(f"expected a list of columns, got {listed!r}")
+        features = None if listed is None else [_text_of(name) for name in listed]
         complete = bool(stored.get("complete", stored.get("kinds")))
         one_task = bool(stored.get("one_task"))
         return cls(columns, **roles, features=features, one_task=one_task, complete=complete)
@@ -308,6 +322,7 @@ class Schema:
         ------
         ValueError
             If the model called ``name`` reads the same columns otherwise.
+
         """
         known = Schema.from_session(session)
         difference = None if known is None else known.difference(self)
@@ -357,7 +372,8 @@ class Schema:
     def _suspicions(self, rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         """Warnings of single columns, and of columns that hold the label itself."""
         yield from (column.warning for column in self.columns.values() if column.warning)
-        labels = [str(row.get(self.label)).strip() for row in rows if self.label in row]
+        label = self.label or ""
+        labels = [str(row[label]).strip() for row in rows if label in row]
         if len(set(labels)) < 2:
             return
         for name in self.used:
@@ -762,11 +778,11 @@ def _text_of(value: Any, *also: Any) -> Any:
 
 
 def _columns_of(stored: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return kind, meaning and reason of each column; from kinds alone in older files."""
+    """Return kind and meaning of each column; from kinds alone in older files."""
     if "columns" in stored:
         return {_text_of(name): list(parts) for name, parts in stored["columns"].items()}
     words = stored.get("text") or []
     weighted = "words" in stored or "kinds" in stored
     names = [words] if isinstance(words, str) else list(words)
     kinds = {**dict.fromkeys(names, "text" if weighted else "counts"), **stored.get("kinds", {})}
-    return {_text_of(name): [kind, kind, "as learned"] for name, kind in kinds.items()}
+    return {_text_of(name): [kind, kind] for name, kind in kinds.items()}

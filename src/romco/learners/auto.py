@@ -16,8 +16,14 @@ from romco.kernels.merge.touched import added, take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.capabilities import Drawn
 from romco.learners.contributions import Contributions, contributions
-from romco.learners.decompositions import column_lengths, spectrum
-from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
+from romco.learners.shared import (
+    PAIRS,
+    column_lengths,
+    load_with_store,
+    personal_store,
+    spectrum,
+    stored_columns,
+)
 from romco.learners.sharing import (
     Belief,
     Fixed,

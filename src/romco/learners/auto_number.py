@@ -12,8 +12,14 @@ from numpy.typing import NDArray
 from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
 from romco.kernels.core.events import Events
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
-from romco.learners.decompositions import column_lengths, spectrum
-from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
+from romco.learners.shared import (
+    PAIRS,
+    column_lengths,
+    load_with_store,
+    personal_store,
+    spectrum,
+    stored_columns,
+)
 from romco.rounds import Round
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -19,9 +19,8 @@ from romco.io.reader import Block, Source
 from romco.io.schema import Column, Schema
 from romco.kernels.io.encoded import Encoded
 from romco.labels import Budget
-from romco.labels.audits import KEPT, audit_of
-from romco.labels.policies import doubt
-from romco.labels.spendings import spending
+from romco.labels.audit import AUDIT_KEY, Audit
+from romco.labels.policy import doubt
 from romco.model import Model
 from romco.model.answers import Answers
 from romco.model.names import Id
@@ -41,7 +40,8 @@ class BudgetedModel:
     Events are predicted, asked for and learned one after the other. Labels that were asked for by
     chance alone are an audit: what they say of all predictions is kept in the model's session.
 
-    >>> budgeted = BudgetedModel(Model(classes=("no", "yes"), labels=Budget(0.5, advance=0, seed=0)))
+    >>> policy = Budget(0.5, advance=0, seed=0)
+    >>> budgeted = BudgetedModel(Model(classes=("no", "yes"), labels=policy))
     >>> rows = [{"a": 1.0}, {"b": 1.0}] * 20
     >>> answers = budgeted.predict_and_learn(rows, ["yes", "no"] * 20, ["ann"] * 40)
     >>> budgeted.model.events == budgeted.policy.spent <= 21
@@ -52,7 +52,7 @@ class BudgetedModel:
         if model.labels is None or model.target != "two classes":
             raise ValueError("expected a model of two classes with a policy that asks for labels")
         self.model, self.policy = model, model.labels
-        self.audit = audit_of(model.session)
+        self.audit = Audit.of(model.session)
 
     @property
     def session(self) -> dict[str, Any]:
@@ -88,15 +88,17 @@ class BudgetedModel:
             )
         labels, tasks = list(y), list(task)
         self.model.check(x, labels, tasks)  # all of it, before any is learned
-        rows = (x.rows(i, i + 1) if isinstance(x, Encoded) else x[i : i + 1] for i in range(len(labels)))
+        rows = (
+            x.rows(i, i + 1) if isinstance(x, Encoded) else x[i : i + 1] for i in range(len(labels))
+        )
         parts = [self._learn_one(*event) for event in zip(rows, labels, tasks, strict=True)]
-        self.model.session[KEPT] = self.audit.state()
+        self.model.session[AUDIT_KEY] = self.audit.state()
         margins, chances = np.array(parts).T if parts else np.empty((2, 0))
         return Answers(margins, chances)
 
     def summary(self) -> str:
         """Return labels spent, and what they say of all predictions."""
-        return spending(self.policy, self.audit)
+        return self.audit.describe(self.policy)
 
     def _learn_one(self, x: Any, y: Any, task: Any) -> tuple[float, float]:
         model = self.model
@@ -144,6 +146,7 @@ def choose_requests(
         Column of the ids; else the line of an event is its id.
     options:
         Those of ``Budget.of``.
+
     """
     known = source.resolve_to_predict(Schema.from_session(model.session))
     events: list[tuple[int, str, float]] = []  # line, task, margin
@@ -221,7 +224,7 @@ def learn_answers(
     before stays as it was learned. Answers by chance are counted in the model's audit. A label
     that cannot be is refused before anything is learned.
     """
-    counts, audit = AnswerCounts(), audit_of(model.session)
+    counts, audit = AnswerCounts(), Audit.of(model.session)
     seen = list(model.session.get(ANSWERED, []))
     labels = _labels(answers, id or ID, counts)
     rows = {str(row[ID]): (line, row) for line, row in _raw_rows(requests)}
@@ -241,7 +244,7 @@ def learn_answers(
         if row[WHY] == BY_CHANCE and model.target == "two classes":
             side = np.array([model.side(labels[key])])
             audit.add_answers(model.numbers(event.tasks), side, np.array([float(row[MARGIN])]))
-    model.session |= {KEPT: audit.state(), ANSWERED: seen}
+    model.session |= {AUDIT_KEY: audit.state(), ANSWERED: seen}
     return counts
 
 

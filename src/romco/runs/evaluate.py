@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.evaluation.scores import Score, score_of
+from romco.evaluation import Score
 from romco.io.formats import BadRow
 from romco.io.reader import Block, Source
 from romco.io.schema import Schema
@@ -34,7 +34,7 @@ class Evaluation:
     weighted_loss: float = 0.0
 
     def __post_init__(self) -> None:
-        self.whole = score_of(self.model)
+        self.whole = Score.of(self.model)
 
     def add(self, events: Block, answers: Answers, known: Sequence[int]) -> None:
         """Count the ``known`` events: those whose label is one of the model's."""
@@ -46,7 +46,7 @@ class Evaluation:
             places.setdefault(events.tasks[at], []).append(at)
         for task, some in places.items():
             if task not in self.tasks:
-                self.tasks[task] = score_of(self.model, curve=False)
+                self.tasks[task] = Score.of(self.model, curve=False)
             self._count(self.tasks[task], events, answers, some)
 
     def summary(self) -> dict[str, Any]:

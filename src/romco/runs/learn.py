@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, final
 
-from romco.evaluation.scores import Score, score_of
+from romco.evaluation import Score
 from romco.io.formats import BadFile, BadRow, OpenFile
 from romco.io.modelfile import save
 from romco.io.reader import BLOCK_EVENTS, Block, Reader, Source
@@ -25,7 +25,7 @@ from romco.model import Model
 from romco.model.answers import Answers
 from romco.model.labels import positive_of
 from romco.model.names import Id, known_as
-from romco.runs.predict import LabelNames, prediction_rows
+from romco.runs.predict import LabelNames, predicted_labels, prediction_rows
 from romco.runs.resume import (
     STDIN,
     PredictionLog,
@@ -122,6 +122,7 @@ def learn(
         of the time.
     stop:
         Once it is wanted, what was learned is saved, and that was all.
+
     """
     with locked_model(path) as known:
         yield from learn_into(known or new, source, path, predictions, every, stop=stop)
@@ -146,7 +147,9 @@ def learn_into(
             source.schema.store(model.session, path.name)
             record = SourceRecord.of(model.session, source.path, file.raw)
         with explain_bad_session(path.name, ValueError):
-            score: Score = score_of(model, record.score)
+            score = Score.of(model, record.score)
+            if score.target != getattr(model, "target", score.target):  # of a model since widened
+                score = Score.of(model)
             tasks = TaskErrors.from_json(record.task_errors)
         with (
             source.open(record.events, file=file) as reader,
@@ -163,11 +166,11 @@ class TaskErrors:
 
     counts: dict[str, list[int]] | None = field(default_factory=dict)  # events, wrong
 
-    def count(self, tasks: Sequence[str], labels: Sequence[Any], predicted: Sequence[Any]) -> None:
-        """Count answers."""
-        if self.counts is None:
+    def count(self, block: Block, predicted: Sequence[Any] | None) -> None:
+        """Count the predicted labels of a block; numbers have none."""
+        if self.counts is None or predicted is None:
             return
-        for task, label, answer in zip(tasks, labels, predicted, strict=True):
+        for task, label, answer in zip(block.tasks, block.labels, predicted, strict=True):
             seen = self.counts.setdefault(task, [0, 0])
             seen[0] += 1
             seen[1] += label != answer and known_as(label) != known_as(answer)
@@ -256,13 +259,9 @@ class Run:
         answers = self.model.predict_and_learn(*given, weight=block.weights)
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers)
-        number = isinstance(self.model, Model) and self.model.target == "number"
-        if self.log.wanted or not number:
-            rows = list(prediction_rows(self.model, block, answers))
-            if not number:
-                predicted = [row["predicted"] for row in rows]
-                self.tasks.count(block.tasks, block.labels, predicted)
-            for row in rows if self.log.wanted else ():
+        self.tasks.count(block, predicted_labels(self.model, answers))
+        if self.log.wanted:
+            for row in prediction_rows(self.model, block, answers):
                 self.log.write(row)
 
     def _progress(self) -> Progress:
@@ -321,7 +320,8 @@ def infer_classes(source: Source, positive: str | None = None) -> tuple[str, str
     labels = _sample_labels(source)
     if len(labels) < 2:
         labels = _labels_ahead(source)
-    if len(labels) != 2 or (positive is not None and known_as(positive) not in labels):
+    labels = dict(list(labels.items())[:2])
+    if len(labels) < 2 or (positive is not None and known_as(positive) not in labels):
         return None
     one, other = labels.values()
     above = positive_of(one, other) if positive is None else labels[known_as(positive)]

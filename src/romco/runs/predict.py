@@ -89,6 +89,14 @@ def answers_of(model: Model, block: Block) -> Answers:
     return Answers(margins, model.probability_of(margins))
 
 
+def predicted_labels(model: LabelNames, answers: Answers) -> list[Any] | None:
+    """Return the label that each answer predicts; None for numbers."""
+    if isinstance(model, Model) and model.target != "two classes":
+        return None if model.target == "number" else model.answers(answers.margins).tolist()
+    negative, positive = model.label_of(-1.0), model.label_of(1.0)
+    return [positive if margin >= 0.0 else negative for margin in answers.margins.tolist()]
+
+
 def usable_blocks(reader: Reader, source: Source) -> Iterator[Block]:
     """Yield blocks to the end; a row with a number that is too large is a bad row."""
     for block in reader.blocks():
@@ -143,10 +151,11 @@ def prediction_rows(
 
 
 def _two_class_rows(model: LabelNames, answers: Answers) -> Iterator[dict[str, Any]]:
-    negative, positive = model.label_of(-1.0), model.label_of(1.0)
-    for margin, chance in zip(*(part.tolist() for part in answers), strict=True):
+    labels = predicted_labels(model, answers) or []
+    parts = (labels, *(part.tolist() for part in answers))
+    for label, margin, chance in zip(*parts, strict=True):
         yield {
-            "predicted": positive if margin >= 0.0 else negative,
+            "predicted": label,
             "probability": chance,
             "positive": model.positive,
             "margin": margin,
@@ -159,7 +168,9 @@ def _class_rows(model: Model, answers: Answers) -> Iterator[dict[str, Any]]:
         yield {"predicted": one, "probabilities": dict(zip(names, chances, strict=False))}
 
 
-def _number_rows(model: Model, answers: Answers, bounds: Numbers | None) -> Iterator[dict[str, Any]]:
+def _number_rows(
+    model: Model, answers: Answers, bounds: Numbers | None
+) -> Iterator[dict[str, Any]]:
     for at, predicted in enumerate(model.answers(answers.margins).tolist()):
         row = {"predicted": predicted}
         if bounds is not None:
@@ -197,6 +208,7 @@ def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any 
     >>> _ = model.learn(rows, labels, ["a", "a", "b"])
     >>> explain_cells(model, {"free": 1}, "a").label
     'spam'
+
     """
     schema = Schema.from_session(model.session)
     if schema is None:

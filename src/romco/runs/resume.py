@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -33,6 +34,7 @@ def load_model(path: Path) -> Model:
     ------
     ValueError
         If it is a bare learner, which knows no names, or its columns cannot be used.
+
     """
     model = load(path)
     if not isinstance(model, Model):
@@ -43,7 +45,10 @@ def load_model(path: Path) -> Model:
     try:
         Schema.from_session(model.session)
     except ValueError as error:
-        raise ValueError(f"{path.name}: {error}; learn into another model file") from None
+        raise ValueError(
+            f"what {path.name} remembers of columns cannot be used ({error}): learn into another "
+            "model file"
+        ) from None
     return model
 
 
@@ -52,6 +57,8 @@ def locked_model(path: Path) -> Iterator[Model | None]:
     """Lock a model file against other writers, and load it if it is there."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to put the model in")
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     with durable.exclusive(path):
         yield load_model(path) if path.exists() else None
 
@@ -82,6 +89,7 @@ class SourceRecord:
         ------
         ValueError
             If a file of that path was learned and this is another one.
+
         """
         if path == STDIN:
             return cls()

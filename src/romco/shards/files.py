@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -129,9 +129,11 @@ def read(
     """
     stop = stop or Stop()
     leader = shards.leader
-    schema = files.source.resolve(Schema.from_session(shards.session)).schema
-    assert schema is not None
-    schema.store(shards.session, "this model")
+    known = Schema.from_session(shards.session)
+    source = replace(files.source, path=files.paths[0]).resolve(known)
+    assert source.schema is not None
+    source.schema.store(shards.session, "this model")
+    files = replace(files, source=source)
     told = _read_before(leader, files)
     tally = Tally(Position(*told["position"]), told["wrong"], told["skipped"])
     resumed = leader.place

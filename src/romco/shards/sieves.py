@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, final
 
-from romco.io.cells import BadCell, identity
-from romco.io.files import Event, Events, Plan, format_of
-from romco.io.formats import BadFile, BadRow, Row, Rows, parquet_batches
+import numpy as np
+
+from romco.io.formats import BadFile, BadRow, OpenFile, format_of
+from romco.io.schema import read_name
 from romco.kernels.io.encoded import Encoded
 from romco.runs import Source
 from romco.shards.cells import Objects, OddError, Table, Tells
@@ -31,7 +32,7 @@ class Found(NamedTuple):
     tasks: list[str]
     labels: list[str | None]
     lines: list[int]
-    features: Encoded | list[dict[str, float]]
+    features: Encoded
 
 
 class Sieve(Protocol):
@@ -53,15 +54,16 @@ class Sieve(Protocol):
 
 def sieve_of(source: Source, mine: Mine) -> Sieve:
     """The cheapest way to read the shard's rows of a file."""
-    plan, format = source.plan(), format_of(source.path, source.format)
-    task = plan.columns.task
-    if task is not None and plan.kind.delimiter is not None:
-        return Lines(source, plan, mine, Table(plan.stream.readline(), plan.kind.delimiter, task))
+    source = source.resolve()
+    assert source.schema is not None
+    task, format = source.schema.task, format_of(source.path, source.format)
+    file = OpenFile(source.path, source.format)
+    if task is not None and file.format.delimiter is not None:
+        table = Table(file.stream.readline(), file.format.delimiter, task)
+        return Lines(source, file, task, mine, table)
     if task is not None and format == "jsonl":
-        return Lines(source, plan, mine, Objects(task))
-    if task is not None and format == "parquet":
-        return Batches(source, plan, mine)
-    plan.stream.close()
+        return Lines(source, file, task, mine, Objects(task))
+    file.close()
     return OneByOne(source, mine)
 
 
@@ -69,12 +71,12 @@ def sieve_of(source: Source, mine: Mine) -> Sieve:
 class Lines:
     """Text whose rows are lines."""
 
-    def __init__(self, source: Source, plan: Plan, mine: Mine, tells: Tells) -> None:
-        self._source, self._plan, self._mine, self._tells = source, plan, mine, tells
+    def __init__(self, source: Source, file: OpenFile, task: str, mine: Mine, tells: Tells) -> None:
+        self._source, self._file, self._mine, self._tells = source, file, mine, tells
         format = format_of(source.path, source.format)
         self._strict = replace(source, skip_bad=False, format=format)  # whose rows is told here
         self._line, self._row, self._bad = int(bool(tells.header)), 0, 0  # so far
-        self._owners = _Owners(plan.columns.task or "", mine, tells.value)
+        self._owners = _Owners(task, mine, tells.value)
         self._rest: OneByOne | None = None  # who reads on where rows may not be lines
 
     @property
@@ -123,25 +125,25 @@ class Lines:
 
     def close(self) -> None:
         """Close the file."""
-        self._plan.stream.close()
+        self._file.close()
         if self._rest is not None:
             self._rest.close()
 
     def _next(self) -> bytes:
         """The next line that is a row; nothing at the end."""
         try:
-            while line := self._plan.stream.readline():
+            while line := self._file.stream.readline():
                 self._line += 1
                 if self._tells.is_row(line):
                     return line
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             what = f"compressed data are damaged or cut ({error})"
-            raise BadFile(f"{self._plan.name}: {what}") from error
+            raise BadFile(f"{self._file.name}: {what}") from error
         return b""
 
     def _give_up(self) -> None:
         """Let somebody read on from this row who understands quotes."""
-        self._plan.stream.close()
+        self._file.close()
         self._rest = OneByOne(self._source, self._mine)
         self._rest.pass_over(self._row)
 
@@ -149,7 +151,7 @@ class Lines:
         """The events of some lines; of an open one, which is alone, only if it is the shard's."""
         text = io.BytesIO(self._tells.header + b"".join(_ended(line) for _, line in kept))
         done, before = 0, 1 + bool(self._tells.header)
-        with self._strict.blocks(stream=text) as blocks:
+        with self._strict.open(stream=text) as blocks:
             while done < len(kept):
                 block, trouble = blocks.take(len(kept))
                 lines = [kept[at - before][0] for at in block.lines]
@@ -168,94 +170,48 @@ class Lines:
         if alone and not self._mine(None):
             return
         if not self._source.skip_bad:
-            raise BadRow(self._plan.name, line, bad.column, bad.reason)
+            raise BadRow(self._file.name, line, bad.column, bad.reason)
         self._bad += 1
 
 
 @final
-class Batches:
-    """Parquet: first the column of the task, then the rows that are the shard's."""
-
-    def __init__(self, source: Source, plan: Plan, mine: Mine) -> None:
-        self.skipped = 0
-        self._plan, self._skip_bad, self._row = plan, source.skip_bad, 0
-        self._owners = _Owners(plan.columns.task or "", mine, lambda value: value)
-        self._batches = parquet_batches(plan.stream, plan.name, plan.wanted)
-        self._batch: Any = None  # what is left of the one that is being read
-
-    def read(self, rows: int) -> tuple[list[Found], int]:
-        """A part of a batch."""
-        if not self._more():
-            return [], 0
-        part, self._batch = self._batch.slice(0, rows), self._batch.slice(rows)
-        tasks = part.column(self._plan.columns.task).to_pylist()
-        own = [at for at, task in enumerate(tasks) if self._owners.own(task)]
-        lines = [self._row + at + 1 for at in own]
-        self._row += part.num_rows
-        rest = zip(lines, part.take(own).to_pylist(), strict=True) if own else iter(())
-        return self._events(rest), part.num_rows
-
-    def pass_over(self, rows: int) -> None:
-        """Go on after so many rows."""
-        while rows and self._more():
-            left = self._batch.num_rows
-            self._batch = self._batch.slice(rows)
-            self._row += left - self._batch.num_rows
-            rows -= left - self._batch.num_rows
-
-    def _more(self) -> bool:
-        """Whether there is a batch to read from."""
-        while self._batch is None or not self._batch.num_rows:
-            self._batch = next(self._batches, None)
-            if self._batch is None:
-                return False
-        return True
-
-    def close(self) -> None:
-        """Close the file."""
-        self._batches.close()
-        self._plan.stream.close()
-
-    def _events(self, rows: Iterator[Row]) -> list[Found]:
-        events = Events(_generated(rows), self._plan.name, self._plan.columns, None, self._skip_bad)
-        found = list(events)
-        self.skipped += events.skipped
-        return _together(found)
-
-
-@final
 class OneByOne:
-    """Any file, row by row: of others' rows only the task is made sense of."""
+    """Any file: all rows are read, those of others are dropped."""
 
     def __init__(self, source: Source, mine: Mine) -> None:
-        self._events, self._mine = source.events(), mine
-
-    @property
-    def skipped(self) -> int:
-        """Bad rows of the shard so far."""
-        return self._events.skipped
+        self.skipped, self._skip_bad = 0, source.skip_bad
+        self._reader, self._mine = replace(source, skip_bad=False).open(), mine
 
     def read(self, rows: int) -> tuple[list[Found], int]:
-        """Row by row."""
-        found, passed = [], 0
-        try:
-            while passed < rows:
-                event = self._events.next_of(self._mine)
-                passed += 1
-                if event is not None:
-                    found.append(event)
-        except StopIteration:
-            pass
-        return _together(found), passed
+        """A block; rows that cannot be read are the first shard's."""
+        block, trouble = self._reader.take(rows)
+        if trouble is not None and not isinstance(trouble, BadRow):
+            raise trouble
+        if trouble is not None and self._mine(None):
+            if not self._skip_bad:
+                raise trouble
+            self.skipped += 1
+        own = [at for at, task in enumerate(block.tasks) if self._mine(task)]
+        found = Found(
+            [block.tasks[at] for at in own],
+            [block.labels[at] for at in own],
+            [block.lines[at] for at in own],
+            block.features.at(np.array(own, dtype=np.intp)),
+        )
+        return [found] if own else [], len(block) + (trouble is not None)
 
     def pass_over(self, rows: int) -> None:
         """Go on after so many rows."""
-        for _ in range(rows):
-            self._events.next_of(lambda task: False)
+        while rows:
+            block, trouble = self._reader.take(rows)
+            passed = len(block) + (trouble is not None)
+            if not passed:
+                return
+            rows -= passed
 
     def close(self) -> None:
         """Close the file."""
-        self._events.close()
+        self._reader.close()
 
 
 @final
@@ -275,25 +231,13 @@ class _Owners:
 
     def _find(self, cell: Any) -> bool:
         try:
-            task = identity(self._task, {self._task: self._value(cell)})
-        except (BadCell, ValueError):
+            task = read_name(self._task, {self._task: self._value(cell)})
+        except ValueError:
             return self._mine(None)
         if len(self._known) >= MOST:
             self._known.clear()
         self._known[cell] = self._mine(task)
         return self._known[cell]
-
-
-def _together(events: list[Event]) -> list[Found]:
-    if not events:
-        return []
-    tasks, labels = [event.task for event in events], [event.label for event in events]
-    lines, features = [event.line for event in events], [event.features for event in events]
-    return [Found(tasks, labels, lines, features)]
-
-
-def _generated(rows: Iterator[Row]) -> Rows:
-    yield from rows
 
 
 def _ended(line: bytes) -> bytes:

@@ -8,9 +8,7 @@ import pytest
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 import romco
-from romco.evaluation import ClassScore
-from romco.evaluation import TwoClassScore as Score
-from romco.evaluation.scores import score_of
+from romco.evaluation import Score
 from romco.model.answers import Answers
 from romco.runs import Session
 
@@ -25,7 +23,7 @@ def events(n=3000, rare=0.1, seed=0):
 def test_each_number_is_its_definition():
     y, margins, chances = events()
     score = Score()
-    score.add_answers(y, margins, chances)
+    score.add_binary(y, margins, chances)
     answers = np.where(margins >= 0, 1, -1)
     assert score.error == pytest.approx(np.mean(answers != y))
     assert score.f1 == pytest.approx(f1_score(y, answers))
@@ -40,7 +38,7 @@ def test_each_number_is_its_definition():
 def test_the_baseline_knows_only_what_came_before():
     y, margins, chances = events(300)
     score = Score()
-    score.add_answers(y, margins, chances)
+    score.add_binary(y, margins, chances)
     wrong = loss = 0.0
     for i, truth in enumerate(y):
         up = np.sum(y[:i] > 0)
@@ -54,7 +52,7 @@ def test_the_baseline_knows_only_what_came_before():
 def test_recent_is_the_last_nine_to_ten_hundred():
     y, margins, chances = events(2345)
     score = Score()
-    score.add_answers(y, margins, chances)
+    score.add_binary(y, margins, chances)
     recent = score.recent()
     assert recent["events"] == 945
     wrong = np.where(margins >= 0, 1, -1) != y
@@ -65,9 +63,9 @@ def test_recent_is_the_last_nine_to_ten_hundred():
 def test_nothing_depends_on_how_events_are_cut_or_where_a_run_stopped():
     y, margins, chances = events(1000)
     whole, cut = Score(), Score()
-    whole.add_answers(y, margins, chances)
+    whole.add_binary(y, margins, chances)
     for places in np.array_split(np.arange(1000), 37):
-        cut.add_answers(y[places], margins[places], chances[places])
+        cut.add_binary(y[places], margins[places], chances[places])
         cut = Score.from_json(cut.to_json())
     assert cut.to_json() == whole.to_json()
     assert Score.from_json([1, 2, 3, 4]).events == 10  # of a file of before
@@ -76,7 +74,7 @@ def test_nothing_depends_on_how_events_are_cut_or_where_a_run_stopped():
 def test_one_label_alone_has_no_curve():
     score = Score()
     assert score.auc is None
-    score.add_answers(np.ones(3), np.ones(3), np.full(3, 0.9))
+    score.add_binary(np.ones(3), np.ones(3), np.full(3, 0.9))
     assert score.auc is None
     assert "auc" not in score.summary()
 
@@ -91,7 +89,7 @@ def of_classes(n=400, seed=1):
 
 def test_scores_of_named_classes_are_those_of_numbered_ones():
     model, labels, answers = of_classes()
-    named, numbered = ClassScore(), ClassScore()
+    named, numbered = Score("classes"), Score("classes")
     named.count(model, labels, answers)
     y = np.array(["abc".index(label) for label in labels], dtype=float)
     numbered.add(romco.Round(np.zeros(400, dtype=int), np.empty((400, 0)), y), answers.margins)
@@ -111,12 +109,12 @@ def test_other_scores_too_do_not_depend_on_how_events_are_cut(kind):
     if kind == "number":
         model, labels = romco.Model(target="number"), answers.margins[:, 0].tolist()
         answers = Answers(answers.margins[:, 1], np.full(400, np.nan))
-    whole, cut = score_of(model), score_of(model)
+    whole, cut = Score.of(model), Score.of(model)
     whole.count(model, labels, answers)
     for places in np.array_split(np.arange(400), 23):
         some = Answers(answers.margins[places], answers.probabilities[places])
         cut.count(model, [labels[i] for i in places], some)
-        cut = score_of(model, cut.to_json())
+        cut = Score.of(model, cut.to_json())
     assert json.dumps(cut.to_json()) == json.dumps(whole.to_json())
     assert cut.line() == whole.line()
 
