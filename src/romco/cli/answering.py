@@ -25,10 +25,7 @@ from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions
 from romco.runs.resume import load_model
 
-app = typer.Typer()
 
-
-@app.command()
 @reads_source
 def predict(
     source: Source,
@@ -63,7 +60,6 @@ def _resolved(model: Model, source: Source, labelled: bool) -> tuple[Source, str
     return known, None if schema is None else known.unknown_columns(schema)
 
 
-@app.command()
 @reads_source
 def evaluate(
     source: Source,

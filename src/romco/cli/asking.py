@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from romco.cli.lines import say, warn
-from romco.cli.options import ModelPath, check_source, reads_source
-from romco.compare.labelling import chosen_shares
+from romco.cli.options import ModelPath, check_source, label_budget, reads_source
 from romco.io.modelfile import save
 from romco.io.schema import Schema
 from romco.labels import Budget
@@ -21,10 +20,9 @@ from romco.runs import ask as requests
 from romco.runs.ask import BudgetedModel
 from romco.runs.resume import load_model, locked_model
 
-app = typer.Typer()
+ROWS_AT_A_TIME = 10_000
 
 
-@app.command()
 @reads_source
 def ask(
     source: Source,
@@ -72,10 +70,21 @@ def learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> No
         say(f"error of all predictions by audit: {found}")
 
 
-def under_budget(share: str, model: Any, seed: int = 0) -> BudgetedModel:
-    """Return a model that learns only a share of the labels; one that has a policy keeps it."""
-    (part,) = chosen_shares(share)
+def under_budget(text: str, source: Source, model: Any, seed: int = 0) -> BudgetedModel:
+    """Return a model that learns a part of the labels; one that has a policy keeps it."""
     if not isinstance(model, Model) or model.target != "two classes":
         raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
-    model.labels = Budget(part, seed=seed) if model.labels is None else model.labels
+    if model.labels is None:
+        model.labels = _policy(label_budget(text), source, seed)
     return BudgetedModel(model)
+
+
+def _policy(labels: float | int, source: Source, seed: int) -> Budget:
+    """Return the policy of a share, or of a number of labels among the events of a file."""
+    if isinstance(labels, float):
+        return Budget(labels, seed=seed)
+    if source.path == "-":
+        raise ValueError(f"--labels {labels} of stdin: its length is not known, give a share (5%)")
+    with replace(source, skip_bad=True).open() as reader:
+        events = sum(len(block) for block in reader.blocks(ROWS_AT_A_TIME))
+    return Budget.of(min(labels, events), events, seed=seed)

@@ -35,12 +35,9 @@ from romco.runs import Progress, Source
 from romco.runs.ask import BudgetedModel
 from romco.runs.learn import Learns, infer_classes, learn_into, stop_on_sigterm
 from romco.runs.resume import load_model, locked_model
-from romco.shards.schedules import EVERY
-
-app = typer.Typer()
+from romco.shards.schedule import MAX_EVENTS_PER_SHARD
 
 
-@app.command()
 @reads_source
 def learn(
     source: Source,
@@ -87,9 +84,12 @@ def learn(
     ] = "threads",
     address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
     growth: Annotated[float, typer.Option(help="Shards meet when the stream grew by this.")] = 0.1,
-    every: Annotated[int, typer.Option(min=1, help="And after so many events per shard.")] = EVERY,
+    every: Annotated[
+        int, typer.Option(min=1, help="And after so many events per shard.")
+    ] = MAX_EVENTS_PER_SHARD,
     labels: Annotated[
-        str | None, typer.Option(help="5%: learn as if only so many labels could be asked for.")
+        str | None,
+        typer.Option(help="Label budget: 5%, 0.05 or 500; others are not read."),
     ] = None,
     asked: Annotated[
         Path | None, typer.Option(help="SOURCE has answers to this file that romco ask wrote.")
@@ -159,7 +159,7 @@ def _learn_one(
         if threads is not None:
             learner = on_threads(model, threads, wanted, features)
         if labels is not None:
-            learner = under_budget(labels, learner)
+            learner = under_budget(labels, source, learner)
         stop = runs.Stop()
         steps = learn_into(learner, source, model, predictions, checkpoint_every, stop=stop)
         _follow(steps, source, model, schema is None, stop)

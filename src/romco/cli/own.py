@@ -8,7 +8,6 @@ from romco.cli.lines import report
 from romco.cli.options import check_source, wanted_target
 from romco.compare import own
 from romco.runs import Source
-from romco.streams import questions
 
 EVENTS_AT_ONCE = 10_000  # read at a time
 
@@ -35,12 +34,3 @@ def own_stream(
         stream = own.gather(path.name, blocks, positive, wanted_target(target, source))
     own.keep(stream, folder)
     return stream.answers
-
-
-def asked_stream(name: str, target: str, data_dir: Path | None, folder: Path) -> tuple[int, str]:
-    """Keep a data set's other question as a stream in ``folder``; gives its answers and name."""
-    if target not in ("classes", "number", "auto"):
-        raise ValueError(f"--target {target}: expected classes, number or auto")
-    stream = questions.ask(name, target, data_dir)
-    own.keep(stream, folder)
-    return stream.answers, stream.name
