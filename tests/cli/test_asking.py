@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import romco
-from romco.cli.files import app
+from romco.cli.main import app
 from romco.labels import Audit
 
 

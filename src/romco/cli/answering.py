@@ -24,10 +24,7 @@ from romco.model import Model
 from romco.runs import Evaluation, Source
 from romco.runs.source import load_model, mismatch, remembered
 
-app = typer.Typer()
 
-
-@app.command()
 @reads_source
 def predict(
     source: Source,
@@ -58,7 +55,6 @@ def predict(
     durable.replace(out, (line.encode() for line in lines))
 
 
-@app.command()
 @reads_source
 def evaluate(
     source: Source,
