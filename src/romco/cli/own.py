@@ -7,7 +7,7 @@ from pathlib import Path
 
 from romco.cli.lines import report
 from romco.cli.options import check_source, wanted_target
-from romco.compare import own
+from romco.compare.sources import gather, save_stream
 from romco.io.blocks import Block, Blocks
 from romco.runs import Source
 from romco.runs.source import settled
@@ -33,8 +33,8 @@ def own_stream(
     if looked is not None:
         report(looked)
     with source.blocks() as blocks:
-        stream = own.gather(path.name, _all(blocks), positive, wanted_target(target, source))
-    own.keep(stream, folder)
+        stream = gather(path.name, _all(blocks), positive, wanted_target(target, source))
+    save_stream(stream, folder)
     return stream.answers
 
 

@@ -33,10 +33,10 @@ CONTROLS = (FREQUENCY, HISTORY, WITHOUT_TASK, TASK_COLUMN, POOLED, ALONE)
 TITLES = {
     FREQUENCY: ("Overall frequency", "Overall mean"),
     HISTORY: ("Past answers of the task", "Past mean of the task"),
-    WITHOUT_TASK: ("ROMCO-Auto, task ignored",) * 2,
-    TASK_COLUMN: ("ROMCO-Auto, task as a category",) * 2,
-    POOLED: ("Logistic regression, one for all", "Ridge regression, one for all"),
-    ALONE: ("Logistic regression, each task alone", "Ridge regression, each task alone"),
+    WITHOUT_TASK: ("ROMCO-Auto without the task",) * 2,
+    TASK_COLUMN: ("ROMCO-Auto, task as category",) * 2,
+    POOLED: ("One logistic regression", "One ridge regression"),
+    ALONE: ("Logistic regression per task", "Ridge regression per task"),
 }
 MEANINGS = {
     FREQUENCY: "the frequency of the answers so far, or their mean; it knows neither the task "
@@ -129,8 +129,8 @@ def _learned(
         model = learner(number_learner(name), *shape, **parameters)
         return model.replay(rounds), model
     if stream.answers > 1:
-        settings = {"inner": name, "n_classes": stream.answers, "parameters": dict(parameters)}
-        model = learner("classes", *shape, **settings)
+        inner: dict[str, Any] = {"inner": name, "parameters": dict(parameters)}
+        model = learner("classes", *shape, n_classes=stream.answers, **inner)
         return np.exp(model.replay(rounds)), model
     model = learner(name, *shape, **parameters)
     margins = model.replay(rounds)

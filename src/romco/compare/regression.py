@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from romco.rounds import Features
 
@@ -23,9 +23,9 @@ def regress(
     """Predict each event from the earlier events of its group, one regression per group.
 
     Logistic regression for "two classes", softmax regression for "classes" and linear regression
-    for "number", with a Gaussian posterior. Columns are centred and scaled by the mean and the standard deviation of all
-    rows (wide sparse ones by their root mean square), which is known in hindsight and can only
-    help.
+    for "number", with a Gaussian posterior. Columns are centred and scaled by their mean and
+    standard deviation over all rows (wide sparse ones by their root mean square): hindsight that
+    can only help.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def _scaled(x: Features) -> Numbers | csr_array:
     """Scaled columns and a last one of ones."""
     n, d = x.shape
     if d <= MAX_DENSE_COLUMNS:
-        dense = np.asarray(x.toarray() if issparse(x) else x, dtype=np.float64)
+        dense = np.asarray(x if isinstance(x, np.ndarray) else x.toarray(), dtype=np.float64)
         spread = dense.std(axis=0)
         centred = (dense - dense.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
         return np.column_stack([centred, np.ones(n)])
