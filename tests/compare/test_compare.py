@@ -13,9 +13,9 @@ from romco.compare.plan import Comparison, chosen_learners, chosen_settings
 from romco.compare.report import compare, report
 from romco.compare.results import read
 from romco.compare.run import place
-from romco.io.blocks import read_blocks
 from romco.runs import Source
 from romco.streams import Stream
+from tests.io.helpers import read_blocks
 
 runner = CliRunner()
 SMALL = "simulated@n_tasks=6,n_features=8,n_events=60,outliers=1"
