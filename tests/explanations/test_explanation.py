@@ -71,7 +71,7 @@ FACTORED = ["romco-nucl", "romco-logd", "romco-auto", "pa-shared", "arow-shared"
 @pytest.mark.parametrize("name", FACTORED)
 def test_no_dense_weights_are_laid_out(name, features, monkeypatch):
     model = learned(name, features())
-    learner, tasks = model.learner, model.numbers(model.tasks)
+    learner, tasks = model.engine.learner, model.engine.numbers(model.tasks)
     d = min(learner.n_features, 64) if isinstance(model.features, Names) else learner.n_features
     assert d == learner.n_features
     U, V = learner.shared()[:, tasks], learner.personal()[:, tasks]

@@ -45,8 +45,10 @@ def ask(
     known = remembered(found, source)
     check_source(known, labelled=False)
     warn(mismatch(found, known))
-    if found.target != "two classes":
-        raise ValueError(f"romco ask is for two classes; {model.name} predicts {found.target}")
+    if found.engine.target.kind != "two classes":
+        raise ValueError(
+            f"romco ask is for two classes; {model.name} predicts {found.engine.target.kind}"
+        )
     options: dict[str, Any] = {"floor": floor, "audit": audit, "seed": seed}
     asked = requests.requests(found, source, budget, id, **options)
     requests.write(asked, out, known.label)
@@ -71,7 +73,7 @@ def learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> No
 def under_budget(share: str, new: Learns, seed: int = 0) -> tuple[Learns, dict[str, Any]]:
     """A model that learns only a share of the labels, and how such a one is opened and saved."""
     (part,) = chosen_shares(share)
-    if not isinstance(new, Model) or new.target != "two classes":
+    if not isinstance(new, Model) or new.engine.target.kind != "two classes":
         raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
 
     def opened(path: Path) -> Asking:

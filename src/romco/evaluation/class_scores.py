@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from romco.evaluation.baselines import majority
 from romco.evaluation.classes import ClassTable, LogLoss, likeliest
 from romco.evaluation.sums import put_away
-from romco.model.answers import Answers
-from romco.model.names import Id, known_as
+from romco.model.names import Id, canonical_name
+from romco.model.target import Predictions
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
@@ -26,8 +26,9 @@ class Classifies(Protocol):
     def classes(self) -> tuple[Id, ...]:
         """The labels, in the order in which probabilities are given."""
 
-    def answers(self, margins: Numbers) -> NDArray[Any]:
-        """The labels that margins predict."""
+    @property
+    def engine(self) -> Any:
+        """The engine of a model, or whatever has its methods."""
 
 
 @final
@@ -66,7 +67,7 @@ class ClassScore:
         at = np.arange(len(names)), round.y.astype(np.intp)
         self._add(names, map(str, likeliest(scores).tolist()), np.exp(scores[at]))
 
-    def count(self, model: Classifies, labels: Sequence[Any], answers: Answers) -> None:
+    def count(self, model: Classifies, labels: Sequence[Any], answers: Predictions) -> None:
         """Count events in order, before which ``answers`` were given.
 
         Parameters
@@ -79,10 +80,14 @@ class ClassScore:
             What the model's ``predict_and_learn`` gave for them.
 
         """
-        place = {known_as(label): i for i, label in enumerate(model.classes)}
-        at = np.arange(len(labels)), [place[known_as(label)] for label in labels]
-        answered = (str(known_as(answer)) for answer in model.answers(answers.margins))
-        self._add([str(known_as(label)) for label in labels], answered, answers.probabilities[at])
+        place = {canonical_name(label): i for i, label in enumerate(model.classes)}
+        at = np.arange(len(labels)), [place[canonical_name(label)] for label in labels]
+        answered = (
+            str(canonical_name(answer)) for answer in model.engine.labels_of(answers.margins)
+        )
+        self._add(
+            [str(canonical_name(label)) for label in labels], answered, answers.probabilities[at]
+        )
 
     def _add(self, truth: list[str], answered: Iterable[str], chances: Numbers) -> None:
         usual = majority(truth, self.came)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.evaluation.sums import put_away
-from romco.model.answers import Answers
+from romco.model.target import Predictions
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
@@ -19,8 +19,9 @@ FAR = 1e150  # beyond, squares are no numbers
 class Reads(Protocol):
     """Who knows which number an answer is."""
 
-    def number(self, label: Any) -> float:
-        """The answer as a number."""
+    @property
+    def engine(self) -> Any:
+        """The engine of a model, or whatever has its methods."""
 
 
 @final
@@ -67,7 +68,7 @@ class NumberErrors:
             spread += step * (y - mean)  # by Welford
         self.sums = [n, absolute, squares, usual, mean, spread]
 
-    def count(self, model: Reads, labels: Sequence[Any], answers: Answers) -> None:
+    def count(self, model: Reads, labels: Sequence[Any], answers: Predictions) -> None:
         """Count events in order, before which ``answers`` were given.
 
         Parameters
@@ -80,7 +81,7 @@ class NumberErrors:
             What the model's ``predict_and_learn`` gave for them.
 
         """
-        y = np.array([model.number(label) for label in labels], dtype=np.float64)
+        y = np.array([model.engine.number_of(label) for label in labels], dtype=np.float64)
         nobody = np.zeros(len(y), dtype=np.int64)
         self.add(Round(nobody, np.empty((len(y), 0)), y), answers.margins)
 

@@ -9,13 +9,13 @@ from romco.evaluation.class_scores import ClassScore
 from romco.evaluation.numbers import NumberErrors
 from romco.evaluation.two_classes import TwoClassScore
 from romco.model import Model
-from romco.model.answers import Answers
+from romco.model.target import Predictions
 
 
 class Score(Protocol):
     """A metric that also counts events by their names, and can be put away and taken up again."""
 
-    def count(self, model: Any, labels: Sequence[Any], answers: Answers) -> None:
+    def count(self, model: Any, labels: Sequence[Any], answers: Predictions) -> None:
         """Count events in order, before which ``answers`` were given."""
 
     @property
@@ -38,7 +38,7 @@ def score_of(model: Any, found: Any = None, curve: bool = True) -> Score:
     >>> score_of(Model(target="number")).summary()["rmse"]
     0.0
     """
-    if not isinstance(model, Model) or model.target == "two classes":
+    if not isinstance(model, Model) or model.engine.target.kind == "two classes":
         return TwoClassScore.from_json(found) if found else TwoClassScore(curve=curve)
-    kind = ClassScore if model.target == "classes" else NumberErrors
+    kind = ClassScore if model.engine.target.kind == "classes" else NumberErrors
     return kind.from_json(found) if found else kind()

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.evaluation.sums import LEAST, Reliability, in_order, put_away, surprise
-from romco.model.answers import Answers
-from romco.model.calibration import logistic
+from romco.model.target import Predictions, logistic
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
@@ -24,8 +23,9 @@ BINS, REACH = 600, 15.0  # of the logit, for the area under the curve
 class Sides(Protocol):
     """Who knows on which side of margin 0 a label is."""
 
-    def side(self, label: Any) -> float:
-        """-1 or +1."""
+    @property
+    def engine(self) -> Any:
+        """The engine of a model, or whatever has its methods."""
 
 
 @final
@@ -70,7 +70,7 @@ class TwoClassScore:
         """
         self.add_answers(round.y, scores, logistic(scores))
 
-    def count(self, model: Sides, labels: Sequence[Any], answers: Answers) -> None:
+    def count(self, model: Sides, labels: Sequence[Any], answers: Predictions) -> None:
         """Count events in order, before which ``answers`` were given.
 
         Parameters
@@ -324,5 +324,5 @@ def sides(model: Sides, labels: Sequence[Any]) -> Numbers:
     known: dict[Any, float] = {}
     for label in set(labels):
         with suppress(ValueError):
-            known[label] = model.side(label)
+            known[label] = model.engine.side(label)
     return np.array(list(map(known.get, labels)), dtype=np.float64)  # None becomes NaN

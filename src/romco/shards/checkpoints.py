@@ -56,10 +56,10 @@ class Checkpoint:
         if schedule == self.schedule:
             return states.Begun(self.front, self.files(), self.at)
         front = self.front
-        inner = front.learner
+        inner = front.engine.learner
         recipe = Recipe(inner.name, inner.n_features, schedule.n, parameters=dict(inner.parameters))
         found = [loaded(path, recipe).state() for path in self.files()]
-        whole = combine(front.state(), mergeable(front.learner), found)
+        whole = combine(front.state(), mergeable(front.engine.learner), found)
         owners = owned(whole, schedule.n)
         starts = deal(whole, owners, [room_for(own) for own in owners])
         at = replace(self.at, next=schedule.after(self.at.place))
@@ -88,10 +88,14 @@ def check_same(found: Checkpoint, asked: Model) -> None:
     """Raise ValueError where something else is asked for than what the folder holds."""
     front = found.front
     settings: list[tuple[str, Any, Any]] = [
-        ("learner", front.learner.name, asked.learner.name),
-        ("parameters", dict(front.learner.parameters), dict(asked.learner.parameters)),
+        ("learner", front.engine.learner.name, asked.engine.learner.name),
+        (
+            "parameters",
+            dict(front.engine.learner.parameters),
+            dict(asked.engine.learner.parameters),
+        ),
         ("features", told_of(front.features), told_of(asked.features)),
-        ("new_task", front.new_task, asked.new_task),
+        ("new_task", front.engine.new_task, asked.engine.new_task),
     ]
     if asked.classes:
         settings.append(("classes", front.classes, asked.classes))

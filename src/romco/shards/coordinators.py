@@ -44,9 +44,13 @@ class Coordinator:
         self.merging = 0.0  # seconds spent at barriers
         self._told: list[Any] | None = None  # news or periods, with the answers to something else
         self._barriers, self._folder, self._checkpoint_every = 0, folder, checkpoint_every
-        inner = self.front.learner
+        inner = self.front.engine.learner
         self.recipe = Recipe(
-            inner.name, inner.n_features, schedule.n, self.front.new_task, dict(inner.parameters)
+            inner.name,
+            inner.n_features,
+            schedule.n,
+            self.front.engine.new_task,
+            dict(inner.parameters),
         )
         self.new = all(start is None for start in begun.starts)  # nobody has learned anything
         self._claim = None if folder is None else Claim(folder)
@@ -91,8 +95,8 @@ class Coordinator:
 
     def take_up(self, begun: states.Begun) -> None:
         """Go on from where somebody else has led shards that began as these did."""
-        self.front.learner.load(begun.front.learner.arrays())
-        self.front.take_over(begun.front.scale, begun.front.events)
+        self.front.engine.learner.load(begun.front.engine.learner.arrays())
+        self.front.engine.adopt(begun.front.engine.scale, begun.front.events)
         at, self.new = begun.at, False
         self.events, self.place, self.next, self.notes = at.events, at.place, at.next, at.notes
         self.engine.begin(begun.starts)
@@ -144,36 +148,36 @@ class Coordinator:
         news: list[News] = self._told or self.engine.all(Shard.news)
         width = self._widened(one.width for one in news)
         changes, ranges = [one.change for one in news], self.engine.ranges
-        merged = merge(mergeable(self.front.learner), changes, ranges)
+        merged = merge(mergeable(self.front.engine.learner), changes, ranges)
         scale = self._scaled([one.scale for one in news], [one.change.events for one in news])
         self.engine.tell(Shard.agree, Agreement(merged, scale, self.events, width))
 
     def _agree_here(self, shards: Sequence[Shard]) -> None:
         """In place: nothing is copied but what is small."""
-        width = self._widened(shard.model.learner.n_features for shard in shards)
+        width = self._widened(shard.model.engine.learner.n_features for shard in shards)
         for shard in shards:
             shard.widen(width)
         periods: list[Period] = self._told or [shard.period() for shard in shards]
         with ExitStack() as rest:
-            learners = [mergeable(rest.enter_context(one.model.at_rest())) for one in shards]
-            merge_here(mergeable(self.front.learner), learners, periods, self.engine.ranges)
+            learners = [mergeable(rest.enter_context(one.model.engine.at_rest())) for one in shards]
+            merge_here(mergeable(self.front.engine.learner), learners, periods, self.engine.ranges)
         scale = self._scaled([one.scale for one in shards], [one.events for one in periods])
         for shard in shards:
             shard.settle(scale, self.events)
 
     def _widened(self, widths: Iterable[int]) -> int:
         """Make room for as many features as any shard has; gives the room of all."""
-        self.front.make_room(max(self.front.features.width, *widths))
-        return self.front.learner.n_features
+        self.front.engine.make_room(max(self.front.features.width, *widths))
+        return self.front.engine.learner.n_features
 
     def _scaled(self, parts: Sequence[Numbers], events: Sequence[int]) -> Numbers:
-        scale = merge_scales(numbers(self.front.scale), parts, events)
-        self.front.take_over(Scale(*scale), self.events)
+        scale = merge_scales(numbers(self.front.engine.scale), parts, events)
+        self.front.engine.adopt(Scale(*scale), self.events)
         return scale
 
     def _draw(self) -> None:
         """Draw what is drawn from all tasks, if it is time."""
-        common = self.front.learner
+        common = self.front.engine.learner
         if not isinstance(common, Draws) or not common.drawing_due():
             return
         self.engine.tell(Shard.take_drawn, common.drawn(self.engine.all(Shard.gathered)))

@@ -12,7 +12,7 @@ from romco.learners import learner
 from romco.learners.capabilities import Merges
 from romco.learners.merging import mergeable
 from romco.learners.sharing import PerPair
-from romco.model.growing import doubled
+from romco.model.engine import next_double
 from romco.model.names import from_json
 from romco.shards.owners import owner
 
@@ -41,7 +41,7 @@ def deal(state: State, owners: Sequence[Numbers], rooms: Sequence[int]) -> list[
 
 def room_for(own: Numbers) -> int:
     """Room of a shard that was never asked about more tasks than it has."""
-    return doubled(LEAST, len(own))
+    return next_double(LEAST, len(own))
 
 
 def combine(front: State, common: Merges, states: Sequence[State]) -> State:
@@ -50,7 +50,7 @@ def combine(front: State, common: Merges, states: Sequence[State]) -> State:
     ``front`` tells names of features and labels; what is shared is that of ``common``.
     """
     sizes = [len(state["tasks"]) for state in states]
-    room = doubled(LEAST, sum(sizes))
+    room = next_double(LEAST, sum(sizes))
     target = mergeable(_made(front, common.n_features, room))
     arrays, first = target.arrays(), 0
     for name, array in common.arrays().items():

@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.model.names import Id, known_as, to_json
+from romco.model.names import Id, canonical_name, to_json
 
 MIXER = 2654435761  # 2^32 over the golden ratio: spreads names that differ in few bits
 
@@ -20,7 +20,7 @@ def owner(task: Id, n: int) -> int:
     >>> [owner(name, 4) for name in ("ann", "bob", 7, "7.0", ("shop", 7))]
     [2, 3, 1, 1, 0]
     """
-    name = known_as(task)
+    name = canonical_name(task)
     if isinstance(name, str):
         text = name.encode("utf-8", "surrogatepass")
     else:

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from romco.io.files import BadRow, format_of
-from romco.model.features import features_from_json
-from romco.model.labels import Labels
-from romco.model.rows import Dense, Rows
+from romco.model.features import Dense, Rows, features_from_json
+from romco.model.target import TwoClasses
 from romco.runs import Source
 from romco.shards.owners import Owners
 from romco.shards.rows import pick
@@ -57,7 +56,7 @@ class Partition:
 
     def __init__(self, files: Files, n: int, k: int, position: Position) -> None:
         self._files, self._owners, self._k = files, Owners(n), k
-        self._labels = Labels(files.classes)
+        self._labels = TwoClasses(files.classes)
         self._features = features_from_json(files.features)
         self.position, self._skipped = position, 0
         self._sieve: Sieve | None = None
@@ -100,7 +99,7 @@ class Partition:
 
     def _side(self, label: str | None, line: int) -> float:
         try:
-            return self._labels.known_side(label)
+            return self._labels.number_of(label)
         except ValueError as error:
             if self._files.source.skip_bad:
                 self._skipped += 1

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.picking import pick_rows
 from romco.kernels.merge.touched import Touched
-from romco.model.names import Effect, Id
-from romco.model.rows import Rows, Sparse
+from romco.model.features import Rows, Sparse
+from romco.model.names import Action, Id
 
 
 @final
@@ -34,7 +34,7 @@ class Ready:
         """More columns."""
         self.width = max(self.width, new.get("columns", 0))
 
-    def adding(self, new: dict[Id, int], top: int) -> list[Effect]:
+    def actions(self, new: dict[Id, int], top: int) -> list[Action]:
         """What makes room for the columns below ``top``."""
         return [(partial(setattr, self, "width"), max(self.width, top))]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from romco.model.calibration import MEMORY, Scale
+from romco.kernels.core.history import MEMORY
+from romco.model import Scale
 
 Numbers = tuple[float, float]  # log a, and its curvature
 

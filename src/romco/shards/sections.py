@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from romco.learners.merging import Values, held, mergeable
 from romco.model import Model, Scale
-from romco.model.growing import LONGEST
+from romco.model.engine import MAX_EVENTS
 from romco.parameters import whole
 from romco.shards.dealing import LEAST
 from romco.shards.schedules import Schedule
@@ -45,7 +45,7 @@ def check_place(section: Mapping[str, Any]) -> None:
     events, place, barrier = (
         whole(part, section[part], least=0) for part in ("events", "place", "next")
     )
-    if n > MOST or section["every"] > LONGEST or not events <= place < barrier <= LONGEST:
+    if n > MOST or section["every"] > MAX_EVENTS or not events <= place < barrier <= MAX_EVENTS:
         raise ValueError(f"no {n} shards are at {place} after {events} events")
     if not isinstance(section["notes"], dict):
         raise ValueError("expected notes by name")
@@ -80,12 +80,12 @@ def _check_period(
 
 def _check_rows(model: Model, rows: NDArray[Any], values: Values) -> None:
     """Features in order, and of each merged array the numbers that they have there."""
-    d = model.learner.n_features
+    d = model.engine.learner.n_features
     if rows.dtype != np.int32 or rows.ndim != 1 or (np.diff(rows) <= 0).any():
         raise ValueError("expected features in order")
     if len(rows) and not 0 <= rows[0] <= rows[-1] < d:
         raise ValueError(f"a feature is out of range; there are {d}")
-    expected = held(mergeable(model.learner), rows)
+    expected = held(mergeable(model.engine.learner), rows)
     shapes = {name: (a.shape, a.dtype) for name, a in expected.items()}
     if shapes != {name: (a.shape, a.dtype) for name, a in values.items()}:
         raise ValueError("what shards changed does not fit the learner")

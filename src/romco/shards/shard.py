@@ -14,10 +14,9 @@ from romco.learners import restore
 from romco.learners.capabilities import Drawn, Draws
 from romco.learners.merging import Change, Merged, Period, change, mergeable, take
 from romco.model import Model, Scale
-from romco.model.answers import Answers
-from romco.model.labels import Labels
+from romco.model.features import Dense, Rows
 from romco.model.names import Id
-from romco.model.rows import Dense, Rows
+from romco.model.target import Predictions, TwoClasses
 from romco.shards.dealing import Numbers as Places
 from romco.shards.dealing import features_of_pairs
 from romco.shards.packing import unpack
@@ -96,20 +95,23 @@ class Shard:
             )
         else:
             self.model = loaded(start, recipe) if isinstance(start, Path) else _model(start)
-            self.model.features = Ready(self.model.learner.n_features)
-        self._touched = Touched(self.model.learner.n_features)
-        known = features_of_pairs(mergeable(self.model.learner))
+            ready = Ready(self.model.engine.learner.n_features)
+            self.model.features = self.model.engine.features = ready
+        self._touched = Touched(self.model.engine.learner.n_features)
+        known = features_of_pairs(mergeable(self.model.engine.learner))
         self._touched.know(np.flatnonzero(known))
         self._events = 0  # since the last barrier
         self._partition: Partition | None = None
-        if recipe.shards > 1 and isinstance(self.model.learner, Draws):
-            self.model.learner.leave_drawing()
+        if recipe.shards > 1 and isinstance(self.model.engine.learner, Draws):
+            self.model.engine.learner.leave_drawing()
 
     # Learning and predicting
 
-    def learn(self, rows: Rows, y: Dense, tasks: list[Id], weight: Dense | None = None) -> Answers:
+    def learn(
+        self, rows: Rows, y: Dense, tasks: list[Id], weight: Dense | None = None
+    ) -> Predictions:
         """Learn rows of own tasks; gives what was predicted before."""
-        answers = self.model.predict_and_learn(rows, y, tasks, weight=weight)
+        answers = self.model.engine.predict_and_learn(rows, y, tasks, weight=weight)
         self._fit()
         if self.recipe.shards > 1:
             touch(self._touched, rows)
@@ -123,7 +125,7 @@ class Shard:
         y: Dense,
         tasks: list[Id],
         weight: Dense | None = None,
-    ) -> Answers:
+    ) -> Predictions:
         """Learn those rows, of all shards' ones, whose places are given: they are taken here.
 
         Where all shards are in one process each takes its own, at the same time as the others.
@@ -135,10 +137,10 @@ class Shard:
             None if weight is None else weight[own],
         )
 
-    def answers(self, rows: Rows, tasks: list[Id]) -> Answers:
+    def answers(self, rows: Rows, tasks: list[Id]) -> Predictions:
         """What is predicted for rows."""
         margins = self.model.margins(rows, tasks)
-        return Answers(margins, self.model.probability_of(margins))
+        return Predictions(margins, self.model.engine.probability_of(margins))
 
     def forget(self, task: Id) -> None:
         """Forget a task."""
@@ -174,14 +176,14 @@ class Shard:
 
     def news(self) -> News:
         """What this shard changed since the last barrier."""
-        with self.model.at_rest() as learner:
+        with self.model.engine.at_rest() as learner:
             found = change(mergeable(learner), self._touched, self._events)
             return News(found, self.scale, learner.n_features)
 
     def agree(self, agreed: Agreement) -> None:
         """Take over what was made of all shards' news."""
         self.widen(agreed.width)
-        with self.model.at_rest() as learner:
+        with self.model.engine.at_rest() as learner:
             take(mergeable(learner), agreed.merged)
         self.settle(agreed.scale, agreed.events)
 
@@ -192,22 +194,22 @@ class Shard:
     @property
     def scale(self) -> Numbers:
         """How margins become probabilities."""
-        return numbers(self.model.scale)
+        return numbers(self.model.engine.scale)
 
     def settle(self, scale: Numbers, events: int) -> None:
         """What is shared was merged, by whoever did it: a new period begins."""
-        self.model.take_over(Scale(*scale), events)
+        self.model.engine.adopt(Scale(*scale), events)
         self._touched.clear()
         self._events = 0
 
     def widen(self, width: int) -> None:
         """Room for at least so many features."""
-        self.model.make_room(width)
+        self.model.engine.make_room(width)
         self._fit()
 
     def _fit(self) -> None:
         """The features are as many as the learner has room for."""
-        width = self.model.learner.n_features
+        width = self.model.engine.learner.n_features
         self.model.features.add({"columns": width})
         self._touched.grow(width)
 
@@ -220,7 +222,7 @@ class Shard:
         self._drawing().take_drawn(drawn)
 
     def _drawing(self) -> Draws:
-        learner = self.model.learner
+        learner = self.model.engine.learner
         assert isinstance(learner, Draws)
         return learner
 
@@ -236,10 +238,10 @@ class Shard:
 
     def resume(self, news: News) -> None:
         """Hold again, in the middle of a period, what was changed in it."""
-        with self.model.at_rest() as learner:
+        with self.model.engine.at_rest() as learner:
             take(mergeable(learner), Merged(news.change.rows, news.change.values))
             restore(learner.state())  # raises where the numbers of a file are not a learner's
-        self.model.take_over(Scale(*news.scale))
+        self.model.engine.adopt(Scale(*news.scale))
         self._touched.load(news.change.rows, news.change.seen)
         self._events = news.change.events
 
@@ -249,11 +251,11 @@ class Shard:
 
     def events_of(self, task: Id) -> int:
         """How many events of a task were learned."""
-        return self.model.events_of(task)
+        return self.model.engine.events_of(task)
 
     def personal_since(self, task: Id) -> int | None:
         """See ``Model``."""
-        return self.model.personal_since(task)
+        return self.model.engine.personal_since(task)
 
 
 def loaded(path: Path, recipe: Recipe) -> Model:
@@ -261,7 +263,11 @@ def loaded(path: Path, recipe: Recipe) -> Model:
     found = load(path)
     if not isinstance(found, Model):
         raise ModelFileError(f"{path.name} cannot be used: it holds no model")
-    told = (found.learner.name, found.learner.n_features, dict(found.learner.parameters))
+    told = (
+        found.engine.learner.name,
+        found.engine.learner.n_features,
+        dict(found.engine.learner.parameters),
+    )
     if told != (recipe.learner, recipe.width, recipe.parameters):
         raise ModelFileError(f"{path.name} cannot be used: it is not of the same shards as others")
     return found
@@ -271,5 +277,5 @@ def _model(state: dict[str, Any]) -> Model:
     """The model of a state whose names of features and labels are not a shard's business."""
     state = unpack(state)
     columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
-    sides = Labels(SIDES).to_json()
+    sides = TwoClasses(SIDES).to_json()
     return Model.from_state({**state, "features": columns, "labels": sides, "notes": {}})

@@ -14,13 +14,11 @@ from romco.io.modelfile import load_state, save_state
 from romco.io.validation import refusing
 from romco.learners.merging import mergeable
 from romco.model import Features, Model
-from romco.model.answers import Answers
-from romco.model.batches import check_lengths, many
-from romco.model.fairlock import Locks
+from romco.model.engine import check_lengths, check_sequence, read_weights
+from romco.model.features import Dense, Rows, cut, take_rows
+from romco.model.lock import Locks
 from romco.model.names import Id, identities, identity
-from romco.model.rows import Dense, Rows, cut
-from romco.model.targets import target_from_json
-from romco.model.weights import rows_at, weights_of
+from romco.model.target import Predictions, target_from_json
 from romco.parameters import whole
 from romco.shards import checkpoints, sections, states
 from romco.shards.coordinators import Coordinator
@@ -105,7 +103,7 @@ class Shards(Closing):
         front = Model(
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )
-        mergeable(front.learner)
+        mergeable(front.engine.learner)
         schedule = Schedule(n, growth, every)
         folder = None if checkpoint is None else Path(checkpoint)
         found = None if folder is None else checkpoints.find(folder)
@@ -150,9 +148,14 @@ class Shards(Closing):
         return self._front.classes
 
     @property
+    def engine(self) -> Shards:
+        """Itself: it has the methods of a model's engine that a run calls."""
+        return self
+
+    @property
     def positive(self) -> Id | None:
         """The label that a probability is of, and a margin above 0 speaks for; None if unknown."""
-        return self._front.positive
+        return self._front.engine.positive
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -217,7 +220,7 @@ class Shards(Closing):
             The label; None before any is known.
 
         """
-        return self._front.label_of(margin)
+        return self._front.engine.label_of(margin)
 
     def side(self, label: Any) -> float:
         """-1 or +1: the side of margin 0 on which a label is.
@@ -238,7 +241,7 @@ class Shards(Closing):
             Where the label is unknown.
 
         """
-        return self._front.side(label)
+        return self._front.engine.side(label)
 
     # Predicting
 
@@ -286,7 +289,7 @@ class Shards(Closing):
             Where a row cannot be read, or there are not as many tasks as rows.
 
         """
-        return self._front.answers(self.margins(x, task))
+        return self._front.engine.labels_of(self.margins(x, task))
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
         """Probability (n,) of the positive label.
@@ -363,7 +366,7 @@ class Shards(Closing):
             The label; None before any is known.
 
         """
-        return self._front.label_of(float(self.margins([x], [task])[0]))
+        return self._front.engine.label_of(float(self.margins([x], [task])[0]))
 
     # Learning
 
@@ -426,7 +429,7 @@ class Shards(Closing):
 
     def predict_and_learn(
         self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
-    ) -> Answers:
+    ) -> Predictions:
         """:meth:`learn`, giving also the probabilities that were predicted just before.
 
         Parameters
@@ -451,11 +454,11 @@ class Shards(Closing):
             Where a row, a label or a weight is bad, or lengths differ; then nothing changes.
 
         """
-        weights = None if weight is None else weights_of(weight, self._front.learner)
+        weights = None if weight is None else read_weights(weight, self._front.engine.learner)
         if weights is not None and not weights.all():
-            return self._counting(x, list(y), list(many(task)), weights)
+            return self._counting(x, list(y), list(check_sequence(task)), weights)
         with self._locks.writing:
-            labels = self._front.sides
+            labels = self._front.engine.two_classes
             rows, signs, ids, sides, new = self._read(x, y, task, weights)
             before = labels.turn
             with self._locks.step:
@@ -468,15 +471,15 @@ class Shards(Closing):
         self, x: Any, y: Iterable[Any], task: Iterable[Any], weights: Dense | None
     ) -> tuple[Rows, Dense, list[Id], dict[Id, float], dict[Id, int]]:
         """Rows, signs, tasks, and what is new of labels and of features; changes nothing."""
-        signs, sides = self._front.sides.read(y)
-        ids = identities("task", many(task))
+        signs, sides = self._front.engine.two_classes.read(y)
+        ids = identities("task", check_sequence(task))
         new: dict[Id, int] = {}
         rows = self.features.read(x, new)
         weighed = {} if weights is None else {"weight": weights}
         check_lengths(rows, task=ids, y=signs, **weighed)
         return rows, signs, ids, sides, new
 
-    def _counting(self, x: Any, y: list[Any], task: list[Any], weights: Dense) -> Answers:
+    def _counting(self, x: Any, y: list[Any], task: list[Any], weights: Dense) -> Predictions:
         """Learn the rows that count; those of weight 0 are only predicted, each in its turn."""
         if not len(y) == len(task) == len(weights):
             raise ValueError(
@@ -484,7 +487,7 @@ class Shards(Closing):
             )
 
         def some(at: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
-            return rows_at(x, at), [y[i] for i in at], [task[i] for i in at]
+            return take_rows(x, at), [y[i] for i in at], [task[i] for i in at]
 
         self._read(*some(np.flatnonzero(weights)), None)  # all of it, before any is learned
         parts = []
@@ -496,11 +499,11 @@ class Shards(Closing):
                 else self._answers(rows, tasks)
             )
         margins, chances = zip(*parts, strict=True)
-        return Answers(np.concatenate(margins), np.concatenate(chances))
+        return Predictions(np.concatenate(margins), np.concatenate(chances))
 
-    def _learn(self, rows: Rows, signs: Dense, ids: list[Id], weights: Dense | None) -> Answers:
+    def _learn(self, rows: Rows, signs: Dense, ids: list[Id], weights: Dense | None) -> Predictions:
         owners, begin = self._owners.of(ids), 0
-        answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
+        answers = Predictions(np.empty(len(ids)), np.empty(len(ids)))
         while begin < len(ids):
             left = self.leader.next - self.leader.place
             end = min(len(ids), begin + left, begin + PIECE * self.n)
@@ -665,16 +668,16 @@ class Shards(Closing):
 
     # Within
 
-    def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
+    def _answers(self, x: Any, task: Iterable[Any]) -> Predictions:
         with self._locks.step:
             rows = self.features.read(x)
-            ids = identities("task", many(task))
+            ids = identities("task", check_sequence(task))
             check_lengths(rows, task=ids)
             owners = self._owners.of(ids)
-            answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
+            answers = Predictions(np.empty(len(ids)), np.empty(len(ids)))
             given = _dealt(self.n, owners, rows, ids)
             _fill(answers, 0, owners, self.leader.engine.each(Shard.answers, given))
-            return _turned(answers, np.full(len(ids), self._front.turn))
+            return _turned(answers, np.full(len(ids), self._front.engine.turn))
 
     def _ask(self, task: Any, verb: Any) -> Any:
         """Ask the owner of a task."""
@@ -714,7 +717,7 @@ def _taken(column: Any, at: NDArray[np.int64]) -> Any:
 
 
 def _fill(
-    answers: Answers, begin: int, owners: NDArray[np.int64], found: Sequence[Answers | None]
+    answers: Predictions, begin: int, owners: NDArray[np.int64], found: Sequence[Predictions | None]
 ) -> None:
     """Put what the shards answered where it belongs."""
     for k, one in enumerate(found):
@@ -723,7 +726,7 @@ def _fill(
             answers.margins[at], answers.probabilities[at] = one
 
 
-def _turned(answers: Answers, turn: Dense) -> Answers:
+def _turned(answers: Predictions, turn: Dense) -> Predictions:
     """Answers as people see them, where the learner's +1 may be their negative label."""
     margins, chances = answers
-    return Answers(turn * margins, np.where(turn > 0.0, chances, 1.0 - chances))
+    return Predictions(turn * margins, np.where(turn > 0.0, chances, 1.0 - chances))

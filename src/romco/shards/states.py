@@ -59,12 +59,12 @@ def gathered(
         (state,) = states
         state |= {part: outside[part] for part in ("features", "labels", "notes", "session")}
         return {**state, SECTION: told} if at.notes else state  # else it is a model's, to the bit
-    common = mergeable(restore(front.learner.state()))
+    common = mergeable(restore(front.engine.learner.state()))
     merge(common, [one.change for one in news])
     counts = [one.change.events for one in news]
-    scale = merge_scales(numbers(front.scale), [one.scale for one in news], counts)
+    scale = merge_scales(numbers(front.engine.scale), [one.scale for one in news], counts)
     state = combine({**outside, "scale": list(scale), "events": at.events}, common, states)
-    start = numbers(front.scale)
+    start = numbers(front.engine.scale)
     section, arrays = _open_period(front, news)
     state["arrays"] |= arrays
     state[SECTION] = {
@@ -117,9 +117,9 @@ def _taken_up(
     if told["counts"]:
         rows = arrays[f"{SECTION}.rows"]
         start = _values(arrays, f"{SECTION}.start.")
-        take(mergeable(front.learner), Merged(rows, start))
+        take(mergeable(front.engine.learner), Merged(rows, start))
         news = [_news(arrays, told, k) for k in range(schedule.n)]
-    shared = {f"learner.{name}": array for name, array in front.learner.arrays().items()}
+    shared = {f"learner.{name}": array for name, array in front.engine.learner.arrays().items()}
     own = {n: a for n, a in plain["arrays"].items() if n in _of_tasks(front) or n not in shared}
     starts = deal({**plain, "arrays": {**shared, **own}}, owners, told["rooms"])
     for one in starts:
@@ -142,7 +142,7 @@ def _front(plain: dict[str, Any]) -> Model:
 
 def _of_tasks(front: Model) -> set[str]:
     """Names of the arrays in the state that have entries per task."""
-    learner = mergeable(front.learner)
+    learner = mergeable(front.engine.learner)
     shared = {name for line in learner.sharing() for name in line.arrays}
     pairs = {"personal", "personal_keys"}
     own = (set(learner.task_axes or ()) - shared) | (shared & pairs)
@@ -157,7 +157,7 @@ def _open_period(
         return {"counts": []}, {}
     rows = np.unique(np.concatenate([one.change.rows for one in news]))
     arrays = {f"{SECTION}.rows": rows}
-    for name, array in held(mergeable(front.learner), rows).items():
+    for name, array in held(mergeable(front.engine.learner), rows).items():
         arrays[f"{SECTION}.start.{name}"] = array
     for k, one in enumerate(news):
         arrays |= {f"{SECTION}.{k}.rows": one.change.rows, f"{SECTION}.{k}.seen": one.change.seen}
