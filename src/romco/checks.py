@@ -1,4 +1,4 @@
-"""What every learner promises, as functions that fail loudly.
+"""Checks of the learner contract; each raises AssertionError where it is broken.
 
 Use them on a learner of your own::
 
@@ -226,7 +226,7 @@ def check_memory_does_not_grow(make: Make, rounds: Rounds) -> None:
 
 
 def check_arrays_are_declared(make: Make, rounds: Rounds) -> None:
-    """A learner that can be sharded says of every array once whose it is."""
+    """Check that a shardable learner declares each array exactly once."""
     learner = trained(make, rounds)
     if not isinstance(learner, Merges):
         return
@@ -267,7 +267,7 @@ def check_merging_is_fixed(make: Make, rounds: Rounds) -> None:
 
 
 def check_sums_are_exact(make: Make, rounds: Rounds) -> None:
-    """What shards only count is, merged, what was counted in all."""
+    """Check that merged counts equal the counts of one learner."""
     shards = _shards(make, rounds, 3)
     if not shards:
         return

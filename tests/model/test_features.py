@@ -6,14 +6,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 from romco.kernels.io.places import all_known, in_order, needed_width
 from romco.model import Columns, Hashed, Names
-from romco.model.features import (
-    as_matrix,
-    cut,
-    distinct,
-    features_from_json,
-    needed_widths,
-    tidy,
-)
+from romco.model.features import as_matrix, cut, distinct, features_from_json, needed_widths, tidy
 
 
 def grown(features, rows):

@@ -59,7 +59,9 @@ def test_two_of_many_are_the_two(learner):
     assert two.classes == many.classes == ("no", "yes")
     np.testing.assert_array_equal(margins >= 0.0, scores[:, 1] >= scores[:, 0])
     np.testing.assert_allclose(
-        two.engine.probabilities(ROWS, TASKS), many.engine.probabilities(ROWS, TASKS)[:, 1], rtol=1e-9
+        two.engine.probabilities(ROWS, TASKS),
+        many.engine.probabilities(ROWS, TASKS)[:, 1],
+        rtol=1e-9,
     )
     np.testing.assert_array_equal(two.predict(ROWS, TASKS), many.predict(ROWS, TASKS))
 

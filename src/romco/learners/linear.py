@@ -114,7 +114,7 @@ class Gradient(LinearLearner):
         self.kernel = GradientKernel(w, t, positive("eta", eta), step == "inverse-sqrt")
 
     def sharing(self) -> Sharing:
-        """Of what kind each array is that is not one task's; the rounds of all shards count."""
+        """Return the merge rules; rounds of all shards are summed."""
         rounds = Whole("t", Sum())
         return (PerFeature("w", Steps()), rounds) if self.one_for_all else (rounds,)
 
@@ -168,7 +168,7 @@ class PassiveAggressive(LinearLearner):
         self.kernel = PassiveAggressiveKernel(w, cap, ridge)
 
     def sharing(self) -> Sharing:
-        """Of what kind each array is that is not one task's."""
+        """Return the merge rules of the shared arrays."""
         return (PerFeature("w", Steps()),) if self.one_for_all else ()
 
 
@@ -266,7 +266,7 @@ class Arow(LinearLearner):
             self.kernel = FullArowKernel(w, S, positive("r", r))
 
     def sharing(self) -> Sharing:
-        """Of what kind each array is that is not one task's."""
+        """Return the merge rules of the shared arrays."""
         if not self.one_for_all:
             return ()
         if "S" in self._arrays:

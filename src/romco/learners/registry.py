@@ -57,27 +57,11 @@ class Method:
         return learner
 
     def complete(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """All parameters: those given, defaults for the rest.
-
-        Parameters
-        ----------
-        parameters:
-            Some of them, by name.
-
-        Returns
-        -------
-        :
-            All of them, by name.
-
-        Raises
-        ------
-        ValueError
-            Where one is not known, or one without a default is missing.
+        """Return all parameters: the given ones, defaults for the rest.
 
         >>> import romco
         >>> romco.LEARNERS["ogd-unique"].complete({"eta": 0.5})
         {'eta': 0.5, 'step': 'constant'}
-
         """
         known = self.parameters
         for name in parameters:
@@ -116,13 +100,13 @@ class Method:
 
     @property
     def space(self) -> Mapping[str, Sequence[Any]]:
-        """What tuning may try, by parameter."""
+        """Grid that tuning searches, by parameter."""
         kind = self.kind
         return {} if kind is None else kind.space
 
     @property
     def keeps_events(self) -> bool:
-        """Whether memory grows with the stream, because all of it is fitted again and again."""
+        """True if memory grows with the stream because past events are refitted."""
         kind = self.kind
         return kind is not None and kind.keeps_events
 
@@ -292,60 +276,24 @@ def number_learner(name: str) -> str:
 
 
 def learner(name: str, n_features: int, n_tasks: int, **parameters: Any) -> Learner:
-    """Make a learner by name; ``romco.LEARNERS`` lists the names.
+    """Return a new learner by name; ``romco.LEARNERS`` lists the names.
 
-    Parameters
-    ----------
-    name:
-        Of a learner.
-    n_features, n_tasks:
-        How many of each there is room for.
-    parameters:
-        Of the learner, by name; docs/methods.md tells them.
-
-    Returns
-    -------
-    :
-        A learner that has learned nothing.
-
-    Raises
-    ------
-    ValueError
-        Where the name is unknown, or a parameter is, or has no such value.
+    ``docs/methods.md`` lists the parameters. Raises ValueError for an unknown name or parameter.
 
     >>> import romco
     >>> romco.learner("ogd-unique", n_features=3, n_tasks=2, eta=0.5).weights().shape
     (3, 2)
-
     """
     return known(name)(n_features, n_tasks, **parameters)
 
 
 def grown(old: Learner, n_features: int, n_tasks: int) -> Learner:
-    """The same learner with room for more features or tasks.
-
-    Parameters
-    ----------
-    old:
-        A learner; it stays as it is.
-    n_features, n_tasks:
-        How many of each there is to be room for.
-
-    Returns
-    -------
-    :
-        Another learner that has learned the same.
-
-    Raises
-    ------
-    ValueError
-        Where there would be less room than before.
+    """Return a copy of a learner with room for more features or tasks.
 
     >>> import romco
     >>> old = romco.learner("ogd-unique", n_features=3, n_tasks=2)
     >>> romco.grown(old, n_features=5, n_tasks=2).weights().shape
     (5, 2)
-
     """
     if n_features < old.n_features or n_tasks < old.n_tasks:
         raise ValueError(

@@ -46,7 +46,7 @@ WEAK_TO_STRONG = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 def _rule(C: float, trigger: str, step: str) -> tuple[float, bool, bool]:
-    """What every kernel here is told about its steps."""
+    """Return the checked step size, trigger and step rule."""
     choice("trigger", trigger, *TRIGGERS)
     choice("step", step, *STEPS)
     return positive("C", C), trigger == "margin", step == "pa"

@@ -63,7 +63,7 @@ def load_with_store(learner_arrays: Arrays, store: Pairs, arrays: Arrays) -> Non
 
 
 def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> csc_array:
-    """What the store holds, (d, m): of each pair the sum of its numbers times its task's ``lanes``.
+    """Return the stored pairs as (d, m): numbers of a pair weighted by its task's ``lanes``.
 
     ``lanes`` is (m, k), for the first k numbers of a pair.
     """
@@ -113,7 +113,7 @@ class SharedAndPersonal(CompiledLearner):
         return stored_columns(self._v, np.ones((self.n_tasks, 1)))
 
     def singular_values(self) -> NDArray[np.float64]:
-        """Of U: one, the length of u times the root of m; none before anything is shared."""
+        """Singular value of U, sqrt(m) |u|; none before anything is shared."""
         return spectrum(*self.shared_factors())
 
     def personal_norms(self) -> NDArray[np.float64]:
@@ -126,7 +126,7 @@ class SharedAndPersonal(CompiledLearner):
         self._v.clear(task)
 
     def arrays(self) -> Arrays:
-        """What is kept of the shared vector, and of the tasks' own."""
+        """Arrays of the shared vector and of the personal store."""
         return {"u": self._u, **self._v.arrays()}
 
     def load(self, arrays: Arrays) -> None:
@@ -156,7 +156,7 @@ class PassiveAggressiveShared(SharedAndPersonal):
         self.kernel = SharedPassiveAggressive(self._u.reshape(-1, 1), self._v, positive("C", C))
 
     def sharing(self) -> Sharing:
-        """Of what kind each array is."""
+        """Return the merge rules."""
         return PerFeature("u", Steps()), OWN
 
 
@@ -182,5 +182,5 @@ class ArowShared(SharedAndPersonal):
         self.kernel = SharedArow(self._u, self._v, positive("r", r))
 
     def sharing(self) -> Sharing:
-        """Of what kind each array is."""
+        """Return the merge rules."""
         return PerFeature("u", Belief(0, 1)), OWN

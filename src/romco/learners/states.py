@@ -11,31 +11,15 @@ from romco.parameters import whole
 
 
 def restore(state: State) -> Learner:
-    """The learner that gave a state, going on as if it had never stopped.
+    """Return the learner of a state; it continues with the same bits.
 
-    A state of an older version is upgraded, or refused by name. Its arrays must have exactly the
-    sizes that it declares; that is looked at before anything is made.
-
-    Parameters
-    ----------
-    state:
-        What ``learner.state()`` gave.
-
-    Returns
-    -------
-    :
-        A learner.
-
-    Raises
-    ------
-    ValueError
-        Where the state does not hold together, or its learner is not known.
+    A state of an older version is upgraded. Raises ValueError where the learner or version is
+    unknown, or an array does not have the declared size; sizes are checked before any allocation.
 
     >>> import romco
     >>> first = romco.learner("ogd-unique", n_features=3, n_tasks=2)
     >>> romco.restore(first.state()).name
     'ogd-unique'
-
     """
     method = known(state["learner"])
     state = upgraded(method, state)
@@ -115,7 +99,7 @@ def _parted(arrays: Arrays) -> tuple[Arrays, dict[str, Arrays]]:
 def _check_sizes(
     shapes: Mapping[str, str], arrays: Arrays, sizes: Mapping[str, tuple[int, ...]]
 ) -> None:
-    """Raise ValueError where an array has not the lengths told."""
+    """Raise ValueError where an array does not have the declared shape."""
     for name in shapes.keys() & arrays.keys():
         found = arrays[name].shape
         if not any(_fits(found, form, sizes) for form in shapes[name].split("|")):

@@ -45,7 +45,7 @@ from romco.model.features import (
     cut,
     features_from_json,
     needed_widths,
-    take_rows,
+    select_rows,
 )
 from romco.model.lock import Hold, Locks
 from romco.model.names import Action, Id, TaskTable, canonical_name, identities, identity
@@ -503,7 +503,7 @@ class Engine:
             )
 
         def some(at: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
-            return take_rows(x, at), [y[i] for i in at], [task[i] for i in at]
+            return select_rows(x, at), [y[i] for i in at], [task[i] for i in at]
 
         counts = np.flatnonzero(weight > 0.0)
         if together or not len(counts):
@@ -515,7 +515,7 @@ class Engine:
         parts = []
         for counted, run in groupby(range(n), key=lambda i: weight[i] > 0.0):
             at = np.array(list(run))
-            parts.append(learn(at) if counted else self._predict(take_rows(x, at), some(at)[2]))
+            parts.append(learn(at) if counted else self._predict(select_rows(x, at), some(at)[2]))
         margins, probabilities = zip(*parts, strict=True)
         return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
 

@@ -429,7 +429,7 @@ def as_matrix(rows: Sparse, width: int) -> csr_array:
     return csr_array((values, columns, starts), shape=(len(starts) - 1, width))
 
 
-def take_rows(x: Any, at: NDArray[np.intp]) -> Any:
+def select_rows(x: Any, at: NDArray[np.intp]) -> Any:
     """Return some rows of a list, an array, a CSR matrix, a frame or of a file."""
     if isinstance(x, Encoded):
         return x.at(at)

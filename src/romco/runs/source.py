@@ -175,7 +175,7 @@ def classes_of(source: Source, positive: str | None = None) -> tuple[str, str] |
     """The two labels of a file, the negative one first, found by looking ahead; None if unsure.
 
     A file that begins with many events of one label would else decide by chance, see
-    :class:`romco.model.labels.Labels`. What cannot be read is left to whoever learns it.
+    :class:`romco.model.target.TwoClasses`. What cannot be read is left to whoever learns it.
     """
     if source.path == STDIN:  # cannot be read twice
         return None
