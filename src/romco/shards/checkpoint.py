@@ -407,12 +407,12 @@ def find_checkpoint(folder: Path) -> Checkpoint | None:
 
 def check_settings(checkpoint: Checkpoint, wanted: Model) -> None:
     """Raise ValueError where the settings are not those of the checkpoint."""
-    front = checkpoint.front
+    front, mine, other = checkpoint.front, checkpoint.front.engine.learner, wanted.engine.learner
     settings: list[tuple[str, Any, Any]] = [
-        ("learner", front.engine.learner.name, wanted.learner.name),
-        ("parameters", dict(front.engine.learner.parameters), dict(wanted.learner.parameters)),
+        ("learner", mine.name, other.name),
+        ("parameters", dict(mine.parameters), dict(other.parameters)),
         ("features", fixed_settings(front.features), fixed_settings(wanted.features)),
-        ("new_task", front.engine.new_task, wanted.new_task),
+        ("new_task", front.engine.new_task, wanted.engine.new_task),
     ]
     if wanted.classes:
         settings.append(("classes", front.classes, wanted.classes))

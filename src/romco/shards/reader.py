@@ -187,7 +187,7 @@ class ShardReader:
 
     def _side(self, label: str | None, line: int) -> float:
         try:
-            return self._labels.known_side(label)
+            return self._labels.number_of(label)
         except ValueError as error:
             path = self._files.paths[self.position.file]
             self._skip_or_raise(BadRow(path, line, self._files.source.label, str(error)))

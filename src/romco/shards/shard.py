@@ -96,7 +96,7 @@ class NumberedFeatures:
         """Add columns."""
         self.width = max(self.width, new.get("columns", 0))
 
-    def adding(self, new: dict[Id, int], top: int) -> list[Action]:
+    def actions(self, new: dict[Id, int], top: int) -> list[Action]:
         """Return the action that adds the columns below ``top``."""
         return [(partial(setattr, self, "width"), max(self.width, top))]
 
@@ -129,7 +129,8 @@ class Shard:
         else:
             path = isinstance(start, Path)
             self.model = load_shard(start, config) if path else _from_state(start)  # type: ignore[arg-type]
-            self.model.features = NumberedFeatures(self.model.engine.learner.n_features)
+            features = NumberedFeatures(self.model.engine.learner.n_features)
+            self.model.features = self.model.engine.features = features
         self._touched = Touched(self.model.engine.learner.n_features)
         self._touched.know(_personal_features(self.model))
         self._events = 0  # since the last barrier
