@@ -138,9 +138,14 @@ class Engine:
         return self.body.learner
 
     @property
+    def history(self) -> History:
+        """Events of each task; replaced together with the learner."""
+        return self.body.history
+
+    @property
     def events(self) -> int:
         """Number of events learned."""
-        return self.body.history.events
+        return self.history.events
 
     def at_rest(self) -> Hold[Learner]:
         """Hold the learner between two steps: ``with engine.at_rest() as learner``.
@@ -168,7 +173,7 @@ class Engine:
     def events_of(self, task: Any) -> int:
         """Return the number of events of a task that were learned; 0 if it is not known."""
         number = self.tasks.find(task)
-        return int(self.body.history.seen[number]) if number >= 0 else 0
+        return int(self.history.seen[number]) if number >= 0 else 0
 
     def personal_since(self, task: Any) -> int | None:
         """Return after how many events of all tasks this one became personal, and stayed so.
@@ -176,7 +181,7 @@ class Engine:
         Looked at every ``PERSONAL_CHECK_EVENTS``; None if the task is not personal.
         """
         number = self.tasks.find(task)
-        since = int(self.body.history.since[number]) if number >= 0 else -1
+        since = int(self.history.since[number]) if number >= 0 else -1
         return since if since >= 0 else None
 
     @property
@@ -352,7 +357,7 @@ class Engine:
 
     def _common(self) -> Newcomer | None:
         """Return how a new task starts; kept until the next event, for it may cost all weights."""
-        kept, learner, history = self._newcomer, self.learner, self.body.history
+        kept, learner, history = self._newcomer, self.learner, self.history
         if kept is None or kept[0] != history.events or kept[1] is not learner:
             common = None
             if self._starts and isinstance(learner, StartsTasks) and history.n_started:
@@ -476,12 +481,12 @@ class Engine:
         """Go on with the scale, and the number of events, that several engines agreed on."""
         self.scale = scale
         if events is not None:
-            self.body.history.events = events
+            self.history.events = events
 
     def count_once(self, passes: int) -> None:
         """Count every event once, after all were learned ``passes`` times over."""
         with Hold(self.locks.step):
-            old = self.body.history
+            old = self.history
             since = np.where(old.since < 0, -1, -(-old.since // passes))
             counted = History(old.seen // passes, since, old.events // passes)
             self.body = Body(self.learner, counted)
@@ -654,7 +659,7 @@ class Engine:
         """Note which tasks have become personal, and which no longer are."""
         personal = personal_tasks(self.learner)
         if personal is not None:
-            since = self.body.history.since
+            since = self.history.since
             since[~personal] = -1
             since[personal & (since < 0)] = self.events
 
@@ -674,7 +679,7 @@ class Engine:
             made = known("classes")(old.n_features, old.n_tasks, **parameters)
             arrays = {f"0.{name}": array for name, array in old.arrays().items()}
             made.load({"classes": np.array([2]), **arrays, "0.scale": np.array(scale)})
-            self.body = Body(made, self.body.history)
+            self.body = Body(made, self.history)
             self._adds_classes, self._newcomer = True, None
         self.target = widened(self.target)  # last
 
@@ -682,7 +687,7 @@ class Engine:
         number = self.tasks.find(task)
         if number >= 0:
             forget(self.learner, number)
-            self.body.history.forget(number)
+            self.history.forget(number)
             self._newcomer = None
             self.tasks.remove(task)  # last
 
@@ -691,7 +696,7 @@ class Engine:
     def state(self) -> dict[str, Any]:
         """Return a copy of everything, NumPy arrays under ``"arrays"``."""
         with Hold(self.locks.step):
-            inner, history = self.learner.state(), self.body.history
+            inner, history = self.learner.state(), self.history
             arrays = {f"learner.{name}": array for name, array in inner.pop("arrays").items()}
             arrays |= {"tasks.seen": history.seen.copy(), "tasks.since": history.since.copy()}
             return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
@@ -380,9 +381,7 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file that ``romco.load`` opens."""
-        import romco  # the model file stands above this package
-
-        romco.save(self, path)
+        import_module("romco.io.modelfile").save(self, path)  # it stands above this package
 
     def state(self) -> dict[str, Any]:
         """Return a copy of everything: JSON-able values, and NumPy arrays under ``"arrays"``."""
