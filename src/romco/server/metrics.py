@@ -81,8 +81,8 @@ class Metrics:
         return {
             "time": time.time(),
             "up": time.time() - self._began,
-            "learner": model.learner.name,
-            "target": model.target,
+            "learner": model.engine.learner.name,
+            "target": served.target,
             "classes": [str(label) for label in model.classes],
             "sequence": served.sequence,
             "events": model.events,
@@ -142,7 +142,7 @@ class Metrics:
         yield "error", "Mean error of the predictions", scores.total.mean
         yield "recent_error", "That of about the last thousand", scores.recent
         yield "log_loss", "Mean log loss of the predictions", scores.log_loss
-        with served.model.at_rest() as learner:
+        with served.model.engine.at_rest() as learner:
             if isinstance(learner, Decomposed):
                 yield "rank", "Rank of what tasks share", len(learner.singular_values())
         yield "durable", "1 if answers wait for a sync", writer.settings.durability == "durable"

@@ -236,7 +236,8 @@ def request_types(limits: Limits) -> tuple[type[PredictRequest], type[LearnReque
     number = Annotated[float, Meta(ge=-limits.value, le=limits.value)]
     integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
     size = Meta(max_length=limits.features)
-    x = Annotated[dict[text, cell_type(limits)], size] | Annotated[list[number], size]  # type: ignore[valid-type]
+    cell = cell_type(limits)
+    x = Annotated[dict[text, cell], size] | Annotated[list[number], size]
     task = name | integer
     predict = msgspec.defstruct(
         "PredictRequest",

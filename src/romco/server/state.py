@@ -63,6 +63,11 @@ class ServedModel:
         self._overview: Explanation | None = None
         self._overview_sequence, self._overview_until = -1, 0.0
 
+    @property
+    def target(self) -> str:
+        """What is predicted: "two classes", "classes" or "number"."""
+        return self.model.engine.target.kind
+
     def set_budget(self, share: float | None) -> None:
         """Give the model a label budget, unless its own policy has that share already."""
         if share is not None and getattr(self.model.labels, "share", None) != share:
@@ -99,19 +104,19 @@ class ServedModel:
             margins = self.model.margins(rows, tasks)
         except ValueError as error:
             raise self._bad_row(rows, error) from None
-        if self.model.target == "number":
+        if self.target == "number":
             return self._predictions(margins, margins)
-        return self._predictions(margins, self.model.probability_of(margins))
+        return self._predictions(margins, self.model.engine.probability_of(margins))
 
     def _predictions(self, margins: Any, probabilities: Any) -> list[Prediction]:
         """Combine margins and probabilities, (n,) or (n, K), into predictions."""
         model = self.model
-        if model.target == "number":
+        if self.target == "number":
             return [Prediction(number, None, number) for number in margins.tolist()]
-        if model.target == "classes":
+        if self.target == "classes":
             best = zip(margins, probabilities, strict=True)
             return [
-                Prediction(_plain(model.label_of(m)), float(p.max(initial=0.0)), _largest(m))
+                Prediction(_plain(model.engine.label_of(m)), float(p.max(initial=0.0)), _largest(m))
                 for m, p in best
             ]
         classes = model.classes
@@ -121,7 +126,7 @@ class ServedModel:
 
     def _contexts(self, rows: Sequence[Row], tasks: Sequence[Task]) -> list[list[float] | None]:
         """Return what the learner keeps of each prediction for a late answer."""
-        contexts = self.model.opinions(rows, tasks)
+        contexts = self.model.engine.prediction_context(rows, tasks)
         if contexts is None:
             return [None] * len(tasks)
         return [c.tolist() if np.isfinite(c).all() else None for c in contexts]
@@ -153,7 +158,7 @@ class ServedModel:
     def _learn(self, changes: list[Learn]) -> list[str | None]:
         """Learn all changes at once, or, if one cannot be learned, one after the other."""
         events = [event for change in changes for event in change.events]
-        had_labels = self.model.target == "number" or bool(self.model.classes)
+        had_labels = self.target == "number" or bool(self.model.classes)
         try:
             found = self._learn_events(events) if events else []
         except ValueError as error:
@@ -179,23 +184,23 @@ class ServedModel:
         before = self.model.events
         try:
             try:
-                answers = self.model.predict_and_learn(*given, opinions=contexts)
+                answers = self.model.engine.predict_and_learn(*given, context=contexts)
             except ValueError:
                 if not any(contexts) or self.model.events != before:
                     raise
-                answers = self.model.predict_and_learn(*given)
+                answers = self.model.engine.predict_and_learn(*given)
         except (ArithmeticError, TypeError) as error:
             raise ValueError(str(error)) from error
         return self._predictions(answers.margins, answers.probabilities)
 
     def _judge(self, made: Prediction, answer: Answer) -> tuple[float, bool | None]:
         """Return the error of a prediction, and whether the event of its probability happened."""
-        if self.model.target == "number":
+        if self.target == "number":
             return abs(float(made.label or 0.0) - float(answer)), None
         wrong = known_as(made.label) != known_as(answer)
-        if self.model.target == "classes":
+        if self.target == "classes":
             return float(wrong), not wrong
-        return float(wrong), self.model.side(answer) > 0
+        return float(wrong), self.model.engine.side(answer) > 0
 
     def _forget(self, change: Forget) -> str | None:
         self.sequence += change.count
@@ -249,7 +254,7 @@ class ServedModel:
 
     def knows(self, task: Task) -> bool:
         """Tell whether a task has been learned."""
-        return bool(self.model.numbers([task])[0] >= 0)
+        return bool(self.model.engine.numbers([task])[0] >= 0)
 
     def explain(self, row: Row, task: Task) -> dict[str, Any]:
         """Return what each feature of a row adds to its margin."""
@@ -288,7 +293,7 @@ class GroupValidator:
 
     def new_labels(self, events: Sequence[Event]) -> list[Any]:
         """Return labels that are new, in order of arrival."""
-        if self._served.model.target == "number":
+        if self._served.target == "number":
             return []
         return list(
             dict.fromkeys(n for n in (known_as(e.y) for e in events) if n not in self._labels)
@@ -301,7 +306,7 @@ class GroupValidator:
         model, limits = self._served.model, self._limits
         features = self._new_features(events, places)
         labels = self._check_labels(events, places)
-        numbers = model.numbers([event.task for event in events]).tolist()
+        numbers = model.engine.numbers([event.task for event in events]).tolist()
         tasks = {known_as(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
         known = len(model.tasks) if tasks else 0
         for kind, new, per_request, size, most in (
@@ -334,7 +339,7 @@ class GroupValidator:
 
     def _check_labels(self, events: list[Event], places: list[int]) -> list[Any]:
         new = self.new_labels(events)
-        if self._served.model.target != "two classes":
+        if self._served.target != "two classes":
             self._check_learnable(events, places)
         elif len(self._labels) + len(new) > 2:
             third = new[2 - len(self._labels)]
@@ -347,11 +352,13 @@ class GroupValidator:
     def _check_learnable(self, events: list[Event], places: list[int]) -> None:
         model = self._served.model
         try:
-            model.check([e.x for e in events], [e.y for e in events], [e.task for e in events])
+            model.engine.check(
+                [e.x for e in events], [e.y for e in events], [e.task for e in events]
+            )
         except ValueError as error:
             for event, place in zip(events, places, strict=True):
                 try:
-                    model.check([event.x], [event.y], [event.task])
+                    model.engine.check([event.x], [event.y], [event.task])
                 except ValueError as fault:
                     raise RequestError(str(fault), place) from None
             raise RequestError(str(error), places[0]) from None

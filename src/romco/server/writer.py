@@ -280,7 +280,7 @@ class Writer:
 
     def _chunk(self, events: list[Event], most: int) -> int:
         """Return how many events to learn at once, at least one: new classes take long."""
-        if self.served.model.target == "classes":
+        if self.served.target == "classes":
             known = {known_as(label) for label in self.served.model.classes}
             new: set[Any] = set()
             for k, event in enumerate(events[:most]):
