@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from romco.model.names import known_as
+from romco.model.names import canonical_name
 
 CALIBRATION_BINS = 10
 CURVE_POINTS = 48  # beyond, two neighbours are merged into one
@@ -85,7 +85,7 @@ class Scores(msgspec.Struct):
     ) -> None:
         """Count a prediction; ``came_true``: whether the event of its probability happened."""
         self.total.add(error)
-        name = str(known_as(task))
+        name = str(canonical_name(task))
         if name not in self.tasks:
             self.tasks[name] = ErrorCount()
         self.tasks[name].add(error)
@@ -96,11 +96,11 @@ class Scores(msgspec.Struct):
 
     def forget(self, task: Any) -> None:
         """Remove a task's own score."""
-        self.tasks.pop(str(known_as(task)), None)
+        self.tasks.pop(str(canonical_name(task)), None)
 
     def of_task(self, task: Any) -> ErrorCount | None:
         """Return a task's own score, if any of its predictions was compared with an answer."""
-        return self.tasks.get(str(known_as(task)))
+        return self.tasks.get(str(canonical_name(task)))
 
     @property
     def recent(self) -> float | None:

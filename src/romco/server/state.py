@@ -14,7 +14,7 @@ import numpy as np
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
 from romco.labels import Budget
 from romco.model import Model
-from romco.model.names import known_as
+from romco.model.names import canonical_name
 from romco.server.protocol import (
     Answer,
     Change,
@@ -197,7 +197,7 @@ class ServedModel:
         """Return the error of a prediction, and whether the event of its probability happened."""
         if self.target == "number":
             return abs(float(made.label or 0.0) - float(answer)), None
-        wrong = known_as(made.label) != known_as(answer)
+        wrong = canonical_name(made.label) != canonical_name(answer)
         if self.target == "classes":
             return float(wrong), not wrong
         return float(wrong), self.model.engine.side(answer) > 0
@@ -283,20 +283,20 @@ class GroupValidator:
 
     def __init__(self, served: ServedModel, limits: Limits) -> None:
         self._served, self._limits = served, limits
-        self._labels: set[Any] = {known_as(label) for label in served.model.classes}
+        self._labels: set[Any] = {canonical_name(label) for label in served.model.classes}
         self._tasks: set[Any] = set()  # new ones
         self._features = 0  # new ones
 
     def knows(self, task: Task) -> bool:
         """Tell whether a task is known to the model, or will be after this group."""
-        return self._served.knows(task) or known_as(task) in self._tasks
+        return self._served.knows(task) or canonical_name(task) in self._tasks
 
     def new_labels(self, events: Sequence[Event]) -> list[Any]:
         """Return labels that are new, in order of arrival."""
         if self._served.target == "number":
             return []
         return list(
-            dict.fromkeys(n for n in (known_as(e.y) for e in events) if n not in self._labels)
+            dict.fromkeys(n for n in (canonical_name(e.y) for e in events) if n not in self._labels)
         )
 
     def check(self, events: list[Event], places: list[int]) -> None:
@@ -307,7 +307,7 @@ class GroupValidator:
         features = self._new_features(events, places)
         labels = self._check_labels(events, places)
         numbers = model.engine.numbers([event.task for event in events]).tolist()
-        tasks = {known_as(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
+        tasks = {canonical_name(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
         known = len(model.tasks) if tasks else 0
         for kind, new, per_request, size, most in (
             ("tasks", len(tasks), limits.tasks, known + len(self._tasks), limits.model_tasks),
@@ -344,21 +344,19 @@ class GroupValidator:
         elif len(self._labels) + len(new) > 2:
             third = new[2 - len(self._labels)]
             known = " and ".join(sorted(str(n) for n in [*self._labels, *new] if n != third)[:2])
-            at = next(k for k, event in enumerate(events) if known_as(event.y) == third)
+            at = next(k for k, event in enumerate(events) if canonical_name(event.y) == third)
             reason = f"y is {events[at].y!r}, a third label: there are {known} already"
             raise RequestError(reason, places[at])
         return new
 
     def _check_learnable(self, events: list[Event], places: list[int]) -> None:
-        model = self._served.model
+        check = self._served.model.engine.check
         try:
-            model.engine.check(
-                [e.x for e in events], [e.y for e in events], [e.task for e in events]
-            )
+            check([e.x for e in events], [e.y for e in events], [e.task for e in events])
         except ValueError as error:
             for event, place in zip(events, places, strict=True):
                 try:
-                    model.engine.check([event.x], [event.y], [event.task])
+                    check([event.x], [event.y], [event.task])
                 except ValueError as fault:
                     raise RequestError(str(fault), place) from None
             raise RequestError(str(error), places[0]) from None

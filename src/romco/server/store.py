@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, final
 from romco.closing import Closing
 from romco.io.modelfile import ModelFileError, load, save
 from romco.model import Model
-from romco.model.names import known_as
+from romco.model.names import canonical_name
 from romco.server.protocol import (
     Answer,
     Change,
@@ -87,7 +87,7 @@ def hash_id(identity: str) -> bytes:
 
 def hash_answer(answer: Answer) -> bytes:
     """Return 8 bytes for an answer; 1, 1.0 and "1" are the same."""
-    return hashlib.blake2b(str(known_as(answer)).encode(), digest_size=8).digest()
+    return hashlib.blake2b(str(canonical_name(answer)).encode(), digest_size=8).digest()
 
 
 @final
@@ -290,7 +290,7 @@ class Store(Closing):
         row = (first, change.count, zlib.crc32(body), body)
         self._db.execute("INSERT INTO change VALUES (?, ?, ?, ?)", row)
         if isinstance(change, Forget):
-            self._drop_pending("task = ?", str(known_as(change.task)))
+            self._drop_pending("task = ?", str(canonical_name(change.task)))
             return
         if change.source is not None and change.position is not None:
             position = (change.source, change.position)
@@ -330,7 +330,7 @@ class Store(Closing):
         known = self.learned([event.id for event in events])
         now, rows = self.now(), []
         for event in {event.id: event for event in events if event.id not in known}.values():
-            rows.append((event.id, now, str(known_as(event.task)), encode(event)))
+            rows.append((event.id, now, str(canonical_name(event.task)), encode(event)))
         self._drop_pending_ids([row[0] for row in rows])
         query = "INSERT INTO pending (id, time, task, body) VALUES (?, ?, ?, ?)"
         self._db.executemany(query, rows)

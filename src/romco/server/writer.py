@@ -18,7 +18,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, final
 
-from romco.model.names import known_as
+from romco.model.names import canonical_name
 from romco.server.protocol import (
     BusyError,
     Change,
@@ -204,6 +204,9 @@ class Writer:
         except StoreError as error:
             failure = error
             self._write_failed(error)
+        except Exception as error:  # nothing was logged
+            LOG.exception("requests could not be validated")
+            failure = error
         else:
             try:
                 self._apply(group)
@@ -281,10 +284,10 @@ class Writer:
     def _chunk(self, events: list[Event], most: int) -> int:
         """Return how many events to learn at once, at least one: new classes take long."""
         if self.served.target == "classes":
-            known = {known_as(label) for label in self.served.model.classes}
+            known = {canonical_name(label) for label in self.served.model.classes}
             new: set[Any] = set()
             for k, event in enumerate(events[:most]):
-                label = known_as(event.y)
+                label = canonical_name(event.y)
                 if label not in known:
                     new.add(label)
                     if len(new) > CHUNK_NEW_CLASSES:
