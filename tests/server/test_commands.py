@@ -13,7 +13,7 @@ import romco
 from tests.server.conftest import opened
 from tests.server.processes import Process
 from tests.server.same import assert_same_bits
-from tests.server.streams import learned, lessons
+from tests.server.streams import learned, lessons, model
 
 LESSONS = lessons(60, seed=5)
 STREAM = [{"id": e.id, "task": e.task, "x": e.x, "y": e.y} for e in LESSONS]
@@ -33,7 +33,12 @@ def test_killed_restarted_and_stopped_cleanly(tmp_path):
     assert second.end(signal.SIGTERM) == 0
     with opened(tmp_path / "data") as service:
         assert service.served.sequence == 60
-        assert_same_bits(service.served.model, learned(LESSONS))
+        expected = model()
+        rows, tasks = [e.x for e in LESSONS], [e.task for e in LESSONS]
+        expected.predict(rows, tasks, id=[e.id for e in LESSONS])
+        for event in LESSONS:
+            expected.answer(event.id, event.y)
+        assert_same_bits(service.served.model, expected)
 
 
 def test_beginning_with_a_model_file(tmp_path):

@@ -237,7 +237,8 @@ def request_types(limits: Limits) -> tuple[type[PredictRequest], type[LearnReque
     integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
     size = Meta(max_length=limits.features)
     cell = cell_type(limits)
-    x = Annotated[dict[text, cell], size] | Annotated[list[number], size]
+    row: Any = dict[text, cell]  # type: ignore[valid-type]
+    x = Annotated[row, size] | Annotated[list[number], size]
     task = name | integer
     predict = msgspec.defstruct(
         "PredictRequest",
