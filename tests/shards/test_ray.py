@@ -14,7 +14,7 @@ from benchmarks.scaling_speed import watched, wide_files
 from romco.compare.elsewhere import performing
 from romco.compare.plan import Run, complete
 from romco.compare.run import perform, place
-from romco.io.files import BadRow
+from romco.io.formats import BadRow
 from romco.shards import Shards
 from romco.shards import files as shard_files
 from romco.shards.files import learn as learn_files

@@ -32,13 +32,13 @@ from romco.learners.merging import (
     Change,
     Merged,
     Values,
-    held,
+    apply_merged,
     merge,
     mergeable,
     pair_arrays,
     pairs,
+    shared_values,
     store_pairs,
-    take,
 )
 from romco.model import Features, Model, Names, Scale
 from romco.model.growing import LONGEST, doubled
@@ -160,7 +160,7 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
     front, updates = _front({**plain, "scale": section["start"]}), None
     if section["counts"]:
         start = _with_prefix(arrays, f"{SECTION}.start.")
-        take(mergeable(front.learner), Merged(arrays[f"{SECTION}.rows"], start))
+        apply_merged(mergeable(front.learner), Merged(arrays[f"{SECTION}.rows"], start))
         updates = [_update(arrays, section, k) for k in range(section["shards"])]
     shared = {f"{LEARNER}{name}": array for name, array in front.learner.arrays().items()}
     own = {n: a for n, a in plain["arrays"].items() if n in _of_tasks(front) or n not in shared}
@@ -252,7 +252,7 @@ def _open_period(front: Model, updates: Sequence[ShardUpdate]) -> Values:
     """Return the changes since the last barrier, and the values before them."""
     rows = np.unique(np.concatenate([one.change.rows for one in updates]))
     arrays: Values = {f"{SECTION}.rows": rows}
-    for name, array in held(mergeable(front.learner), rows).items():
+    for name, array in shared_values(mergeable(front.learner), rows).items():
         arrays[f"{SECTION}.start.{name}"] = array
     for k, one in enumerate(updates):
         arrays |= {f"{SECTION}.{k}.rows": one.change.rows, f"{SECTION}.{k}.seen": one.change.seen}
@@ -338,7 +338,7 @@ def _check_rows(model: Model, arrays: Values, name: str, prefix: str) -> None:
         raise ValueError("expected features in order")
     if len(rows) and not 0 <= rows[0] <= rows[-1] < d:
         raise ValueError(f"a feature is out of range; there are {d}")
-    expected, values = held(mergeable(model.learner), rows), _with_prefix(arrays, prefix)
+    expected, values = shared_values(mergeable(model.learner), rows), _with_prefix(arrays, prefix)
     shapes = {name: (a.shape, a.dtype) for name, a in expected.items()}
     if shapes != {name: (a.shape, a.dtype) for name, a in values.items()}:
         raise ValueError("changes of shards do not fit the learner")

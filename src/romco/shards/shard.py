@@ -12,17 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.io.modelfile import ModelFileError, load, save
-from romco.kernels.core.picking import pick_rows
-from romco.kernels.merge.touched import Touched
+from romco.kernels.core.events import Events
+from romco.kernels.merge.partition import pick_rows
+from romco.kernels.merge.rows import FeatureCounts
 from romco.learners import restore
 from romco.learners.capabilities import Drawn, Draws
-from romco.learners.merging import Change, Merged, Period, change, mergeable, pairs, take
+from romco.learners.merging import (
+    Change,
+    Merged,
+    Period,
+    apply_merged,
+    collect_change,
+    mergeable,
+    pairs,
+)
 from romco.model import Model, Scale
 from romco.model.answers import Answers
 from romco.model.calibration import MEMORY
 from romco.model.labels import Labels
 from romco.model.names import Effect, Id
-from romco.model.rows import Dense, Rows, Sparse
+from romco.model.rows import Dense, Rows, Sparse, as_round, count
 from romco.shards.reader import EventFiles, FilePosition, ShardReader
 
 CHUNK_ROWS = 2000  # read before they are learned
@@ -131,8 +140,8 @@ class Shard:
             path = isinstance(start, Path)
             self.model = load_shard(start, config) if path else _from_state(start)  # type: ignore[arg-type]
             self.model.features = NumberedFeatures(self.model.learner.n_features)
-        self._touched = Touched(self.model.learner.n_features)
-        self._touched.know(_personal_features(self.model))
+        self._counts = FeatureCounts(self.model.learner.n_features)
+        self._counts.add_earlier(_personal_features(self.model))
         self._events = 0  # since the last barrier
         self._reader: ShardReader | None = None
         if config.n > 1 and isinstance(self.model.learner, Draws):
@@ -206,19 +215,19 @@ class Shard:
     def update(self) -> ShardUpdate:
         """Return all that changed since the last barrier."""
         with self.model.at_rest() as learner:
-            changed = change(mergeable(learner), self._touched, self._events)
+            changed = collect_change(mergeable(learner), self._counts, self._events)
             return ShardUpdate(changed, self.scale, learner.n_features)
 
     def apply(self, update: MergedUpdate) -> None:
         """Replace the shared part by the merged one."""
         self.widen(update.width)
         with self.model.at_rest() as learner:
-            take(mergeable(learner), update.merged)
+            apply_merged(mergeable(learner), update.merged)
         self.begin_period(update.scale, update.events)
 
     def period(self) -> Period:
         """Return events and features since the last barrier."""
-        return Period(self._events, *self._touched.rows())
+        return Period(self._events, *self._counts.rows())
 
     @property
     def scale(self) -> ScaleNumbers:
@@ -228,7 +237,7 @@ class Shard:
     def begin_period(self, scale: ScaleNumbers, events: int) -> None:
         """Begin a new period after a merge."""
         self.model.take_over(Scale(*scale), events)
-        self._touched.clear()
+        self._counts.clear()
         self._events = 0
 
     def widen(self, width: int) -> None:
@@ -238,7 +247,7 @@ class Shard:
 
     def subspace_sums(self) -> Drawn:
         """Return what the shared subspace needs of the own tasks."""
-        return self._subspace_learner().gathered(self._touched.all())
+        return self._subspace_learner().gathered(self._counts.earlier())
 
     def take_subspace(self, drawn: Drawn) -> None:
         """Replace the shared subspace."""
@@ -257,10 +266,10 @@ class Shard:
     def resume(self, update: ShardUpdate) -> None:
         """Restore the changes of a period that is not over."""
         with self.model.at_rest() as learner:
-            take(mergeable(learner), Merged(update.change.rows, update.change.values))
+            apply_merged(mergeable(learner), Merged(update.change.rows, update.change.values))
             restore(learner.state())  # raises where the numbers of a file are not a learner's
         self.model.take_over(Scale(*update.scale))
-        self._touched.load(update.change.rows, update.change.seen)
+        self._counts.load(update.change.rows, update.change.seen)
         self._events = update.change.events
 
     def tasks(self) -> list[Id]:
@@ -279,14 +288,13 @@ class Shard:
         """Give the features the learner's room."""
         width = self.model.learner.n_features
         self.model.features.add({"columns": width})
-        self._touched.grow(width)
+        self._counts.grow(width)
 
     def _touch(self, rows: Rows) -> None:
         """Count the features of rows."""
-        if isinstance(rows, Sparse):
-            self._touched.add(rows.values, rows.columns)
-        else:
-            self._touched.add_dense(np.ascontiguousarray(rows, dtype=np.float64))
+        learner = self.model.learner
+        round = as_round(learner, rows, np.zeros(count(rows), dtype=np.int64))
+        self._counts.add(Events(round, learner.n_features, learner.n_tasks, False))
 
     def _subspace_learner(self) -> Draws:
         learner = self.model.learner

@@ -15,7 +15,7 @@ from romco.closing import Closing
 from romco.io.modelfile import load_state, save_state
 from romco.io.validation import refusing
 from romco.learners.capabilities import Draws
-from romco.learners.merging import Period, merge, merge_here, mergeable
+from romco.learners.merging import Period, merge, merge_in_place, mergeable
 from romco.model import Features, Model, Scale
 from romco.model.answers import Answers
 from romco.model.batches import check_lengths, many
@@ -71,6 +71,8 @@ class Coordinator:
     ) -> None:
         self.schedule, self.front = schedule, state.front
         self.merge_seconds = 0.0
+        self.events = self.place = self.next = 0
+        self.notes: dict[str, Any] = {}
         self.reopen: Arguments | None = None  # of Shard.open, for shards that read files
         self.new = all(start is None for start in state.starts)  # nothing was learned
         self._arrived: list[Any] | None = None  # updates or periods, returned with other answers
@@ -137,10 +139,7 @@ class Coordinator:
 
     def _set_position(self, state: ShardsState) -> None:
         at = state.position
-        self.events: int = at.events
-        self.place: int = at.place
-        self.next: int = at.next
-        self.notes: dict[str, Any] = at.notes
+        self.events, self.place, self.next, self.notes = at.events, at.place, at.next, at.notes
         if state.updates is not None:
             self.engine.call_each(Shard.resume, [(update,) for update in state.updates])
 
@@ -203,7 +202,7 @@ class Coordinator:
         with ExitStack() as rest:
             learners = [mergeable(rest.enter_context(one.model.at_rest())) for one in shards]
             common = mergeable(self.front.learner)
-            merge_here(common, learners, periods, self.engine.map_ranges)
+            merge_in_place(common, learners, periods, self.engine.map_ranges)
         scale = self._merge_scale([one.scale for one in shards], [one.events for one in periods])
         for shard in shards:
             shard.begin_period(scale, self.events)

@@ -1,14 +1,33 @@
-"""Some rows of many, as a shard takes those of its tasks."""
+"""Partition of rows by task: codes of task names, and copies of a shard's rows."""
 
 import numpy as np
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.object cimport PyObject
 from libc.string cimport memcpy
+
+
+def encode(dict codes not None, list names not None, long long[::1] out not None):
+    """Fill ``out`` with the code of each name, -1 where it has none; return whether all have one."""
+    cdef Py_ssize_t i
+    cdef PyObject* code
+    cdef bint complete = True
+    if out.shape[0] != len(names):
+        raise ValueError(f"{len(names)} names, but room for {out.shape[0]}")
+    for i in range(len(names)):
+        code = PyDict_GetItemWithError(codes, names[i])
+        if code == NULL:
+            out[i] = -1
+            complete = False
+        else:
+            out[i] = <long long> <object> code
+    return complete
 
 
 def pick_rows(
     const double[::1] values not None, const int[::1] columns not None,
     const int[::1] starts not None, const long long[::1] places not None,
 ):
-    """Values, columns and starts of the rows at some places of rows in CSR form; releases the GIL."""
+    """Return values, columns and starts of some rows in CSR form; releases the GIL."""
     cdef Py_ssize_t i, n = places.shape[0], length
     check(values, columns, starts, places)
     cdef int[::1] ends = np.zeros(n + 1, dtype=np.int32)

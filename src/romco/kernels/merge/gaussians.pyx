@@ -1,28 +1,31 @@
-"""Full Gaussians of shards that learned apart become one.
+"""Merge of small Gaussians with full covariance.
 
-They are small, ten numbers or two, and there are several at every barrier: a call of LAPACK for each
-inverse and each decomposition costs twenty times what is computed.
+They have ten numbers or two, and every barrier merges several: a call of LAPACK for each inverse and
+each decomposition would cost twenty times the computation.
 """
 
 import numpy as np
 from libc.math cimport fabs, sqrt
 
 cdef enum:
-    SWEEPS = 60                        # of Jacobi's method; ten are many
+    MAX_SWEEPS = 60                        # of Jacobi's method; ten are many
 
-cdef double EXACT = 1e-33              # share of its square that a matrix may have beside its diagonal
+cdef double DIAGONAL_TOLERANCE = 1e-33  # share of its square that a matrix may have beside its diagonal
 
 
-def merge_joint(
-    const double[::1] mean not None, const double[:, ::1] covariance not None, list means not None,
-    list covariances not None, const long long[::1] events not None, const double[::1] renewal not None,
-    double ceiling,
+def merge_gaussians(
+    const double[::1] mean not None, const double[:, ::1] covariance not None, parts, counts,
+    const double[::1] renewal not None, double ceiling,
 ):
-    """Mean (n,) and covariance (n, n) merged of ``means`` and ``covariances`` that started there.
+    """Return mean (n,) and covariance (n, n) merged from parts that started at the given ones.
 
-    The start's covariance is aged by the renewal of a part's events when its change is formed,
-    and by that of all events in the total: without, what was forgotten is counted as unlearned.
+    ``parts`` are pairs of mean and covariance, ``counts`` the events of each. The change of each
+    part's precision is added. Each event adds ``renewal`` (n,) to the variances up to ``ceiling``:
+    the start's covariance is aged by a part's events when its change is formed, and by all events in
+    the total. No direction becomes less certain than at the start, or than ``ceiling``.
     """
+    means, covariances = [part[0] for part in parts], [part[1] for part in parts]
+    cdef const long long[::1] events = np.array(counts, dtype=np.int64)
     cdef Py_ssize_t n = mean.shape[0], k
     cdef long long total = 0
     cdef double least
@@ -54,7 +57,7 @@ def merge_joint(
 cdef check(Py_ssize_t n, covariance, means, covariances, events, renewal):
     """Raise ValueError where sizes differ."""
     fits = covariance.shape[0] == covariance.shape[1] == renewal.shape[0] == n
-    fits = fits and len(means) == len(covariances) == events.shape[0]
+    fits = fits and len(means) == events.shape[0]
     fits = fits and all(own.shape == (n,) for own in means)
     if not fits or not all(own.shape == (n, n) for own in covariances):
         raise ValueError(f"Gaussians of different sizes; the first has {n} numbers")
@@ -138,8 +141,8 @@ cdef void decompose(double[:, ::1] a, double[:, ::1] vector, double[::1] value) 
     vector[:, :] = 0.0
     for i in range(n):
         vector[i, i] = 1.0
-    for sweep in range(SWEEPS):
-        if beside(a) <= EXACT:
+    for sweep in range(MAX_SWEEPS):
+        if beside(a) <= DIAGONAL_TOLERANCE:
             break
         for i in range(n):
             for j in range(i + 1, n):

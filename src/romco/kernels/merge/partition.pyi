@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,3 +9,4 @@ def pick_rows(
     starts: NDArray[np.int32],
     places: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]: ...
+def encode(codes: dict[Any, int], names: list[Any], out: NDArray[np.int64]) -> bool: ...

@@ -1,34 +1,223 @@
-"""Shards that learned apart become one again: which rows they touched, and what is made of them.
+"""Merge of arrays whose rows are features.
 
-What a shard changed in a row of a shared array since all agreed is an *entry*. Entries are listed
-row by row, and merged where they lie: in the arrays of the shards themselves, or in blocks that
-were sent. A row that one shard alone changed is taken as it is, so what is not
-shared in fact costs no rounding.
+Shards start from the same arrays and change some rows. A change of a row by a shard is an *entry*.
+Entries are listed row by row and merged where they are: in the arrays of the shards, or in blocks
+that were sent. A row that only one shard changed is copied, so it costs no rounding.
 """
 
 import numpy as np
 cimport numpy as cnp
 from libc.float cimport DBL_EPSILON
 from libc.math cimport exp, log1p
-from romco.kernels.core.prefetch cimport ahead
 from romco.kernels.core.bits cimport Word, lowest, mark
+from romco.kernels.core.events cimport Events, Row
+from romco.kernels.core.prefetch cimport ahead
 
 cnp.import_array()
 
-cdef double SURELY = 1.0 - 1e-6        # a precision below this share of another is no rounding
+cdef double ROUNDING = 1.0 - 1e-6      # a precision below this share of another is no rounding error
 
 cdef enum:
-    BLOCK = 1024                       # features merged by one rule before the next: they stay in the cache
-    WORDS = 16                         # of 64 bits, for as many features
-    FADES = 256                        # touches up to which it is kept what they leave
-    AHEAD = 12                         # rows: by then one that is asked for is there
+    BLOCK_FEATURES = 1024              # merged by one rule before the next: they stay in the cache
+    BLOCK_WORDS = 16                   # of 64 bits, one per feature
+    DECAY_TABLE_SIZE = 256             # touches up to which their decay is tabulated
+    ROWS_AHEAD = 12                    # prefetched
+    COUNTS_AHEAD = 24                  # prefetched
 
 
-cdef class Touches:
-    """What shards touched: for each of them the features, in order, and how often.
+cdef class FeatureCounts:
+    """Number of non-zero entries of each feature since the last barrier.
 
-    A range of them, from 0 to ``size`` at most, is one of features: cut where the shard that touched
-    most has so many. Ranges that are disjoint share no row, and those that are all have every row.
+    A set of bits lists the features that occurred in order, and clears them, without a scan of all.
+    """
+
+    cdef object counts, bits, known         # the arrays behind the pointers
+    cdef int* count                         # (d,) occurrences
+    cdef Word* word                         # the set of features that occurred
+    cdef Word* ever                         # the set of those of earlier periods
+    cdef Py_ssize_t n_features, n_words
+
+    def __init__(self, Py_ssize_t n_features):
+        self.n_features = self.n_words = 0
+        self.grow(n_features)
+
+    def grow(self, Py_ssize_t n_features):
+        """Make room for more features."""
+        if n_features <= self.n_features:
+            return
+        counts = np.zeros(n_features, dtype=np.int32)
+        bits, known = (np.zeros((n_features + 63) // 64, dtype=np.uint64) for _ in range(2))
+        if self.n_features:
+            counts[: self.n_features] = self.counts
+            bits[: self.n_words], known[: self.n_words] = self.bits, self.known
+        self.counts, self.bits, self.known = counts, bits, known
+        self.n_features, self.n_words = n_features, len(bits)
+        self.count = <int*> cnp.PyArray_DATA(<cnp.ndarray> counts)
+        self.word = <Word*> cnp.PyArray_DATA(<cnp.ndarray> bits)
+        self.ever = <Word*> cnp.PyArray_DATA(<cnp.ndarray> known)
+
+    def add(self, Events events not None):
+        """Count the entries of events; releases the GIL."""
+        cdef Py_ssize_t e, k
+        cdef Row x
+        self.grow(events.n_features)
+        with nogil:
+            for e in range(events.n):
+                x = events.row(e)
+                if x.index == NULL:
+                    for k in range(x.n):  # without a branch: several at a time
+                        self.count[k] += x.value[k] != 0.0
+                    continue
+                for k in range(x.n):
+                    if k + COUNTS_AHEAD < x.n:
+                        ahead(self.count + x.index[k + COUNTS_AHEAD])
+                    if x.value[k] != 0.0:
+                        self.touch(x.index[k])
+            if events.index == NULL:
+                for k in range(events.n_features):
+                    if self.count[k] > 0:
+                        mark(self.word, k)
+
+    cdef inline void touch(self, int j) noexcept nogil:
+        if self.count[j] == 0:
+            mark(self.word, j)
+        self.count[j] += 1
+
+    def rows(self):
+        """Return the features that occurred, sorted, and the count of each."""
+        rows = listed(self.word, self.n_words)
+        return rows, self.counts[rows]
+
+    def load(self, rows, seen):
+        """Restore the result of :meth:`rows`."""
+        if len(np.unique(rows)) < len(rows):
+            raise ValueError("a feature is listed twice")
+        self.check(rows)
+        self.clear()
+        self.counts[rows] = seen
+        mark_all(self.word, np.asarray(rows, dtype=np.int32))
+
+    cdef check(self, features):
+        if len(features) and not 0 <= np.min(features) <= np.max(features) < self.n_features:
+            raise ValueError(f"a feature is out of range; there are {self.n_features}")
+
+    def clear(self):
+        """Start a new period; costs what was touched; releases the GIL."""
+        cdef Py_ssize_t w
+        cdef Word left
+        with nogil:
+            for w in range(self.n_words):
+                left = self.word[w]
+                self.ever[w] |= left
+                while left:
+                    self.count[64 * w + lowest(left)] = 0
+                    left &= left - 1
+                self.word[w] = 0
+
+    def add_earlier(self, features):
+        """Mark features (k,) of earlier periods."""
+        self.check(features)
+        mark_all(self.ever, np.asarray(features, dtype=np.int32))
+
+    def earlier(self):
+        """Return the features of earlier periods, sorted."""
+        return listed(self.ever, self.n_words)
+
+
+cdef listed(const Word* word, Py_ssize_t n_words):
+    """Return the members of a set, sorted."""
+    cdef Py_ssize_t w, n = 0
+    cdef Word left
+    for w in range(n_words):
+        left = word[w]
+        while left:
+            left &= left - 1
+            n += 1
+    cdef int[::1] found = np.empty(n, dtype=np.int32)
+    n = 0
+    for w in range(n_words):
+        left = word[w]
+        while left:
+            found[n] = <int> (64 * w) + lowest(left)
+            left &= left - 1
+            n += 1
+    return np.asarray(found)
+
+
+cdef mark_all(Word* word, const int[::1] features):
+    cdef Py_ssize_t i
+    for i in range(features.shape[0]):
+        mark(word, features[i])
+
+
+cdef check_places(
+    const double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] block
+):
+    """Raise ValueError where a place is outside of the array, or the block is too small."""
+    cdef Py_ssize_t i, n = array.shape[0], width = array.shape[1]
+    cdef bint fits = block.shape[0] >= rows.shape[0] and block.shape[1] >= columns.shape[0]
+    for i in range(rows.shape[0]):
+        fits = fits and 0 <= rows[i] < n
+    for i in range(columns.shape[0]):
+        fits = fits and 0 <= columns[i] < width
+    if not fits:
+        raise ValueError(f"rows or columns that are not those of an array ({n}, {width})")
+
+
+def take_rows(const double[:, :] array, const int[::1] rows, const long long[::1] columns, double[:, :] out):
+    """out[i, c] = array[rows[i], columns[c]]; releases the GIL."""
+    cdef Py_ssize_t i, c
+    check_places(array, rows, columns, out)
+    with nogil:
+        for i in range(rows.shape[0]):
+            for c in range(columns.shape[0]):
+                out[i, c] = array[rows[i], columns[c]]
+
+
+def add_sorted(const int[::1] rows, const double[:, ::1] values, const int[::1] others, const double[:, ::1] more):
+    """Return the union of two sorted lists of rows; values of a row in both are added."""
+    cdef Py_ssize_t i = 0, j = 0, n = 0, c, width = values.shape[1]
+    if values.shape[0] != rows.shape[0] or more.shape[0] != others.shape[0] or more.shape[1] != width:
+        raise ValueError("there are not as many numbers as rows")
+    found, sums = np.empty(len(rows) + len(others), dtype=np.int32), np.empty((len(rows) + len(others), width))
+    cdef int[::1] row = found
+    cdef double[:, ::1] total = sums
+    with nogil:
+        while i < rows.shape[0] or j < others.shape[0]:
+            if j == others.shape[0] or (i < rows.shape[0] and rows[i] < others[j]):
+                row[n] = rows[i]
+                for c in range(width):
+                    total[n, c] = values[i, c]
+                i += 1
+            elif i == rows.shape[0] or others[j] < rows[i]:
+                row[n] = others[j]
+                for c in range(width):
+                    total[n, c] = more[j, c]
+                j += 1
+            else:
+                row[n] = rows[i]
+                for c in range(width):
+                    total[n, c] = values[i, c] + more[j, c]
+                i, j = i + 1, j + 1
+            n += 1
+    return found[:n], sums[:n]
+
+
+def put_rows(double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] given):
+    """array[rows[i], columns[c]] = given[i, c]; releases the GIL."""
+    cdef Py_ssize_t i, c
+    check_places(array, rows, columns, given)
+    with nogil:
+        for i in range(rows.shape[0]):
+            for c in range(columns.shape[0]):
+                array[rows[i], columns[c]] = given[i, c]
+
+
+cdef class TouchedRows:
+    """Features that each shard touched, sorted, with counts.
+
+    ``rows(begin, end)`` of a merge takes ranges of 0 to ``size``: they are cut by the features of the
+    shard that touched most. Disjoint ranges share no row.
     """
 
     cdef readonly Py_ssize_t size, n, total
@@ -57,7 +246,7 @@ cdef class Touches:
         self.size, self.total = lengths.max(initial=0), lengths.sum()
 
     cdef check(self, Py_ssize_t k):
-        """Features are there, and in order."""
+        """Check that features exist and are sorted."""
         cdef Py_ssize_t i
         cdef int before = -1, j = 0
         for i in range(self.length[k]):
@@ -72,7 +261,7 @@ cdef class Touches:
         raise ValueError(f"feature {j} was touched, but there are {self.n_features}")
 
     cdef int feature(self, Py_ssize_t at) except -1:
-        """Where a range that begins or ends at ``at`` is cut."""
+        """Return the feature at which a range is cut."""
         if not 0 <= at <= self.size:
             raise ValueError(f"there are no rows up to {at} among {self.size}")
         if at == self.size:
@@ -80,7 +269,7 @@ cdef class Touches:
         return self.row[self.longest][at] if at else 0
 
     cdef Py_ssize_t find(self, Py_ssize_t k, int feature) noexcept nogil:
-        """The first place of a shard whose feature is not below."""
+        """Return the first place of a shard whose feature is not below."""
         cdef Py_ssize_t begin = 0, end = self.length[k], middle
         while begin < end:
             middle = (begin + end) // 2
@@ -98,50 +287,49 @@ cdef const int* whole_numbers(cnp.ndarray column) except? NULL:
 
 
 cdef class Entries:
-    """The entries of some rows: those of features that are less than BLOCK apart.
+    """Entries of a block of features.
 
-    Those of the r-th row are ``start[r]`` to ``start[r + 1] - 1``, by shard: ``whose`` tells which,
-    ``at`` at which row of that shard's arrays it lies; where these are ``live``, they have a
-    row for every feature, else only for those that were touched. ``single`` are the rows of one
-    entry, ``several`` the others.
+    Entries of the r-th row are ``start[r]`` to ``start[r + 1] - 1``: ``whose`` is the shard, ``at``
+    the row in its arrays. Arrays that are ``live`` have a row for every feature, blocks that were sent
+    only for touched ones. ``single`` are the rows of one entry, ``several`` the others.
     """
 
-    cdef Touches touches
+    cdef TouchedRows touches
     cdef bint live
     cdef object kept                   # the arrays behind the pointers
     cdef Py_ssize_t* next              # of each shard, where it goes on
     cdef int* whose
     cdef int* at
     cdef int* often
-    cdef int row[BLOCK]
-    cdef int start[BLOCK + 1]
-    cdef int single[BLOCK]
-    cdef int several[BLOCK]
-    cdef int slot[BLOCK]               # of each feature, first how many entries, then where they begin
-    cdef Word marked[WORDS]            # features that have any
+    cdef int row[BLOCK_FEATURES]
+    cdef int start[BLOCK_FEATURES + 1]
+    cdef int single[BLOCK_FEATURES]
+    cdef int several[BLOCK_FEATURES]
+    cdef int slot[BLOCK_FEATURES]               # of each feature, first how many entries, then where they begin
+    cdef Word marked[BLOCK_WORDS]            # features that have any
     cdef int n_rows, n_single, n_several
 
-    def __init__(self, Touches touches not None, bint live):
-        cdef Py_ssize_t room = min(touches.total, BLOCK * touches.n), i
+    def __init__(self, TouchedRows touches not None, bint live):
+        cdef Py_ssize_t room = min(touches.total, BLOCK_FEATURES * touches.n), i
         self.touches, self.live = touches, live
         nexts, entries = np.zeros(touches.n, dtype=np.intp), np.empty((3, room), dtype=np.int32)
         self.kept = (nexts, entries)
         self.next = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> nexts)
         self.whose = <int*> cnp.PyArray_DATA(<cnp.ndarray> entries)
         self.at, self.often = self.whose + room, self.whose + 2 * room
-        for i in range(BLOCK):
+        for i in range(BLOCK_FEATURES):
             self.slot[i] = 0
-        for i in range(WORDS):
+        for i in range(BLOCK_WORDS):
             self.marked[i] = 0
 
     cdef void begin(self, int feature) noexcept nogil:
-        """Go on from a feature."""
+        """Start at a feature."""
         cdef Py_ssize_t k
         for k in range(self.touches.n):
             self.next[k] = self.touches.find(k, feature)
 
     cdef bint fill(self, int last) noexcept nogil:
-        """The entries of the next rows, up to a last feature; false where there are none."""
+        """List the entries of the next block, up to a last feature; false at the end."""
         cdef int first = last, end
         cdef Py_ssize_t k
         for k in range(self.touches.n):
@@ -149,7 +337,7 @@ cdef class Entries:
                 first = min(first, self.touches.row[k][self.next[k]])
         if first == last:
             return False
-        end = last if last - first < BLOCK else first + BLOCK
+        end = last if last - first < BLOCK_FEATURES else first + BLOCK_FEATURES
         for k in range(self.touches.n):
             self.count(k, first, end)
         self.number(first)
@@ -168,11 +356,11 @@ cdef class Entries:
             i += 1
 
     cdef void number(self, int first) noexcept nogil:
-        """The rows, in order, and where the entries of each begin."""
+        """List the rows, sorted, and where the entries of each begin."""
         cdef int at = 0, w, j, n
         cdef Word left
         self.n_rows = self.n_single = self.n_several = 0
-        for w in range(WORDS):
+        for w in range(BLOCK_WORDS):
             left, self.marked[w] = self.marked[w], 0
             while left:
                 j = 64 * w + lowest(left)
@@ -204,9 +392,7 @@ cdef class Entries:
 
 
 cdef class Column:
-    """A column of an array of which the common start has a row per feature, and each shard some.
-
-    ``own`` are those of the shards; where they are ``live`` they get what is made of them, too.
+    """A column of the common array, and of each shard's (``own``); ``live`` ones get the result, too.
     """
 
     cdef object kept                         # the arrays behind the pointers
@@ -228,7 +414,7 @@ cdef class Column:
             self.own[k], self.step[k] = first(own[k]), step(own[k])
 
     cdef inline void ask(self, Entries entries, int r, Py_ssize_t width) noexcept nogil:
-        """Ask for what all hold of a row that is merged soon, so many columns from this one on."""
+        """Prefetch a row of all arrays, ``width`` columns from this one on."""
         cdef Py_ssize_t row = entries.row[r], k
         ahead(self.common + row * self.common_step)
         ahead(self.common + row * self.common_step + width - 1)  # it may lie in two lines
@@ -240,18 +426,18 @@ cdef class Column:
     cdef inline void ask_next(
         self, Entries entries, const int* rows, int i, int n, Py_ssize_t width
     ) noexcept nogil:
-        """Before the i-th of n rows: ask for one that comes a while later, at first for all up to it."""
+        """Prefetch a later row before the i-th of n rows; before the first, all up to it."""
         cdef int k
-        for k in range(0 if i == 0 else i + AHEAD, min(n, i + AHEAD + 1)):
+        for k in range(0 if i == 0 else i + ROWS_AHEAD, min(n, i + ROWS_AHEAD + 1)):
             self.ask(entries, rows[k], width)
 
     cdef inline double of(self, Entries entries, Py_ssize_t e, Py_ssize_t c = 0) noexcept nogil:
-        """What the shard of an entry holds, c columns further on."""
+        """Return the value of an entry, c columns further on."""
         cdef int k = entries.whose[e]
         return self.own[k][entries.at[e] * self.step[k] + c]
 
     cdef inline void put(self, Py_ssize_t row, double value, Py_ssize_t c = 0) noexcept nogil:
-        """What all hold from now on, c columns further on."""
+        """Set the merged value, c columns further on."""
         cdef Py_ssize_t k
         self.common[row * self.common_step + c] = value
         if self.live:
@@ -259,7 +445,7 @@ cdef class Column:
                 self.own[k][row * self.step[k] + c] = value
 
     cdef inline void take(self, Entries entries, Py_ssize_t e, Py_ssize_t row, Py_ssize_t width) noexcept nogil:
-        """What the shard of an entry holds becomes what all do, so many columns from this one on."""
+        """Set the merged values to those of an entry, ``width`` columns from this one on."""
         cdef int k, whose = entries.whose[e]
         cdef const double* found = self.own[whose] + entries.at[e] * self.step[whose]
         copy(self.common + row * self.common_step, found, width)
@@ -269,7 +455,7 @@ cdef class Column:
                     copy(self.own[k] + row * self.step[k], found, width)
 
     cdef bint follows(self, Column other, Py_ssize_t by):
-        """Whether this lies, everywhere, so many numbers after another column."""
+        """Return whether this lies ``by`` numbers after another column in every array."""
         cdef Py_ssize_t k
         cdef bint found = self.common == other.common + by and self.common_step == other.common_step
         for k in range(self.n):
@@ -288,31 +474,31 @@ cdef Py_ssize_t step(cnp.ndarray column) noexcept:
 
 
 cdef class Rule:
-    """How entries of some columns become one (abstract)."""
+    """Rule to merge entries of some columns (abstract)."""
 
     cdef Rule after                          # the rule that comes next
 
     cdef void look(self, Entries entries) noexcept nogil:
-        """Before any row is merged: all rows, in order."""
+        """Look at all rows in order, before any is merged."""
 
     cdef void merge(self, Entries entries) noexcept nogil:
-        """Some rows."""
+        """Merge the rows of a block."""
 
     cdef void look_all(self, Entries entries) noexcept nogil:
-        """This rule, and those that come after."""
+        """Apply this rule, then those after it."""
         self.look(entries)
         if self.after is not None:
             self.after.look_all(entries)
 
     cdef void merge_all(self, Entries entries) noexcept nogil:
-        """This rule, and those that come after."""
+        """Apply this rule, then those after it."""
         self.merge(entries)
         if self.after is not None:
             self.after.merge_all(entries)
 
 
-cdef class Copies(Rule):
-    """Rows that one shard alone touched are taken as they are: ``width`` columns side by side."""
+cdef class CopyRule(Rule):
+    """Copy rows that only one shard touched: ``width`` columns side by side."""
 
     cdef Column head                         # the first of them
     cdef Py_ssize_t width
@@ -335,7 +521,7 @@ cdef inline void copy(double* place, const double* found, Py_ssize_t n) noexcept
 
 
 def side_by_side(list columns not None):
-    """Columns as the first ones of those that lie side by side, in the order given, and how many do."""
+    """Return groups of columns that lie side by side: the first one, and the number of columns."""
     cdef Column column, head = None
     cdef Py_ssize_t width = 0
     found = []
@@ -349,19 +535,19 @@ def side_by_side(list columns not None):
     return found if head is None else [*found, (head, width)]
 
 
-cdef class Beliefs(Rule):
-    """Gaussian beliefs about single weights: changes of precision and of precision x mean add up.
+cdef class GaussianRule(Rule):
+    """Gaussians of single weights: changes of precision and of precision x mean are added.
 
-    Column ``mean`` is the mean; ``spread`` what is spent of the ``prior`` variance, or with
-    ``spent`` false the variance itself. Each touch let the variance grow by 1 + ``forgetting``,
-    up to the prior. Where a shard forgot more than that, what it learned cannot be told from
-    what it forgot: such rows become the mean of the shards' beliefs, weighted by precision.
+    ``spread`` is the ``prior`` variance less the variance, or with ``spent`` false the variance
+    itself. Each touch multiplies the variance by 1 + ``forgetting``, up to the prior. Where a shard
+    forgot more than that, its gain is unknown: such rows become the mean of the shards' means,
+    weighted by precision.
     """
 
     cdef Column mean, spread
     cdef double prior, fading, least
     cdef bint spent
-    cdef double fade[FADES]                  # what so many touches leave of one
+    cdef double fade[DECAY_TABLE_SIZE]                  # what so many touches leave of one
 
     def __init__(
         self, Column mean not None, Column spread not None, double prior, bint spent, double forgetting
@@ -370,7 +556,7 @@ cdef class Beliefs(Rule):
         self.mean, self.spread = mean, spread
         self.prior, self.spent, self.fading = prior, spent, log1p(forgetting)
         self.least = 1.0 / prior
-        for k in range(FADES):
+        for k in range(DECAY_TABLE_SIZE):
             self.fade[k] = exp(-self.fading * k)
 
     cdef void merge(self, Entries entries) noexcept nogil:
@@ -394,7 +580,7 @@ cdef class Beliefs(Rule):
         for e in range(begin, end):
             precision = 1.0 / variance(self.spread.of(entries, e), self.prior, self.spent)
             kept = self.left(start, entries.often[e], least)
-            forgot = forgot or precision < SURELY * kept
+            forgot = forgot or precision < ROUNDING * kept
             gain += precision - kept
             weight += precision
             step += precision * (self.mean.of(entries, e) - mu)
@@ -407,16 +593,16 @@ cdef class Beliefs(Rule):
         self.spread.put(row, self.prior - 1.0 / total if self.spent else 1.0 / total)
 
     cdef inline double left(self, double precision, long long touches, double least) noexcept nogil:
-        """What so many touches leave of a precision."""
+        """Return a precision after so many touches."""
         if self.fading == 0.0:
             return precision
-        if touches < FADES:
+        if touches < DECAY_TABLE_SIZE:
             return max(least, precision * self.fade[touches])
         return max(least, precision * exp(-self.fading * touches))
 
 
-cdef class Sums(Rule):
-    """Sums, in ``width`` columns: what the shards added is added up, and is never below ``least``."""
+cdef class SumRule(Rule):
+    """Sums in ``width`` columns: changes are added; the result is at least ``least``."""
 
     cdef Column head                         # the first of them
     cdef Py_ssize_t width
@@ -440,11 +626,11 @@ cdef class Sums(Rule):
                 self.head.put(row, max(self.least, total), c)
 
 
-cdef class Steps(Rule):
-    """Weights without a variance: steps add up as far as they are steps in different directions.
+cdef class StepRule(Rule):
+    """Weights without a variance: changes are added, less what they have in common.
 
-    The sum of the shards' changes d is shortened by |d_1|^2 + |d_2|^2 + ... over |d_1 + d_2 + ...|^2
-    where that is below 1: shards that all learned the same have learned it once.
+    The sum of the changes d is multiplied by (|d_1|^2 + |d_2|^2 + ...) / |d_1 + d_2 + ...|^2 where
+    that is below 1: equal changes count once.
     """
 
     cdef Column column
@@ -454,7 +640,7 @@ cdef class Steps(Rule):
         self.column, self.apart, self.joint = column, 0.0, 0.0
 
     cdef double change(self, Entries entries, Py_ssize_t r, double* apart) noexcept nogil:
-        """Of all shards together in a row; the squares of theirs are added to ``apart``."""
+        """Return the summed change of a row; add the squares of the changes to ``apart``."""
         cdef double start = self.column.common[entries.row[r] * self.column.common_step]
         cdef double change, total = 0.0
         cdef Py_ssize_t e
@@ -484,8 +670,8 @@ cdef class Steps(Rule):
                 self.column.put(row, start + share * self.change(entries, r, &apart))
 
 
-cdef class Latest(Rule):
-    """What cannot be added, in ``width`` columns: that of the shard which touched the row most.
+cdef class LatestRule(Rule):
+    """Values that cannot be added, in ``width`` columns: of the shard that touched the row most.
 
     Of equals, the first.
     """
@@ -507,25 +693,25 @@ cdef class Latest(Rule):
             self.head.take(entries, most, entries.row[r], self.width)
 
 
-cdef class Merge:
-    """Rules, one after the other, for what shards touched, of arrays that may be ``live``.
+cdef class RowMerge:
+    """A merge of touched rows by a list of rules.
 
-    First :meth:`look`, then :meth:`rows`, in ranges that several threads may do at a time.
+    Call :meth:`look`, then :meth:`rows` for ranges, which threads may do at the same time.
     """
 
-    cdef readonly Touches touches
+    cdef readonly TouchedRows touches
     cdef Rule first
     cdef bint live, looks
 
-    def __init__(self, Touches touches not None, list rules not None, bint live):
+    def __init__(self, TouchedRows touches not None, list rules not None, bint live):
         cdef Rule rule
         self.touches, self.live = touches, live
         for rule in reversed(rules):
             rule.after, self.first = self.first, rule
-            self.looks = self.looks or isinstance(rule, Steps)
+            self.looks = self.looks or isinstance(rule, StepRule)
 
     def look(self):
-        """What rules must know of all rows before any is merged."""
+        """Let the rules look at all rows before any is merged."""
         if not self.looks:
             return
         cdef Entries entries = Entries(self.touches, self.live)
@@ -535,7 +721,7 @@ cdef class Merge:
                 self.first.look_all(entries)
 
     def rows(self, Py_ssize_t begin, Py_ssize_t end):
-        """Merge a range of what was touched; releases the GIL."""
+        """Merge a range of the touched rows; releases the GIL."""
         cdef Entries entries = Entries(self.touches, self.live)
         cdef int feature = self.touches.feature(begin), last = self.touches.feature(end)
         if self.first is None:
@@ -547,5 +733,5 @@ cdef class Merge:
 
 
 cdef inline double variance(double spread, double prior, bint spent) noexcept nogil:
-    """Never 0, whatever rounding made of it."""
+    """Return a variance that is not 0 by rounding."""
     return max(prior - spread if spent else spread, prior * DBL_EPSILON)
