@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 
-from romco.cli.options import kinds_of, listed
+from romco.cli.options import kinds_of, split_list
 from romco.learners import LEARNERS
 from romco.runs import Source
 from romco.streams import ORDERS
@@ -91,7 +91,7 @@ def compare(
         dataset,
         task,
         label,
-        features=listed(features),
+        features=split_list(features),
         format=format,
         skip_bad=skip_bad,
         kinds=kinds_of(kinds) or None,
@@ -125,7 +125,7 @@ def compare(
 
 def learners() -> None:
     """All learners: name, title in the paper, parameters and their defaults."""
-    from romco.cli.listings import learners_table
+    from romco.cli.output import learners_table
     from romco.presentation import screen
 
     screen.show(console, learners_table(LEARNERS))
@@ -133,7 +133,7 @@ def learners() -> None:
 
 def datasets(data_dir: DataDir = None) -> None:
     """All data sets: what is here, its size, and where a missing one comes from."""
-    from romco.cli.listings import datasets_table
+    from romco.cli.output import datasets_table
     from romco.presentation import screen
     from romco.streams.datasets import describe
 
@@ -164,7 +164,7 @@ def _found(
 
     name = source.path
     if source != Source(name) or name not in DATASETS:
-        answers = own_stream(source, positive, streams, target)
+        answers = own_stream(source, positive, streams, target or "auto")
         found = _Found(Path(name).name, streams, order or "interleaved", answers)
     elif target is not None:
         name = _variant(name, target)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from romco.cli.lines import report
-from romco.cli.options import check_source, wanted_target
+from romco.cli.options import check_source, parse_target, resolve_target
+from romco.cli.output import note_schema
 from romco.compare import own
 from romco.runs import Source
 
 EVENTS_AT_ONCE = 10_000  # read at a time
 
 
-def own_stream(
-    source: Source, positive: str | None, folder: Path, target: str | None = None
-) -> int:
+def own_stream(source: Source, positive: str | None, folder: Path, target: str = "auto") -> int:
     """Read the file and keep it as a stream in ``folder``; gives what a learner of it answers.
 
-    How each column is read is told, as by ``romco learn``.
+    Prints how each column is read, as ``romco learn`` does.
     """
     path = Path(source.path)
     if not path.is_file():
@@ -28,9 +26,11 @@ def own_stream(
     check_source(source, labelled=True)
     source = source.resolve()
     assert source.schema is not None
-    report(source.schema)
+    note_schema(source.schema)
     with source.open() as reader:
         blocks = reader.blocks(EVENTS_AT_ONCE)
-        stream = own.gather(path.name, blocks, positive, wanted_target(target, source))
+        stream = own.gather(
+            path.name, blocks, positive, resolve_target(parse_target(target), source)
+        )
     own.keep(stream, folder)
     return stream.answers
