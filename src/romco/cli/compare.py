@@ -2,238 +2,144 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from romco.cli.options import kinds_of, split_list
+from romco.cli.options import (
+    Address,
+    DataDir,
+    Jobs,
+    OnRay,
+    Positive,
+    ResultsFolder,
+    Target,
+    check_known,
+    check_source,
+    parse_target,
+    reads_source,
+    resolve_target,
+    typed_command,
+)
+from romco.cli.output import datasets_table, learners_table, note_schema
 from romco.learners import LEARNERS
 from romco.runs import Source
 from romco.streams import ORDERS
 
-# What draws pictures or reads data sets is imported by the command that needs it, so that
-# `romco learn` and `romco predict` start at once.
+EVENTS_AT_A_TIME = 10_000
 
 console = Console()
-DataDir = Annotated[
-    Path | None, typer.Option(help="Where real data are; else ROMCO_DATA, else the user's cache.")
-]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one per core if not given.")]
-Engine = Annotated[str | None, typer.Option(help="ray: runs on a Ray cluster instead.")]
-Address = Annotated[str | None, typer.Option(help="Of a running Ray cluster.")]
 
 
+@reads_source
 def compare(
-    dataset: Annotated[
-        str, typer.Argument(help="One of `romco datasets`, or a file of yours.")
-    ] = "simulated",
-    task: Annotated[str | None, typer.Option(help="Your file: column of the task.")] = None,
-    label: Annotated[str | None, typer.Option(help="Your file: column of the label.")] = None,
-    positive: Annotated[str | None, typer.Option(help="Your file: the positive label.")] = None,
-    text: Annotated[str | None, typer.Option(help="Your file: columns taken as words.")] = None,
-    categorical: Annotated[
-        str | None, typer.Option(help="Your file: columns whose every value is a feature.")
-    ] = None,
-    numeric: Annotated[
-        str | None, typer.Option(help="Your file: columns that must be numbers.")
-    ] = None,
-    date: Annotated[
-        str | None, typer.Option(help="Your file: columns taken as month, day of the week, hour.")
-    ] = None,
-    ignore: Annotated[str | None, typer.Option(help="Your file: columns not used.")] = None,
-    features: Annotated[
-        str | None, typer.Option(help="Your file: columns a,b,...; all others if not given.")
-    ] = None,
-    format: Annotated[
-        str | None, typer.Option(help="Your file: csv, tsv, jsonl, parquet or svmlight.")
-    ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Your file: count bad rows instead of stopping.")
-    ] = False,
-    target: Annotated[
-        str | None,
-        typer.Option(help="What is predicted, if not one of two: classes, number, or auto."),
-    ] = None,
+    source: Source = "simulated",  # type: ignore[assignment]  # replaced by reads_source
+    positive: Positive = None,
+    target: Target = "auto",
     learners: Annotated[
-        str | None, typer.Option(help="Names from `romco learners`, a,b; or all; or paper.")
+        str | None,
+        typer.Option(help="Further rows: names from `romco learners`, a,b; or all; or paper."),
     ] = None,
-    shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 5,
+    shuffles: Annotated[
+        int | None, typer.Option(min=1, help="Orders of the events; 5, fewer for large files.")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="learner.parameter=value, repeatable.")
     ] = None,
     order: Annotated[
-        str | None,
-        typer.Option(help=f"One of: {', '.join(ORDERS)}; your file: interleaved if not given."),
-    ] = None,
+        str, typer.Option(help=f"One of: {', '.join(ORDERS)}; recorded: as in the file.")
+    ] = "interleaved",
     data_dir: DataDir = None,
     jobs: Jobs = None,
-    engine: Engine = None,
+    ray: OnRay = False,
     address: Address = None,
-    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/compare"),
+    out: ResultsFolder = Path("results/compare"),
 ) -> None:
-    """Learners side by side on one data set or your own file.
+    """Compare ROMCO-Auto with baselines on a file, or on one of `romco datasets`.
 
-    A table, a sentence that says whether sharing helps and by how much, figures and a page.
+    Prints a table and a verdict: what knowing the task is worth, and what sharing adds to that.
+    Writes a page with a picture and the tasks that gain most.
     """
-    from romco.compare import compare as comparing
-    from romco.compare.elsewhere import performing
-    from romco.compare.run import perform
+    from romco.compare.plan import Comparison, chosen_learners, chosen_settings
+    from romco.compare.report import compare
+    from romco.compare.run import performing
     from romco.presentation import screen
 
-    kinds = {"text": text, "category": categorical, "number": numeric}
-    kinds |= {"date": date, "ignored": ignore}
-    source = Source(
+    dataset, data_dir, answers = _find(source, positive, target, data_dir, out / "streams")
+    check_known("order", order, ORDERS)
+    comparison = Comparison(
         dataset,
-        task,
-        label,
-        features=split_list(features),
-        format=format,
-        skip_bad=skip_bad,
-        kinds=kinds_of(kinds) or None,
+        chosen_learners(learners, answers),
+        shuffles,
+        order,
+        chosen_settings(set_ or [], answers),
+        data_dir,
     )
-    found = _found(source, positive, target, order, data_dir, out / "streams")
-    dataset, data_dir, order, answers = found
-    if answers != 1:
-        given = (dataset, learners, shuffles, order, set_ or [], data_dir)
-        with performing(engine, address):
-            _compare_others(*given, jobs, out)
-        return
-    comparison = comparing.Comparison(
-        dataset=dataset,
-        learners=comparing.chosen_learners(learners),
-        shuffles=shuffles,
-        order=order,
-        settings=comparing.chosen_settings(set_ or []),
-        data_dir=data_dir,
-    )
-    runs = comparison.runs()
-    title = f"{dataset}: runs"
-    with performing(engine, address), screen.progress(console, title, len(runs)) as done:
-        perform(runs, out / "runs", data_dir, jobs, done)
-    table, page = comparing.report(comparison, out / "runs", out / dataset, typed_command())
-    screen.show(console, table)
-    told = comparing.verdict(comparison, out / "runs")
-    if told is not None:
-        console.print(told, soft_wrap=True, highlight=False, markup=False)
-    console.print(f"page: {page}", soft_wrap=True)
+    title, total = f"{dataset}: runs", len(comparison.runs())
+    engine = "ray" if ray else None
+    with performing(engine, address), screen.progress(console, title, total) as done:
+        report = compare(comparison, out, typed_command(), jobs, done)
+    screen.show(console, report.table)
+    console.print(report.verdict.text, soft_wrap=True, highlight=False, markup=False)
+    console.print(f"page: {report.page}", soft_wrap=True)
 
 
 def learners() -> None:
-    """All learners: name, title in the paper, parameters and their defaults."""
-    from romco.cli.output import learners_table
+    """List all learners: name, title in the paper, parameters and their defaults."""
     from romco.presentation import screen
 
     screen.show(console, learners_table(LEARNERS))
 
 
 def datasets(data_dir: DataDir = None) -> None:
-    """All data sets: what is here, its size, and where a missing one comes from."""
-    from romco.cli.output import datasets_table
+    """List all data sets: what is here, its size, and where a missing one comes from."""
     from romco.presentation import screen
     from romco.streams.datasets import describe
 
     screen.show(console, datasets_table(describe(data_dir)))
 
 
-class _Found(NamedTuple):
-    """A data set: its name, where it is, the order of its events, and what is answered."""
-
-    dataset: str
-    data_dir: Path | None
-    order: str
-    answers: int
-
-
-def _found(
+def _find(
     source: Source,
     positive: str | None,
-    target: str | None,
-    order: str | None,
+    target: str,
     data_dir: Path | None,
     streams: Path,
-) -> _Found:
-    """A data set by name, one with another target, or a file."""
-    from romco.cli.own import own_stream
+) -> tuple[str, Path | None, int]:
+    """Return name, folder and answers of a data set, one with another target, or a file."""
     from romco.compare.sources import stream_of
     from romco.streams.datasets import DATASETS
 
-    name = source.path
+    name, kind = source.path, parse_target(target)
     if source != Source(name) or name not in DATASETS:
-        answers = own_stream(source, positive, streams, target or "auto")
-        found = _Found(Path(name).name, streams, order or "interleaved", answers)
-    elif target is not None:
-        name = _variant(name, target)
-        answers = stream_of(name, data_dir).answers
-        found = _Found(name, data_dir, order or "interleaved", answers)
-    else:
-        found = _Found(name, data_dir, order or "synchronous", 1)
-    check_known("order", found.order, ORDERS)
-    return found
+        return Path(name).name, streams, read_file(source, positive, target, streams)
+    if kind in ("classes", "number"):
+        if kind not in DATASETS[name].variants:
+            raise ValueError(f"{name} has no target {target}: leave --target out")
+        name = f"{name}@{kind}"
+    return name, data_dir, stream_of(name, data_dir).answers
 
 
-def _variant(name: str, target: str) -> str:
-    """Return the name of a data set's variant with another target."""
-    from romco.streams.datasets import find
+def read_file(source: Source, positive: str | None, target: str, folder: Path) -> int:
+    """Read a file into a stream in ``folder``; return the answers of a learner of it.
 
-    check_known("target", target, ("classes", "number", "auto"))
-    has = [kind for kind in ("classes", "number") if kind in find(name).variants]
-    if not has or target not in ("auto", *has):
-        raise ValueError(f"{name} has no target {target}; it has two classes" + _and(has))
-    return f"{name}@{has[0] if target == 'auto' else target}"
+    Prints how each column is read, as ``romco learn`` does.
+    """
+    from romco.compare.sources import gather, save_stream
+    from romco.streams.datasets import DATASETS
 
-
-def _and(has: list[str]) -> str:
-    return "".join(f", and {kind}" for kind in has)
-
-
-def _compare_others(
-    dataset: str,
-    learners: str | None,
-    shuffles: int,
-    order: str,
-    settings: list[str],
-    data_dir: Path | None,
-    jobs: int | None,
-    out: Path,
-) -> None:
-    """Learners side by side on many classes, or on numbers."""
-    from romco.compare import others
-    from romco.compare.other_reports import other_report
-    from romco.compare.run import perform
-    from romco.compare.sources import stream_of
-    from romco.presentation import screen
-
-    answers = stream_of(dataset, data_dir).answers
-    comparison = others.OtherComparison(
-        dataset,
-        others.chosen_others(learners, answers),
-        shuffles,
-        order,
-        others.other_settings(settings, answers),
-        data_dir,
-    )
-    runs = comparison.runs()
-    with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
-        perform(runs, out / "runs", data_dir, jobs, done, others.other_records)
-    tables, told, page = other_report(comparison, out / "runs", out / dataset, typed_command())
-    for table in tables:
-        screen.show(console, table)
-    if told is not None:
-        console.print(told, soft_wrap=True, highlight=False, markup=False)
-    console.print(f"page: {page}", soft_wrap=True)
-
-
-def check_known(what: str, value: str, known: Iterable[str]) -> None:
-    """Raise ValueError that lists the known values where ``value`` is not one of them."""
-    if value not in known:
-        raise ValueError(f"unknown {what} {value!r}; known are {', '.join(known)}")
-
-
-def typed_command() -> str:
-    """Return the command as it was typed, without the path of the program."""
-    return shlex.join(["romco", *sys.argv[1:]])
+    path = Path(source.path)
+    if not path.is_file():
+        known = ", ".join(DATASETS)
+        raise ValueError(f"no data set {source.path!r}; there are {known}; and no such file")
+    check_source(source, labelled=True)
+    source = source.resolve()
+    assert source.schema is not None
+    note_schema(source.schema)
+    kind = resolve_target(parse_target(target), source)
+    with source.open() as reader:
+        stream = gather(path.name, reader.blocks(EVENTS_AT_A_TIME), positive, kind)
+    save_stream(stream, folder)
+    return stream.answers

@@ -102,12 +102,12 @@ def _source(
         features=split_list(features),
         format=format,
         skip_bad=skip_bad,
-        kinds=kinds_of(columns) or None,
+        kinds=_kinds(columns) or None,
         one_task=no_task,
     )
 
 
-def kinds_of(columns: Mapping[str, str | None]) -> dict[str, str]:
+def _kinds(columns: Mapping[str, str | None]) -> dict[str, str]:
     """Return the kind of each column that an option names."""
     kinds: dict[str, str] = {}
     for kind, names in columns.items():

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romco.evaluation.baselines import majority
+from romco.model import Model
 from romco.model.answers import Answers
 from romco.model.calibration import logistic
 from romco.model.names import known_as
@@ -83,7 +84,7 @@ class Score:
         >>> Score.of(romco.Model(target="number")).target
         'number'
         """
-        target = getattr(model, "target", "two classes")
+        target = model.target if isinstance(model, Model) else "two classes"
         return cls.from_json(saved, target) if saved else cls(target, curve)
 
     def add(self, round: Round, scores: Numbers) -> None:
