@@ -87,9 +87,9 @@ def evaluate(
     note_skipped(scores.skipped)
     if not scores.whole.events:
         raise ValueError(f"{source.path} has no events that can be scored")
-    two = found.target == "two classes"
+    two = found.engine.target.kind == "two classes"
     if as_json:
-        about = {"positive": found.positive} if two else {"target": found.target}
+        about = {"positive": found.engine.positive} if two else {"target": found.engine.target.kind}
         print(json.dumps({**about, **scores.summary()}))
     elif two:
         _show_table(found, scores)
@@ -97,7 +97,7 @@ def evaluate(
         _show_lines(scores)
     if not as_json:
         for name, value in scores.weighted().items():
-            text = f"{value:.4g}" if found.target == "number" else f"{value:.2%}"
+            text = f"{value:.4g}" if found.engine.target.kind == "number" else f"{value:.2%}"
             print(f"by weight: {name.removeprefix('weighted_').replace('rmse', 'RMSE')} {text}")
 
 
@@ -129,7 +129,7 @@ def _describe_scores(model: Model, score: Score) -> str:
     """Return the scores in words."""
     curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
     return (
-        f"Positive: {inert(str(model.positive))}, {score.positives:.2%} of events. {curve}"
+        f"Positive: {inert(str(model.engine.positive))}, {score.positives:.2%} of events. {curve}"
         f"log loss {score.log_loss:.3f}, {score.baseline_log_loss:.3f} with no features; "
         f"probabilities are off by {score.calibration:.3f}."
     )
@@ -145,7 +145,7 @@ def _with_hints(
             warn(warning)
         tasks.add(row["task"])
         yield row
-    known = int(np.count_nonzero(model.numbers(tasks) >= 0))
+    known = int(np.count_nonzero(model.engine.numbers(tasks) >= 0))
     if len(tasks) > 1 and known < 0.1 * len(tasks) and model.tasks:
         examples = f"{next(iter(tasks))!r} was asked for, {model.tasks[0]!r} learned"
         note(
@@ -212,7 +212,7 @@ def _explain_one(
     if event is None:
         if label is not None or as_json:
             raise ValueError("--label and --json go with --event")
-        if model.numbers([task])[0] < 0:
+        if model.engine.numbers([task])[0] < 0:
             raise ValueError(f"no task {task!r} is known; there are {_examples(model)}")
         insight = explain_task(model, task)
         print(inert(f"{insight.task}, {insight.events:,} events. {story(insight)}"))

@@ -46,9 +46,9 @@ from romco.labels import Budget
 from romco.labels.audit import Audit
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
+from romco.model.engine import personal_tasks
+from romco.model.engine.target.kind import Kind
 from romco.model.features import Features
-from romco.model.growing import personal_tasks
-from romco.model.targets import Kind
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import BudgetedModel
@@ -176,8 +176,8 @@ def _learn_one(
         source = source.resolve(schema)
         if known is not None:
             options.check(path, known)
-            if options.target == "classes" and known.target == "two classes":
-                known.widen_for(("", 0, 1))  # goes on with any number of labels
+            if options.target == "classes" and known.engine.target.kind == "two classes":
+                known.engine.widen_for(("", 0, 1))  # goes on with any number of labels
             learner: Learns = known
         else:
             learner, options = _new_model(source, options, threads)
@@ -229,13 +229,15 @@ def _check_combination(
     shards: int | None,
 ) -> None:
     """Raise ValueError where options do not go together, or not with the model."""
-    wider = known is not None and (known.target, target) == ("two classes", "classes")
-    if known is not None and target not in (None, known.target) and not wider:
-        raise ValueError(f"the model predicts {known.target}, not {target}: use another model file")
+    wider = known is not None and (known.engine.target.kind, target) == ("two classes", "classes")
+    if known is not None and target not in (None, known.engine.target.kind) and not wider:
+        raise ValueError(
+            f"the model predicts {known.engine.target.kind}, not {target}: use another model file"
+        )
     if threads is None and shards is None:
         return
     option = "--threads" if shards is None else "--shards"
-    other = target if known is None else known.target
+    other = target if known is None else known.engine.target.kind
     if other not in (None, "two classes"):
         raise ValueError(
             f"{option} goes with two classes only: how shards would agree on new classes or on the "
@@ -277,7 +279,7 @@ def _follow(
         note(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
     note(f"model: {model}" + _describe_labels(last.model))
-    if isinstance(last.model, Model) and last.model.target == "two classes":
+    if isinstance(last.model, Model) and last.model.engine.target.kind == "two classes":
         _warn_of_one_class(last.model)
 
 
@@ -301,11 +303,11 @@ def _note_nothing(progress: Progress, source: str, model: Path) -> None:
 
 def _describe_labels(model: Any) -> str:
     """Return what a model predicts."""
-    if isinstance(model, Model) and model.target == "number":
+    if isinstance(model, Model) and model.engine.target.kind == "number":
         return ", predicts a number"
-    if isinstance(model, Model) and model.target == "classes":
+    if isinstance(model, Model) and model.engine.target.kind == "classes":
         return f", classes: {', '.join(map(str, model.classes))}"
-    return f", positive label: {model.positive}"
+    return f", positive label: {model.engine.positive}"
 
 
 @contextmanager
@@ -370,7 +372,7 @@ def _describe_progress(progress: Progress) -> str:
 
 def _describe_tasks(model: Model) -> list[str]:
     """Return the number of tasks, the rank, and how many tasks stand alone."""
-    parts, learner = [f"{len(model.tasks):,} tasks"], model.learner
+    parts, learner = [f"{len(model.tasks):,} tasks"], model.engine.learner
     if isinstance(learner, Decomposed):
         parts.append(f"rank {len(learner.singular_values())}")
     personal = personal_tasks(learner)
@@ -396,7 +398,7 @@ def _learn_in_shards(
     known = known_to(model)
     if known is not None:
         options.check(model, known)
-        options = replace(options, learner=known.learner.name)
+        options = replace(options, learner=known.engine.learner.name)
     schema = None if known is None else Schema.from_session(known.session)
     source = replace(source, path=paths[0]).resolve(schema)
     classes = _known_classes(known) or options.classes
@@ -488,8 +490,10 @@ def ask(
     known = source.resolve_to_predict(schema)
     assert known.schema is not None
     warn(None if schema is None else known.unknown_columns(schema))
-    if found.target != "two classes":
-        raise ValueError(f"romco ask is for two classes; {model.name} predicts {found.target}")
+    if found.engine.target.kind != "two classes":
+        raise ValueError(
+            f"romco ask is for two classes; {model.name} predicts {found.engine.target.kind}"
+        )
     options: dict[str, Any] = {"floor": floor, "audit": audit, "seed": seed}
     budget = parse_label_budget(labels or "5%")
     asked = requests.choose_requests(found, known, budget, id, **options)
@@ -518,7 +522,7 @@ def _learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> N
 
 def _under_budget(text: str, source: Source, model: Any, seed: int = 0) -> BudgetedModel:
     """Return a model that learns a part of the labels; one that has a policy keeps it."""
-    if not isinstance(model, Model) or model.target != "two classes":
+    if not isinstance(model, Model) or model.engine.target.kind != "two classes":
         raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
     if model.labels is None:
         model.labels = _policy(parse_label_budget(text), source, seed)
