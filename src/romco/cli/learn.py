@@ -47,8 +47,8 @@ from romco.labels.audit import Audit
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
 from romco.model.engine import personal_tasks
-from romco.model.engine.target.kind import Kind
 from romco.model.features import Features
+from romco.model.target import Kind
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import BudgetedModel
