@@ -43,8 +43,9 @@ def ask(
     known = remembered(found, source)
     check_source(known, labelled=False)
     warn(mismatch(found, known))
-    if found.target != "two classes":
-        raise ValueError(f"romco ask is for two classes; {model.name} predicts {found.target}")
+    kind = found.engine.target.kind
+    if kind != "two classes":
+        raise ValueError(f"romco ask is for two classes; {model.name} predicts {kind}")
     options: dict[str, Any] = {"floor": floor, "audit": audit, "seed": seed}
     asked = requests.requests(found, source, budget, id, **options)
     requests.write(asked, out, known.label)
@@ -70,7 +71,7 @@ def under_budget(
     text: str, source: Source, new: Learns, seed: int = 0
 ) -> tuple[Learns, dict[str, Any]]:
     """Return a model that learns a part of the labels, and how such a one is opened and saved."""
-    if not isinstance(new, Model) or new.target != "two classes":
+    if not isinstance(new, Model) or new.engine.target.kind != "two classes":
         raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
 
     policy = _policy(label_budget(text), source, seed)

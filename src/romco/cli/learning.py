@@ -29,9 +29,9 @@ from romco.cli.options import (
 from romco.cli.shards import Wanted, learn_in_shards, on_threads
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
+from romco.model.engine import personal_tasks
 from romco.model.features import Features
-from romco.model.growing import personal_tasks
-from romco.model.targets import Kind
+from romco.model.target import Kind
 from romco.runs import Progress, Source
 from romco.runs.asking import Asking
 from romco.runs.session import Learns
@@ -168,12 +168,14 @@ def _check_alone(
     shards: int | None,
 ) -> None:
     """Raise ValueError where something is asked of the model, or of shards, that cannot be."""
-    if known is not None and target not in (None, "auto") and target != known.target:
-        raise ValueError(f"the model predicts {known.target}, not {target}: use another model file")
+    if known is not None and target not in (None, "auto") and target != known.engine.target.kind:
+        raise ValueError(
+            f"the model predicts {known.engine.target.kind}, not {target}: use another model file"
+        )
     if threads is None and shards is None:
         return
     asked = "--threads" if shards is None else "--shards"
-    other = target if known is None else known.target
+    other = target if known is None else known.engine.target.kind
     if other not in (None, "two classes"):
         raise ValueError(
             f"{asked} goes with two classes only: how shards would agree on new classes or on the "
@@ -227,7 +229,7 @@ def _follow(
         say(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
     say(f"model: {model}" + _named(last.model))
-    if isinstance(last.model, Model) and last.model.target == "two classes":
+    if isinstance(last.model, Model) and last.model.engine.target.kind == "two classes":
         _tell_one_class(last.model)
 
 
@@ -251,11 +253,11 @@ def _tell_nothing(progress: Progress, source: str, model: Path) -> None:
 
 def _named(model: Any) -> str:
     """What a model's answers are, for people."""
-    if isinstance(model, Model) and model.target == "number":
+    if isinstance(model, Model) and model.engine.target.kind == "number":
         return ", predicts a number"
-    if isinstance(model, Model) and model.target == "classes":
+    if isinstance(model, Model) and model.engine.target.kind == "classes":
         return f", classes: {', '.join(map(str, model.classes))}"
-    return f", positive label: {model.positive}"
+    return f", positive label: {model.engine.positive}"
 
 
 @contextmanager
@@ -301,7 +303,7 @@ def _line(progress: Progress) -> str:
 
 def _found(model: Model) -> list[str]:
     """What was found of the tasks."""
-    parts, learner = [f"{len(model.tasks):,} tasks"], model.learner
+    parts, learner = [f"{len(model.tasks):,} tasks"], model.engine.learner
     if isinstance(learner, Decomposed):
         parts.append(f"rank {len(learner.singular_values())}")
     personal = personal_tasks(learner)

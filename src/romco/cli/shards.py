@@ -80,7 +80,7 @@ def learn_in_shards(
         check_same(
             model, known, wanted.asked, wanted.settings, bits, wanted.classes, wanted.positive
         )
-        wanted = replace(wanted, learner=known.learner.name)
+        wanted = replace(wanted, learner=known.engine.learner.name)
     source, _ = settled(replace(source, path=paths[0]), known)
     classes = _known_classes(known) or wanted.classes or _classes(source, paths, wanted.positive)
     features = Hashed(2 ** (bits or BITS)) if known is None else known.features

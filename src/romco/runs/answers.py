@@ -14,8 +14,7 @@ from romco.io.files import BadRow
 from romco.kernels.core.events import LARGEST_FEATURE
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
-from romco.model.answers import Answers
-from romco.model.names import Id
+from romco.model.target import Predictions
 from romco.runs.source import CHUNK, Source, remembered
 
 Numbers = NDArray[np.float64]
@@ -25,14 +24,8 @@ class LabelNames(Protocol):
     """Who knows what the labels are called."""
 
     @property
-    def positive(self) -> Id | None:
-        """The label that a margin above 0 speaks for."""
-
-    def label_of(self, margin: float) -> Id:
-        """The label that a margin predicts."""
-
-    def side(self, label: Any) -> float:
-        """-1 or +1."""
+    def engine(self) -> Any:
+        """The engine of a model, or whatever has its methods."""
 
 
 class Named(Protocol):
@@ -75,12 +68,12 @@ def _reasoned(
         yield {**row, "reasons": found.summary(top)}
 
 
-def answered(model: Model, chunk: Block) -> Answers:
+def answered(model: Model, chunk: Block) -> Predictions:
     """What a model predicts for a chunk; numbers have no probabilities (NaN)."""
     margins = model.margins(chunk.features, chunk.tasks)
-    if model.target == "number":
-        return Answers(margins, np.full(len(margins), np.nan))
-    return Answers(margins, model.probability_of(margins))
+    if model.engine.target.kind == "number":
+        return Predictions(margins, np.full(len(margins), np.nan))
+    return Predictions(margins, model.engine.probability_of(margins))
 
 
 def chunks(events: Blocks, source: Source) -> Iterator[Block]:
@@ -120,13 +113,13 @@ def _small(values: Numbers) -> bool:
 
 def _bounds(model: Model, chunk: Block) -> Numbers | None:
     """Bounds of nine answers in ten, where the learner gives them."""
-    if model.target != "number" or not isinstance(model.learner, GivesIntervals):
+    if model.engine.target.kind != "number" or not isinstance(model.engine.learner, GivesIntervals):
         return None
     return model.intervals(chunk.features, chunk.tasks, 0.9)
 
 
 def told(
-    model: LabelNames, events: Named, answers: Answers, bounds: Numbers | None = None
+    model: LabelNames, events: Named, answers: Predictions, bounds: Numbers | None = None
 ) -> Iterator[dict[str, Any]]:
     r"""Answers in the one form that files, JSON and Python share.
 
@@ -140,14 +133,14 @@ def told(
     >>> table = io.BytesIO(b"user,kind,age\nann,ham,3\n")
     >>> block, _ = read_blocks(table, "user", "kind", format="csv").take(1)
     >>> model = Model("pa-unique", classes=("ham", "spam"))
-    >>> [row] = told(model, block, Answers(np.ones(1), np.full(1, 0.7)))
+    >>> [row] = told(model, block, Predictions(np.ones(1), np.full(1, 0.7)))
     >>> row  # doctest: +NORMALIZE_WHITESPACE
     {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
      'margin': 1.0, 'label': 'ham'}
     """
-    if not isinstance(model, Model) or model.target == "two classes":
+    if not isinstance(model, Model) or model.engine.target.kind == "two classes":
         rows = _sided(model, answers)
-    elif model.target == "classes":
+    elif model.engine.target.kind == "classes":
         rows = _classed(model, answers)
     else:
         rows = _numbered(model, answers, bounds)
@@ -157,28 +150,33 @@ def told(
         yield row if label is None else {**row, "label": label}
 
 
-def _sided(model: LabelNames, answers: Answers) -> Iterator[dict[str, Any]]:
+def _sided(model: LabelNames, answers: Predictions) -> Iterator[dict[str, Any]]:
     """Of two classes: what is predicted, and how probable the positive label is."""
-    negative, positive = model.label_of(-1.0), model.label_of(1.0)
+    negative, positive = model.engine.label_of(-1.0), model.engine.label_of(1.0)
     for margin, chance in zip(*(part.tolist() for part in answers), strict=True):
         yield {
             "predicted": positive if margin >= 0.0 else negative,
             "probability": chance,
-            "positive": model.positive,
+            "positive": model.engine.positive,
             "margin": margin,
         }
 
 
-def _classed(model: Model, answers: Answers) -> Iterator[dict[str, Any]]:
+def _classed(model: Model, answers: Predictions) -> Iterator[dict[str, Any]]:
     """Of many classes: what is predicted, and how probable each is."""
-    names, predicted = list(map(str, model.classes)), model.answers(answers.margins).tolist()
+    names, predicted = (
+        list(map(str, model.classes)),
+        model.engine.labels_of(answers.margins).tolist(),
+    )
     for one, chances in zip(predicted, answers.probabilities.tolist(), strict=True):
         yield {"predicted": one, "probabilities": dict(zip(names, chances, strict=True))}
 
 
-def _numbered(model: Model, answers: Answers, bounds: Numbers | None) -> Iterator[dict[str, Any]]:
+def _numbered(
+    model: Model, answers: Predictions, bounds: Numbers | None
+) -> Iterator[dict[str, Any]]:
     """A number, and its bounds where there are some."""
-    for at, predicted in enumerate(model.answers(answers.margins).tolist()):
+    for at, predicted in enumerate(model.engine.labels_of(answers.margins).tolist()):
         found = {"predicted": predicted}
         if bounds is not None:
             found["low"], found["high"] = bounds[at].tolist()

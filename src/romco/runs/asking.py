@@ -10,8 +10,8 @@ import numpy as np
 from romco.kernels.io.encoded import Encoded
 from romco.labels.audit import AUDIT_KEY, Audit
 from romco.model import Model
-from romco.model.answers import Answers
 from romco.model.names import Id
+from romco.model.target import Predictions
 
 
 @final
@@ -30,10 +30,15 @@ class Asking:
     """
 
     def __init__(self, model: Model) -> None:
-        if model.labels is None or model.target != "two classes":
+        if model.labels is None or model.engine.target.kind != "two classes":
             raise ValueError("expected a model of two classes with a policy that asks for labels")
         self.model, self.policy = model, model.labels
         self.audit = Audit.of(model.session)
+
+    @property
+    def engine(self) -> Asking:
+        """Itself: it has the methods of a model's engine that a run calls."""
+        return self
 
     @property
     def session(self) -> dict[str, Any]:
@@ -43,20 +48,20 @@ class Asking:
     @property
     def positive(self) -> Id | None:
         """The label that a margin above 0 speaks for."""
-        return self.model.positive
+        return self.model.engine.positive
 
     def label_of(self, margin: float) -> Id:
         """The label that a margin predicts."""
-        found: Id = self.model.label_of(margin)
+        found: Id = self.model.engine.label_of(margin)
         return found
 
     def side(self, label: Any) -> float:
         """-1 or +1."""
-        return self.model.side(label)
+        return self.model.engine.side(label)
 
     def predict_and_learn(
         self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
-    ) -> Answers:
+    ) -> Predictions:
         """What was predicted of events; those asked for are then learned, the others noticed."""
         if weight is not None:
             raise ValueError(
@@ -64,14 +69,14 @@ class Asking:
                 "leave them out, or learn all labels"
             )
         labels, tasks = list(y), list(task)
-        self.model.check(x, labels, tasks)  # all of it, before any is learned
+        self.model.engine.check(x, labels, tasks)  # all of it, before any is learned
         parts = [
             self._one(row, label, one)
             for row, label, one in zip(_singly(x, len(labels)), labels, tasks, strict=True)
         ]
         self.model.session[AUDIT_KEY] = self.audit.state()
         margins, chances = np.array(parts).T if parts else np.empty((2, 0))
-        return Answers(margins, chances)
+        return Predictions(margins, chances)
 
     def told(self) -> str:
         """Labels spent, and what they tell of all predictions."""
@@ -80,16 +85,16 @@ class Asking:
     def _one(self, x: Any, y: Any, task: Any) -> tuple[float, float]:
         model = self.model
         margins = model.margins(x, [task])
-        chance = model.probability_of(margins)
-        number = model.numbers([task])
+        chance = model.engine.probability_of(margins)
+        number = model.engine.numbers([task])
         if self.policy.choose(number, _log_odds(chance))[0]:
             model.learn(x, [y], [task])
             if self.policy.audited[0]:
-                number = model.numbers([task])
-                side = np.array([model.side(y)])
+                number = model.engine.numbers([task])
+                side = np.array([model.engine.side(y)])
                 self.audit.add_answers(number, side, _log_odds(chance, margins))
         else:
-            model.notice(x, [task])
+            model.observe(x, [task])
         return float(margins[0]), float(chance[0])
 
 

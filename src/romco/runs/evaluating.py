@@ -13,8 +13,8 @@ from romco.evaluation import Score
 from romco.io.blocks import Block
 from romco.io.files import BadRow
 from romco.model import Model
-from romco.model.answers import Answers
-from romco.model.names import known_as
+from romco.model.names import canonical_name
+from romco.model.target import Predictions
 from romco.runs.answers import answered, chunks
 from romco.runs.source import Source, remembered
 
@@ -35,7 +35,7 @@ class Evaluation:
     def __post_init__(self) -> None:
         self.whole = Score.of(self.model)
 
-    def add(self, events: Block, answers: Answers, known: Sequence[int]) -> None:
+    def add(self, events: Block, answers: Predictions, known: Sequence[int]) -> None:
         """Count the ``known`` ones of events: those whose label is one of the model's."""
         self._count(self.whole, events, answers, known)
         if events.weights is not None and known:
@@ -53,30 +53,30 @@ class Evaluation:
         total, loss = self.weighed
         if not total:
             return {}
-        if self.model.target == "number":
+        if self.model.engine.target.kind == "number":
             return {"weighted_rmse": float(np.sqrt(loss / total))}
         return {"weighted_error": loss / total}
 
     def _weigh(
-        self, events: Block, answers: Answers, known: Sequence[int], weight: Numbers
+        self, events: Block, answers: Predictions, known: Sequence[int], weight: Numbers
     ) -> None:
         if not (np.isfinite(weight) & (weight >= 0.0)).all():
             line = events.lines[known[int(np.argmin(np.isfinite(weight) & (weight >= 0.0)))]]
             raise ValueError(f"line {line}: a weight must be 0 or a positive number")
-        if self.model.target == "number":
-            truth = np.array([self.model.number(events.labels[at]) for at in known])
+        if self.model.engine.target.kind == "number":
+            truth = np.array([self.model.engine.number_of(events.labels[at]) for at in known])
             losses = np.square(answers.margins[known] - truth)
         else:
-            said = self.model.answers(answers.margins[known]).tolist()
+            said = self.model.engine.labels_of(answers.margins[known]).tolist()
             right = [events.labels[at] for at in known]
             pairs = zip(said, right, strict=True)
-            losses = np.array([float(known_as(a) != known_as(b)) for a, b in pairs])
+            losses = np.array([float(canonical_name(a) != canonical_name(b)) for a, b in pairs])
         total, loss = self.weighed
         self.weighed = total + float(weight.sum()), loss + float(weight @ losses)
 
-    def _count(self, score: Score, events: Block, answers: Answers, at: Sequence[int]) -> None:
+    def _count(self, score: Score, events: Block, answers: Predictions, at: Sequence[int]) -> None:
         if at:
-            some = Answers(answers.margins[at], answers.probabilities[at])
+            some = Predictions(answers.margins[at], answers.probabilities[at])
             score.count(self.model, [events.labels[i] for i in at], some)
 
 
@@ -110,7 +110,7 @@ def _known(model: Model, source: Source, chunk: Block) -> list[int]:
 
 def _trouble(model: Model, label: Any) -> ValueError | None:
     try:
-        model.number(label)
+        model.engine.number_of(label)
     except ValueError as error:
         return error
     return None

@@ -130,15 +130,17 @@ def learn_answers(model: Model, answers: Source, asked: Source, id: str | None =
     events = _events(model, asked)
     wanted = [key for key in todo if key not in before]
     for key in wanted:
-        model.check([events[key].features], [labels[key]], [events[key].task])
+        model.engine.check([events[key].features], [labels[key]], [events[key].task])
     for key in wanted:
         event, row = events[key], given[key]
         model.learn([event.features], [labels[key]], [event.task])
         came.learned += 1
         seen.append(key)
-        if row[WHY] == BY_CHANCE and model.target == "two classes":
-            side = np.array([model.side(labels[key])])
-            audit.add_answers(model.numbers([event.task]), side, np.array([float(row[MARGIN])]))
+        if row[WHY] == BY_CHANCE and model.engine.target.kind == "two classes":
+            side = np.array([model.engine.side(labels[key])])
+            audit.add_answers(
+                model.engine.numbers([event.task]), side, np.array([float(row[MARGIN])])
+            )
     model.session |= {AUDIT_KEY: audit.state(), ANSWERED: seen}
     return came
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol, final
 
 from romco.evaluation import Score
 from romco.io.blocks import Block
-from romco.model.answers import Answers
+from romco.model.target import Predictions
 from romco.runs.answers import LabelNames, Named, told
 from romco.runs.log import Log
 from romco.runs.records import SourceRecord
@@ -19,11 +19,6 @@ class Learns(LabelNames, Protocol):
     @property
     def session(self) -> dict[str, Any]:
         """What is kept in the file to go on by; its notes are the user's."""
-
-    def predict_and_learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
-    ) -> Answers:
-        """What was predicted of events before they were learned."""
 
 
 class EventRows(Named, Protocol):
@@ -80,7 +75,7 @@ class Session:
         self.log = Log(None) if log is None else log
         self.record = SourceRecord() if record is None else record
 
-    def learn(self, events: Any) -> Answers:
+    def learn(self, events: Any) -> Predictions:
         """Learn events, all or none.
 
         Parameters
@@ -102,7 +97,7 @@ class Session:
         """
         given = events.features, events.labels, events.tasks
         weight = events.weights if isinstance(events, Block) else None
-        answers = self.model.predict_and_learn(*given, weight=weight)
+        answers: Predictions = self.model.engine.predict_and_learn(*given, weight=weight)
         self.record.events += len(events.tasks)
         self.score.count(self.model, events.labels, answers)
         if self.log.wanted:

@@ -13,8 +13,8 @@ from romco.io.cells import ENCODERS
 from romco.io.files import Events, Plan, plan, read_events
 from romco.io.modelfile import load
 from romco.model import Model
-from romco.model.labels import positive_of
-from romco.model.names import Id, known_as
+from romco.model.names import Id, canonical_name
+from romco.model.target import positive_of
 from romco.streams.survey import Survey, survey
 
 T = TypeVar("T")
@@ -175,7 +175,7 @@ def classes_of(source: Source, positive: str | None = None) -> tuple[str, str] |
     """The two labels of a file, the negative one first, found by looking ahead; None if unsure.
 
     A file that begins with many events of one label would else decide by chance, see
-    :class:`romco.model.labels.Labels`. What cannot be read is left to whoever learns it.
+    :class:`romco.model.target.TwoClasses`. What cannot be read is left to whoever learns it.
     """
     if source.path == STDIN:  # cannot be read twice
         return None
@@ -183,15 +183,15 @@ def classes_of(source: Source, positive: str | None = None) -> tuple[str, str] |
     try:
         with replace(source, features=(), text=None, kinds=None, skip_bad=True).events() as events:
             for event in islice(events, LOOK_AHEAD):
-                found.setdefault(known_as(event.label), str(event.label))
+                found.setdefault(canonical_name(event.label), str(event.label))
                 if len(found) == 2:
                     break
     except (ValueError, OSError):
         return None
-    if len(found) < 2 or (positive is not None and known_as(positive) not in found):
+    if len(found) < 2 or (positive is not None and canonical_name(positive) not in found):
         return None
     one, other = found.values()
-    above = positive_of(one, other) if positive is None else found[known_as(positive)]
+    above = positive_of(one, other) if positive is None else found[canonical_name(positive)]
     return (other, one) if above == one else (one, other)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from romco.model.names import known_as
-from romco.model.targets import Kind
+from romco.model.names import canonical_name
+from romco.model.target import Kind
 from romco.runs.source import STDIN, Source
 
 LOOK = 1000  # events among which the kind of target is looked for
@@ -18,7 +18,7 @@ def target_of(source: Source) -> Kind | None:
     if source.path == STDIN:
         raise ValueError("a pipe cannot be looked at first: say --target classes or number")
     with source.events() as events:
-        labels = {known_as(event.label) for event in islice(events, LOOK)}
+        labels = {canonical_name(event.label) for event in islice(events, LOOK)}
     if len(labels) <= 2:
         return None
     return "number" if _numbers(labels) else "classes"
