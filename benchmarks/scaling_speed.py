@@ -29,6 +29,13 @@ from romco.shards.shard import Shard
 
 AGAIN = 50_000  # rows after which a file of generated numbers comes again
 ROWS = (20_000, 200_000, 1_000_000)  # read by workers on Ray
+SUBSPACE_CALLS = (
+    "take_note",
+    "gather_directions",
+    "put_directions",
+    "project_directions",
+    "orthogonalise_directions",
+)
 LENGTHS = (10_000, 40_000, 160_000, 640_000)  # events: merges become rarer as streams get longer
 
 
@@ -45,11 +52,12 @@ def timed(threads, x, y, tasks):
     """
     released = []
     with (
-#X        released_time(released, "romco.shards.shard.ChunkStep", "compiled"),
+        released_time(released, "romco.shards.shard.ChunkStep", "compiled"),
         released_time(released, "romco.model.engine.ChunkStep", "compiled"),
         released_time(released, "romco.shards.shard.Events", "__init__"),
         released_time(released, "romco.shards.shard.FeatureCounts", "add", "clear"),
         released_time(released, "romco.learners.merging.kernel.RowMerge", "rows"),
+        released_time(released, "romco.learners.auto.AutoKernel", *SUBSPACE_CALLS),
         sharded(threads, x.shape[1], engine="threads") as shards,
     ):
         wall, cpu = time.perf_counter(), time.process_time()
