@@ -70,20 +70,14 @@ class TaskCodes:
         names = tasks.tolist() if isinstance(tasks, np.ndarray) else list(tasks)
         if len(self.names) > MAX_CACHED_TASKS:
             self.names, self._codes, self.version = [], {}, self.version + 1
-        codes = np.empty(len(names), dtype=np.int64)
-        try:
-            complete = encode(self._codes, names, codes)
-        except TypeError:  # not hashable: refused below
-            codes[:], complete = -1, False
-        for i in np.flatnonzero(codes < 0) if not complete else ():
-            codes[i] = self._add(identity("task", names[i]))
-        return codes
+        return encode(self._codes, names, self._add)
 
     def owners(self, codes: NDArray[np.int64]) -> NDArray[np.uint16]:
         """Return the shard (k,) of each code."""
         return self._owners[codes]
 
-    def _add(self, name: Id) -> int:
+    def _add(self, task: Any) -> int:
+        name = identity("task", task)
         code = self._codes.setdefault(name, len(self.names))
         if code == len(self.names):
             self.names.append(name)

@@ -70,6 +70,7 @@ class Coordinator:
     ) -> None:
         self.schedule, self.front = schedule, state.front
         self.merge_seconds = 0.0
+        self._has_subspace = isinstance(state.front.engine.learner, Draws)
         self.events = self.place = self.next = 0
         self.notes: dict[str, Any] = {}
         self.reopen: Arguments | None = None  # of Shard.open, for shards that read files
@@ -219,7 +220,7 @@ class Coordinator:
     def _update_subspace(self) -> None:
         """Recompute the shared subspace from all tasks, if it is due."""
         common = self.front.engine.learner
-        if isinstance(common, Draws) and common.drawing_due():
+        if self._has_subspace and common.drawing_due():  # type: ignore[attr-defined]
             sums = self.engine.call_all(Shard.subspace_sums)
             self.engine.post(Shard.take_subspace, common.drawn(sums))
 
