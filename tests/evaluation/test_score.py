@@ -1,7 +1,6 @@
 """Scores: each number against its plain definition, and the same however events are cut."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from sklearn.metrics import f1_score, log_loss, roc_auc_score
 import romco
 from romco.evaluation import Score
 from romco.model.target import Predictions
-from romco.runs import Session
 
 
 def events(n=3000, rare=0.1, seed=0):
@@ -119,17 +117,17 @@ def test_other_scores_too_do_not_depend_on_how_events_are_cut(kind):
     assert cut.line() == whole.line()
 
 
-def test_the_loop_keeps_the_same_score_as_a_session():
+def test_the_loop_keeps_the_same_score_as_a_model():
     """One set of scores: a learner's margins and a model's answers are counted alike."""
     stream = romco.streams.simulated(n_tasks=3, n_features=4, n_events=50)
     rounds = romco.streams.interleaved(stream, seed=0)
     learner = romco.learner("ogd-unique", 4, 3)
     *_, record = romco.prequential(learner, rounds, {"score": Score()}, every=40)
     model = romco.Model("ogd-unique", new_task="zero", classes=(-1, 1))
-    session = Session(model)
+    score = Score.of(model)
     rows = [dict(zip("abcd", x.tolist(), strict=True)) for x in rounds.x]
     labels = rounds.y.astype(int).tolist()
-    session.learn(SimpleNamespace(features=rows, labels=labels, tasks=rounds.task.tolist()))
-    told = session.score.summary()
+    score.count(model, labels, model.engine.predict_and_learn(rows, labels, rounds.task.tolist()))
+    told = score.summary()
     for name in ("events", "error", "baseline", "f1"):
         assert record.metrics["score"][name] == told[name]

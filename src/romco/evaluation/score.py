@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from romco.evaluation.baselines import majority
-from romco.model.engine import Engine
+from romco.model import Model
 from romco.model.names import canonical_name
 from romco.model.target import Predictions, logistic
 from romco.rounds import Round
@@ -83,8 +83,7 @@ class Score:
         >>> Score.of(romco.Model(target="number")).target
         'number'
         """
-        engine = getattr(model, "engine", None)
-        target = engine.target.kind if isinstance(engine, Engine) else "two classes"
+        target = model.engine.target.kind if isinstance(model, Model) else "two classes"
         return cls.from_json(saved, target) if saved else cls(target, curve)
 
     def add(self, round: Round, scores: Numbers) -> None:

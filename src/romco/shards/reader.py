@@ -21,11 +21,9 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.blocks import Block
-from romco.io.cells import BadCell
-from romco.io.cells import identity as read_name
-from romco.io.files import format_of
-from romco.io.formats import BadFile, BadRow
+from romco.io.formats import BadFile, BadRow, OpenFile, format_of
+from romco.io.reader import Block
+from romco.io.schema import read_name
 from romco.kernels.merge.partition import encode
 from romco.model.features import Dense, Rows, features_from_json
 from romco.model.names import Id, canonical_name, identity, to_json
@@ -217,14 +215,16 @@ Filtered = tuple[list[Block], list[BadRow], int]  # the shard's events and bad r
 
 
 def _open_filter(source: Source, owns: Owns) -> _LineFilter | _BlockFilter:
-    plan, format = source.plan(), format_of(source.path, source.format)
-    task, delimiter = plan.columns.task, plan.kind.delimiter
+    source = source.resolve()
+    assert source.schema is not None
+    file, format = OpenFile(source.path, source.format), format_of(source.path, source.format)
+    task, delimiter = source.schema.task, file.format.delimiter
     if task is not None and delimiter is not None:
-        table = TableFieldLocator(plan.stream.readline(), delimiter, task)
-        return _LineFilter(source, plan.stream, table, task, owns)
+        table = TableFieldLocator(file.stream.readline(), delimiter, task)
+        return _LineFilter(source, file, table, task, owns)
     if task is not None and format == "jsonl":
-        return _LineFilter(source, plan.stream, JsonFieldLocator(task), task, owns)
-    plan.stream.close()
+        return _LineFilter(source, file, JsonFieldLocator(task), task, owns)
+    file.close()
     return _BlockFilter(source, owns)
 
 
@@ -233,7 +233,7 @@ class _BlockFilter:
     """Any file: parse all rows, keep the shard's."""
 
     def __init__(self, source: Source, owns: Owns) -> None:
-        self._blocks, self._owns = source.blocks(), _Ownership(owns)
+        self._blocks, self._owns = source.open(), _Ownership(owns)
 
     def read(self, rows: int) -> Filtered:
         block, trouble = self._blocks.take(rows)
@@ -264,10 +264,10 @@ class _LineFilter:
     """
 
     def __init__(
-        self, source: Source, stream: Any, locator: TaskFieldLocator, task: str, owns: Owns
+        self, source: Source, file: OpenFile, locator: TaskFieldLocator, task: str, owns: Owns
     ) -> None:
         format = format_of(source.path, source.format)
-        self._source, self._stream = replace(source, format=format), stream
+        self._source, self._file = replace(source, format=format), file
         self._locator, self._owns = locator, owns
         self._cells = _Ownership(lambda cell: owns(_task(locator, task, cell)))
         self._line, self._row = int(bool(locator.header)), 0  # read so far
@@ -294,21 +294,21 @@ class _LineFilter:
             self._rest.skip(rows - self._row)
 
     def close(self) -> None:
-        self._stream.close()
+        self._file.close()
         if self._rest is not None:
             self._rest.close()
 
     def _next(self) -> tuple[bytes, bytes | None] | None:
         """Return the next row and its task field; None at the end, or where quotes begin."""
         try:
-            while line := self._stream.readline():
+            while line := self._file.stream.readline():
                 self._line += 1
                 if self._locator.is_row(line):
                     cell = self._locator.find(line)
                     self._row += 1
                     return line if line.endswith(b"\n") else line + b"\n", cell
         except QuotedFieldError:
-            self._stream.close()
+            self._file.close()
             self._rest = _BlockFilter(self._source, self._owns)
             self._rest.skip(self._row)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -320,7 +320,7 @@ class _LineFilter:
         text = io.BytesIO(self._locator.header + b"".join(line for _, line, _ in kept))
         first = 1 + bool(self._locator.header)  # number of the first line in the text
         blocks, bad, done = [], [], 0
-        with self._source.blocks(stream=text) as parser:
+        with self._source.open(stream=text) as parser:
             while done < len(kept):
                 block, trouble = parser.take(len(kept))
                 rows = [kept[line - first] for line in block.lines]
@@ -391,7 +391,7 @@ class TaskFieldLocator(Protocol):
 def _task(locator: TaskFieldLocator, column: str, field: bytes) -> str | None:
     try:
         return read_name(column, {column: locator.value(field)})
-    except (BadCell, ValueError):
+    except ValueError:
         return None
 
 
