@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, Self, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -219,8 +219,10 @@ class Coordinator:
 
     def _update_subspace(self) -> None:
         """Recompute the shared subspace from all tasks, if it is due."""
-        common = self.front.engine.learner
-        if self._has_subspace and common.drawing_due():  # type: ignore[attr-defined]
+        if not self._has_subspace:
+            return
+        common = cast("Draws", self.front.engine.learner)
+        if common.drawing_due():
             sums = self.engine.call_all(Shard.subspace_sums)
             self.engine.post(Shard.take_subspace, common.drawn(sums))
 
