@@ -8,6 +8,7 @@ before its label is added, so a label is never visible to its own prediction.
 import numpy as np
 from libc.math cimport isfinite, log1p
 from libc.string cimport memcpy
+from romco.kernels.core.memory cimport release, reserve
 
 from romco.kernels.io.encoded import Encoded
 
@@ -95,39 +96,22 @@ cdef class HistoryFeatures:
         :meth:`commit`.
         """
         cdef Py_ssize_t i
-        encoded = isinstance(rows, Encoded)
-        wider = []
-        if encoded:
-            names, starts, lexicon = rows.names.tolist(), rows.starts.tolist(), rows.lexicon
+        cdef Wider wider = Wider(rows) if isinstance(rows, Encoded) else None
+        cdef list keys, found = []
         for i, task in enumerate(tasks):
-            if encoded:
-                own = [lexicon.names[k] for k in names[starts[i] : starts[i + 1]]]
-            else:
-                own = rows[i]
             time = 0.0 if times is None else float(times[i])
-            keys = self.keys(own)
-            wider.append(self.features(task, keys, time))
-            if labels is not None and labels[i] is not None:
-                self.observe(task, keys, labels[i], time)
+            keys = self.keys(rows[i] if wider is None else wider.categories(self, i))
+            row = {} if wider is not None else dict(rows[i])
+            self.features(task, keys, time, row, wider)
+            if wider is None:
+                found.append(row)
             else:
+                wider.end_row()
+            if labels is None or labels[i] is None:
                 self.undo.append(())
-        return self.joined(rows, wider) if encoded else [{**rows[i], **more} for i, more in enumerate(wider)]
-
-    cdef joined(self, rows, list wider):
-        """The block with more entries at the end of each row."""
-        number = rows.lexicon.number
-        sizes = np.diff(rows.starts)
-        more = np.array([len(row) for row in wider], dtype=np.int64)
-        starts = np.concatenate([[0], np.cumsum(sizes + more)])
-        total = int(starts[len(wider)])
-        values, names = np.empty(total), np.empty(total, dtype=np.int32)
-        old = np.arange(len(rows.values)) + np.repeat(np.cumsum(more) - more, sizes)
-        values[old], names[old] = rows.values, rows.names
-        new = np.ones(total, dtype=bool)
-        new[old] = False
-        values[new] = [value for row in wider for value in row.values()]
-        names[new] = [number(name) for row in wider for name in row]
-        return Encoded(values, names, starts, rows.lexicon)
+            else:
+                self.observe(task, keys, labels[i], time)
+        return found if wider is None else wider.block()
 
     cdef list keys(self, names):
         """The slots of an event: pairs of a history column (0 for the task) and a category."""
@@ -147,23 +131,28 @@ cdef class HistoryFeatures:
                 keys.append((place, name))
         return keys
 
-    cdef dict features(self, task, list keys, double time):
-        cdef dict row = {}
-        cdef Py_ssize_t k
+    cdef int features(self, task, list keys, double time, dict row, Wider wider) except -1:
+        """Add the features of an event to a row, or to a block."""
+        cdef Py_ssize_t k, place
+        cdef list names
         own = self.slots.get(task, {})
         whole = own.get("")
         cdef double event = 0.0 if whole is None else self.table[<Py_ssize_t> whole, LAST_EVENT]
         for place, category in keys:
             slot = own.get(category)
-            names = <list> self.names[place]
+            names = self.names[place]
             if slot is None or self.table[<Py_ssize_t> slot, LAST_EVENT] == 0.0:
-                row[names[len(names) - 1]] = 1.0
+                self.values[:] = 0.0
+                self.values[len(names) - 1] = 1.0
+            else:
+                self.describe(&self.table[<Py_ssize_t> slot, 0], event, time)
+            if wider is not None:
+                wider.push_all(self, place)
                 continue
-            self.describe(&self.table[<Py_ssize_t> slot, 0], event, time)
             for k in range(len(names)):
                 if self.values[k] != 0.0:
                     row[names[k]] = self.values[k]
-        return row
+        return 0
 
     cdef void describe(self, const double* slot, double event, double time) noexcept:
         """Write the features of a slot to ``values``."""
@@ -272,3 +261,73 @@ cdef class HistoryFeatures:
             "limit": self.limit, "timed": self.timed, "labels": list(self.labels), "ticks": self.ticks,
             "slots": [[task, list(own), list(own.values())] for task, own in self.slots.items()],
         }, np.array(self.table[: self.used])
+
+
+cdef class Wider:
+    """A block that gets more entries at the end of each row."""
+
+    cdef object lexicon
+    cdef double[::1] values
+    cdef int[::1] names
+    cdef long long[::1] starts
+    cdef list texts                  # by number of a name
+    cdef list named                  # history names whose numbers are known
+    cdef int[:, ::1] numbers         # of them: by column and feature
+    cdef double* value
+    cdef int* name
+    cdef Py_ssize_t n, room_values, room_names
+    cdef list ends
+
+    def __init__(self, rows):
+        self.lexicon, self.texts = rows.lexicon, rows.lexicon.names
+        self.values, self.names = rows.values, rows.names
+        self.starts = rows.starts
+        self.ends = [0]
+
+    def __dealloc__(self):
+        release(self.value)
+        release(self.name)
+
+    cdef list categories(self, HistoryFeatures history, Py_ssize_t row):
+        """Names of a row that may be categories of a history column; its entries are copied."""
+        cdef Py_ssize_t k
+        cdef list found = []
+        for k in range(self.starts[row], self.starts[row + 1]):
+            self.push(self.names[k], self.values[k])
+            name = <str> self.texts[self.names[k]]
+            if history.place_of.get(name, 1):
+                found.append(name)
+        return found
+
+    cdef int push(self, int name, double value) except -1:
+        reserve(<void**> &self.value, &self.room_values, self.n + 1, sizeof(double))
+        reserve(<void**> &self.name, &self.room_names, self.n + 1, sizeof(int))
+        self.value[self.n], self.name[self.n] = value, name
+        self.n += 1
+        return 0
+
+    cdef int push_all(self, HistoryFeatures history, Py_ssize_t place) except -1:
+        """Add the features of a slot that are not zero."""
+        cdef Py_ssize_t k, n = history.values.shape[0]
+        if history.names is not self.named:  # a new label brings new features
+            self.numbers = np.array(
+                [[self.lexicon.number(name) for name in names] for names in history.names], dtype=np.int32
+            )
+            self.named = history.names
+        for k in range(n):
+            if history.values[k] != 0.0:
+                self.push(self.numbers[place, k], history.values[k])
+        return 0
+
+    cdef int end_row(self) except -1:
+        self.ends.append(self.n)
+        return 0
+
+    cdef block(self):
+        values, names = np.empty(self.n), np.empty(self.n, dtype=np.int32)
+        cdef double[::1] value = values
+        cdef int[::1] name = names
+        cdef Py_ssize_t k
+        for k in range(self.n):
+            value[k], name[k] = self.value[k], self.name[k]
+        return Encoded(values, names, np.array(self.ends, dtype=np.int64), self.lexicon)
