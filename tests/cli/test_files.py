@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from romco.cli.files import app
+from romco.cli.main import app
 from romco.io.modelfile import load, peek
 
 

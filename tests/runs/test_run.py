@@ -183,7 +183,7 @@ def test_kill_of_the_command_at_random_moments(tmp_path):
     source = write(tmp_path / "e.csv")
     run(source, tmp_path / "whole.romco", Model(), every=5)
     path = tmp_path / "m.romco"
-    command = [sys.executable, "-c", "from romco.cli.files import app; app()", "learn", source.path]
+    command = [sys.executable, "-c", "from romco.cli.main import app; app()", "learn", source.path]
     command += ["--task", "user", "--label", "spam", "--model", path, "--checkpoint-every", "5"]
     random.seed(1)
     for kill in range(20):

@@ -7,7 +7,8 @@ import pytest
 
 from romco.io.modelfile import ModelFileError, save_state
 from romco.kernels.merge.touched import Touched, put_rows, take_rows
-from romco.shards import Shards, sections
+from romco.shards import Shards
+from romco.shards.checkpoint import check_state
 from tests.shards.streams import events, learn
 
 
@@ -78,8 +79,8 @@ def _value(state):
 def test_a_file_of_one_shard_and_of_a_plain_model_are_taken():
     one = Shards("pa-shared", 1)
     learn(one, events(20, seed=1))
-    sections.check(one.state())
-    sections.check(one.model().state())
+    check_state(one.state())
+    check_state(one.model().state())
 
 
 @pytest.mark.parametrize("shards", [2, 3])

@@ -18,16 +18,13 @@ from rich.table import Table
 from romco import runs
 from romco.cli.lines import inert, say, tell_skipped, warn
 from romco.cli.options import ModelPath, check_source, reads_source
-from romco.evaluation import TwoClassScore
+from romco.evaluation import Score
 from romco.io import durable
 from romco.model import Model
 from romco.runs import Evaluation, Source
 from romco.runs.source import load_model, mismatch, remembered
 
-app = typer.Typer()
 
-
-@app.command()
 @reads_source
 def predict(
     source: Source,
@@ -58,7 +55,6 @@ def predict(
     durable.replace(out, (line.encode() for line in lines))
 
 
-@app.command()
 @reads_source
 def evaluate(
     source: Source,
@@ -116,12 +112,12 @@ def _show_lines(scores: Evaluation) -> None:
     print(f"all {len(tasks)} tasks: {scores.whole.events:,} events, {scores.whole.line()}")
 
 
-def _add_score(table: Table, name: str, score: TwoClassScore) -> None:
+def _add_score(table: Table, name: str, score: Score) -> None:
     numbers = f"{score.error:.2%}", f"{score.baseline:.2%}", f"{score.log_loss:.3f}"
     table.add_row(escape(inert(name)), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
 
 
-def _in_words(model: Model, score: TwoClassScore) -> str:
+def _in_words(model: Model, score: Score) -> str:
     """What the numbers of an evaluation say."""
     curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
     return (

@@ -9,22 +9,20 @@ from typing import Annotated, Any
 import typer
 
 from romco.cli.lines import say, warn
-from romco.cli.options import ModelPath, check_source, reads_source
-from romco.compare.labelling import chosen_shares
+from romco.cli.options import ModelPath, check_source, label_budget, reads_source
 from romco.io import durable
 from romco.io.modelfile import save
 from romco.labels import Budget
-from romco.labels.audits import audit_of
+from romco.labels.audit import Audit
 from romco.model import Model
 from romco.runs import requests
 from romco.runs.asking import Asking
 from romco.runs.session import Learns
 from romco.runs.source import Source, load_model, mismatch, remembered
 
-app = typer.Typer()
+ROWS_AT_A_TIME = 10_000
 
 
-@app.command()
 @reads_source
 def ask(
     source: Source,
@@ -63,24 +61,40 @@ def learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> No
         came = requests.learn_answers(model, replace(source, label=label), file, id)
         save(model, path)
     say(came.told())
-    found = audit_of(model.session).error()
+    found = Audit.of(model.session).error()
     if found is not None:
         say(f"error of all predictions by audit: {found}")
 
 
-def under_budget(share: str, new: Learns, seed: int = 0) -> tuple[Learns, dict[str, Any]]:
-    """A model that learns only a share of the labels, and how such a one is opened and saved."""
-    (part,) = chosen_shares(share)
+def under_budget(
+    text: str, source: Source, new: Learns, seed: int = 0
+) -> tuple[Learns, dict[str, Any]]:
+    """Return a model that learns a part of the labels, and how such a one is opened and saved."""
     if not isinstance(new, Model) or new.target != "two classes":
         raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
 
+    policy = _policy(label_budget(text), source, seed)
+
     def opened(path: Path) -> Asking:
         found = load_model(path)
-        found.labels = Budget(part, seed=seed) if found.labels is None else found.labels
+        found.labels = policy if found.labels is None else found.labels
         return Asking(found)
 
     def saved(asking: Asking, path: Path) -> None:
         save(asking.model, path)
 
-    new.labels = Budget(part, seed=seed)
+    new.labels = policy
     return Asking(new), {"opened": opened, "saved": saved}
+
+
+def _policy(labels: float | int, source: Source, seed: int) -> Budget:
+    """Return the policy of a share, or of a number of labels among the events of a file."""
+    if isinstance(labels, float):
+        return Budget(labels, seed=seed)
+    if source.path == "-":
+        raise ValueError(f"--labels {labels} of stdin: its length is not known, give a share (5%)")
+    events = 0
+    with source.blocks() as blocks:
+        while count := len(blocks.take(ROWS_AT_A_TIME)[0]):
+            events += count
+    return Budget.of(min(labels, events), events, seed=seed)

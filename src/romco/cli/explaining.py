@@ -15,10 +15,7 @@ from romco.io.modelfile import load
 from romco.model import Model
 from romco.runs.source import load_model
 
-app = typer.Typer()
 
-
-@app.command()
 def explain(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")],
     top: Annotated[int, typer.Option(min=1, help="How many tasks in detail.")] = 20,

@@ -37,13 +37,10 @@ from romco.runs.asking import Asking
 from romco.runs.session import Learns
 from romco.runs.source import classes_of, load_model, settled
 from romco.runs.stopping import terminated
-from romco.shards.schedules import EVERY
+from romco.shards.schedule import MAX_EVENTS_PER_SHARD
 from romco.streams.survey import Survey
 
-app = typer.Typer()
 
-
-@app.command()
 @reads_source
 def learn(
     source: Source,
@@ -90,9 +87,12 @@ def learn(
     ] = "threads",
     address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
     growth: Annotated[float, typer.Option(help="Shards meet when the stream grew by this.")] = 0.1,
-    every: Annotated[int, typer.Option(min=1, help="And after so many events per shard.")] = EVERY,
+    every: Annotated[
+        int, typer.Option(min=1, help="And after so many events per shard.")
+    ] = MAX_EVENTS_PER_SHARD,
     labels: Annotated[
-        str | None, typer.Option(help="5%: learn as if only so many labels could be asked for.")
+        str | None,
+        typer.Option(help="Label budget: 5%, 0.05 or 500; others are not read."),
     ] = None,
     asked: Annotated[
         Path | None, typer.Option(help="SOURCE has answers to this file that romco ask wrote.")
@@ -153,7 +153,7 @@ def _learn_one(
     features = Names() if hash_ is None else Hashed(2**hash_)
     new, doors = _new(wanted, features, other, threads)
     if labels is not None:
-        new, doors = under_budget(labels, new)
+        new, doors = under_budget(labels, source, new)
     stop = runs.Stop()
     more: dict[str, Any] = {**doors, "stop": stop}
     steps = runs.learn(source, model, new, predictions, checkpoint_every, **more)

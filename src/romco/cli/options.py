@@ -149,6 +149,24 @@ def listed(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(part.strip() for part in text.split(","))
 
 
+def label_budget(text: str) -> float | int:
+    """Return a share of the events as a float, or a number of labels as an int.
+
+    >>> label_budget("5%"), label_budget("0.05"), label_budget("500")
+    (0.05, 0.05, 500)
+    """
+    number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
+    try:
+        if number.isdecimal() and not percent and int(number) > 0:
+            return int(number)
+        share = float(number) / (100.0 if percent else 1.0)
+    except ValueError:
+        share = 0.0
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"--labels {text}: expected a share (5% or 0.05) or a number (500)")
+    return share
+
+
 def chosen(settings: list[str]) -> dict[str, Any]:
     """Parameters from texts such as ``eta=0.5``: see :func:`romco.parameters.setting`.
 

@@ -11,7 +11,6 @@ from romco.compare import own
 from romco.io.blocks import Block, Blocks
 from romco.runs import Source
 from romco.runs.source import settled
-from romco.streams import questions
 
 AT_ONCE = 10_000  # events read at a time
 
@@ -37,15 +36,6 @@ def own_stream(
         stream = own.gather(path.name, _all(blocks), positive, wanted_target(target, source))
     own.keep(stream, folder)
     return stream.answers
-
-
-def asked_stream(name: str, target: str, data_dir: Path | None, folder: Path) -> tuple[int, str]:
-    """Keep a data set's other question as a stream in ``folder``; gives its answers and name."""
-    if target not in ("classes", "number", "auto"):
-        raise ValueError(f"--target {target}: expected classes, number or auto")
-    stream = questions.ask(name, target, data_dir)
-    own.keep(stream, folder)
-    return stream.answers, stream.name
 
 
 def _all(blocks: Blocks) -> Iterator[Block]:

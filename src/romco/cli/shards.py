@@ -22,8 +22,14 @@ from romco.runs.session import Learns
 from romco.runs.source import classes_of, settled
 from romco.runs.stopping import terminated
 from romco.shards import Shards
-from romco.shards.files import ShardsProgress, folder_of, known_to, learn
-from romco.shards.partitions import Files, files_of
+from romco.shards.files import (
+    EventFiles,
+    ShardsProgress,
+    folder_of,
+    known_to,
+    learn,
+    list_files,
+)
 
 BITS = 18  # of the hash of features, where none is said
 
@@ -68,7 +74,7 @@ def learn_in_shards(
     console: Console,
 ) -> None:
     """Learn files of which every shard reads its own part, with a line that shows how it goes."""
-    paths = files_of(sources, source.format)
+    paths = list_files(sources, source.format)
     known = known_to(model)
     if known is not None:
         check_same(
@@ -78,7 +84,7 @@ def learn_in_shards(
     source, _ = settled(replace(source, path=paths[0]), known)
     classes = _known_classes(known) or wanted.classes or _classes(source, paths, wanted.positive)
     features = Hashed(2 ** (bits or BITS)) if known is None else known.features
-    files = Files(paths, source, (classes[0], classes[1]), features.to_json())
+    files = EventFiles(paths, source, (classes[0], classes[1]), features.to_json())
     begun, last, stop = time.perf_counter(), None, Stop()
     steps = learn(
         files,

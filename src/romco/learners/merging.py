@@ -11,6 +11,7 @@ Changes are added, not beliefs, so that the prior is not counted once for every 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast, final
 
@@ -30,12 +31,14 @@ from romco.learners.sharing import (
     Latest,
     Part,
     PerFeature,
+    PerPair,
     Steps,
     Sum,
     Whole,
 )
 
 Values = dict[str, NDArray[Any]]
+Pairs = tuple[NDArray[np.int64], NDArray[np.float64]]
 # Calls a function f(begin, end) for ranges that are 0 to n together.
 Ranges = Callable[[Callable[[int, int], None], int], object]
 _ABLE: set[type] = set()  # learners known to merge: to ask a class for methods takes long
@@ -102,6 +105,20 @@ def held(learner: Merges, rows: NDArray[np.int32]) -> Values:
 def at_once(act: Callable[[int, int], None], n: int) -> None:
     """All rows by the one who asks."""
     act(0, n)
+
+
+def map_ranges(pool: Executor, k: int, function: Callable[[int, int], None], n: int) -> None:
+    """Call ``function(begin, end)`` for k ranges of n rows at the same time.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> ranges = []
+    >>> with ThreadPoolExecutor(1) as pool:
+    ...     map_ranges(pool, 3, lambda begin, end: ranges.append((begin, end)), 10)
+    >>> ranges
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    ends = np.linspace(0, n, k + 1).astype(int).tolist()
+    list(pool.map(function, ends[:-1], ends[1:]))
 
 
 def merge(common: Merges, changes: Sequence[Change], ranges: Ranges = at_once) -> Merged:
@@ -248,6 +265,52 @@ def _rules(parts: Sequence[Part], columns: dict[int, Column]) -> list[Rule]:
 
 def _spans(columns: dict[int, Column], numbers: Iterable[int]) -> list[tuple[Column, int]]:
     return compiled.side_by_side([columns[number] for number in numbers])
+
+
+# Weights of single tasks, which are never merged
+
+
+def pair_arrays(learner: Merges) -> tuple[str, ...]:
+    """Return the names of the arrays of (task, feature) pairs: values, keys; () if none."""
+    return next((line.arrays for line in learner.sharing() if isinstance(line, PerPair)), ())
+
+
+def pairs(
+    learner: Merges,
+    arrays: Values,
+    own: NDArray[np.int64],
+    renamed: NDArray[np.int64] | None = None,
+) -> Pairs:
+    """Return keys and values of the pairs of the tasks ``own``, which get other numbers.
+
+    A key is (task << 32) | feature.
+    """
+    renamed, names = own if renamed is None else renamed, pair_arrays(learner)
+    if not names:
+        return np.empty(0, dtype=np.int64), np.empty((0, 0))
+    values, keys = arrays[names[0]], arrays.get(names[1])
+    if keys is None:  # dense (m, d, width)
+        task, feature = np.nonzero(values[own].any(axis=2))
+        return (renamed[task] << 32) | feature, values[own[task], feature]
+    number = np.full(max(int((keys >> 32).max(initial=0)), int(own.max(initial=0))) + 1, -1)
+    number[own] = renamed
+    task = number[keys >> 32]
+    kept = task >= 0
+    return (task[kept] << 32) | (keys[kept] & 0xFFFFFFFF), values[kept]
+
+
+def store_pairs(learner: Merges, arrays: Values, tables: Sequence[Pairs]) -> Values:
+    """Return the arrays in which the learner stores the pairs of all tables."""
+    names = pair_arrays(learner)
+    if not names:
+        return {}
+    keys = np.concatenate([keys for keys, _ in tables])
+    values = np.concatenate([values for _, values in tables])
+    if names[1] in arrays:
+        return {names[0]: values, names[1]: keys}
+    dense = np.zeros_like(arrays[names[0]])
+    dense[keys >> 32, keys & 0xFFFFFFFF] = values
+    return {names[0]: dense}
 
 
 # What is small, and merged as a whole

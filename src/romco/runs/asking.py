@@ -8,8 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from romco.kernels.io.encoded import Encoded
-from romco.labels.audits import KEPT, audit_of
-from romco.labels.spendings import spending
+from romco.labels.audit import AUDIT_KEY, Audit
 from romco.model import Model
 from romco.model.answers import Answers
 from romco.model.names import Id
@@ -34,7 +33,7 @@ class Asking:
         if model.labels is None or model.target != "two classes":
             raise ValueError("expected a model of two classes with a policy that asks for labels")
         self.model, self.policy = model, model.labels
-        self.audit = audit_of(model.session)
+        self.audit = Audit.of(model.session)
 
     @property
     def session(self) -> dict[str, Any]:
@@ -70,13 +69,13 @@ class Asking:
             self._one(row, label, one)
             for row, label, one in zip(_singly(x, len(labels)), labels, tasks, strict=True)
         ]
-        self.model.session[KEPT] = self.audit.state()
+        self.model.session[AUDIT_KEY] = self.audit.state()
         margins, chances = np.array(parts).T if parts else np.empty((2, 0))
         return Answers(margins, chances)
 
     def told(self) -> str:
         """Labels spent, and what they tell of all predictions."""
-        return spending(self.policy, self.audit)
+        return self.audit.describe(self.policy)
 
     def _one(self, x: Any, y: Any, task: Any) -> tuple[float, float]:
         model = self.model

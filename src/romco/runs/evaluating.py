@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.evaluation.scores import Score, score_of
+from romco.evaluation import Score
 from romco.io.blocks import Block
 from romco.io.files import BadRow
 from romco.model import Model
@@ -33,7 +33,7 @@ class Evaluation:
     weighed: tuple[float, float] = (0.0, 0.0)  # sum of weights, and of weights times losses
 
     def __post_init__(self) -> None:
-        self.whole = score_of(self.model)
+        self.whole = Score.of(self.model)
 
     def add(self, events: Block, answers: Answers, known: Sequence[int]) -> None:
         """Count the ``known`` ones of events: those whose label is one of the model's."""
@@ -45,7 +45,7 @@ class Evaluation:
             places.setdefault(events.tasks[at], []).append(at)
         for task, some in places.items():
             if task not in self.tasks:
-                self.tasks[task] = score_of(self.model, curve=False)
+                self.tasks[task] = Score.of(self.model, curve=False)
             self._count(self.tasks[task], events, answers, some)
 
     def weighted(self) -> dict[str, float]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from romco.evaluation.scores import Score, score_of
+from romco.evaluation import Score
 from romco.io import durable
 from romco.io.blocks import Block, Blocks
 from romco.io.files import BadFile, BadRow
@@ -124,7 +124,7 @@ def learn(
             keep_columns(model.session, source.columns(), path.name)
             record = SourceRecord.of(model.session, source.path)
         with understood(path.name, ValueError):
-            score: Score = score_of(model, record.score)
+            score: Score = Score.of(model, record.score)
         with source.blocks(record.events) as events, Log(predictions, record.written) as log:
             session = Session(model, score, log, record)
             run = _Run(session, source, events, path, saved, stop or Stop())

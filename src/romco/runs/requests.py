@@ -16,8 +16,8 @@ from romco.io import durable
 from romco.io.files import format_of, opened
 from romco.io.formats import FORMATS, BadRow
 from romco.labels import Budget
-from romco.labels.audits import KEPT, audit_of
-from romco.labels.policies import doubt
+from romco.labels.audit import AUDIT_KEY, Audit
+from romco.labels.policy import doubt
 from romco.model import Model
 from romco.runs.answers import chunks
 from romco.runs.source import STDIN, Source, remembered
@@ -119,7 +119,7 @@ def learn_answers(model: Model, answers: Source, asked: Source, id: str | None =
     before stays as it was learned. Answers by chance are counted in the model's audit. A label
     that cannot be is refused before anything is learned.
     """
-    came, audit = Came(), audit_of(model.session)
+    came, audit = Came(), Audit.of(model.session)
     seen = list(model.session.get(ANSWERED, []))
     labels = _labels(answers, id or ID, came)
     given = {str(row[ID]): row for _, row in _raw(asked)}
@@ -139,7 +139,7 @@ def learn_answers(model: Model, answers: Source, asked: Source, id: str | None =
         if row[WHY] == BY_CHANCE and model.target == "two classes":
             side = np.array([model.side(labels[key])])
             audit.add_answers(model.numbers([event.task]), side, np.array([float(row[MARGIN])]))
-    model.session |= {KEPT: audit.state(), ANSWERED: seen}
+    model.session |= {AUDIT_KEY: audit.state(), ANSWERED: seen}
     return came
 
 

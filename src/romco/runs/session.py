@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, final
 
-from romco.evaluation.scores import Score, score_of
+from romco.evaluation import Score
 from romco.io.blocks import Block
 from romco.model.answers import Answers
 from romco.runs.answers import LabelNames, Named, told
@@ -76,7 +76,7 @@ class Session:
         record: SourceRecord | None = None,
     ) -> None:
         self.model = model
-        self.score = score_of(model) if score is None else score
+        self.score = Score.of(model) if score is None else score
         self.log = Log(None) if log is None else log
         self.record = SourceRecord() if record is None else record
 
