@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 import romco
 from benchmarks import scaling_speed
-from romco.learners.merging import Merged, held, take
+from romco.learners.merging import Merged, apply_merged, shared_values
 from romco.shards import Shards
 from romco.shards import shards as shards_module
 from romco.streams import datasets, interleaved
@@ -105,7 +105,7 @@ def averaged(common, changes, ranges):
     """The rule that one would try first: the mean of what shards hold of what they touched."""
     active = [one for one in changes if one.events]
     rows = np.unique(np.concatenate([one.rows for one in active]))
-    values = held(common, rows)
+    values = shared_values(common, rows)
     for name, value in values.items():
         if len(value) == len(rows) and active[0].values[name].shape[1:] == value.shape[1:]:
             total, number = np.zeros_like(value), np.zeros(len(rows))
@@ -117,7 +117,7 @@ def averaged(common, changes, ranges):
         else:
             values[name] = np.mean([one.values[name] for one in active], axis=0)
     merged = Merged(rows, values)
-    take(common, merged)
+    apply_merged(common, merged)
     return merged
 
 

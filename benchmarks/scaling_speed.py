@@ -16,8 +16,9 @@ from scipy.sparse import csr_array
 
 import romco
 from benchmarks.workloads import large
-from romco.kernels.merge.touched import Touched
-from romco.learners.merging import Period, change, merge, merge_here
+from romco.kernels.core.events import Events
+from romco.kernels.merge.rows import FeatureCounts
+from romco.learners.merging import Period, collect_change, merge, merge_in_place, run_at_once
 from romco.runs import Source
 from romco.shards import Shards
 from romco.shards import shards as shards_module
@@ -97,10 +98,11 @@ def _timed_alone(_):
 
 def touching(rng, d, n_rows):
     """A period that touched so many rows."""
-    touched = Touched(d)
-    rows = rng.choice(d, n_rows, replace=False).astype(np.int32)
-    touched.add(np.ones(n_rows), rows)
-    return touched
+    counts = FeatureCounts(d)
+    rows = np.sort(rng.choice(d, n_rows, replace=False)).astype(np.int32)
+    x = csr_array((np.ones(n_rows), rows, np.array([0, n_rows])), shape=(1, d))
+    counts.add(Events(romco.Round(np.zeros(1, dtype=np.int64), x, np.ones(1)), d, 1))
+    return counts
 
 
 def merges(*_):
@@ -118,10 +120,10 @@ def merges(*_):
         shards = [romco.learner("romco-auto", d, 1) for _ in range(n)]
         seen = [touching(rng, d, n_rows) for _ in range(n)]
         periods = [Period(1000, *one.rows()) for one in seen]
-        changes = [change(one, own, 1000) for one, own in zip(shards, seen, strict=True)]
-        merge_here(common, shards, periods, lambda act, rows: act(0, rows))  # touches all pages
+        changes = [collect_change(one, own, 1000) for one, own in zip(shards, seen, strict=True)]
+        merge_in_place(common, shards, periods, run_at_once)  # touches all pages
         began = time.process_time()
-        merge_here(common, shards, periods, lambda act, rows: act(0, rows))
+        merge_in_place(common, shards, periods, run_at_once)
         here = time.process_time() - began
         began = time.process_time()
         merge(common, changes)

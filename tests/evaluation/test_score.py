@@ -1,7 +1,6 @@
 """Scores: each number against its plain definition, and the same however events are cut."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,8 +8,7 @@ from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 import romco
 from romco.evaluation import Score
-from romco.model.answers import Answers
-from romco.runs import Session
+from romco.model.target import Predictions
 
 
 def events(n=3000, rare=0.1, seed=0):
@@ -84,7 +82,7 @@ def of_classes(n=400, seed=1):
     chances = rng.dirichlet(np.ones(3), n)
     y = np.array([rng.choice(3, p=p) for p in chances])
     model = romco.Model(target="classes", classes=("a", "b", "c"))
-    return model, [("a", "b", "c")[k] for k in y], Answers(np.log(chances), chances)
+    return model, [("a", "b", "c")[k] for k in y], Predictions(np.log(chances), chances)
 
 
 def test_scores_of_named_classes_are_those_of_numbered_ones():
@@ -108,28 +106,28 @@ def test_other_scores_too_do_not_depend_on_how_events_are_cut(kind):
     model, labels, answers = of_classes()
     if kind == "number":
         model, labels = romco.Model(target="number"), answers.margins[:, 0].tolist()
-        answers = Answers(answers.margins[:, 1], np.full(400, np.nan))
+        answers = Predictions(answers.margins[:, 1], np.full(400, np.nan))
     whole, cut = Score.of(model), Score.of(model)
     whole.count(model, labels, answers)
     for places in np.array_split(np.arange(400), 23):
-        some = Answers(answers.margins[places], answers.probabilities[places])
+        some = Predictions(answers.margins[places], answers.probabilities[places])
         cut.count(model, [labels[i] for i in places], some)
         cut = Score.of(model, cut.to_json())
     assert json.dumps(cut.to_json()) == json.dumps(whole.to_json())
     assert cut.line() == whole.line()
 
 
-def test_the_loop_keeps_the_same_score_as_a_session():
+def test_the_loop_keeps_the_same_score_as_a_model():
     """One set of scores: a learner's margins and a model's answers are counted alike."""
     stream = romco.streams.simulated(n_tasks=3, n_features=4, n_events=50)
     rounds = romco.streams.interleaved(stream, seed=0)
     learner = romco.learner("ogd-unique", 4, 3)
     *_, record = romco.prequential(learner, rounds, {"score": Score()}, every=40)
     model = romco.Model("ogd-unique", new_task="zero", classes=(-1, 1))
-    session = Session(model)
+    score = Score.of(model)
     rows = [dict(zip("abcd", x.tolist(), strict=True)) for x in rounds.x]
     labels = rounds.y.astype(int).tolist()
-    session.learn(SimpleNamespace(features=rows, labels=labels, tasks=rounds.task.tolist()))
-    told = session.score.summary()
+    score.count(model, labels, model.engine.predict_and_learn(rows, labels, rounds.task.tolist()))
+    told = score.summary()
     for name in ("events", "error", "baseline", "f1"):
         assert record.metrics["score"][name] == told[name]

@@ -8,7 +8,7 @@ import pytest
 
 import romco
 from romco.__main__ import main
-from romco.io.files import BadFile, BadRow
+from romco.io.formats import BadFile, BadRow
 from romco.model import Hashed
 from romco.runs import Source
 from romco.shards import Shards
@@ -246,7 +246,7 @@ def test_what_a_line_tells_cheaply_is_what_reading_it_tells(tmp_path, name):
     source = Source(str(path), *columns, skip_bad=True)
     classes = ("-1", "1") if name.endswith("svm") else ("no", "yes")
     given = EventFiles((str(path),), source, classes, Hashed(2**BITS).to_json())
-    expected = list(source.events())
+    expected = list(source.open())
     (everything, rows, skipped), *_ = shares(given, 1)
     assert [task for task, _ in everything] == [event.task for event in expected]
     for n in (2, 3):

@@ -19,10 +19,11 @@ from romco import runs
 from romco.cli.lines import inert, say, tell_skipped, warn
 from romco.cli.options import ModelPath, check_source, reads_source
 from romco.evaluation import Score
-from romco.io import durable
+from romco.io.schema import Schema
 from romco.model import Model
 from romco.runs import Evaluation, Source
-from romco.runs.source import load_model, mismatch, remembered
+from romco.runs.predict import write_predictions
+from romco.runs.resume import load_model
 
 
 @reads_source
@@ -34,25 +35,29 @@ def predict(
         int | None, typer.Option(min=1, help="With each answer, what its top so many features add.")
     ] = None,
 ) -> None:
-    """Answers as JSON lines, one per event.
+    """Answers, one per event: JSON lines; CSV or Parquet by the suffix of --out.
 
     Line, task, what is predicted, the probability of the label that is named positive,
     the margin (above 0 for the positive label), and the true label where the file has it.
     """
     found = load_model(model)
-    known = remembered(found, source)
-    check_source(known, labelled=False)
-    rows = _hinted(found, _told(runs.predict(found, source, reasons)), mismatch(found, known))
-    lines = (json.dumps(row) + "\n" for row in rows)
-    if out is None:
-        for line in lines:
-            sys.stdout.write(line)
-            if source.path == "-":  # whoever feeds us line by line waits for the answer
-                sys.stdout.flush()
+    known, warning = _resolved(found, source, labelled=False)
+    rows = _hinted(found, _told(runs.predict(found, known, reasons)), warning)
+    if out is not None:
+        write_predictions(rows, out)
         return
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {out.parent} to put the answers in")
-    durable.replace(out, (line.encode() for line in lines))
+    for row in rows:
+        sys.stdout.write(json.dumps(row) + "\n")
+        if source.path == "-":  # whoever feeds us line by line waits for the answer
+            sys.stdout.flush()
+
+
+def _resolved(model: Model, source: Source, labelled: bool) -> tuple[Source, str | None]:
+    """Return the source read as the model's columns were, and a warning where they differ."""
+    schema = Schema.from_session(model.session)
+    check_source(source, labelled, schema)
+    known = source.resolve_to_predict(schema)
+    return known, None if schema is None else known.unknown_columns(schema)
 
 
 @reads_source
@@ -69,27 +74,28 @@ def evaluate(
     The baseline is the error of always answering the label more frequent so far.
     """
     found = load_model(model)
-    source = replace(source, weight=weight)
-    known = remembered(found, source, labelled=True)
-    check_source(known, labelled=True)
-    warning = mismatch(found, known)
-    scores = runs.evaluate(found, source)
+    known, warning = _resolved(found, replace(source, weight=weight), labelled=True)
+    scores = runs.evaluate(found, known)
     warn(warning)
+    if scores.learned and not as_json:  # where it is a field
+        warn(
+            f"the model has learned {min(scores.learned, scores.whole.events):,} of these "
+            f"{scores.whole.events:,} events: on new events it may be worse"
+        )
     tell_skipped(scores.skipped)
     if not scores.whole.events:
         raise ValueError(f"{source.path} has no events that can be scored")
-    two = found.target == "two classes"
+    two = found.engine.target.kind == "two classes"
     if as_json:
-        about = {"positive": found.positive} if two else {"target": found.target}
-        tasks = {task: score.summary() for task, score in scores.tasks.items()}
-        print(json.dumps({**about, **scores.whole.summary(), **scores.weighted(), "tasks": tasks}))
+        about = {"positive": found.engine.positive} if two else {"target": found.engine.target.kind}
+        print(json.dumps({**about, **scores.summary()}))
     elif two:
         _show_table(found, scores)
     else:
         _show_lines(scores)
     if not as_json:
         for name, value in scores.weighted().items():
-            told = f"{value:.4g}" if found.target == "number" else f"{value:.2%}"
+            told = f"{value:.4g}" if found.engine.target.kind == "number" else f"{value:.2%}"
             print(f"by weight: {name.removeprefix('weighted_').replace('rmse', 'RMSE')} {told}")
 
 
@@ -121,7 +127,7 @@ def _in_words(model: Model, score: Score) -> str:
     """What the numbers of an evaluation say."""
     curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
     return (
-        f"Positive: {inert(str(model.positive))}, {score.positives:.2%} of events. {curve}"
+        f"Positive: {inert(str(model.engine.positive))}, {score.positives:.2%} of events. {curve}"
         f"log loss {score.log_loss:.3f}, {score.baseline_log_loss:.3f} with no features; "
         f"probabilities are off by {score.calibration:.3f}."
     )
@@ -137,7 +143,7 @@ def _hinted(
             warn(warning)
         tasks.add(row["task"])
         yield row
-    known = int(np.count_nonzero(model.numbers(tasks) >= 0))
+    known = int(np.count_nonzero(model.engine.numbers(tasks) >= 0))
     if len(tasks) > 1 and known < 0.1 * len(tasks) and model.tasks:
         examples = f"{next(iter(tasks))!r} was asked for, {model.tasks[0]!r} learned"
         say(

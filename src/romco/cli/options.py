@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from romco.io.files import format_of
-from romco.io.formats import FORMATS
+from romco.io.formats import FORMATS, format_of
+from romco.io.schema import Schema
 from romco.model import Model
-from romco.model.names import known_as
-from romco.model.targets import Kind
+from romco.model.names import canonical_name
+from romco.model.target import Kind
 from romco.parameters import setting
 from romco.runs import Source
-from romco.runs.targets import target_of
+from romco.runs.learn import infer_target
 
 ModelPath = Annotated[Path, typer.Option("--model", help="The model file.")]
 
@@ -94,15 +95,19 @@ def reads_source(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def check_source(source: Source, labelled: bool) -> None:
-    """Raise ValueError unless the source tells its format and columns."""
+def check_source(source: Source, labelled: bool, known: Schema | None = None) -> None:
+    """Raise ValueError unless the source, or the model's schema, names its format and columns."""
     name = "stdin" if source.path == "-" else source.path
+    if known is not None:
+        task, label = source.task or known.task, source.label or known.label
+        source = replace(source, label=label, one_task=source.one_task or known.one_task)
+        source = source if source.one_task else replace(source, task=task)
     try:
         kind = FORMATS[format_of(name, source.format)]
     except ValueError:
-        known = ", ".join(FORMATS)
+        there = ", ".join(FORMATS)
         problem = "is not known" if source.format else "cannot be told from its name"
-        raise ValueError(f"{name}: the format {problem}: say --format, one of {known}") from None
+        raise ValueError(f"{name}: the format {problem}: say --format, one of {there}") from None
     if source.one_task and source.task is not None:
         raise ValueError(f"{name}: --task {source.task} and --no-task contradict each other")
     if source.task is None and kind.task is None and not source.one_task:
@@ -125,7 +130,7 @@ def check_same(
     positive: str | None = None,
 ) -> None:
     """Raise ValueError where options ask for another model than the one that is there."""
-    inside, features = model.learner, model.features.to_json()
+    inside, features = model.engine.learner, model.features.to_json()
     if learner is not None and learner != inside.name:
         raise ValueError(f"{path.name} holds {inside.name}, not {learner}: use another model file")
     for name, value in settings.items():
@@ -140,8 +145,10 @@ def check_same(
     if classes is not None and model.classes and model.classes != classes[: len(model.classes)]:
         had = ",".join(map(str, model.classes))
         raise ValueError(f"{path.name} has classes {had}, not {','.join(classes)}")
-    if positive is not None and known_as(positive) != known_as(model.positive):
-        raise ValueError(f"{path.name}: the positive label is {model.positive}, not {positive}")
+    if positive is not None and canonical_name(positive) != canonical_name(model.engine.positive):
+        raise ValueError(
+            f"{path.name}: the positive label is {model.engine.positive}, not {positive}"
+        )
 
 
 def listed(text: str | None) -> tuple[str, ...] | None:
@@ -177,13 +184,9 @@ def chosen(settings: list[str]) -> dict[str, Any]:
 
 
 def wanted_target(asked: str | None, source: Source) -> Kind | None:
-    """What is to be predicted, if not one of two classes; "auto" looks at the first answers."""
-    if asked is None:
-        return None
-    if asked == "classes":
-        return "classes"
-    if asked == "number":
-        return "number"
-    if asked == "auto":
-        return target_of(source)
-    raise ValueError(f"--target {asked}: expected classes, number or auto")
+    """Return what is to be predicted, None for two classes; "auto" looks at the first labels."""
+    if asked in (None, "auto"):
+        return infer_target(source)
+    if asked in ("two classes", "classes", "number"):
+        return None if asked == "two classes" else asked  # type: ignore[return-value]
+    raise ValueError(f"--target {asked}: expected auto, two classes, classes or number")

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from romco.cli.options import check_same, chosen, listed
 from romco.model import Columns, Features, Hashed, Model, Names
-from romco.runs.source import load_model
+from romco.runs.resume import load_model
 
 console = Console(stderr=True)
 

@@ -7,14 +7,15 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.baselines.confidence import (
+from romco.kernels.baselines.linear import (
+    CollaborativeKernel,
     DiagonalArowKernel,
     DiagonalCollaborativeKernel,
     FullArowKernel,
     FullCollaborativeKernel,
+    GradientKernel,
+    PassiveAggressiveKernel,
 )
-from romco.kernels.baselines.gradient import GradientKernel
-from romco.kernels.baselines.passive_aggressive import CollaborativeKernel, PassiveAggressiveKernel
 from romco.learners.base import Arrays, CompiledLearner, choice, copy_arrays, not_negative, positive
 from romco.learners.capabilities import Start, Started
 from romco.learners.sharing import Belief, Full, PerFeature, Sharing, Steps, Sum, Whole

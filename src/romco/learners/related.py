@@ -7,15 +7,18 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.baselines.coupled import FixedKernel, LogDetKernel, VonNeumannKernel
 from romco.kernels.baselines.linear import LinearKernel
-from romco.kernels.baselines.shared_loss import (
+from romco.kernels.baselines.related import (
     ExplicitEuclideanKernel,
     ExplicitLargestKernel,
+    ExponentialKernel,
+    FixedKernel,
     ImplicitEuclideanKernel,
     ImplicitLargestKernel,
+    LogDetKernel,
+    TruncatedKernel,
+    VonNeumannKernel,
 )
-from romco.kernels.baselines.smoothed import ExponentialKernel, TruncatedKernel
 from romco.learners.base import (
     Arrays,
     CompiledLearner,

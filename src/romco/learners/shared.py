@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.baselines.shared import SharedArow, SharedPassiveAggressive
+from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
 from romco.learners.capabilities import Numbers

@@ -9,13 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, final
 
-from romco.learners.merging import map_ranges
+from romco.learners.merging import RangeFunction, map_ranges
 from romco.shards.shard import Shard, ShardConfig, Start
 
 MIN_PARALLEL_ROWS = 2000  # fewer rows are merged before another thread has woken up
 Method = Callable[..., Any]  # of Shard
 Arguments = Sequence[tuple[Any, ...] | None]  # of each shard; None: it is not called
-RangeFunction = Callable[[int, int], None]
 
 
 class Engine(Protocol):

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
 from romco.io import durable
 from romco.io.formats import BadFile
+from romco.io.schema import Schema
 from romco.model import Model
 from romco.model.features import features_from_json
 from romco.parameters import whole
 from romco.runs import Stop
-from romco.runs.identity import content_of
-from romco.runs.records import keep_columns, understood
-from romco.runs.source import load_model
+from romco.runs.resume import content_of, explain_bad_session, load_model
 from romco.shards.checkpoint import (
     ShardsState,
     find_checkpoint,
@@ -153,7 +152,11 @@ def read(
     Returns True if all are learned; else the shards are at a barrier.
     """
     coordinator = shards.coordinator
-    keep_columns(shards.session, files.source.columns(), "this model")
+    known = Schema.from_session(shards.session)
+    source = replace(files.source, path=files.paths[0]).resolve(known)
+    assert source.schema is not None
+    source.schema.store(shards.session, "this model")
+    files = replace(files, source=source)
     tally, resumed = _resume(coordinator, files), coordinator.place
     warm = warm_up_on_one_worker(coordinator, files)
     if warm is not None:
@@ -261,7 +264,7 @@ def _resume(coordinator: Coordinator, files: EventFiles) -> Tally:
             )
         return Tally()
     note = coordinator.notes[NOTE]
-    with understood("this model", ValueError):
+    with explain_bad_session("this model", ValueError):
         _check_note(note)
     file, row = note["position"]
     before = note["paths"][: file + bool(row)]

@@ -21,14 +21,12 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.blocks import Block
-from romco.io.cells import BadCell, identity
-from romco.io.files import format_of
-from romco.io.formats import BadFile, BadRow
-from romco.model.features import features_from_json
-from romco.model.labels import Labels
-from romco.model.names import Id, known_as, to_json
-from romco.model.rows import Dense, Rows
+from romco.io.formats import BadFile, BadRow, OpenFile, format_of
+from romco.io.reader import Block
+from romco.io.schema import read_name
+from romco.model.features import Dense, Rows, features_from_json
+from romco.model.names import Id, canonical_name, to_json
+from romco.model.target import TwoClasses
 from romco.runs import Source
 
 HASH_MULTIPLIER = 2654435761  # 2^32 over the golden ratio: spreads names that differ in few bits
@@ -42,7 +40,7 @@ def task_owner(task: Id, n: int) -> int:
     >>> [task_owner(name, 4) for name in ("ann", "bob", 7, "7.0", ("shop", 7))]
     [2, 3, 1, 1, 0]
     """
-    name = known_as(task)
+    name = canonical_name(task)
     if isinstance(name, str):
         text = name.encode("utf-8", "surrogatepass")
     else:
@@ -131,7 +129,7 @@ class ShardReader:
     def __init__(self, files: EventFiles, n: int, k: int, position: FilePosition) -> None:
         self.position, self.skipped = position, 0  # bad rows of the shard's tasks
         self._files, self._n, self._k = files, n, k
-        self._labels = Labels(files.classes)
+        self._labels = TwoClasses(files.classes)
         self._features = features_from_json(files.features)
         self._file: _LineFilter | _BlockFilter | None = None
 
@@ -188,7 +186,7 @@ class ShardReader:
 
     def _side(self, label: str | None, line: int) -> float:
         try:
-            return self._labels.known_side(label)
+            return self._labels.number_of(label)
         except ValueError as error:
             path = self._files.paths[self.position.file]
             self._skip_or_raise(BadRow(path, line, self._files.source.label, str(error)))
@@ -208,14 +206,16 @@ Filtered = tuple[list[Block], list[BadRow], int]  # the shard's events and bad r
 
 
 def _open_filter(source: Source, owns: Owns) -> _LineFilter | _BlockFilter:
-    plan, format = source.plan(), format_of(source.path, source.format)
-    task, delimiter = plan.columns.task, plan.kind.delimiter
+    source = source.resolve()
+    assert source.schema is not None
+    file, format = OpenFile(source.path, source.format), format_of(source.path, source.format)
+    task, delimiter = source.schema.task, file.format.delimiter
     if task is not None and delimiter is not None:
-        table = TableFieldLocator(plan.stream.readline(), delimiter, task)
-        return _LineFilter(source, plan.stream, table, task, owns)
+        table = TableFieldLocator(file.stream.readline(), delimiter, task)
+        return _LineFilter(source, file, table, task, owns)
     if task is not None and format == "jsonl":
-        return _LineFilter(source, plan.stream, JsonFieldLocator(task), task, owns)
-    plan.stream.close()
+        return _LineFilter(source, file, JsonFieldLocator(task), task, owns)
+    file.close()
     return _BlockFilter(source, owns)
 
 
@@ -224,7 +224,7 @@ class _BlockFilter:
     """Any file: parse all rows, keep the shard's."""
 
     def __init__(self, source: Source, owns: Owns) -> None:
-        self._blocks, self._owns = source.blocks(), _Ownership(owns)
+        self._blocks, self._owns = source.open(), _Ownership(owns)
 
     def read(self, rows: int) -> Filtered:
         block, trouble = self._blocks.take(rows)
@@ -255,10 +255,10 @@ class _LineFilter:
     """
 
     def __init__(
-        self, source: Source, stream: Any, locator: TaskFieldLocator, task: str, owns: Owns
+        self, source: Source, file: OpenFile, locator: TaskFieldLocator, task: str, owns: Owns
     ) -> None:
         format = format_of(source.path, source.format)
-        self._source, self._stream = replace(source, format=format), stream
+        self._source, self._file = replace(source, format=format), file
         self._locator, self._owns = locator, owns
         self._cells = _Ownership(lambda cell: owns(_task(locator, task, cell)))
         self._line, self._row = int(bool(locator.header)), 0  # read so far
@@ -285,21 +285,21 @@ class _LineFilter:
             self._rest.skip(rows - self._row)
 
     def close(self) -> None:
-        self._stream.close()
+        self._file.close()
         if self._rest is not None:
             self._rest.close()
 
     def _next(self) -> tuple[bytes, bytes | None] | None:
         """Return the next row and its task field; None at the end, or where quotes begin."""
         try:
-            while line := self._stream.readline():
+            while line := self._file.stream.readline():
                 self._line += 1
                 if self._locator.is_row(line):
                     cell = self._locator.find(line)
                     self._row += 1
                     return line if line.endswith(b"\n") else line + b"\n", cell
         except QuotedFieldError:
-            self._stream.close()
+            self._file.close()
             self._rest = _BlockFilter(self._source, self._owns)
             self._rest.skip(self._row)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -311,7 +311,7 @@ class _LineFilter:
         text = io.BytesIO(self._locator.header + b"".join(line for _, line, _ in kept))
         first = 1 + bool(self._locator.header)  # number of the first line in the text
         blocks, bad, done = [], [], 0
-        with self._source.blocks(stream=text) as parser:
+        with self._source.open(stream=text) as parser:
             while done < len(kept):
                 block, trouble = parser.take(len(kept))
                 rows = [kept[line - first] for line in block.lines]
@@ -381,8 +381,8 @@ class TaskFieldLocator(Protocol):
 
 def _task(locator: TaskFieldLocator, column: str, field: bytes) -> str | None:
     try:
-        return identity(column, {column: locator.value(field)})
-    except (BadCell, ValueError):
+        return read_name(column, {column: locator.value(field)})
+    except ValueError:
         return None
 
 

@@ -1,0 +1,91 @@
+"""Locks of a model that neither an interrupt nor a fork can leave held."""
+
+from __future__ import annotations
+
+import concurrent.futures.thread  # noqa: F401 - see the end of this file
+import os
+import threading
+import time
+import weakref
+from typing import final
+
+from romco.kernels.core.lock import FairLock, Hold
+
+__all__ = ["FairLock", "Hold", "Locks"]
+RETRY_SECONDS = 0.0005  # between attempts of a fork to have all locks
+
+
+@final
+class Locks:
+    """Two locks: ``writing`` for a whole batch that is learned, ``step`` for one look or chunk.
+
+    A fork waits until no other thread is within a step. In the child, where only the thread
+    that forked lives on, nobody else holds anything.
+
+    >>> locks = Locks()
+    >>> with Hold(locks.step):
+    ...     locks.step.is_mine()
+    True
+    """
+
+    def __init__(self) -> None:
+        self.writing = threading.RLock()
+        self.step = FairLock()
+        _ALL[id(self)] = weakref.ref(self)
+
+    def forget_others(self) -> None:
+        """Free what other threads held or waited for, in the child of a fork."""
+        self.step.forget_others()
+        if not self.writing._is_owned():  # type: ignore[attr-defined]
+            self.writing = threading.RLock()
+
+
+# By address, so that a new one takes the place of one that is gone: a WeakSet would run Python
+# whenever one goes, and an interrupt that falls there is lost.
+_ALL: dict[int, weakref.ref[Locks]] = {}
+_forking = threading.Lock()  # one fork at a time
+_held: list[FairLock] = []  # by the thread that forks
+
+
+def _before() -> None:
+    _forking.acquire()
+    while not _acquire_all():  # somebody within a step may wait for another: release meanwhile
+        _release_all()
+        time.sleep(RETRY_SECONDS)
+
+
+def _living() -> list[Locks]:
+    living = (reference() for reference in list(_ALL.values()))
+    return [locks for locks in living if locks is not None]
+
+
+def _acquire_all() -> bool:
+    for locks in _living():
+        if not locks.step.is_mine():
+            if not locks.step.acquire_at_once():
+                return False
+            _held.append(locks.step)
+    return True
+
+
+def _release_all() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _in_parent() -> None:
+    _release_all()
+    _forking.release()
+
+
+def _in_child() -> None:
+    _release_all()
+    for locks in _living():
+        locks.forget_others()
+    _forking.release()
+
+
+# What was registered last comes first before a fork. A pool of threads has a lock that it takes
+# then, too, and that whoever is within a step may wait for to use the pool: so ours come first.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
