@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import log_loss, roc_auc_score
 
 import romco
+from romco.kernels.io.history import HistoryFeatures
 from romco.presentation.figures import canvas, save
 
 HISTORY = ["skill", "item"]
@@ -56,7 +57,7 @@ class Answers:
     """Answers of students in order; test students last."""
 
     students: list[str]
-    rows: list[dict[str, str]]
+    rows: list[dict[str, float]]
     correct: list[str]
     test: NDArray[np.bool_]
 
@@ -76,47 +77,36 @@ def load(path: Path) -> Answers:
     lines.sort(key=lambda line: line["part"] == "test")  # stable: each student's order stays
     return Answers(
         [line["user"] for line in lines],
-        [{"skill": line["skill"], "item": line["item"]} for line in lines],
+        [{f"skill={line['skill']}": 1.0, f"item={line['item']}": 1.0} for line in lines],
         [line["correct"] for line in lines],
         np.array([line["part"] == "test" for line in lines]),
     )
 
 
-def prequential(answers: Answers) -> tuple[Floats, float]:
-    """Probability of a correct answer for each event, before it is learned; seconds it took."""
-    model = _model(HISTORY)
+def expand(answers: Answers) -> tuple[list[dict[str, float]], float]:
+    """Rows with history features, and the seconds it took."""
     begin = time.process_time()
-    margins = model.learn(answers.rows, answers.correct, answers.students)
-    return model.probability_of(margins), time.process_time() - begin
+    history = HistoryFeatures(HISTORY)
+    rows = history.expand(answers.students, answers.rows, answers.correct)
+    return rows, time.process_time() - begin
 
 
-def frozen(answers: Answers) -> Floats:
+def prequential(
+    answers: Answers, rows: Sequence[Any], tasks: Sequence[str], learner: str = "romco-auto"
+) -> tuple[Floats, float]:
+    """Probability of a correct answer for each event, before it is learned; seconds it took."""
+    model = romco.Model(learner, classes=("0", "1"))
+    begin = time.process_time()
+    margins = model.learn(rows, answers.correct, tasks)
+    seconds = time.process_time() - begin
+    return model.engine.probability_of(margins), seconds
+
+
+def frozen(answers: Answers, rows: Sequence[Any]) -> Floats:
     """Probabilities for test students; weights are those after the train students."""
-    model, test = _model(HISTORY), np.flatnonzero(answers.test)
-    first, last = int(test[0]), len(answers.rows)
-    model.learn(answers.rows[:first], answers.correct[:first], answers.students[:first])
-    rest = answers.rows[first:], answers.correct[first:], answers.students[first:]
-    margins = model.learn(*rest, weight=np.zeros(last - first))  # not learned, but remembered
-    return model.probability_of(margins)
-
-
-def controls(answers: Answers) -> dict[str, Floats]:
-    """Prequential probabilities of one model for all students, and of one for each."""
-    everybody = ["all"] * len(answers.students)
-    found = {}
-    for name, learner, tasks in (
-        ("one model for all", "romco-auto", everybody),
-        ("one model for each", "arow-unique", answers.students),
-    ):
-        model = _model([], learner)
-        margins = model.learn(answers.rows, answers.correct, tasks)
-        found[name] = model.probability_of(margins)
-    return found
-
-
-def _model(history: Sequence[str], learner: str = "romco-auto") -> Any:
-    options = {"history": list(history)} if history else {}
-    return romco.Model(learner, classes=("0", "1"), **options)
+    model, first = romco.Model(classes=("0", "1")), int(np.flatnonzero(answers.test)[0])
+    model.learn(rows[:first], answers.correct[:first], answers.students[:first])
+    return model.engine.probabilities(rows[first:], answers.students[first:])
 
 
 def summary(answers: Answers, chance: Floats, part: NDArray[np.intp]) -> dict[str, float]:
@@ -152,7 +142,11 @@ def curve(answers: Answers, chance: Floats, part: NDArray[np.intp]) -> list[floa
     y, found = answers.y[part], []
     for low, high in zip(CURVE_EDGES[:-1], CURVE_EDGES[1:], strict=True):
         here = (before >= low) & (before < high)
-        found.append(float(log_loss(y[here], chance[here], labels=[False, True])) if here.any() else float("nan"))
+        found.append(
+            float(log_loss(y[here], chance[here], labels=[False, True]))
+            if here.any()
+            else float("nan")
+        )
     return found
 
 
@@ -166,17 +160,24 @@ def run(path: Path, progress: Callable[[str], None] = print) -> dict[str, Any]:
     """All figures of one data set, by name."""
     answers = load(path)
     name, test = path.name.removesuffix(".csv.gz"), np.flatnonzero(answers.test)
-    progress(f"{name}: {len(answers.rows):,} answers, prequential")
-    chance, seconds = prequential(answers)
+    everybody = ["all"] * len(answers.students)
+    rows, seconds = expand(answers)
+    progress(f"{name}: {len(rows):,} answers, prequential")
+    chance, more = prequential(answers, rows, answers.students)
+    lines = {
+        "romco": chance,
+        "one model for all": prequential(answers, answers.rows, everybody)[0],
+        "one model for each": prequential(answers, answers.rows, answers.students, "arow-unique")[
+            0
+        ],
+    }
     progress(f"{name}: frozen")
-    after = frozen(answers)
-    progress(f"{name}: controls")
-    lines = {"romco": chance, **controls(answers)}
+    after = frozen(answers, rows)
     return {
         "name": name,
         "answers": len(answers.rows),
         "students": len(set(answers.students)),
-        "answers_per_second": len(answers.rows) / seconds,
+        "answers_per_second": len(answers.rows) / (seconds + more),
         "frozen": summary(answers, after, test),
         "prequential": summary(answers, chance[test], test),
         "curves": {title: curve(answers, one[test], test) for title, one in lines.items()},
@@ -218,6 +219,8 @@ def _tables(result: dict[str, Any]) -> str:
         )
         rows.append(f"| **romco, {protocol}** | **{figures['auc']:.4f}** | {more} |")
     head = "| method | AUC of test students | more |\n|---|---|---|\n"
-    title = f"## {result['name']}\n\n{result['answers']:,} answers of {result['students']:,} students, "
+    title = (
+        f"## {result['name']}\n\n{result['answers']:,} answers of {result['students']:,} students, "
+    )
     title += f"{result['answers_per_second']:,.0f} answers learned per second and core.\n\n"
     return title + head + "\n".join(rows) + f"\n\n![Learning curves]({result['name']}.png)\n"
