@@ -9,13 +9,14 @@ export OPENBLAS_NUM_THREADS := 1
 ROMCO_DATA ?= $(realpath ../shared/data)
 export ROMCO_DATA
 
-.PHONY: help demo serve-demo test test-slow test-checked test-sanitized test-x86_64 fuzz fuzz-sanitized mutants kernels check check-all docs lint types contracts \
+.PHONY: help demo serve-demo test test-core test-slow test-checked test-sanitized test-x86_64 fuzz fuzz-sanitized mutants kernels check check-all docs lint types contracts \
         dist dist-smoke bench bench-docs paper paper-docs beyond cluster-demo clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       run the main job on built-in data and name the page it wrote"
 	@echo "make test       all tests that take less than minutes"
+	@echo "make test-core  learners, kernels, model, evaluation, label policies: a minute"
 	@echo "make check      what CI runs: lint, types, import contracts, docs examples, tests, a wheel that works"
 	@echo "make check-all  also: slow tests, checked indices, sanitizers, the suite from the sdist"
 	@echo "make kernels    rebuild the compiled kernels that changed"
@@ -28,20 +29,29 @@ help:
 	@echo "make cluster-demo   four shards on a local Ray lose a worker, and not a bit"
 
 # Rebuilt whenever a kernel or the metadata changes. Versions are those that were tried together.
+# Kernels are built in place and without isolation, so that unchanged ones are never compiled again.
 SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]* src/romco/server/*.p[yx][xdi]) pyproject.toml setup.py
 INSTALL := -m pip install --quiet --constraint constraints.txt
-$(VENV)/ready: $(SOURCES) constraints.txt
+EDITABLE := --no-build-isolation --editable
+# What `romco compare` needs, and no more.
+$(VENV)/cli: $(SOURCES) constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python $(INSTALL) --editable '.[dev]'
+	$(BIN)/python $(INSTALL) setuptools cython numpy scipy
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	$(BIN)/python $(INSTALL) $(EDITABLE) '.[cli]'
 	touch $@
 
-demo: $(VENV)/ready
+# What tests, checks and reports need; the lab adds `romco paper` and `romco beyond`.
+$(VENV)/ready: $(VENV)/cli lab/pyproject.toml
+	$(BIN)/python $(INSTALL) $(EDITABLE) '.[dev]' $(EDITABLE) ./lab
+	touch $@
+
+demo: $(VENV)/cli
 	$(BIN)/romco compare
 
 # A server is killed half-way, and its model compared with one that was never interrupted.
 serve-demo: $(VENV)/ready
-	$(BIN)/python -m romco.server.demo
+	$(BIN)/python -m romco_lab.server_demo
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2
@@ -49,7 +59,11 @@ test: $(VENV)/ready
 test-slow: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 -m slow
 
-kernels: $(VENV)/ready
+# Learners, kernels, model, evaluation and label policies: what most changes touch.
+test-core: $(VENV)/ready
+	$(BIN)/python -m pytest -n 2 -q tests/learners tests/kernels tests/model tests/evaluation tests/labels
+
+kernels: $(VENV)/cli
 	$(BIN)/python setup.py --quiet build_ext --inplace
 
 # Kernels of another kind are compiled from a copy of the sources: beside them there may be what was
@@ -91,14 +105,14 @@ check: lint types contracts docs test dist-smoke
 
 # Files, rows and sources that mean harm, made with knowledge of the format: FUZZ="--files 1000 --seed 7".
 fuzz: $(VENV)/ready
-	$(BIN)/python -m tests.fuzz $(FUZZ)
+	$(BIN)/python -m romco_lab.fuzz $(FUZZ)
 
 fuzz-sanitized: .venv-sanitized/ready
-	$(SANITIZED) -m tests.fuzz --unlimited --files 4000 --strangers 4000 --liars 4000 --arrays 4000 --folders 200 --sources 20 --memories 20 $(FUZZ)
+	$(SANITIZED) -m romco_lab.fuzz --unlimited --files 4000 --strangers 4000 --liars 4000 --arrays 4000 --folders 200 --sources 20 --memories 20 $(FUZZ)
 
 # Changes to the files that guard data, which some test must notice: MUTANTS="--share 1", "--only durable.py", "--compiled".
 mutants: $(VENV)/ready
-	$(BIN)/python -m tests.mutants $(MUTANTS)
+	$(BIN)/python -m romco_lab.mutants $(MUTANTS)
 
 check-all: check test-slow test-checked test-sanitized dist
 
@@ -155,7 +169,7 @@ beyond: $(VENV)/ready
 
 # Learns a stream of 100,000 tasks on a local Ray, kills a worker half-way, compares the model files.
 cluster-demo: $(VENV)/ready
-	$(BIN)/python -m romco.shards.demo
+	$(BIN)/python -m benchmarks.scaling demo
 
 clean:
 	rm -rf $(VENV) .venv-checked .venv-sanitized build dist site results .mypy_cache .pytest_cache .ruff_cache .hypothesis

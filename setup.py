@@ -6,11 +6,13 @@ an index out of range (``make test-checked``).
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 SHARED = "romco.kernels.memoryviews"  # what Cython would else repeat in every module
 LINUX = sys.platform.startswith("linux")
@@ -40,6 +42,24 @@ def kernel(path: Path) -> Extension:
     )
 
 
+class BuildKernels(build_ext):
+    """Compile kernels and print which of how many is done; unchanged ones are not counted."""
+
+    def build_extensions(self) -> None:
+        """Count the kernels to compile, then compile them."""
+        self.begun = time.time()
+        self.compiled = 0
+        super().build_extensions()
+
+    def build_extension(self, ext: Extension) -> None:
+        """Compile one kernel."""
+        super().build_extension(ext)
+        if Path(self.get_ext_fullpath(ext.name)).stat().st_mtime >= self.begun:
+            self.compiled += 1
+            line = f"[{self.compiled} of at most {len(self.extensions)}] {ext.name}"
+            print(line, file=sys.stderr, flush=True)
+
+
 sources = sorted(Path("src/romco").rglob("*.pyx"))
 if not sources:
     sys.exit("no kernels (src/romco/**/*.pyx) to compile: this is not a whole checkout or sdist")
@@ -59,5 +79,6 @@ setup(
             "freethreading_compatible": True,
         },
     ),
+    cmdclass={"build_ext": BuildKernels},
     options={"build_ext": {"parallel": cores}},
 )

@@ -50,7 +50,7 @@ def romco_file(folder: Path, learner: str, hashed: bool) -> float:
     from romco.model import Hashed, Model, Names
     from romco.runs import Source, learn
 
-    source = Source(str(folder / "mail.csv"), "user", "label", text="text")
+    source = Source(str(folder / "mail.csv"), "user", "label", kinds={"text": "text"})
     model = Model(learner, Hashed(2**BITS) if hashed else Names(), classes=("ham", "spam"))
     (folder / "m.romco").unlink(missing_ok=True)
     *_, last = learn(source, folder / "m.romco", model)
@@ -59,9 +59,11 @@ def romco_file(folder: Path, learner: str, hashed: bool) -> float:
 
 def reading_only(folder: Path) -> float:
     """Text to sparse rows, nothing learned."""
-    from romco.io.blocks import read_blocks
+    from romco.io.reader import Reader
+    from romco.io.schema import Schema
 
-    with read_blocks(folder / "mail.csv", "user", "label", text="text") as blocks:
+    schema = Schema({"text": "text"}, task="user", label="label")
+    with Reader(folder / "mail.csv", schema) as blocks:
         while len(blocks.take(CHUNK)[0]):
             pass
     return float("nan")

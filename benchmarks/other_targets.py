@@ -21,11 +21,8 @@ import romco
 from benchmarks import packages
 from romco.evaluation import (
     Brier,
-    Calibration,
-    ClassTable,
     Coverage,
-    LogLoss,
-    NumberErrors,
+    Score,
     baselines,
 )
 
@@ -249,16 +246,15 @@ def gradient_numbers(task, x, y, how, step):
 
 def class_scores(task, y, scores, k):
     round = romco.Round(task, np.empty((len(y), 0)), y.astype(float))
-    metrics = ClassTable(k), LogLoss(), Brier(), Calibration()
-    for metric in metrics:
+    score, brier = Score("classes"), Brier()
+    for metric in (score, brier):
         metric.add(round, scores)
-    found = metrics[0].value()
     return {
-        "error": found["error"],
-        "f1": found["f1_macro"],
-        "log loss": metrics[1].value(),
-        "brier": metrics[2].value(),
-        "calibration": metrics[3].value(),
+        "error": score.error,
+        "f1": score.f1,
+        "log loss": score.log_loss,
+        "brier": brier.value(),
+        "calibration": score.calibration,
     }
 
 
@@ -345,11 +341,12 @@ def best_of_both(runs):
 
 def errors(task, predicted, answers):
     """Of numbers, without the first events; RMSE in percent of the answers' spread."""
-    scored = NumberErrors()
+    scored = Score("number")
     left = len(answers) - SKIPPED
     round = romco.Round(task[SKIPPED:], np.empty((left, 0)), answers[SKIPPED:])
     scored.add(round, predicted[SKIPPED:])
-    return {**scored.value(), "rmse": 100.0 * scored.value()["rmse"] / answers.std()}
+    found = {name: scored.value()[name] for name in ("mae", "rmse", "r2")}
+    return {**found, "rmse": 100.0 * found["rmse"] / answers.std()}
 
 
 def told_in_hindsight(y):

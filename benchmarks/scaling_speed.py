@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
 import signal
@@ -15,13 +16,14 @@ from scipy.sparse import csr_array
 
 import romco
 from benchmarks.workloads import large
-from romco.kernels.merge.touched import Touched
-from romco.learners.merging import Period, change, merge, merge_here
+from romco.kernels.core.events import Events
+from romco.kernels.merge.rows import FeatureCounts
+from romco.learners.merging import Period, collect_change, merge, merge_in_place, run_at_once
 from romco.runs import Source
-from romco.shards import Shards, coordinators
-from romco.shards.demo import write_stream
-from romco.shards.files import begin, read
-from romco.shards.partitions import Files, Partition, Position, files_of
+from romco.shards import Shards
+from romco.shards import shards as shards_module
+from romco.shards.files import finish, read, start
+from romco.shards.reader import EventFiles, FilePosition, ShardReader, list_files
 from romco.shards.shard import Shard
 
 AGAIN = 50_000  # rows after which a file of generated numbers comes again
@@ -40,7 +42,12 @@ def timed(threads, x, y, tasks):
         wall, cpu = time.perf_counter(), time.process_time()
         shards.learn(x, y, tasks)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        return {"wall": wall, "cpu": cpu, "merging": shards.leader.merging, "events": len(y)}
+        return {
+            "wall": wall,
+            "cpu": cpu,
+            "merging": shards.coordinator.merge_seconds,
+            "events": len(y),
+        }
 
 
 def shapes(n):
@@ -91,10 +98,11 @@ def _timed_alone(_):
 
 def touching(rng, d, n_rows):
     """A period that touched so many rows."""
-    touched = Touched(d)
-    rows = rng.choice(d, n_rows, replace=False).astype(np.int32)
-    touched.add(np.ones(n_rows), rows)
-    return touched
+    counts = FeatureCounts(d)
+    rows = np.sort(rng.choice(d, n_rows, replace=False)).astype(np.int32)
+    x = csr_array((np.ones(n_rows), rows, np.array([0, n_rows])), shape=(1, d))
+    counts.add(Events(romco.Round(np.zeros(1, dtype=np.int64), x, np.ones(1)), d, 1))
+    return counts
 
 
 def merges(*_):
@@ -112,10 +120,10 @@ def merges(*_):
         shards = [romco.learner("romco-auto", d, 1) for _ in range(n)]
         seen = [touching(rng, d, n_rows) for _ in range(n)]
         periods = [Period(1000, *one.rows()) for one in seen]
-        changes = [change(one, own, 1000) for one, own in zip(shards, seen, strict=True)]
-        merge_here(common, shards, periods, lambda act, rows: act(0, rows))  # touches all pages
+        changes = [collect_change(one, own, 1000) for one, own in zip(shards, seen, strict=True)]
+        merge_in_place(common, shards, periods, run_at_once)  # touches all pages
         began = time.process_time()
-        merge_here(common, shards, periods, lambda act, rows: act(0, rows))
+        merge_in_place(common, shards, periods, run_at_once)
         here = time.process_time() - began
         began = time.process_time()
         merge(common, changes)
@@ -135,7 +143,7 @@ def memory(*_, n=20_000, d=2**16):
     for shards_n in (1, 4, 16):
         shards = sharded(shards_n, d)
         shards.learn(x, y, tasks)
-        states = shards.leader.engine.all(Shard.state)
+        states = shards.coordinator.engine.call_all(Shard.state)
         sizes = [{name: a.nbytes for name, a in one["arrays"].items()} for one in states]
         wide = [name for name, a in states[0]["arrays"].items() if a.shape[:1] == (d,)]
         shared = sum(sizes[0][name] for name in wide)
@@ -166,7 +174,9 @@ def wide_files(folder, n, width=100):
 def given_files(folder, bits=10):
     """A folder of the demonstration's columns."""
     source = Source(str(folder), "user", "answer")
-    return Files(files_of([source.path]), source, ("no", "yes"), romco.Hashed(2**bits).to_json())
+    return EventFiles(
+        list_files([source.path]), source, ("no", "yes"), romco.Hashed(2**bits).to_json()
+    )
 
 
 def reading(*_, n=20_000):
@@ -174,7 +184,7 @@ def reading(*_, n=20_000):
     with tempfile.TemporaryDirectory() as name:
         files = wide_files(Path(name) / "in", n)
         for shards in (1, 2, 8, 64):
-            part, began = Partition(files, shards, 0, Position()), time.process_time()
+            part, began = ShardReader(files, shards, 0, FilePosition()), time.process_time()
             found, _ = part.read(n)
             cpu = time.process_time() - began
             own = sum(len(one.tasks) for one in found)
@@ -216,10 +226,10 @@ def watched(files, path, workers):
         return merged
 
     with (
-        mock.patch.object(coordinators, "merge", counted),
-        begin(files, path, n=workers, engine="ray", checkpoint_every=10**6) as shards,
+        mock.patch.object(shards_module, "merge", counted),
+        start(files, path, n=workers, engine="ray", checkpoint_every=10**6) as shards,
     ):
-        pids = shards.leader.engine.pids()
+        pids = shards.coordinator.engine.pids()
         before, wall = sum(map(ticks, pids)), time.perf_counter()
         cpu, own = time.process_time(), time.thread_time()
         *_, last = read(shards, files)
@@ -242,13 +252,81 @@ def recovery(*_, n_tasks=6000):
         room = Path(name)
         total = write_stream(room / "events", n_tasks)
         files, began = given_files(room / "events"), time.perf_counter()
-        with begin(files, room / "m.romco", n=2, engine="ray", checkpoint_every=20) as shards:
+        with start(files, room / "m.romco", n=2, engine="ray", checkpoint_every=20) as shards:
             found = {"start": time.perf_counter() - began, "events": total}
             began, steps, killed = time.perf_counter(), [], None
             for progress in read(shards, files):
                 steps.append(time.perf_counter() - began - sum(steps))
                 if killed is None and progress.rows > 0.7 * total:
-                    os.kill(shards.leader.engine.pids()[1], signal.SIGKILL)
+                    os.kill(shards.coordinator.engine.pids()[1], signal.SIGKILL)
                     killed = len(steps)
             found["after"], found["usual"] = steps[killed], steps[killed - 1]
         yield "two workers", found
+
+
+# --- demonstration -----------------------------------------------------------------------------
+
+DEMO_EVENTS, DEMO_FEATURES, DEMO_FILES = 2, 30, 8  # per task; of all; to write
+
+
+def write_stream(folder, n_tasks, seed=0):
+    """Write files of events in random order; return their number."""
+    rng = np.random.default_rng(seed)
+    shared = rng.normal(size=DEMO_FEATURES)
+    tasks = rng.permutation(np.repeat(np.arange(n_tasks), DEMO_EVENTS))
+    folder.mkdir()
+    for k, part in enumerate(np.array_split(tasks, DEMO_FILES)):
+        own = np.stack([np.random.default_rng(int(t)).normal(size=DEMO_FEATURES) for t in part])
+        x = np.round(rng.normal(size=own.shape), 3) * (rng.random(own.shape) < 0.2)
+        y = np.where((x * (shared + 0.5 * own)).sum(axis=1) > 0.0, "yes", "no")
+        lines = ["user,answer," + ",".join(f"x{j}" for j in range(DEMO_FEATURES))]
+        for task, label, row in zip(part.tolist(), y.tolist(), x.tolist(), strict=True):
+            cells = ",".join(f"{value:g}" if value else "" for value in row)
+            lines.append(f"user-{task},{label},{cells}")
+        (folder / f"part-{k}.csv").write_text("\n".join(lines) + "\n")
+    return len(tasks)
+
+
+def demo(n_tasks=100_000, n=4):
+    """Learn files in shards here and on Ray, where a worker is killed; True if the bits agree."""
+    with tempfile.TemporaryDirectory(prefix="romco-") as name:
+        room = Path(name)
+        total = write_stream(room / "events", n_tasks)
+        print(
+            f"{total:,} events of {n_tasks:,} tasks in {DEMO_FILES} files, {n} shards", flush=True
+        )
+        files = given_files(room / "events")
+        digests = []
+        for engine in ("serial", "ray"):
+            began, path = time.perf_counter(), room / f"{engine}.romco"
+            last = _run(files, path, n, engine, total // 2 if engine == "ray" else None)
+            digests.append(hashlib.sha256(path.read_bytes()).hexdigest())
+            seconds = time.perf_counter() - began
+            print(
+                f"{engine}: {last.events:,} events in {seconds:.1f} s, error {last.error:.2%}, "
+                f"{last.merging:.1f} s in merges, {last.lost} worker lost; "
+                f"{path.stat().st_size:,} bytes, SHA-256 {digests[-1][:16]}...",
+                flush=True,
+            )
+    same = digests[0] == digests[1]
+    print("the model files are identical" if same else "the model files DIFFER")
+    return same
+
+
+def _run(files, path, n, engine, kill_at):
+    """Learn the files; a worker is killed when so many rows were read."""
+    last = None
+    with start(files, path, n=n, engine=engine, checkpoint_every=25) as shards:
+        for last in read(shards, files):
+            if kill_at is not None and last.rows >= kill_at:
+                _kill(shards, n // 2)
+                kill_at = None
+        finish(shards, path)
+    return last
+
+
+def _kill(shards, k):
+    engine = shards.coordinator.engine
+    pid = engine.pids()[k]
+    os.kill(pid, signal.SIGKILL)
+    print(f"ray: killed process {pid}, the worker of shard {k}", flush=True)

@@ -1,6 +1,7 @@
-"""No circle between files, whether an import stands at the top or within a function."""
+"""Imports point one way: no circle between files, and layers for the cimports of kernels."""
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -43,3 +44,38 @@ def test_a_circle_would_be_found(tmp_path: Path) -> None:
     graph["romco.explanations.facts"] = set(imported(tmp_path / "late.py"))
     with pytest.raises(CycleError):
         sorted_files(graph)
+
+
+# Rooms of kernels, lowest first; a kernel cimports from its own room and from those below.
+LAYERS = (("core",), ("io",), ("romco", "baselines", "auto"), ("merge",), ("step", "single"))
+CIMPORT = re.compile(r"^\s*from romco\.(kernels|server)\.(\w+)\S* cimport", re.M)
+
+
+def layer(room: str) -> int:
+    return next((k for k, rooms in enumerate(LAYERS) if room in rooms), len(LAYERS))
+
+
+def upward(path: Path, room: str) -> list[str]:
+    """Return the rooms above, or beside, its own from which a kernel cimports."""
+    found = CIMPORT.findall(path.read_text(encoding="utf-8"))
+    return [
+        other
+        for kind, other in found
+        if kind == "server" or (other != room and layer(other) >= layer(room))
+    ]
+
+
+def test_kernels_cimport_from_below_only() -> None:
+    kernels = SOURCE / "kernels"
+    paths = [path for kind in ("*.pyx", "*.pxd") for path in kernels.rglob(kind)]
+    assert len(paths) > 40
+    rooms = {path: path.relative_to(kernels).with_suffix("").parts[0] for path in paths}
+    assert all(layer(room) < len(LAYERS) for room in rooms.values()), set(rooms.values())
+    assert {str(path): found for path in paths if (found := upward(path, rooms[path]))} == {}
+
+
+def test_an_upward_cimport_would_be_found(tmp_path: Path) -> None:
+    (tmp_path / "a.pyx").write_text("from romco.kernels.auto.lanes cimport both\n")
+    assert upward(tmp_path / "a.pyx", "io") == ["auto"]
+    assert upward(tmp_path / "a.pyx", "baselines") == ["auto"]
+    assert upward(tmp_path / "a.pyx", "merge") == []

@@ -8,20 +8,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from romco import losses, penalties, steps, streams
-from romco.evaluation import prequential
-from romco.io.modelfile import load, peek, save
-from romco.learners import LEARNERS, Learner, Method, grown, learner, restore
-from romco.model import Columns, Hashed, Model, Names
-from romco.rounds import Round, Rounds
 from romco.version import __version__
 
 if TYPE_CHECKING:
-    from romco import batch, labels
+    from romco import batch, labels, losses, penalties, steps, streams
     from romco import shards as cluster
     from romco.adapters.regression import ROMCORegressor
     from romco.adapters.sklearn import ROMCOClassifier
+    from romco.evaluation import prequential
     from romco.explanations import explain, reasons
+    from romco.io.modelfile import load, peek, save
+    from romco.learners import LEARNERS, Learner, Method, grown, learner, restore
+    from romco.model import Columns, Hashed, Model, Names
+    from romco.rounds import Round, Rounds
     from romco.shards import Shards
 
 __all__ = [
@@ -56,24 +55,35 @@ __all__ = [
     "streams",
 ]
 
-
-# Loaded on first use: each would make ``import romco`` slow. Where it is, and its name there.
-_LATER = {
-    "ROMCOClassifier": ("romco.adapters.sklearn", "ROMCOClassifier"),
-    "ROMCORegressor": ("romco.adapters.regression", "ROMCORegressor"),
-    "Shards": ("romco.shards", "Shards"),
-    "batch": ("romco.batch", None),
-    "cluster": ("romco.shards", None),
-    "explain": ("romco.explanations", "explain"),
-    "reasons": ("romco.explanations", "reasons"),
-    "labels": ("romco.labels", None),
+# Loaded on first use, so that ``romco --version`` and ``import romco`` take no time: the module
+# of each name; modules themselves are found by their own name.
+_MODULES = {
+    **dict.fromkeys(("LEARNERS", "Learner", "Method", "grown", "learner", "restore"), "learners"),
+    **dict.fromkeys(("Columns", "Hashed", "Model", "Names"), "model"),
+    **dict.fromkeys(("Round", "Rounds"), "rounds"),
+    **dict.fromkeys(("explain", "reasons"), "explanations"),
+    **dict.fromkeys(("load", "peek", "save"), "io.modelfile"),
+    "ROMCOClassifier": "adapters.sklearn",
+    "ROMCORegressor": "adapters.regression",
+    "Shards": "shards",
+    "prequential": "evaluation",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """What is loaded on first use."""
-    if name not in _LATER:
+    """Load a public name or module on first use."""
+    if name in _MODULES:
+        found = getattr(import_module(f"romco.{_MODULES[name]}"), name)
+    elif name == "cluster":
+        found = import_module("romco.shards")
+    elif name in __all__ or name in ("evaluation", "io", "learners", "model", "rounds"):
+        found = import_module(f"romco.{name}")
+    else:
         raise AttributeError(f"module 'romco' has no attribute {name!r}")
-    where, what = _LATER[name]
-    module = import_module(where)
-    return module if what is None else getattr(module, what)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

@@ -1,4 +1,4 @@
-"""What every learner promises, as functions that fail loudly.
+"""Checks of the learner contract; each raises AssertionError where it is broken.
 
 Use them on a learner of your own::
 
@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from romco.kernels.merge.touched import Touched
+from romco.kernels.core.events import Events
+from romco.kernels.merge.rows import FeatureCounts
 from romco.learners import Learner
 from romco.learners.base import State
 from romco.learners.capabilities import Merges
-from romco.learners.merging import Change, change, merge, take
+from romco.learners.merging import Change, apply_merged, collect_change, merge
 from romco.learners.sharing import Sum, Whole
 from romco.rounds import Round, Rounds, chosen
 from romco.streams import simulated, synchronous
@@ -226,7 +227,7 @@ def check_memory_does_not_grow(make: Make, rounds: Rounds) -> None:
 
 
 def check_arrays_are_declared(make: Make, rounds: Rounds) -> None:
-    """A learner that can be sharded says of every array once whose it is."""
+    """Check that a shardable learner declares each array exactly once."""
     learner = trained(make, rounds)
     if not isinstance(learner, Merges):
         return
@@ -243,9 +244,9 @@ def check_one_shard_is_the_learner(make: Make, rounds: Rounds) -> None:
     if not isinstance(learner, Merges) or not isinstance(common, Merges):
         return
     before, touched = learner.state(), _touched(rounds)
-    take(learner, merge(common, [change(learner, touched, len(rounds.y))]))
+    apply_merged(learner, merge(common, [collect_change(learner, touched, len(rounds.y))]))
     assert_same_state(learner.state(), before)
-    take(learner, merge(common, [change(learner, Touched(D), 0)] * 2))
+    apply_merged(learner, merge(common, [collect_change(learner, FeatureCounts(D), 0)] * 2))
     assert_same_state(learner.state(), before)
 
 
@@ -261,13 +262,13 @@ def check_merging_is_fixed(make: Make, rounds: Rounds) -> None:
         assert np.isfinite(array).all(), f"{name} is not finite after merging"
     for shard, _ in shards:
         own = {name: a.copy() for name, a in shard.arrays().items() if name in _per_task(shard)}
-        take(shard, results[0])
+        apply_merged(shard, results[0])
         for name, array in own.items():
             np.testing.assert_array_equal(shard.arrays()[name], array, err_msg=name)
 
 
 def check_sums_are_exact(make: Make, rounds: Rounds) -> None:
-    """What shards only count is, merged, what was counted in all."""
+    """Check that merged counts equal the counts of one learner."""
     shards = _shards(make, rounds, 3)
     if not shards:
         return
@@ -362,15 +363,15 @@ def _shards(make: Make, rounds: Rounds, n: int) -> list[tuple[Merges, Change]]:
         if not isinstance(learner, Merges):
             return []
         learner.replay(own)
-        shards.append((learner, change(learner, _touched(own), sum(len(r.y) for r in own))))
+        shards.append((learner, collect_change(learner, _touched(own), sum(len(r.y) for r in own))))
     return shards
 
 
-def _touched(rounds: Iterable[Round]) -> Touched:
-    touched = Touched(D)
+def _touched(rounds: Iterable[Round]) -> FeatureCounts:
+    counts = FeatureCounts(D)
     for round in rounds:
-        touched.add_dense(_dense(round.x))
-    return touched
+        counts.add(Events(round, D, M, False))
+    return counts
 
 
 def _parts(round: Round) -> list[NDArray[Any]]:

@@ -21,7 +21,7 @@ Numbers = NDArray[np.float64]
 
 
 class Coupling(Protocol):
-    """Which tasks are related, and how much."""
+    """Relation between tasks: a matrix A (m, m)."""
 
     compiled: ClassVar[str | None]
 

@@ -16,7 +16,7 @@ Numbers = NDArray[np.float64]
 
 
 class Loss(Protocol):
-    """How bad margin p is when the answer is y, and how that changes with p."""
+    """Loss of margin p for label y, with its derivative in p."""
 
     compiled: ClassVar[str | None]
 

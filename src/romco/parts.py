@@ -55,5 +55,5 @@ def data(what: str, listed: Mapping[str, Any], value: Any) -> Data:
 
 
 def _type(listed: Any) -> type:
-    """What is listed: the kind of part, or one that has no numbers."""
+    """Return the type of a registered part."""
     return listed if isinstance(listed, type) else type(listed)

@@ -40,7 +40,7 @@ class Penalty(Protocol):
 
     @property
     def strength(self) -> float:
-        """What the penalty is multiplied by."""
+        """Factor of the penalty."""
 
     def value(self, w: Numbers) -> float:
         """The price of w."""
@@ -213,7 +213,7 @@ def _single_root(s: Numbers, rho: float) -> Numbers:
 
 
 def _best_root(s: Numbers, rho: float) -> Numbers:
-    """Of the smallest and the largest stationary point, the one with the lower objective."""
+    """Return the stationary point, smallest or largest, with the lower objective."""
     large = np.sqrt(rho - 1.0 + np.sqrt(rho * (rho - 4.0)))  # turning points of s(x)
     small = np.sqrt(1.0 + 2.0 * rho) / large
     low = _rising_root(s, rho, s / (1.0 + 2.0 * rho), np.minimum(s, small))
@@ -222,7 +222,7 @@ def _best_root(s: Numbers, rho: float) -> Numbers:
 
 
 def _rising_root(s: Numbers, rho: float, low: Numbers, high: Numbers) -> Numbers:
-    """Where x + 2 rho x / (1 + x^2) rises through s in [low, high]: Newton, kept in the bracket."""
+    """Solve x + 2 rho x / (1 + x^2) = s on a rising branch in [low, high] by bracketed Newton."""
     x = 0.5 * (low + high)
     for _ in range(200):
         excess = x + 2.0 * rho * x / (1.0 + x * x) - s

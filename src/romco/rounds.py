@@ -82,24 +82,7 @@ class Rounds(Sequence[Round]):
 
     @classmethod
     def pack(cls, rounds: Iterable[Round]) -> Rounds:
-        """Join rounds end to end; rounds that are packed already are returned as they are.
-
-        Parameters
-        ----------
-        rounds:
-            At least one.
-
-        Returns
-        -------
-        :
-            The same rounds in single arrays.
-
-        Raises
-        ------
-        ValueError
-            Where there is none.
-
-        """
+        """Join rounds end to end; rounds that are packed already are returned as they are."""
         if isinstance(rounds, Rounds):
             return rounds
         parts = list(rounds)
@@ -163,7 +146,7 @@ def chosen(round: Round, which: NDArray[np.bool_]) -> Round:
 
 
 def is_sparse(x: object) -> bool:
-    """Whether x is one of scipy's sparse arrays or matrices."""
+    """Return True for a SciPy sparse array or matrix."""
     return not isinstance(x, np.ndarray) and hasattr(x, "tocsr")
 
 

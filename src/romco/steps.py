@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 
 class Step(Protocol):
-    """By what the steps eta1 and eta2 are multiplied in round t."""
+    """Factor of the steps eta1 and eta2 in round t."""
 
     compiled: ClassVar[str | None]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from romco.batch import feature_learning
-from romco.batch.features import SquaredTrace
+from romco.batch.methods import SquaredTrace
 from tests.batch import problems, solver
 from tests.reference.retrained import alternated_features
 

@@ -5,7 +5,7 @@ import pytest
 from benchmarks import files
 from benchmarks.tables import tables
 from benchmarks.targets import targets
-from romco.io.blocks import read_blocks
+from tests.io.helpers import read_blocks
 
 
 def test_both_files_hold_the_same_events(tmp_path):

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 import romco
-from romco.cli.files import app
-from romco.labels.audits import audit_of
+from romco.cli.main import app
+from romco.labels import Audit
 
 
 def table(path, head, rows):
@@ -88,7 +88,7 @@ def test_answers_come_in_any_order_more_than_once_and_for_nobody(files):
     run(*learn, "--model", str(folder / "m.romco"))
     assert romco.load(folder / "m.romco").events == before + 30  # each event once
     by_hand = romco.load(folder / "m.romco")
-    assert audit_of(by_hand.session).error().labels <= 4
+    assert Audit.of(by_hand.session).error().labels <= 4
 
 
 def test_the_file_itself_filled_in_is_an_answer(files):

@@ -5,8 +5,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from romco.cli.files import app
+from romco.cli.main import app
 from romco.io.modelfile import load, peek
+from romco.io.schema import Schema
 
 
 @pytest.fixture
@@ -119,7 +120,7 @@ def test_unknown_tasks_are_hinted_at(events, tmp_path):
 
 def test_progress_has_the_baseline_and_counts_what_was_learned(events, tmp_path):
     events.write_text(events.read_text() + "user 1,oops,1,neither\nuser 1,a b,1\n")
-    model, result = learned(events, tmp_path, "--skip-bad")
+    model, result = learned(events, tmp_path, "--skip-bad", "--target", "two classes")
     assert "300 events learned" in result.output
     assert "2 bad rows skipped" in result.output
     assert load(model).events == 300
@@ -154,12 +155,12 @@ def test_columns_are_told_kept_and_applied_alike(shops, tmp_path):
     assert "note  text" in told
     assert "town  category" in told
     assert "warning: column 'id' looks like an id" in told
-    kinds = {"id": "ignored", "at": "date", "note": "text", "town": "category"}
-    assert load(model).session["columns"]["kinds"] == kinds
+    kinds = {"id": "ignored", "at": "day", "note": "text", "town": "category"}
+    assert Schema.from_session(load(model).session).kinds == kinds
     assert "note:good" in load(model).features.to_json()["names"]
     again = call("learn", shops, *columns).output
     assert "200 learned before" in again
-    assert "columns, as read" not in again
+    assert "as read from the first" not in again
     short = tmp_path / "short.csv"
     short.write_text("\n".join(TABLE[:2]) + "\n")  # would be guessed otherwise
     whole = call("predict", shops, "--model", model).stdout.splitlines()[0]

@@ -2,6 +2,7 @@
 
 import gzip
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def folder(tmp_path, monkeypatch):
 
 def run(command):
     """Exit code of a command that was typed."""
-    argv, sys.argv = sys.argv, ["romco", *command.split()]
+    argv, sys.argv = sys.argv, ["romco", *shlex.split(command)]
     try:
         cli.main()
     except SystemExit as end:
@@ -132,12 +133,22 @@ def test_one_line_and_nothing_changed(folder, capsys, command, message):
 
 
 def test_what_comes_before_a_bad_row_is_kept_and_it_goes_on_once_mended(folder, capsys):
-    assert run(f"learn three.csv {LEARN}") == 2
+    assert run(f"learn three.csv {LEARN} --target 'two classes'") == 2
     assert "what comes before it is in new.romco" in capsys.readouterr().err
     assert load(folder / "new.romco").events == 2
     (folder / "three.csv").write_text(FILES["three.csv"].replace("q", "p"))
     assert run(f"learn three.csv {LEARN}") == 0
     assert load(folder / "new.romco").events == 3
+
+
+def test_a_third_label_is_no_dead_end(folder):
+    assert run(f"learn three.csv {LEARN}") == 0
+    assert set(load(folder / "new.romco").classes) == {"n", "p", "q"}
+    (folder / "new.romco").unlink()
+    assert run(f"learn three.csv {LEARN} --target 'two classes'") == 2
+    assert run(f"learn three.csv {LEARN} --target classes") == 0  # goes on
+    assert load(folder / "new.romco").events == 3
+    assert load(folder / "new.romco").target == "classes"
 
 
 def test_bad_rows_are_counted_where_they_are_skipped(folder, capsys):
@@ -292,7 +303,8 @@ def test_a_line_that_cannot_be_learned_is_told_or_skipped(folder, odd, capsys):
 )
 def test_what_a_model_remembers_of_columns_is_not_trusted(folder, columns, capsys):
     model = load(folder / "ok.romco")
-    told = model.session["columns"]
+    told = {"task": "u", "label": "y", "text": None, "features": None, "kinds": {"a": "free"}}
+    del model.session["schema"]  # as files of before have it
     model.session["columns"] = {**told, **columns} if isinstance(columns, dict) else columns
     romco.save(model, folder / "ok.romco")
     for command in (

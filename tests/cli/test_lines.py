@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-PROGRAM = [sys.executable, "-c", "from romco.cli.files import app; app()"]
+PROGRAM = [sys.executable, "-c", "from romco.cli.main import app; app()"]
 ROWS = ["ann,free money,yes", "bob,lunch at noon,no", "ann,free lunch,yes", "bob,money at noon,no"]
 
 

@@ -12,9 +12,8 @@ from romco.compare import others, own
 from romco.compare.other_reports import other_report
 from romco.compare.run import execute, perform
 from romco.compare.sources import shuffled
-from romco.evaluation.classes import likeliest
+from romco.evaluation.score import most_likely
 from romco.streams import Stream
-from romco.streams.questions import ask
 
 runner = CliRunner()
 
@@ -58,8 +57,10 @@ def test_scores_of_classes_are_those_of_the_learner(tmp_path):
     rounds = shuffled("made-3", "interleaved", 0, comparison.data_dir)
     scores = romco.learner("classes", 4, 3, inner="romco-auto", n_classes=3).replay(rounds)
     y = rounds.events.y.astype(int)
-    assert last["scores"]["error"] == pytest.approx(np.mean(likeliest(scores) != y), rel=1e-6)
-    assert last["log_loss"] == pytest.approx(-scores[np.arange(len(y)), y].mean(), rel=1e-6)
+    assert last["scores"]["error"] == pytest.approx(np.mean(most_likely(scores) != y), rel=1e-6)
+    assert last["scores"]["log_loss"] == pytest.approx(
+        -scores[np.arange(len(y)), y].mean(), rel=1e-6
+    )
     assert np.sum(end["end"]["table"]) == len(y)
 
 
@@ -94,8 +95,6 @@ def test_what_cannot_be_compared_is_told_before_anything_runs():
         others.chosen_others("mtfl", 3)
     with pytest.raises(ValueError, match=r"expected learner\.parameter=value"):
         others.other_settings(["C=1"], 3)
-    with pytest.raises(ValueError, match="swissmetro has several classes, no number"):
-        ask("swissmetro", "number")
     assert others.other_settings(["pa-unique.C=0.5"], 0) == {"pa-unique": {"C": 0.5}}
 
 
@@ -120,10 +119,8 @@ def test_a_file_on_the_command_line(tmp_path, target):
     assert (tmp_path / "out" / "f.csv" / "index.html").exists()
 
 
-def test_labels_to_be_asked_for_are_of_two_classes(tmp_path):
-    (tmp_path / "f.csv").write_text("who,answer,u\n" + "a,x,1\na,y,2\nb,z,3\n" * 4)
-    given = ["--task", "who", "--label", "answer", "--target", "classes", "--labels", "5"]
-    out = ["--out", str(tmp_path / "out")]
-    done = runner.invoke(app, ["compare", str(tmp_path / "f.csv"), *given, *out])
+def test_a_data_set_without_another_target_says_so(tmp_path):
+    given = ["--target", "number", "--out", str(tmp_path)]
+    done = runner.invoke(app, ["compare", "simulated", *given])
     assert done.exit_code != 0
-    assert "leave out --target" in str(done.exception) + done.output
+    assert "simulated has no target number" in str(done.exception) + done.output

@@ -11,8 +11,8 @@ from romco.cli.main import app
 from romco.cli.own import own_stream
 from romco.compare import own
 from romco.compare.sharing import sentence, tasks_table
-from romco.io.blocks import read_blocks
 from romco.runs import Source
+from tests.io.helpers import read_blocks
 
 
 def write(path, stream, seed=0):

@@ -8,7 +8,7 @@ from romco.compare.results import outcomes, read
 from romco.compare.run import execute, perform, place
 from romco.compare.sources import digest_of
 from romco.learners import Method
-from romco.learners.gradient import Gradient
+from romco.learners.linear import Gradient
 
 
 def make_run(learner="ogd-unique", seed=0, **parameters):

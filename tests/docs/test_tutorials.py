@@ -32,7 +32,7 @@ def test_python_examples(page, tmp_path, monkeypatch):
 
 
 def test_the_tutorials_are_among_them():
-    assert {"index.md", "tutorial-sklearn.md", "tutorial-river.md"} <= set(PAGES)
+    assert {"tutorial-sklearn.md", "tutorial-river.md"} <= set(PAGES)
 
 
 def test_commands(tmp_path):

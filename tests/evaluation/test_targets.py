@@ -7,11 +7,8 @@ from sklearn import metrics
 import romco
 from romco.evaluation import (
     Brier,
-    Calibration,
-    ClassTable,
     Coverage,
-    LogLoss,
-    NumberErrors,
+    Score,
     baselines,
     prequential,
 )
@@ -28,48 +25,49 @@ def test_scores_of_classes_are_scikit_learns():
     y = RNG.integers(4, size=300)
     chances = RNG.dirichlet(np.ones(4), 300)
     round = rounds(y.astype(float)).events
-    table, loss, brier, calibration = ClassTable(4), LogLoss(), Brier(), Calibration(10)
-    for metric in (table, loss, brier, calibration):
+    score, brier = Score("classes"), Brier()
+    for metric in (score, brier):
         for part in (slice(0, 100), slice(100, 300)):
             metric.add(round._replace(y=round.y[part]), np.log(chances[part]))
     answer = chances.argmax(axis=1)
-    value = table.value()
-    assert value["error"] == pytest.approx(1.0 - metrics.accuracy_score(y, answer))
-    assert value["f1_macro"] == pytest.approx(metrics.f1_score(y, answer, average="macro"))
-    np.testing.assert_array_equal(value["table"], metrics.confusion_matrix(y, answer))
-    assert loss.value() == pytest.approx(metrics.log_loss(y, chances))
+    assert score.error == pytest.approx(1.0 - metrics.accuracy_score(y, answer))
+    assert score.f1 == pytest.approx(metrics.f1_score(y, answer, average="macro"))
+    table = score.summary()["table"]
+    counts = [[table[str(k)].get(str(j), 0) for j in range(4)] for k in range(4)]
+    np.testing.assert_array_equal(counts, metrics.confusion_matrix(y, answer))
+    assert score.log_loss == pytest.approx(metrics.log_loss(y, chances))
     assert brier.value() == pytest.approx(np.square(chances - np.eye(4)[y]).sum(axis=1).mean())
     stated = chances.max(axis=1)
-    gaps = [abs((stated - (answer == y))[(stated * 10).astype(int) == b].sum()) for b in range(10)]
-    assert calibration.value() == pytest.approx(sum(gaps) / 300)
+    gaps = [abs((stated - (answer == y))[(stated * 15).astype(int) == b].sum()) for b in range(15)]
+    assert score.calibration == pytest.approx(sum(gaps) / 300)
 
 
 def test_an_impossible_class_costs_much_but_not_everything():
-    loss = LogLoss()
-    loss.add(rounds(np.array([1.0])).events, np.array([[0.0, -np.inf]]))
-    assert loss.value() == pytest.approx(-np.log(1e-15))
+    score = Score("classes")
+    score.add(rounds(np.array([1.0])).events, np.array([[0.0, -np.inf]]))
+    assert score.log_loss == pytest.approx(-np.log(1e-15))
 
 
 def test_scores_of_numbers_are_scikit_learns():
     y, found = RNG.normal(50.0, 2.0, 200), RNG.normal(50.0, 2.0, 200)
-    errors = NumberErrors()
+    errors = Score("number")
     for part in (slice(0, 1), slice(1, 200)):
         errors.add(rounds(y[part]).events, found[part])
     value = errors.value()
     assert value["mae"] == pytest.approx(metrics.mean_absolute_error(y, found))
     assert value["rmse"] == pytest.approx(np.sqrt(metrics.mean_squared_error(y, found)))
     assert value["r2"] == pytest.approx(metrics.r2_score(y, found))
-    assert np.isnan(NumberErrors().value()["r2"])
+    assert Score("number").value()["r2"] is None
     assert Coverage().value() == {"coverage": 0.0, "width": 0.0}
 
 
 def test_the_loop_keeps_scores_of_every_target():
     y = RNG.integers(3, size=60).astype(float)
     many = romco.learner("classes", 2, 3, n_classes=3)
-    *_, end = prequential(many, rounds(y), {"table": ClassTable(3), "loss": LogLoss()}, every=20)
-    assert sum(map(sum, end.metrics["table"]["table"])) == 60
+    *_, end = prequential(many, rounds(y), {"score": Score("classes")}, every=20)
+    assert sum(sum(row.values()) for row in end.metrics["score"]["table"].values()) == 60
     number = romco.learner("romco-auto-number", 2, 3)
-    *_, end = prequential(number, rounds(RNG.normal(size=60)), {"errors": NumberErrors()})
+    *_, end = prequential(number, rounds(RNG.normal(size=60)), {"errors": Score("number")})
     assert end.metrics["errors"]["rmse"] > 0.0
 
 
@@ -81,3 +79,41 @@ def test_baselines_know_only_the_past():
     numbers = np.array(y, dtype=float)
     np.testing.assert_allclose(baselines.mean(numbers), [0.0, 3.0, 2.0, 5 / 3, 2.0])
     np.testing.assert_allclose(baselines.task_mean(numbers, task), [0.0, 3.0, 2.0, 2.0, 1.0])
+
+
+def test_past_answers_of_a_task_shrink_towards_all_tasks():
+    rng = np.random.default_rng(3)
+    rate = rng.dirichlet(np.ones(3) * 0.5, 40)
+    task = rng.integers(40, size=1500)
+    y = np.array([rng.choice(3, p=rate[t]) for t in task])
+    rows = np.arange(len(y))
+    everyone, own = baselines.class_rates(y, 3), baselines.task_class_rates(y, task, 3)
+    for table in (everyone, own):
+        np.testing.assert_allclose(table.sum(axis=1), 1.0)
+        assert (table > 0.0).all()
+    loss = [-np.log(table[rows, y]).mean() for table in (everyone, own)]
+    assert loss[1] < 0.9 * loss[0]
+    same = rng.integers(3, size=1500)  # tasks make no difference here
+    loss = [
+        -np.log(table[rows, same]).mean()
+        for table in (baselines.class_rates(same, 3), baselines.task_class_rates(same, task, 3))
+    ]
+    assert loss[1] == pytest.approx(loss[0], rel=0.02)
+    changed = y.copy()
+    changed[-1] = (y[-1] + 1) % 3  # the last answer must not be known before
+    np.testing.assert_array_equal(baselines.task_class_rates(changed, task, 3), own)
+
+
+def test_shrunk_means_lie_between_the_task_and_all():
+    rng = np.random.default_rng(4)
+    level, task = rng.normal(size=30) * 5.0, rng.integers(30, size=900)
+    y = level[task] + rng.normal(size=900)
+    error = {
+        name: np.sqrt(np.mean(np.square(predicted - y)))
+        for name, predicted in (
+            ("all", baselines.mean(y)),
+            ("own", baselines.task_mean(y, task)),
+            ("shrunk", baselines.shrunk_task_mean(y, task)),
+        )
+    }
+    assert error["shrunk"] < error["own"] < error["all"]

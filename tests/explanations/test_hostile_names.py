@@ -8,7 +8,8 @@ import romco
 from romco.cli import main as cli
 from romco.io.modelfile import save
 from romco.presentation.names import inert_json
-from romco.runs.log import STDOUT, Log
+from romco.runs.resume import STDOUT
+from romco.runs.resume import PredictionLog as Log
 
 HOSTILE = "evil\x1b[2J\r\n\u202e\x9b31m<script>[/bold]$\\frac{"
 

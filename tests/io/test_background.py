@@ -9,11 +9,10 @@ import time
 import numpy as np
 import pytest
 
-from romco.io.background import Ahead
-from romco.io.blocks import read_blocks
 from romco.kernels.core import memory
 from romco.kernels.io.lexicon import Lexicon
 from romco.model import Model
+from tests.io.helpers import read_blocks
 
 ROWS = [
     f"u{i % 7},{'yes' if i % 3 else 'no'},{i},word{i % 50} w{i},ü{i % 9}"
@@ -120,11 +119,6 @@ def test_a_model_learns_the_same_while_the_next_block_is_read(tmp_path):
         np.testing.assert_array_equal(array, other["arrays"][name])
     other.pop("arrays")
     assert one == other
-
-
-def test_a_call_that_fails_raises_in_whoever_asks():
-    with pytest.raises(ZeroDivisionError):
-        Ahead(lambda: 1 / 0).result()
 
 
 def test_names_are_told_in_order_and_memory_comes_back():

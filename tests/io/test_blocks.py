@@ -12,19 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from romco.io import blocks as module
-from romco.io.blocks import read_blocks
-from romco.io.cells import ENCODERS, BadCell
-from romco.io.files import BadFile, BadRow, Event, read_events
+from romco.io import formats, reader
+from romco.io.formats import BadFile, BadRow
+from romco.io.reader import Event, encode_cell
+from romco.io.schema import ENCODERS, BadCell
 from romco.kernels.io.encoder import Encoder
 from romco.kernels.io.lexicon import Lexicon
 from romco.model import Hashed, Model, Names
-
-
-def plainly(kind, column, value):
-    features = {}
-    ENCODERS[kind](column, value, features)
-    return features
+from tests.io.helpers import read_blocks, read_events, schema_of
+from tests.reference.events import read as read_plainly
 
 
 def dicts(block):
@@ -56,14 +52,9 @@ def by_blocks(content, most=3, **options):
 
 
 def by_events(content, **options):
-    found, events = [], None
-    try:
-        events = read_events(io.BytesIO(content), **options)
-        for event in events:
-            found.append(event)
-    except (BadRow, BadFile) as trouble:
-        return found, trouble, events.skipped if events else 0
-    return found, None, events.skipped
+    rest = {name: options.pop(name) for name in ("skip_bad", "labelled") if name in options}
+    format = options.pop("format")
+    return read_plainly(content, schema_of(**options), format, **rest)
 
 
 def same(content, **options):
@@ -100,10 +91,10 @@ CELLS = st.one_of(
 @given(kind=st.sampled_from(sorted(ENCODERS)), cell=CELLS)
 def test_a_cell_is_what_the_plain_function_says(kind, cell):
     try:
-        expected = plainly(kind, "c", cell)
+        expected = encode_cell(kind, "c", cell)
     except BadCell as refused:
         expected = refused
-    encoder = Encoder(plainly, Lexicon())
+    encoder = Encoder(encode_cell, Lexicon())
     encoder.column("c", kind)
     if isinstance(expected, BadCell):
         with pytest.raises(BadCell) as caught:
@@ -238,8 +229,8 @@ def test_start_and_gzip(tmp_path):
 
 
 def test_a_row_without_end_is_refused_and_passed_over(monkeypatch):
-    monkeypatch.setattr(module, "LONGEST", 10_000)
-    monkeypatch.setattr(module, "AT_ONCE", 1000)
+    monkeypatch.setattr(formats, "MAX_ROW_BYTES", 10_000)
+    monkeypatch.setattr(formats, "CHUNK_BYTES", 1000)
     content = b'u,y,a\nann,no,1\nann,no,"' + b"x" * 20_000 + b"\neve,no,2\n"
     found, _, skipped = by_blocks(content, task="u", label="y", format="csv", skip_bad=True)
     assert skipped == 1
@@ -250,7 +241,7 @@ def test_a_row_without_end_is_refused_and_passed_over(monkeypatch):
 
 
 def test_names_are_forgotten_when_there_are_too_many(monkeypatch):
-    monkeypatch.setattr(module, "MOST_NAMES", 5)
+    monkeypatch.setattr(reader, "MAX_NAMES", 5)
     content = "u,y,a\n" + "".join(f"ann,{i % 2},word{i % 9}\n" for i in range(60))
     model, other = Model("pa-unique"), Model("pa-unique")
     with read_blocks(io.BytesIO(content.encode()), "u", "y", format="csv") as blocks:

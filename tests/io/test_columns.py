@@ -1,27 +1,33 @@
 """Columns read as people mean them: the guess, what is asked, and what is suspicious."""
 
 import io
+import json
+import pickle
+from datetime import date, datetime
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from romco.io.columns import asked, guess
-from romco.io.files import BadFile, BadRow, read_events
-from romco.streams.survey import survey
+from romco.io.formats import BadFile, BadRow
+from romco.io.reader import Reader
+from romco.io.schema import Schema, infer_column
+from tests.io.helpers import read_events
 
 WORDS = ["the cat sat on it", "a dog ran off again", "birds fly high up there"]
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "told", "kind"),
+    ("name", "values", "meaning", "kind"),
     [
-        ("price", [str(3 * i % 7) for i in range(60)], "number", "free"),
-        ("price", ["1", "2", "NA", "", "null", "3.5"], "number", "free"),
+        ("price", [str(3 * i % 7) for i in range(60)], "number", "number"),
+        ("price", ["1", "2", "NA", "", "null", "3.5"], "number", "number"),
+        ("new", ["True", "false", "", "TRUE"], "number", "number"),
+        ("new", [True, False, None], "number", "number"),
         ("row", [str(i) for i in range(60)], "id-like", "ignored"),
         ("user_id", [str(7919 * i % 10007) for i in range(60)], "id-like", "ignored"),
         ("orderId", [7919 * i % 10007 for i in range(60)], "id-like", "ignored"),
-        ("paid", [str(7919 * i % 10007) for i in range(60)], "number", "free"),
+        ("paid", [str(7919 * i % 10007) for i in range(60)], "number", "number"),
         ("session", [f"{hash((i, 1)):x}" for i in range(60)], "id-like", "ignored"),
         ("price", [f"{i},5" for i in range(60)], "decimal comma", "ignored"),
         ("price", ["1.234,50", "", "-0,5", "+7,25", "many"], "decimal comma", "ignored"),
@@ -32,26 +38,84 @@ WORDS = ["the cat sat on it", "a dog ran off again", "birds fly high up there"]
         ("says", ["one text alone is enough"], "text", "text"),
         ("at", [f"2024-01-{i:02d} 10:00" for i in range(1, 29)], "date", "date"),
         ("at", ["2024-01-02T03:04:05.678Z", "2023-12-31"], "date", "date"),
+        ("at", ["2024-01-02", "2023-12-31", ""], "date", "day"),
+        ("at", [datetime(2024, 1, 2), datetime(2024, 1, 3)], "date", "day"),
+        ("at", [datetime(2024, 1, 2), datetime(2024, 1, 3, 7)], "date", "date"),
         ("flag", ["x"] * 30, "constant", "category"),
-        ("one", [1.0] * 30, "constant", "free"),
+        ("one", [1.0] * 30, "constant", "number"),
         ("gone", ["", None, "nan"], "empty", "free"),
         ("deep", [{"a": 1}], "nested", "free"),
     ],
 )
-def test_guess(name, values, told, kind):
-    reading = guess(name, values)
-    assert (reading.told, reading.kind) == (told, kind)
-    assert reading.why
-    assert ("ignored" in (reading.warning or "")) == (kind == "ignored")
+def test_a_kind_is_inferred(name, values, meaning, kind):
+    column = infer_column(name, values)
+    assert (column.meaning, column.kind) == (meaning, kind)
+    assert column.reason
+    assert ("ignored" in (column.warning or "")) == (kind == "ignored")
 
 
-def test_what_is_asked_is_done_and_warned_of():
-    texts = [f"{words} {i}" for i in range(20) for words in WORDS]
-    reading = asked("says", "category", texts)
-    assert reading.kind == "category"
-    assert "looks like text" in reading.warning
-    assert asked("says", "text", texts).warning is None
-    assert "looks like date" in asked("at", "category", ["2024-01-02"] * 3).warning
+def test_an_override_is_kept_and_warned_of():
+    rows = [{"says": f"{words} {i}", "at": "2024-01-02"} for i in range(20) for words in WORDS]
+    schema = Schema.infer(rows, kinds={"says": "category", "at": "category"})
+    assert schema.kinds == {"says": "category", "at": "category"}
+    text, date = schema.warnings
+    assert "looks like text" in text
+    assert "looks like date" in date
+    assert Schema.infer(rows, kinds={"says": "text"}).columns["says"].warning is None
+    with pytest.raises(ValueError, match="no column 'age'; there are 'says', 'at'"):
+        Schema.infer(rows, kinds={"age": "number"})
+    with pytest.raises(ValueError, match="no kind 'colour'; there are free, number"):
+        Schema.infer(rows, kinds={"says": "colour"})
+
+
+def test_a_schema_is_printed_stored_and_compared():
+    rows = [{"user": "ann", "age": i % 5, "order_id": 7 * i % 31} for i in range(31)]
+    schema = Schema.infer(rows, task="user", label="bought")
+    assert str(schema).splitlines() == [
+        "columns (task 'user', label 'bought'), as read from the first 31 rows:",
+        "  age       number     0 to 4",
+        "  order_id  id-like    31 different in 31 rows: ignored",
+    ]
+    again = Schema.from_json(json.loads(json.dumps(schema.to_json())))
+    assert again == schema == pickle.loads(pickle.dumps(schema))
+    assert repr(again).startswith("Schema({'age': 'number', 'order_id': 'ignored'}, task='user'")
+    assert again.difference(schema) is None
+    again.extend([{"user": "eve", "town": "Rome"}])
+    assert again.kinds["town"] == "category"
+    again.label = "paid"
+    assert schema.difference(again) == "label 'bought', not 'paid'"
+    session = {}
+    schema.store(session, "m.romco")
+    with pytest.raises(ValueError, match=r"m\.romco was learned with label 'bought', not 'paid'"):
+        again.store(session, "m.romco")
+    assert schema.unknown(["agee", "user", "x"]) == ["'agee' (did you mean 'age'?)", "'x'"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "kinds"),
+    [
+        ({"task": "u", "label": "y", "text": "says", "features": None}, {"says": "counts"}),
+        ({"task": "u", "text": ["says"], "words": "weighted"}, {"says": "text"}),
+        (
+            {"task": "u", "text": None, "kinds": {"a": "free", "b": "date"}},
+            {"a": "free", "b": "date"},
+        ),
+    ],
+)
+def test_columns_of_older_files_are_understood(stored, kinds):
+    schema = Schema.from_session({"columns": stored})
+    assert (schema.kinds, schema.task) == (kinds, "u")
+    assert schema.complete == ("kinds" in stored)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [[], 3, {"columns": []}, {"columns": {"a": ["colour"]}}, {"columns": {"a": 3}}, {"task": 7},
+     {"kinds": {"a": []}}, {"features": 3}, {"features": [3]}, {"text": [3]}],
+)  # fmt: skip
+def test_nothing_in_a_file_is_trusted(stored):
+    with pytest.raises(ValueError, match="no schema"):
+        Schema.from_json(stored)
 
 
 def features(text, label="y", format="csv", **options):
@@ -66,14 +130,10 @@ def test_a_category_stays_one_where_its_values_are_numbers():
     with pytest.raises(BadRow, match="line 3, column 'zip': 'N1 9GU' is not a number"):
         features(text, kinds={"zip": "number"})
     assert features(text, kinds={"zip": "ignored"}) == [{}, {}]
-    with pytest.raises(ValueError, match="no kind 'colour'; there are free, number"):
-        features(text, kinds={"zip": "colour"})
 
 
 @pytest.mark.parametrize("kind", ["date", "free"])
 def test_dates_are_alike_in_csv_json_and_parquet(kind):
-    from datetime import date, datetime
-
     days = [date(2024, 2, 29), date(2023, 12, 31)]
     times = [datetime(2024, 2, 29, 13, 5), datetime(2023, 12, 31, 0, 0, 1)]
     table = pa.table({"u": ["a", "b"], "day": days, "at": times, "y": [True, False]})
@@ -101,32 +161,41 @@ def test_what_is_no_date_is_a_category(value):
     assert features(f"u,at,y\na,{value},1\n", kinds={"at": "date"}) == [{f"at={value}": 1.0}]
 
 
-def test_survey_tells_kinds_and_warns():
+def test_inference_from_a_file_warns():
     lines = ["user,clicked,copy,at,note"]
     lines += [
         f"u{i % 5},{i % 2},{i % 2},2024-01-0{i % 9 + 1},{WORDS[i % 3]} {i}" for i in range(80)
     ]
-    found = survey(io.BytesIO("\n".join(lines).encode()), "user", "clicked", "csv")
-    assert found.rows == 80
-    assert found.kinds == {"copy": "free", "at": "date", "note": "text"}
-    [warning] = found.warnings
+    content, roles = "\n".join(lines).encode(), {"task": "user", "label": "clicked"}
+    schema = Schema.infer(io.BytesIO(content), **roles, format="csv")
+    assert len(schema.sample) == 80
+    assert schema.kinds == {"copy": "number", "at": "day", "note": "text"}
+    [warning] = schema.warnings
     assert "column 'copy' has the label itself" in warning
     assert "--ignore copy" in warning
-    ignoring = survey(
-        io.BytesIO("\n".join(lines).encode()), "user", "clicked", "csv", None, {"copy": "ignored"}
-    )
-    assert ignoring.warnings == ()
+    ignoring = {"copy": "ignored"}
+    assert Schema.infer(io.BytesIO(content), **roles, format="csv", kinds=ignoring).warnings == ()
 
 
-def test_a_target_that_is_a_number_is_warned_of():
-    text = "user,price,a\n" + "".join(f"u,{i * 1.5},{i % 3}\n" for i in range(40))
-    [warning] = survey(io.BytesIO(text.encode()), "user", "price", "csv").warnings
-    assert "is it an amount to predict" in warning
+def test_text_in_a_number_column_is_an_error_that_names_its_place():
+    rows = [f"ann,{i % 7},1" for i in range(1200)]
+    content = "\n".join(["u,n,y", *rows, "ann,seven,0", "ann,8,1"]).encode()
+    schema = Schema.infer(io.BytesIO(content), task="u", label="y", format="csv")
+    with pytest.raises(BadRow, match="line 1202, column 'n': 'seven' is not a number"):
+        list(Reader(io.BytesIO(content), schema, format="csv"))
+    reader = Reader(io.BytesIO(content), schema, format="csv", skip_bad=True)
+    assert (len(list(reader)), reader.skipped) == (1201, 1)
 
 
-def test_survey_takes_nothing_away():
+def test_a_text_without_bounds_is_refused_by_name():
+    for kind in ("text", "category", "free"):
+        with pytest.raises(BadRow, match="column 't': has a text of 1,000,001 characters"):
+            features(f"u,t,y\na,{'x' * 1_000_001},1\n", kinds={"t": kind})
+
+
+def test_inference_takes_nothing_away():
     source = io.BytesIO(b"u,a,y\nx,1,p\n")
-    survey(source, "u", "y", "csv")
+    Schema.infer(source, task="u", label="y", format="csv")
     assert source.tell() == 0
     assert not source.closed
 

@@ -20,7 +20,7 @@ from romco.io.modelfile import (
     save_state,
 )
 from romco.model import Columns, Hashed, Model, Names
-from tests.fuzz.files import put_together, taken_apart
+from romco_lab.fuzz.files import put_together, taken_apart
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 STREAM = romco.streams.simulated(n_tasks=3, n_features=6, n_events=20, outliers=1)

@@ -123,3 +123,37 @@ def test_rounds_that_end_beyond_the_events_are_refused(starts):
     with pytest.raises((ValueError, IndexError)):
         learner.replay(Rounds(TASK, X, Y, np.array(starts, dtype=np.int64)))
     assert not learner.weights().any()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_are_read_in_place_by_index(sparse):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(6, 4)) * (rng.random((6, 4)) < 0.6)
+    index, task = np.array([5, 0, 3]), np.array([0, 1, 0])
+    given, y = csr_array(x) if sparse else x, np.array([1.0, -1.0, 1.0])
+    learner = romco.learner("arow-unique", 4, 2)
+    events = Events(Round(task, given, y), 4, 2, rows=index)
+    margins = learner.kernel.replay(events, np.arange(4))
+    rounds = [Round(task[[e]], x[[row]], y[[e]]) for e, row in enumerate(index)]
+    expected = romco.learner("arow-unique", 4, 2)
+    np.testing.assert_array_equal(margins, expected.replay(rounds))
+    np.testing.assert_array_equal(learner.weights(), expected.weights())
+
+
+def test_rows_that_are_not_there_bad_or_unsorted_are_refused():
+    task, y = np.array([0]), np.array([1.0])
+    for row in (-1, 2):
+        for x in (X, csr_array(X)):
+            with pytest.raises(ValueError, match=f"no row {row} among 2"):
+                Events(Round(task, x, y), 3, 2, rows=np.array([row]))
+    with pytest.raises(ValueError, match="rows has 2 entries"):
+        Events(Round(task, X, y), 3, 2, rows=np.array([0, 1]))
+    bad = X.copy()
+    bad[1, 2] = np.nan
+    for x in (bad, csr_array(bad)):
+        Events(Round(task, x, y), 3, 2, rows=np.array([0]))
+        with pytest.raises(ValueError, match="feature 2 is nan"):
+            Events(Round(task, x, y), 3, 2, rows=np.array([1]))
+    unsorted = csr_array((np.ones(3), np.array([1, 2, 0]), np.array([0, 1, 3])), shape=(2, 3))
+    with pytest.raises(ValueError, match="must be sorted"):
+        Events(Round(task, unsorted, y), 3, 2, rows=np.array([1]))

@@ -3,7 +3,7 @@ import pytest
 
 import romco
 from romco import labels
-from romco.labels.policies import doubt
+from romco.labels.policy import doubt, uniform
 
 
 def round_of(n, task=0):
@@ -21,9 +21,9 @@ def reference(margins, share, advance, seed):
         q = min(1.0, share * bank * w * n / s)
         if spent > share * t:
             ahead = min(1.0, (spent - share * t) / max(advance, 1.0))
-            sure = (5 + 15 * share) * (1 - ahead) + 10 * share * ahead
+            sure = (3 + 15 * share) * (1 - ahead) + 10 * share * ahead
             q = min(q, (w * (1 + np.exp(sure)) ** 2) ** 4)
-        asked.append(bank >= 1 and labels.draws.uniform(seed, t * 4) < q)
+        asked.append(bank >= 1 and uniform(seed, t * 4) < q)
         spent += asked[-1]
     return asked
 

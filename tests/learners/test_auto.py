@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import romco
-from romco.beyond.ablations import variant
 from romco.streams import interleaved, simulated, synchronous
+from romco_lab.beyond.ablations import variant
 from tests.reference import auto as reference
 
 DENSE = simulated(n_tasks=6, n_features=9, n_events=(50, 35, 40, 12, 33, 1), outliers=1, seed=5)

@@ -19,8 +19,8 @@ from romco.learners.capabilities import (
     personal_of,
     shared_of,
 )
-from romco.learners.forgetting import forget
-from romco.learners.gradient import Gradient
+from romco.learners.linear import Gradient
+from romco.learners.states import forget
 
 SOURCE = Path(romco.__file__).parent
 PARTED = ("romco", "romco-nucl", "romco-logd", "romco-auto", "pa-shared", "arow-shared")

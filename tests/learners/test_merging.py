@@ -2,24 +2,35 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import romco
-from romco.kernels.merge.merging import (
-    Beliefs,
+from romco.kernels.core.events import Events
+from romco.kernels.merge.gaussians import merge_gaussians
+from romco.kernels.merge.rows import (
     Column,
-    Copies,
-    Latest,
-    Merge,
-    Steps,
-    Sums,
-    Touches,
+    CopyRule,
+    FeatureCounts,
+    GaussianRule,
+    LatestRule,
+    RowMerge,
+    StepRule,
+    SumRule,
+    TouchedRows,
+    add_sorted,
     side_by_side,
 )
-from romco.kernels.merge.touched import Touched, added
 from romco.learners.auto import doubt
 from romco.learners.capabilities import Drawn, Merges
-from romco.learners.gaussians import merge_gaussians
-from romco.learners.merging import Period, change, held, merge, merge_here, mergeable, take
+from romco.learners.merging import (
+    Period,
+    apply_merged,
+    collect_change,
+    merge,
+    merge_in_place,
+    mergeable,
+    shared_values,
+)
 from tests.reference import merging as plain
 
 SHARDED = {
@@ -28,6 +39,12 @@ SHARDED = {
     "pa-shared",
     *(f"{kind}-{models}" for kind in ("ogd", "pa", "arow") for models in ("unique", "global")),
 }
+
+
+def events_of(x):
+    """Rows of one task."""
+    n = x.shape[0]
+    return Events(romco.Round(np.zeros(n, dtype=np.int64), x, np.ones(n)), x.shape[1], 1)
 
 
 def rows_of_shards(rng, n_rows=7, n_shards=3, width=2):
@@ -50,7 +67,7 @@ def by_row(rows, *columns):
 
 def copied(columns):
     """How rows of one shard are taken as they are."""
-    return [Copies(*span) for span in side_by_side(columns)]
+    return [CopyRule(*span) for span in side_by_side(columns)]
 
 
 def merged(old, rows, seen, blocks, rules):
@@ -67,9 +84,9 @@ def merged(old, rows, seen, blocks, rules):
             for c in range(old.shape[1])
         }
         made = rules(columns.__getitem__)
-        if not isinstance(made[0], Steps):  # which look at every row
+        if not isinstance(made[0], StepRule):  # which look at every row
             made = copied(list(columns.values())) + made
-        merging = Merge(Touches(rows, seen, len(old)), made, live)
+        merging = RowMerge(TouchedRows(rows, seen, len(old)), made, live)
         merging.look()
         half = merging.touches.size // 2
         merging.rows(half, merging.touches.size)  # by whom, and in which order, is the same
@@ -98,8 +115,8 @@ def test_rows_are_merged_once_whatever_the_ranges_and_however_far_apart_they_are
         common = np.zeros((d, 1))
         blocks = [often[:, None].astype(float) for often in seen]
         column = Column(common[:, 0], [block[:, 0] for block in blocks], False)
-        made = [*copied([column]), Sums(column, 1, -np.inf)]
-        merging = Merge(Touches(rows, seen, d), made, False)
+        made = [*copied([column]), SumRule(column, 1, -np.inf)]
+        merging = RowMerge(TouchedRows(rows, seen, d), made, False)
         ends = [0, *cuts, merging.touches.size]
         for begin, end in pairwise(ends):
             merging.rows(begin, end)
@@ -113,8 +130,8 @@ def test_columns_that_lie_apart_are_copied_like_those_side_by_side():
     columns = [Column(old[:, c], [own[:, c]], True) for c in (0, 1, 3)]
     made = copied(columns)
     assert len(made) == 2
-    before, touches = old.copy(), Touches(rows, [np.ones(2, dtype=np.int32)], 6)
-    Merge(touches, made, True).rows(0, 2)
+    before, touches = old.copy(), TouchedRows(rows, [np.ones(2, dtype=np.int32)], 6)
+    RowMerge(touches, made, True).rows(0, 2)
     before[np.ix_(rows[0], [0, 1, 3])] = own[np.ix_(rows[0], [0, 1, 3])]
     np.testing.assert_array_equal(old, before)
 
@@ -123,16 +140,16 @@ def test_rows_that_are_not_there_or_not_in_order_are_refused():
     one = np.ones(1, dtype=np.int32)
     for row in (-1, 4):
         with pytest.raises(ValueError, match=f"feature {row} was touched, but there are 4"):
-            Touches([np.array([row], dtype=np.int32)], [one], 4)
+            TouchedRows([np.array([row], dtype=np.int32)], [one], 4)
     for rows in ([2, 1], [1, 1]):
         with pytest.raises(ValueError, match=r"feature 1 comes after feature [12]"):
-            Touches([np.array(rows, dtype=np.int32)], [np.ones(2, dtype=np.int32)], 4)
+            TouchedRows([np.array(rows, dtype=np.int32)], [np.ones(2, dtype=np.int32)], 4)
     with pytest.raises(ValueError, match="1 rows were touched, but 0 are counted"):
-        Touches([one], [one[:0]], 4)
+        TouchedRows([one], [one[:0]], 4)
     with pytest.raises(TypeError, match="whole numbers"):
-        Touches([np.ones(1)], [one], 4)
+        TouchedRows([np.ones(1)], [one], 4)
     with pytest.raises(ValueError, match="no rows up to 2 among 1"):
-        Merge(Touches([one], [one], 4), [], False).rows(0, 2)
+        RowMerge(TouchedRows([one], [one], 4), [], False).rows(0, 2)
 
 
 @pytest.mark.parametrize("spent", [True, False])
@@ -141,7 +158,9 @@ def test_beliefs_are_merged_as_the_formula_says(spent, forgetting):
     rng = np.random.default_rng(4)
     rows, seen, blocks = rows_of_shards(rng)
     old = rng.uniform(0.0, 0.1, (7, 2)) if spent else np.ones((7, 2))
-    found = merged(old, rows, seen, blocks, lambda c: [Beliefs(c(0), c(1), 1.0, spent, forgetting)])
+    found = merged(
+        old, rows, seen, blocks, lambda c: [GaussianRule(c(0), c(1), 1.0, spent, forgetting)]
+    )
     for r, entries in enumerate(by_row(rows, blocks, seen)):
         variance = (lambda s: 1.0 - s) if spent else (lambda s: s)
         parts = [(mean, variance(spread), often) for (mean, spread), often in entries]
@@ -157,7 +176,11 @@ def beliefs_of_one_row(start, values, seen):
     often = [np.array([one], dtype=np.int32) for one in seen]
     blocks = [np.array([value]) for value in values]
     return merged(
-        np.array([start]), rows, often, blocks, lambda c: [Beliefs(c(0), c(1), 1.0, False, 0.0)]
+        np.array([start]),
+        rows,
+        often,
+        blocks,
+        lambda c: [GaussianRule(c(0), c(1), 1.0, False, 0.0)],
     )[0]
 
 
@@ -174,8 +197,8 @@ def test_sums_and_steps_are_merged_as_the_formula_says():
     rng = np.random.default_rng(5)
     rows, seen, blocks = rows_of_shards(rng, width=1)
     old = rng.uniform(0.0, 1.0, (7, 1))
-    added = merged(old, rows, seen, blocks, lambda c: [Sums(c(0), 1, -np.inf)])
-    stepped = merged(old, rows, seen, blocks, lambda c: [Steps(c(0))])
+    added = merged(old, rows, seen, blocks, lambda c: [SumRule(c(0), 1, -np.inf)])
+    stepped = merged(old, rows, seen, blocks, lambda c: [StepRule(c(0))])
     whole = np.repeat(old.T, 3, axis=0)  # a shard that did not touch a row is where it began
     for k, own in enumerate(rows):
         whole[k, own] = blocks[k][:, 0]
@@ -183,7 +206,7 @@ def test_sums_and_steps_are_merged_as_the_formula_says():
         values = [value[0] for (value,) in entries]
         assert added[r, 0] == pytest.approx(plain.merge_sum(old[r, 0], values))
     np.testing.assert_allclose(stepped[:, 0], plain.merge_steps(old[:, 0], whole), rtol=1e-12)
-    least = merged(old, rows, seen, blocks, lambda c: [Sums(c(0), 1, 0.5)])
+    least = merged(old, rows, seen, blocks, lambda c: [SumRule(c(0), 1, 0.5)])
     shared = [r for r, entries in enumerate(by_row(rows, blocks)) if len(entries) > 1]
     np.testing.assert_array_equal(least[shared], np.maximum(added[shared], 0.5))
 
@@ -191,7 +214,7 @@ def test_sums_and_steps_are_merged_as_the_formula_says():
 def test_what_cannot_be_added_is_that_of_the_shard_that_saw_most():
     rng = np.random.default_rng(7)
     rows, seen, blocks = rows_of_shards(rng, width=1)
-    found = merged(np.zeros((7, 1)), rows, seen, blocks, lambda c: [Latest(c(0), 1)])
+    found = merged(np.zeros((7, 1)), rows, seen, blocks, lambda c: [LatestRule(c(0), 1)])
     for r, entries in enumerate(by_row(rows, blocks, seen)):
         assert found[r, 0] == plain.latest([(value[0], often) for value, often in entries])
 
@@ -201,7 +224,7 @@ def test_steps_that_agree_count_once_and_those_at_right_angles_add_up():
 
     def steps(*own):
         blocks = [np.array(one)[:, None] for one in own]
-        return merged(np.zeros((2, 1)), rows, seen, blocks, lambda c: [Steps(c(0))])[:, 0]
+        return merged(np.zeros((2, 1)), rows, seen, blocks, lambda c: [StepRule(c(0))])[:, 0]
 
     np.testing.assert_array_equal(steps([1.0, 2.0], [1.0, 2.0]), [1.0, 2.0])
     apart = steps([1.0, 0.0], [0.0, 2.0])
@@ -266,17 +289,17 @@ def test_independent_data_give_the_belief_that_one_learner_of_all_would_have():
 
 
 def test_touched_rows_are_counted_without_zeros_and_forgotten_when_cleared():
-    touched = Touched(4)
-    touched.add(np.array([1.0, 0.0, 2.0]), np.array([3, 2, 1], dtype=np.int32))
+    touched = FeatureCounts(4)
+    touched.add(events_of(csr_array((np.array([2.0, 0.0, 1.0]), [1, 2, 3], [0, 3]), shape=(1, 4))))
     touched.grow(9)
-    touched.add_dense(np.array([[0.0, 5.0, 0.0], [0.0, 1.0, 0.0]]))
+    touched.add(events_of(np.array([[0.0, 5.0, 0.0], [0.0, 1.0, 0.0]])))
     rows, seen = touched.rows()
     np.testing.assert_array_equal(rows, [1, 3])
     np.testing.assert_array_equal(seen, [3, 1])
     touched.clear()
     assert touched.rows()[0].size == 0
-    touched.know(np.array([7]))
-    np.testing.assert_array_equal(touched.all(), [1, 3, 7])
+    touched.add_earlier(np.array([7]))
+    np.testing.assert_array_equal(touched.earlier(), [1, 3, 7])
     touched.load(rows, seen)
     np.testing.assert_array_equal(touched.rows()[1], seen)
 
@@ -302,10 +325,10 @@ def test_kinds_and_counts_of_shards_add_up():
     changes = []
     for k in range(2):
         own = task % 2 == k
-        shard, touched = romco.learner("romco-auto", 5, 2), Touched(5)
+        shard, touched = romco.learner("romco-auto", 5, 2), FeatureCounts(5)
         shard.replay([romco.Round(task[own] // 2, x[own], y[own])])
-        touched.add_dense(x[own])
-        changes.append(change(shard, touched, int(own.sum())))
+        touched.add(events_of(x[own]))
+        changes.append(collect_change(shard, touched, int(own.sum())))
     merge(common, changes)
     assert common.arrays()["typical"][0] == 40
     count, total, square = common.arrays()["units"][:, :3].T
@@ -323,13 +346,13 @@ def test_taking_over_leaves_what_is_a_tasks_own_alone():
     learner, common, touched = (
         romco.learner("romco-auto", 5, 2),
         romco.learner("romco-auto", 5, 1),
-        Touched(5),
+        FeatureCounts(5),
     )
     learner.replay([romco.Round(np.arange(12) % 2, x, y)])
-    touched.add_dense(x)
-    merged = merge(common, [change(learner, touched, 12)])
+    touched.add(events_of(x))
+    merged = merge(common, [collect_change(learner, touched, 12)])
     other = romco.learner("romco-auto", 5, 2)
-    take(other, merged)
+    apply_merged(other, merged)
     for name in ("factor", "own_intercept", "evidence", "belief", "personal"):
         assert not other.arrays()[name].any()
     np.testing.assert_array_equal(other.arrays()["weight"], learner.arrays()["weight"])
@@ -345,11 +368,11 @@ def test_merging_in_place_is_merging_what_was_sent_to_the_last_bit(name):
     shards = [romco.learner(name, 11, 6) for _ in range(4)]
     changes, periods = [], []
     for k, shard in enumerate(shards):
-        own, touched = task % 3 == k, Touched(11)  # nothing for the last one
+        own, touched = task % 3 == k, FeatureCounts(11)  # nothing for the last one
         if own.any():
             shard.replay([romco.Round(task[own], x[own], y[own])])
-            touched.add_dense(x[own])
-        changes.append(change(shard, touched, int(own.sum())))
+            touched.add(events_of(x[own]))
+        changes.append(collect_change(shard, touched, int(own.sum())))
         periods.append(Period(int(own.sum()), *touched.rows()))
     agreed = merge(apart, changes)
 
@@ -360,15 +383,15 @@ def test_merging_in_place_is_merging_what_was_sent_to_the_last_bit(name):
     in_ranges = merge(romco.learner(name, 11, 1), changes, backwards)
     for part, array in in_ranges.values.items():
         np.testing.assert_array_equal(array, agreed.values[part], err_msg=part)
-    merge_here(common, shards, periods, backwards)
+    merge_in_place(common, shards, periods, backwards)
     every = np.arange(11, dtype=np.int32)
     for learner in (common, *shards):
-        for name, array in held(learner, every).items():
-            np.testing.assert_array_equal(array, held(apart, every)[name], err_msg=name)
+        for name, array in shared_values(learner, every).items():
+            np.testing.assert_array_equal(array, shared_values(apart, every)[name], err_msg=name)
     again = romco.learner(apart.name, 11, 1)
-    take(again, agreed)
-    for name, array in held(again, every).items():
-        np.testing.assert_array_equal(array, held(apart, every)[name], err_msg=name)
+    apply_merged(again, agreed)
+    for name, array in shared_values(again, every).items():
+        np.testing.assert_array_equal(array, shared_values(apart, every)[name], err_msg=name)
 
 
 def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
@@ -400,14 +423,14 @@ def test_rows_of_two_lists_are_added_up():
     for n, m in ((0, 3), (3, 0), (5, 9), (12, 12)):
         lists = [np.sort(rng.choice(12, k, replace=False)).astype(np.int32) for k in (n, m)]
         values = [rng.normal(size=(len(rows), 2)) for rows in lists]
-        rows, sums = added(lists[0], values[0], lists[1], values[1])
+        rows, sums = add_sorted(lists[0], values[0], lists[1], values[1])
         expected = np.zeros((12, 2))
         for own, value in zip(lists, values, strict=True):
             expected[own] += value
         np.testing.assert_array_equal(rows, np.union1d(*lists))
         np.testing.assert_array_equal(sums, expected[rows])
     with pytest.raises(ValueError, match="not as many numbers as rows"):
-        added(lists[0], values[0][:3], lists[1], values[1])
+        add_sorted(lists[0], values[0][:3], lists[1], values[1])
 
 
 def test_what_others_measured_is_known_without_a_look_at_all_features():
@@ -420,15 +443,15 @@ def test_what_others_measured_is_known_without_a_look_at_all_features():
     for begin in range(0, 90, 30):
         periods = []
         for k, shard in enumerate(shards):
-            own, touched = slice(begin + k, begin + 30, 2), Touched(40)
+            own, touched = slice(begin + k, begin + 30, 2), FeatureCounts(40)
             again = romco.restore(shard.state())
             for learner in (shard, again):
                 learner.replay([romco.Round(np.zeros(15, int), x[own], y[own])])
             for name, array in again.arrays().items():
                 np.testing.assert_array_equal(shard.arrays()[name], array, err_msg=name)
-            touched.add_dense(np.ascontiguousarray(x[own]))
+            touched.add(events_of(np.ascontiguousarray(x[own])))
             periods.append(Period(15, *touched.rows()))
-        merge_here(common, shards, periods, lambda act, n: act(0, n))
+        merge_in_place(common, shards, periods, lambda act, n: act(0, n))
 
 
 def test_features_that_are_not_there_are_no_news():

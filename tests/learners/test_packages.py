@@ -23,8 +23,8 @@ py-modules = ["their_learners"]
 """
 MODULE = """
 from romco import Method
-from romco.learners.coupled import CoupledPerceptron
-from romco.learners.gradient import Gradient
+from romco.learners.related import CoupledPerceptron
+from romco.learners.linear import Gradient
 
 class Plain(CoupledPerceptron):
     "Coupled perceptrons of another package."

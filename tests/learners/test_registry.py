@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import romco
-from romco.learners import known, methods
-from romco.learners.coupled import CoupledPerceptron
-from romco.learners.gradient import Gradient
+from romco.learners import known, registry
+from romco.learners.linear import Gradient
+from romco.learners.related import CoupledPerceptron
 from romco.streams import simulated, synchronous
 
 UNIQUE = {"models": "unique"}
@@ -117,7 +117,7 @@ def test_what_is_no_name_is_unknown(name):
 
 def test_a_package_that_cannot_be_imported_is_left_out(monkeypatch):
     broken = EntryPoint("theirs", "no_such_package:Learner", "romco.learners")
-    monkeypatch.setattr(methods, "entry_points", lambda group: [broken])
-    fresh = methods.Methods({})
+    monkeypatch.setattr(registry, "entry_points", lambda group: [broken])
+    fresh = registry.Methods({})
     with pytest.warns(UserWarning, match="learner 'theirs' .* is left out"):
         assert list(fresh) == []

@@ -8,7 +8,7 @@ import pytest
 import romco
 from romco.io.modelfile import ModelFileError
 from romco.learners.decomposed_numbers import DecomposedNumbers, of_inner
-from romco.learners.gradient import Gradient
+from romco.learners.linear import Gradient
 from romco.learners.romco import Romco
 
 

@@ -14,9 +14,9 @@ import pytest
 from romco.io import durable
 from romco.io.modelfile import load, save
 from romco.model import Model
-from romco.runs import Source, learn, log
-from romco.runs.log import Log
-from tests.test_durable import Faulty, handles
+from romco.runs import Source, learn, resume
+from romco.runs.resume import PredictionLog as Log
+from tests.io.test_durable import Faulty, handles
 
 ROWS = 60
 
@@ -72,7 +72,7 @@ def faulty_run(folder, source, at, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(durable, "os", faulty)
-        patch.setattr(log, "os", faulty)
+        patch.setattr(resume, "os", faulty)
         patch.setattr(Path, "open", opened)
         try:
             run(folder, source)
@@ -205,7 +205,7 @@ def test_nowhere_and_aloud(tmp_path, capsys):
     [
         lambda s: s.update(sources=[]),
         lambda s: s.update(sources=3),
-        lambda s: s.update(columns=[]),
+        lambda s: s.update(schema=[]),
         lambda s: _of(s).update(events="60"),
         lambda s: _of(s).update(events=-1),
         lambda s: _of(s).update(written=-5),

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import romco
-from romco.io.files import BadRow
+from romco.io.formats import BadRow
 from romco.io.modelfile import load
+from romco.io.reader import BLOCK_EVENTS
 from romco.model import Hashed, Model
 from romco.runs import Source, Stop, evaluate, learn, predict
-from romco.runs.learning import Saves
-from romco.runs.source import CHUNK
+from romco.runs.learn import SaveSchedule
 
 STREAM = romco.streams.simulated(n_tasks=6, n_features=5, n_events=100, outliers=1)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)
@@ -183,7 +183,7 @@ def test_kill_of_the_command_at_random_moments(tmp_path):
     source = write(tmp_path / "e.csv")
     run(source, tmp_path / "whole.romco", Model(), every=5)
     path = tmp_path / "m.romco"
-    command = [sys.executable, "-c", "from romco.cli.files import app; app()", "learn", source.path]
+    command = [sys.executable, "-c", "from romco.cli.main import app; app()", "learn", source.path]
     command += ["--task", "user", "--label", "spam", "--model", path, "--checkpoint-every", "5"]
     random.seed(1)
     for kill in range(20):
@@ -218,7 +218,7 @@ def test_predict_and_evaluate_use_the_models_columns(tmp_path):
     assert found.skipped == 0
     assert found.whole.events == sum(score.events for score in scores.values()) == 600
     wrong = np.mean(np.where(expected >= 0, 1, -1) != ROUNDS.y)
-    total = sum(score.counts[0, 1] + score.counts[1, 0] for score in scores.values())
+    total = sum(score.error * score.events for score in scores.values())
     assert total / 600 == pytest.approx(wrong)
 
 
@@ -263,7 +263,7 @@ def test_asked_to_stop_it_saves_and_goes_on_later(tmp_path):
     source, path, stop = write(tmp_path / "e.csv"), tmp_path / "m.romco", Stop()
     steps = learn(source, path, Model("romco-nucl"), every=250, stop=stop)
     next(steps)
-    stop.ask()
+    stop.request()
     assert list(steps)[-1].events == 250
     assert load(path).events == 250
     run(source, path)
@@ -292,12 +292,12 @@ def test_sigterm_saves_what_was_learned_and_says_so(tmp_path):
 
 
 def test_saves_that_take_long_are_seldom():
-    saves = Saves(None)
+    saves = SaveSchedule(None)
     assert not saves.due(9_999)
     assert saves.due(10_000)
-    saves.done(10_000, seconds=30.0)
+    saves.record(10_000, seconds=30.0)
     assert not saves.due(1_000_000)  # ten minutes have not passed
-    saves.done(10_000, seconds=0.0)
+    saves.record(10_000, seconds=0.0)
     assert not saves.due(19_999)
     assert saves.due(20_000)
-    assert [saves.room(1), Saves(300).room(250)] == [CHUNK, 50]
+    assert [saves.room(1), SaveSchedule(300).room(250)] == [BLOCK_EVENTS, 50]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from romco.io import durable
-from romco.shards import Shards, checkpoints
+from romco.shards import Shards
+from romco.shards.checkpoint import find_checkpoint
 from tests.shards.streams import assert_same, events, learn
 
 STREAM = events(400, seed=8)
@@ -27,7 +28,7 @@ def test_the_same_call_goes_on_from_a_checkpoint_with_the_same_bits(tmp_path):
 def test_the_number_of_shards_may_change_at_a_checkpoint(tmp_path):
     first = Shards(n=2, checkpoint=tmp_path, checkpoint_every=9)
     learn(first, STREAM)
-    at = checkpoints.find(tmp_path).at.events
+    at = find_checkpoint(tmp_path).position.events
     second = Shards(n=5, checkpoint=tmp_path)
     assert second.events == at
     assert set(second.tasks) <= set(first.tasks)
@@ -54,7 +55,7 @@ def test_a_full_disk_is_an_error_and_the_last_checkpoint_stays(tmp_path, monkeyp
     x, y, task = STREAM
     shards = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=4)
     shards.learn(x[:200], y[:200], task[:200])
-    before = checkpoints.find(tmp_path)
+    before = find_checkpoint(tmp_path)
     calls, real = [], durable.replace
 
     def full(path, parts, **options):
@@ -67,7 +68,7 @@ def test_a_full_disk_is_an_error_and_the_last_checkpoint_stays(tmp_path, monkeyp
     with pytest.raises(OSError, match="No space left"):
         shards.learn(x[200:], y[200:], task[200:])
     monkeypatch.undo()
-    assert checkpoints.find(tmp_path) == before
+    assert find_checkpoint(tmp_path) == before
     again = Shards(n=2, every=20, checkpoint=tmp_path, checkpoint_every=4)
     at = again.events
     again.learn(x[at:], y[at:], task[at:])

@@ -8,14 +8,13 @@ import pytest
 
 import romco
 from romco.__main__ import main
-from romco.io.files import BadFile, BadRow
+from romco.io.formats import BadFile, BadRow
 from romco.model import Hashed
 from romco.runs import Source
-from romco.shards import Shards, checkpoints
-from romco.shards.files import folder_of, learn, read
-from romco.shards.owners import owner
-from romco.shards.partitions import Files, Partition, Position, files_of
-from romco.shards.periods import NOTE
+from romco.shards import Shards
+from romco.shards.checkpoint import find_checkpoint
+from romco.shards.files import NOTE, folder_of, learn, read
+from romco.shards.reader import EventFiles, FilePosition, ShardReader, list_files, task_owner
 from tests.shards.streams import assert_same, events
 
 STREAM = events(260, seed=4)
@@ -42,8 +41,8 @@ def write(folder, stream=STREAM, cuts=(0, 90, 170, 260)):
 
 def files(folder, **options):
     source = Source(str(folder), "user", "spam", **options)
-    paths = files_of([str(folder)])
-    return Files(paths, source, ("no", "yes"), Hashed(2**BITS).to_json())
+    paths = list_files([str(folder)])
+    return EventFiles(paths, source, ("no", "yes"), Hashed(2**BITS).to_json())
 
 
 def direct(n, stream=STREAM, **schedule):
@@ -80,7 +79,7 @@ def test_the_same_call_goes_on_after_a_stop_and_after_more_files_came(tmp_path):
     for _ in range(23):
         next(steps)
     steps.close()  # stopped here: what follows begins at the last checkpoint
-    place = checkpoints.find(folder_of(model)).at.place
+    place = find_checkpoint(folder_of(model)).position.place
     assert 0 < place < 260
     first, *_, last = learn(files(folder), model, **settings)
     assert first.resumed == place
@@ -130,17 +129,17 @@ def test_bad_rows_stop_at_their_place_or_are_skipped_and_counted(tmp_path):
 
 def test_a_partition_holds_its_own_tasks_and_goes_on_from_a_position(tmp_path):
     given = files(write(tmp_path / "in"))
-    parts = [Partition(given, 3, k, Position()) for k in range(3)]
+    parts = [ShardReader(given, 3, k, FilePosition()) for k in range(3)]
     found = [part.read(10**6) for part in parts]
     assert [rows for _, rows in found] == [260] * 3
     tasks = [[task for one in own for task in one.tasks] for own, _ in found]
     assert sum(map(len, tasks)) == 260
     assert sum(len(set(own)) for own in tasks) == len({task for own in tasks for task in own})
     for at in (5, 90, 101, 200):
-        again = Partition(given, 3, 1, Position())
+        again = ShardReader(given, 3, 1, FilePosition())
         own, _ = again.read(at)
         again.close()
-        rest, _ = Partition(given, 3, 1, again.position).read(10**6)
+        rest, _ = ShardReader(given, 3, 1, again.position).read(10**6)
         assert [task for one in own + rest for task in one.tasks] == tasks[1]
         whole = [np.concatenate([one.y for one in part]) for part in (own + rest, found[1][0])]
         np.testing.assert_array_equal(*whole)
@@ -215,7 +214,7 @@ def shares(given, n, piece=7):
     """What each of n shards finds, piece by piece: tasks with sides, rows passed, bad rows."""
     found = []
     for k in range(n):
-        part, tasks, sides, rows = Partition(given, n, k, Position()), [], [], 0
+        part, tasks, sides, rows = ShardReader(given, n, k, FilePosition()), [], [], 0
         while not part.ended:
             own, passed = part.read(piece)
             rows += passed
@@ -246,8 +245,8 @@ def test_what_a_line_tells_cheaply_is_what_reading_it_tells(tmp_path, name):
     columns = (None, None) if name.endswith("svm") else ("user", "spam")
     source = Source(str(path), *columns, skip_bad=True)
     classes = ("-1", "1") if name.endswith("svm") else ("no", "yes")
-    given = Files((str(path),), source, classes, Hashed(2**BITS).to_json())
-    expected = list(source.events())
+    given = EventFiles((str(path),), source, classes, Hashed(2**BITS).to_json())
+    expected = list(source.open())
     (everything, rows, skipped), *_ = shares(given, 1)
     assert [task for task, _ in everything] == [event.task for event in expected]
     for n in (2, 3):
@@ -255,7 +254,7 @@ def test_what_a_line_tells_cheaply_is_what_reading_it_tells(tmp_path, name):
         assert {count for _, count, _ in parts} == {rows}
         assert sum(bad for _, _, bad in parts) == skipped == rows - len(everything)
         for k, (own, _, _) in enumerate(parts):
-            assert own == [one for one in everything if owner(one[0], n) == k]
+            assert own == [one for one in everything if task_owner(one[0], n) == k]
     if skipped:
         with pytest.raises(BadRow) as alone:
             list(replace(source, skip_bad=False).events())
@@ -273,13 +272,13 @@ def test_a_partition_that_cannot_be_read_is_an_error_and_the_last_checkpoint_sta
     for engine in ("serial", "threads"):
         with pytest.raises(BadFile, match=r"3\.parquet: damaged or not Parquet"):
             list(learn(files(folder), model, engine=engine, **settings))
-        place = checkpoints.find(folder_of(model)).at.place
+        place = find_checkpoint(folder_of(model)).position.place
         assert 0 < place <= 170
     (folder / "3.parquet").unlink()
     missing = replace(files(folder), paths=(*files(folder).paths, str(folder / "3.parquet")))
     with pytest.raises(FileNotFoundError, match=r"3\.parquet"):
         list(learn(missing, model, **settings))
-    assert checkpoints.find(folder_of(model)).at.place == place
+    assert find_checkpoint(folder_of(model)).position.place == place
     (folder / "3.parquet").write_bytes(whole)
     *_, last = learn(files(folder), model, **settings)
     assert last.resumed == place
@@ -304,6 +303,6 @@ def test_a_partition_that_cannot_be_read_is_an_error_and_the_last_checkpoint_sta
 def test_what_a_file_says_of_files_is_not_trusted(tmp_path, told):
     given = files(write(tmp_path / "in"))
     with Shards("romco-auto", 2, Hashed(2**BITS), classes=("no", "yes")) as shards:
-        shards.leader.notes[NOTE] = told
+        shards.coordinator.notes[NOTE] = told
         with pytest.raises(ValueError, match="remembers of its sources"):
             list(read(shards, given))

@@ -13,9 +13,10 @@ from romco.__main__ import main
 from romco.io import durable
 from romco.model import Hashed, Names
 from romco.runs import Source
-from romco.shards import Shards, checkpoints
+from romco.shards import Shards
+from romco.shards.checkpoint import find_checkpoint
 from romco.shards.files import folder_of, learn
-from romco.shards.partitions import files_of
+from romco.shards.reader import list_files
 from tests.shards.streams import assert_same, events
 from tests.shards.streams import learn as learn_pieces
 from tests.shards.test_files import files, write
@@ -31,7 +32,7 @@ def stopped(tmp_path):
     for _ in range(20):
         next(steps)
     steps.close()
-    assert 0 < checkpoints.find(folder_of(model)).at.place < 90
+    assert 0 < find_checkpoint(folder_of(model)).position.place < 90
     return folder, model
 
 
@@ -88,12 +89,12 @@ def turned(text):
 @pytest.mark.parametrize("change", [shorter, turned])
 def test_a_file_that_changed_since_it_was_read_is_refused(stopped, change):
     folder, model = stopped
-    path, before = folder / "1.csv", checkpoints.find(folder_of(model))
+    path, before = folder / "1.csv", find_checkpoint(folder_of(model))
     text = path.read_text()
     path.write_text(change(text))
     with pytest.raises(ValueError, match=r"1\.csv is not the file that was read before"):
         finished(folder, model)
-    assert checkpoints.find(folder_of(model)) == before
+    assert find_checkpoint(folder_of(model)) == before
     path.write_text(text)
     assert finished(folder, model) == 260
 
@@ -118,7 +119,7 @@ def test_a_file_that_is_gone_is_named_and_nothing_is_lost(stopped):
         list(learn(given, model, **SETTINGS))
     (folder / "2.jsonl").symlink_to(folder / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"2\.jsonl"):  # a link to what is gone
-        files_of([str(folder)])
+        list_files([str(folder)])
     (folder / "2.jsonl").unlink()
     shutil.move(moved, folder / "2.jsonl")
     assert finished(folder, model) == 260
@@ -151,7 +152,7 @@ def test_two_processes_cannot_learn_into_one_folder(tmp_path):
         other = [sys.executable, "-c", holds, str(tmp_path)]
         found = subprocess.run(other, capture_output=True, text=True, timeout=100)
     assert found.returncode
-    assert "another process is learning into this folder" in found.stderr
+    assert "another process is learning into it" in found.stderr
     assert subprocess.run(other, capture_output=True, timeout=100).returncode == 0
 
 
@@ -217,12 +218,12 @@ def test_a_disk_that_is_full_is_told_and_what_was_saved_stays(small_disk):
     shards = Shards(**kept, checkpoint=small_disk / "kept")
     with pytest.raises(OSError, match="No space left"):
         learn_pieces(shards, stream, (100,))
-    found = checkpoints.find(small_disk / "kept")
+    found = find_checkpoint(small_disk / "kept")
     shards.close()
-    assert found.at.events > 100
+    assert found.position.events > 100
     shutil.copytree(small_disk / "kept", small_disk.parent / "copy")
     again = Shards(**kept, checkpoint=small_disk.parent / "copy")  # where there is room
-    assert again.events == found.at.events
+    assert again.events == found.position.events
     again.learn(*(column[again.events :] for column in stream))
     whole = Shards(**kept)
     whole.learn(*stream)

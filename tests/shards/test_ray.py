@@ -14,8 +14,9 @@ from benchmarks.scaling_speed import watched, wide_files
 from romco.compare.elsewhere import performing
 from romco.compare.plan import Run, complete
 from romco.compare.run import perform, place
-from romco.io.files import BadRow
-from romco.shards import Shards, beginnings
+from romco.io.formats import BadRow
+from romco.shards import Shards
+from romco.shards import files as shard_files
 from romco.shards.files import learn as learn_files
 from romco.shards.ray import Ray, StoreFullError, WorkersLostError
 from romco.shards.shard import Shard
@@ -37,7 +38,7 @@ def expected():
 
 def killing(monkeypatch, moments, shard=1, pause=0.0, again=False):
     """Kill a shard's worker during the n-th call of a kind, for each (kind, n); gives the kills."""
-    issue, seen, kills = Ray._issue, dict.fromkeys(dict(moments), 0), []
+    issue, seen, kills = Ray._send, dict.fromkeys(dict(moments), 0), []
 
     def struck(self, k, calls):
         pid, struck_by = None, None
@@ -53,7 +54,7 @@ def killing(monkeypatch, moments, shard=1, pause=0.0, again=False):
             kills.append(struck_by)
         return ref
 
-    monkeypatch.setattr(Ray, "_issue", struck)
+    monkeypatch.setattr(Ray, "_send", struck)
     return kills
 
 
@@ -78,12 +79,13 @@ def test_ray_equals_one_process(expected):
 
 def test_lost_workers_change_no_bit(monkeypatch, expected):
     kills = killing(
-        monkeypatch, [("learn", 5), ("news", 9), ("agree", 15), ("gathered", 2), ("take_drawn", 4)]
+        monkeypatch,
+        [("learn", 5), ("update", 9), ("apply", 15), ("subspace_sums", 2), ("take_subspace", 4)],
     )
     with Shards(**SETTINGS, engine="ray") as shards:
         np.testing.assert_array_equal(learn(shards, STREAM, (60,)), expected[0])
         assert_same(shards.state(), expected[1])
-    assert set(kills) == {"learn", "news", "agree", "gathered", "take_drawn"}
+    assert set(kills) == {"learn", "update", "apply", "subspace_sums", "take_subspace"}
 
 
 def test_a_worker_lost_while_it_is_saved_changes_no_bit(monkeypatch, expected, tmp_path):
@@ -101,7 +103,7 @@ def test_a_worker_lost_while_it_is_saved_changes_no_bit(monkeypatch, expected, t
 
 
 def test_lost_workers_that_read_by_themselves_change_no_bit(monkeypatch, tmp_path):
-    monkeypatch.setattr(beginnings, "EARLY", 0)
+    monkeypatch.setattr(shard_files, "WARM_UP_ROWS_PER_SHARD", 0)
     given = files(write(tmp_path / "in"))
     settings = {"n": 2, "every": 20, "checkpoint_every": 8}
     *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
@@ -120,8 +122,8 @@ def test_whoever_leads_the_first_rows_and_dies_on_the_way_changes_no_bit(
     given, killed = files(write(tmp_path / "in")), tmp_path / "killed"
     settings = {"n": 2, "every": 20}
     *_, quiet = learn_files(given, tmp_path / "serial.romco", **settings)
-    monkeypatch.setattr(beginnings, "EARLY", rows)
-    monkeypatch.setattr(beginnings, "lead", partial(dying_first, killed))
+    monkeypatch.setattr(shard_files, "WARM_UP_ROWS_PER_SHARD", rows)
+    monkeypatch.setattr(shard_files, "warm_up", partial(dying_first, killed))
     steps = list(learn_files(given, tmp_path / "ray.romco", engine="ray", **settings))
     last = steps[-1]
     assert killed.exists()
@@ -133,7 +135,7 @@ def test_whoever_leads_the_first_rows_and_dies_on_the_way_changes_no_bit(
 
 def dying_first(mark, *given):
     """Lead the first rows; the first time, die when that is done."""
-    led = beginnings.lead(*given)
+    led = shard_files.warm_up(*given)
     if not mark.exists():
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -168,7 +170,7 @@ def test_a_worker_that_dies_again_and_again_is_an_error(monkeypatch, expected, t
 def test_an_object_store_without_room_is_told_and_what_was_saved_stays(
     monkeypatch, ray, expected, tmp_path
 ):
-    monkeypatch.setattr("romco.shards.ray.SMALL", 0)  # all goes through the store
+    monkeypatch.setattr("romco.shards.ray.MAX_MESSAGE_BYTES", 0)  # all goes through the store
     settings = {**SETTINGS, "engine": "ray", "checkpoint": tmp_path, "checkpoint_every": 4}
     put, calls = ray.put, []
 
@@ -197,7 +199,7 @@ def test_what_a_shard_refuses_is_raised_as_it_is(tmp_path):
             shards.forget("nobody")
         path = tmp_path / "missing" / "m.romco"
         with pytest.raises(FileNotFoundError):
-            shards.leader.engine.one(0, Shard.save, path)
+            shards.coordinator.engine.call_one(0, Shard.save, path)
         shards.save(tmp_path / "m.romco")
     assert romco.load(tmp_path / "m.romco").events == 300
 
@@ -220,7 +222,7 @@ def test_experiments_on_ray_give_the_same_records(tmp_path):
 
 
 def test_the_measurement_of_workers_tells_whose_time_it_was(monkeypatch, tmp_path):
-    monkeypatch.setattr(beginnings, "EARLY", 50)
+    monkeypatch.setattr(shard_files, "WARM_UP_ROWS_PER_SHARD", 50)
     run = watched(wide_files(tmp_path / "in", 300, width=5), tmp_path / "m.romco", 2)
     assert run["events"] == 300
     assert run["barriers"] > 5
@@ -230,7 +232,7 @@ def test_the_measurement_of_workers_tells_whose_time_it_was(monkeypatch, tmp_pat
 
 def killing_at_random(monkeypatch, rng, share):
     """Kill the worker of a share of all messages at some moment; gives what it was asked to do."""
-    issue, kills, spared = Ray._issue, [], {}
+    issue, kills, spared = Ray._send, [], {}
 
     def struck(self, k, calls):
         pid = None
@@ -246,7 +248,7 @@ def killing_at_random(monkeypatch, rng, share):
             kills.append([name for name, _ in calls])
         return ref
 
-    monkeypatch.setattr(Ray, "_issue", struck)
+    monkeypatch.setattr(Ray, "_send", struck)
     return kills
 
 
@@ -267,4 +269,4 @@ def test_fifty_kills_at_random_moments_change_no_bit(monkeypatch, tmp_path):
         assert kills
         done += kills
     struck = {name for names in done for name in names}
-    assert {"learn", "news", "agree", "save"} <= struck
+    assert {"learn", "update", "apply", "save"} <= struck

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from romco.io.modelfile import ModelFileError, save_state
-from romco.kernels.merge.touched import Touched, put_rows, take_rows
-from romco.shards import Shards, sections
+from romco.kernels.merge.rows import FeatureCounts, put_rows, take_rows
+from romco.shards import Shards
+from romco.shards.checkpoint import check_state
 from tests.shards.streams import events, learn
 
 
@@ -78,8 +79,8 @@ def _value(state):
 def test_a_file_of_one_shard_and_of_a_plain_model_are_taken():
     one = Shards("pa-shared", 1)
     learn(one, events(20, seed=1))
-    sections.check(one.state())
-    sections.check(one.model().state())
+    check_state(one.state())
+    check_state(one.model().state())
 
 
 @pytest.mark.parametrize("shards", [2, 3])
@@ -121,4 +122,4 @@ def test_rows_outside_of_an_array_are_neither_read_nor_written(rows, copy):
 @pytest.mark.parametrize(("rows", "why"), [([1, 1], "twice"), ([-1], "range"), ([3], "range")])
 def test_features_that_cannot_have_occurred_are_refused(rows, why):
     with pytest.raises(ValueError, match=why):
-        Touched(3).load(np.array(rows, dtype=np.int32), np.ones(len(rows), dtype=np.int32))
+        FeatureCounts(3).load(np.array(rows, dtype=np.int32), np.ones(len(rows), dtype=np.int32))

@@ -5,8 +5,8 @@ import pytest
 
 import romco
 from romco.shards import Shards
-from romco.shards.owners import Owners, owner
-from romco.shards.schedules import Schedule
+from romco.shards.reader import TaskOwners, task_owner
+from romco.shards.schedule import Schedule
 from romco.shards.shard import Shard
 from tests.learners.test_merging import SHARDED
 from tests.shards.streams import assert_same, events, learn
@@ -219,18 +219,18 @@ def test_barriers_depend_on_number_growth_and_cap_alone():
 
 
 def test_owners_are_spread_evenly_and_do_not_depend_on_the_form_of_a_name():
-    counts = np.bincount([owner(f"user{i}", 8) for i in range(20_000)], minlength=8)
+    counts = np.bincount([task_owner(f"user{i}", 8) for i in range(20_000)], minlength=8)
     assert counts.min() > 0.9 * 2500
-    counts = np.bincount([owner(i, 7) for i in range(20_000)], minlength=7)
+    counts = np.bincount([task_owner(i, 7) for i in range(20_000)], minlength=7)
     assert counts.min() > 0.9 * 20_000 / 7
-    assert owner("7", 64) == owner(7, 64) == owner(7.0, 64)
+    assert task_owner("7", 64) == task_owner(7, 64) == task_owner(7.0, 64)
 
 
 def test_owners_are_found_again_whatever_was_forgotten(monkeypatch):
-    monkeypatch.setattr(Owners, "MOST", 5)
-    owners = Owners(4)
+    monkeypatch.setattr("romco.shards.reader.MAX_CACHED_TASKS", 5)
+    owners = TaskOwners(4)
     for names in (["a", "b", "a"], ["c", "d", "e"], ["f", "a"], list("abcdefgh"), ["h", 7, "7"]):
-        assert owners.of(names).tolist() == [owner(name, 4) for name in names]
+        assert owners.of(names).tolist() == [task_owner(name, 4) for name in names]
 
 
 def test_others_may_predict_while_shards_learn():
@@ -323,9 +323,9 @@ def test_other_targets_are_refused_with_the_reason(target):
 
 def sizes(shards):
     """Bytes of each array of each shard, and of what they share."""
-    front = shards.leader.front.learner.arrays()
+    front = shards.coordinator.front.learner.arrays()
     found = [{name: a.nbytes for name, a in front.items()}]
-    for state in shards.leader.engine.all(Shard.state):
+    for state in shards.coordinator.engine.call_all(Shard.state):
         found.append({name: a.nbytes for name, a in state["arrays"].items()})
     return found
 
@@ -341,15 +341,15 @@ def test_a_shard_holds_only_its_own_tasks_and_nothing_grows_with_tasks_times_fea
         task = [f"user {t}" for t in np.tile(np.arange(n_tasks), 2)]
         shards = Shards("romco-auto", 4, romco.Hashed(d), every=100)
         shards.learn(x, y, task)
-        own = shards.leader.engine.all(Shard.tasks)
+        own = shards.coordinator.engine.call_all(Shard.tasks)
         assert sorted(name for part in own for name in part) == sorted(set(task))
         for k, part in enumerate(own):
-            assert all(owner(name, 4) == k for name in part)
-            state = shards.leader.engine.one(k, Shard.state)
+            assert all(task_owner(name, 4) == k for name in part)
+            state = shards.coordinator.engine.call_one(k, Shard.state)
             assert state["learner"]["n_tasks"] < 2 * len(part) + 8  # room grows by doubling
             pairs = {(t, c) for t, row in zip(task, columns, strict=True) for c in row if t in part}
             assert len(state["arrays"]["learner.personal"]) <= len(pairs)
-        assert len(shards.leader.front.tasks) == 0
+        assert len(shards.coordinator.front.tasks) == 0
         totals.append(sum(sum(one.values()) for one in sizes(shards)))
         every_pair = n_tasks * d * 6 * 8
         assert max(max(one.values()) for one in sizes(shards)) < every_pair / 20
@@ -361,9 +361,9 @@ def test_a_store_that_would_be_too_full_is_told_before_anything_is_learned():
     x, y, task = events(60, seed=3)
     shards = Shards("romco-auto", 2, romco.Hashed(2**20))
     shards.learn(x[:30], y[:30], task[:30])
-    full = shards.leader.engine.here[1].model.learner._personal
+    full = shards.coordinator.engine.local_shards[1].model.learner._personal
     full.most = full.used
-    before = shards.leader.engine.here[1].model.events
+    before = shards.coordinator.engine.local_shards[1].model.events
     with pytest.raises(OverflowError, match="deal the tasks out to more shards"):
-        shards.learn([{"new": 1.0}], ["yes"], [next(t for t in task if owner(t, 2) == 1)])
-    assert shards.leader.engine.here[1].model.events == before
+        shards.learn([{"new": 1.0}], ["yes"], [next(t for t in task if task_owner(t, 2) == 1)])
+    assert shards.coordinator.engine.local_shards[1].model.events == before

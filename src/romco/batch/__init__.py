@@ -1,7 +1,5 @@
 """Offline solvers: baselines retrain with them, regret compares with them."""
 
-from romco.batch.features import FeatureRelation, feature_learning
-from romco.batch.lowrank import trace_norm
-from romco.batch.outliers import robust
+from romco.batch.methods import FeatureRelation, feature_learning, robust, trace_norm
 
 __all__ = ["FeatureRelation", "feature_learning", "robust", "trace_norm"]

@@ -18,16 +18,14 @@ from rich.table import Table
 from romco import runs
 from romco.cli.lines import inert, say, tell_skipped, warn
 from romco.cli.options import ModelPath, check_source, reads_source
-from romco.evaluation import TwoClassScore
-from romco.io import durable
+from romco.evaluation import Score
+from romco.io.schema import Schema
 from romco.model import Model
 from romco.runs import Evaluation, Source
-from romco.runs.source import load_model, mismatch, remembered
+from romco.runs.predict import write_predictions
+from romco.runs.resume import load_model
 
-app = typer.Typer()
 
-
-@app.command()
 @reads_source
 def predict(
     source: Source,
@@ -37,28 +35,31 @@ def predict(
         int | None, typer.Option(min=1, help="With each answer, what its top so many features add.")
     ] = None,
 ) -> None:
-    """Answers as JSON lines, one per event.
+    """Answers, one per event: JSON lines; CSV or Parquet by the suffix of --out.
 
     Line, task, what is predicted, the probability of the label that is named positive,
     the margin (above 0 for the positive label), and the true label where the file has it.
     """
     found = load_model(model)
-    known = remembered(found, source)
-    check_source(known, labelled=False)
-    rows = _hinted(found, _told(runs.predict(found, source, reasons)), mismatch(found, known))
-    lines = (json.dumps(row) + "\n" for row in rows)
-    if out is None:
-        for line in lines:
-            sys.stdout.write(line)
-            if source.path == "-":  # whoever feeds us line by line waits for the answer
-                sys.stdout.flush()
+    known, warning = _resolved(found, source, labelled=False)
+    rows = _hinted(found, _told(runs.predict(found, known, reasons)), warning)
+    if out is not None:
+        write_predictions(rows, out)
         return
-    if not out.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {out.parent} to put the answers in")
-    durable.replace(out, (line.encode() for line in lines))
+    for row in rows:
+        sys.stdout.write(json.dumps(row) + "\n")
+        if source.path == "-":  # whoever feeds us line by line waits for the answer
+            sys.stdout.flush()
 
 
-@app.command()
+def _resolved(model: Model, source: Source, labelled: bool) -> tuple[Source, str | None]:
+    """Return the source read as the model's columns were, and a warning where they differ."""
+    schema = Schema.from_session(model.session)
+    check_source(source, labelled, schema)
+    known = source.resolve_to_predict(schema)
+    return known, None if schema is None else known.unknown_columns(schema)
+
+
 @reads_source
 def evaluate(
     source: Source,
@@ -73,20 +74,21 @@ def evaluate(
     The baseline is the error of always answering the label more frequent so far.
     """
     found = load_model(model)
-    source = replace(source, weight=weight)
-    known = remembered(found, source, labelled=True)
-    check_source(known, labelled=True)
-    warning = mismatch(found, known)
-    scores = runs.evaluate(found, source)
+    known, warning = _resolved(found, replace(source, weight=weight), labelled=True)
+    scores = runs.evaluate(found, known)
     warn(warning)
+    if scores.learned and not as_json:  # where it is a field
+        warn(
+            f"the model has learned {min(scores.learned, scores.whole.events):,} of these "
+            f"{scores.whole.events:,} events: on new events it may be worse"
+        )
     tell_skipped(scores.skipped)
     if not scores.whole.events:
         raise ValueError(f"{source.path} has no events that can be scored")
     two = found.target == "two classes"
     if as_json:
         about = {"positive": found.positive} if two else {"target": found.target}
-        tasks = {task: score.summary() for task, score in scores.tasks.items()}
-        print(json.dumps({**about, **scores.whole.summary(), **scores.weighted(), "tasks": tasks}))
+        print(json.dumps({**about, **scores.summary()}))
     elif two:
         _show_table(found, scores)
     else:
@@ -116,12 +118,12 @@ def _show_lines(scores: Evaluation) -> None:
     print(f"all {len(tasks)} tasks: {scores.whole.events:,} events, {scores.whole.line()}")
 
 
-def _add_score(table: Table, name: str, score: TwoClassScore) -> None:
+def _add_score(table: Table, name: str, score: Score) -> None:
     numbers = f"{score.error:.2%}", f"{score.baseline:.2%}", f"{score.log_loss:.3f}"
     table.add_row(escape(inert(name)), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
 
 
-def _in_words(model: Model, score: TwoClassScore) -> str:
+def _in_words(model: Model, score: Score) -> str:
     """What the numbers of an evaluation say."""
     curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
     return (

@@ -9,22 +9,20 @@ from typing import Annotated, Any
 import typer
 
 from romco.cli.lines import say, warn
-from romco.cli.options import ModelPath, check_source, reads_source
-from romco.compare.labelling import chosen_shares
-from romco.io import durable
+from romco.cli.options import ModelPath, check_source, label_budget, reads_source
 from romco.io.modelfile import save
+from romco.io.schema import Schema
 from romco.labels import Budget
-from romco.labels.audits import audit_of
+from romco.labels.audit import Audit
 from romco.model import Model
-from romco.runs import requests
-from romco.runs.asking import Asking
-from romco.runs.session import Learns
-from romco.runs.source import Source, load_model, mismatch, remembered
+from romco.runs import Source
+from romco.runs import ask as requests
+from romco.runs.ask import BudgetedModel
+from romco.runs.resume import load_model, locked_model
 
-app = typer.Typer()
+ROWS_AT_A_TIME = 10_000
 
 
-@app.command()
 @reads_source
 def ask(
     source: Source,
@@ -42,45 +40,51 @@ def ask(
     or give the answers alone, a file with columns ask_id and the label, in any order.
     """
     found = load_model(model)
-    known = remembered(found, source)
-    check_source(known, labelled=False)
-    warn(mismatch(found, known))
+    schema = Schema.from_session(found.session)
+    check_source(source, False, schema)
+    known = source.resolve_to_predict(schema)
+    assert known.schema is not None
+    warn(None if schema is None else known.unknown_columns(schema))
     if found.target != "two classes":
         raise ValueError(f"romco ask is for two classes; {model.name} predicts {found.target}")
     options: dict[str, Any] = {"floor": floor, "audit": audit, "seed": seed}
-    asked = requests.requests(found, source, budget, id, **options)
-    requests.write(asked, out, known.label)
+    asked = requests.choose_requests(found, known, budget, id, **options)
+    requests.write_requests(asked, out, known.schema.label)
     chance = sum(request.why == requests.BY_CHANCE for request in asked)
     say(f"{len(asked):,} events to label, {chance:,} of them by chance to tell the error: {out}")
 
 
 def learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> None:
     """Learn answers to what was asked for into a model's file."""
-    with durable.exclusive(path):
-        model = load_model(path)
-        label = source.label or model.session.get("columns", {}).get("label")
+    with locked_model(path) as model:
+        if model is None:
+            raise FileNotFoundError(f"there is no model file {path}")
+        schema = Schema.from_session(model.session)
+        label = source.label or (None if schema is None else schema.label)
         file = Source(str(asked), skip_bad=source.skip_bad)
         came = requests.learn_answers(model, replace(source, label=label), file, id)
         save(model, path)
-    say(came.told())
-    found = audit_of(model.session).error()
+    say(str(came))
+    found = Audit.of(model.session).error()
     if found is not None:
         say(f"error of all predictions by audit: {found}")
 
 
-def under_budget(share: str, new: Learns, seed: int = 0) -> tuple[Learns, dict[str, Any]]:
-    """A model that learns only a share of the labels, and how such a one is opened and saved."""
-    (part,) = chosen_shares(share)
-    if not isinstance(new, Model) or new.target != "two classes":
+def under_budget(text: str, source: Source, model: Any, seed: int = 0) -> BudgetedModel:
+    """Return a model that learns a part of the labels; one that has a policy keeps it."""
+    if not isinstance(model, Model) or model.target != "two classes":
         raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
+    if model.labels is None:
+        model.labels = _policy(label_budget(text), source, seed)
+    return BudgetedModel(model)
 
-    def opened(path: Path) -> Asking:
-        found = load_model(path)
-        found.labels = Budget(part, seed=seed) if found.labels is None else found.labels
-        return Asking(found)
 
-    def saved(asking: Asking, path: Path) -> None:
-        save(asking.model, path)
-
-    new.labels = Budget(part, seed=seed)
-    return Asking(new), {"opened": opened, "saved": saved}
+def _policy(labels: float | int, source: Source, seed: int) -> Budget:
+    """Return the policy of a share, or of a number of labels among the events of a file."""
+    if isinstance(labels, float):
+        return Budget(labels, seed=seed)
+    if source.path == "-":
+        raise ValueError(f"--labels {labels} of stdin: its length is not known, give a share (5%)")
+    with replace(source, skip_bad=True).open() as reader:
+        events = sum(len(block) for block in reader.blocks(ROWS_AT_A_TIME))
+    return Budget.of(min(labels, events), events, seed=seed)

@@ -10,15 +10,12 @@ import typer
 
 from romco.cli.lines import inert, say
 from romco.io import durable
-from romco.io.files import ONLY
 from romco.io.modelfile import load
+from romco.io.schema import ONLY_TASK, Schema
 from romco.model import Model
-from romco.runs.source import load_model
-
-app = typer.Typer()
+from romco.runs.resume import load_model
 
 
-@app.command()
 def explain(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")],
     top: Annotated[int, typer.Option(min=1, help="How many tasks in detail.")] = 20,
@@ -49,8 +46,7 @@ def explain(
     from romco.explanations import explain as explained
 
     found = explained(load(model), top=top)
-    print(found)
-    if html is not None:
+    if html is not None:  # before anything is printed: whoever reads it may stop reading
         durable.replace(html, [found.page().encode()])
         say(f"page: {html}")
     if figures is not None:
@@ -58,6 +54,7 @@ def explain(
         for name, figure in found.figures().items():
             figure.savefig(figures / f"{name}.svg")
         say(f"figures: {figures}")
+    print(found)
 
 
 def _explain_one(
@@ -66,7 +63,7 @@ def _explain_one(
     """One task, or one event of it."""
     from romco.explanations import explain_task
     from romco.explanations.text import story
-    from romco.runs.reasons import reasons_of_cells
+    from romco.runs.predict import explain_cells
 
     model = load_model(path)
     if event is None:
@@ -77,9 +74,10 @@ def _explain_one(
         told = explain_task(model, task)
         print(inert(f"{told.task}, {told.events:,} events. {story(told)}"))
         return
-    if task is None and not model.session.get("columns", {}).get("one_task"):
+    schema = Schema.from_session(model.session)
+    if task is None and not (schema is not None and schema.one_task):
         raise ValueError("say whose event it is: --task NAME")
-    found = reasons_of_cells(model, _cells(event), ONLY if task is None else task, label)
+    found = explain_cells(model, _cells(event), ONLY_TASK if task is None else task, label)
     lines = [json.dumps(found.summary(top))] if as_json else map(inert, found.lines(top))
     print("\n".join(lines))
 

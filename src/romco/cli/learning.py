@@ -27,23 +27,17 @@ from romco.cli.options import (
     wanted_target,
 )
 from romco.cli.shards import Wanted, learn_in_shards, on_threads
+from romco.io.schema import Schema
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
-from romco.model.features import Features
 from romco.model.growing import personal_tasks
-from romco.model.targets import Kind
 from romco.runs import Progress, Source
-from romco.runs.asking import Asking
-from romco.runs.session import Learns
-from romco.runs.source import classes_of, load_model, settled
-from romco.runs.stopping import terminated
-from romco.shards.schedules import EVERY
-from romco.streams.survey import Survey
-
-app = typer.Typer()
+from romco.runs.ask import BudgetedModel
+from romco.runs.learn import Learns, infer_classes, learn_into, stop_on_sigterm
+from romco.runs.resume import load_model, locked_model
+from romco.shards.schedule import MAX_EVENTS_PER_SHARD
 
 
-@app.command()
 @reads_source
 def learn(
     source: Source,
@@ -60,7 +54,7 @@ def learn(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(help="classes (any number of them), number, or auto; else two classes."),
+        typer.Option(help="auto (by the first labels), two classes, classes, or number."),
     ] = None,
     weight: Annotated[
         str | None, typer.Option(help="Column that says how much each event counts.")
@@ -90,9 +84,12 @@ def learn(
     ] = "threads",
     address: Annotated[str | None, typer.Option(help="Of a running Ray cluster.")] = None,
     growth: Annotated[float, typer.Option(help="Shards meet when the stream grew by this.")] = 0.1,
-    every: Annotated[int, typer.Option(min=1, help="And after so many events per shard.")] = EVERY,
+    every: Annotated[
+        int, typer.Option(min=1, help="And after so many events per shard.")
+    ] = MAX_EVENTS_PER_SHARD,
     labels: Annotated[
-        str | None, typer.Option(help="5%: learn as if only so many labels could be asked for.")
+        str | None,
+        typer.Option(help="Label budget: 5%, 0.05 or 500; others are not read."),
     ] = None,
     asked: Annotated[
         Path | None, typer.Option(help="SOURCE has answers to this file that romco ask wrote.")
@@ -139,25 +136,33 @@ def _learn_one(
     labels: str | None,
 ) -> None:
     """Learn one source, by a model or by threads."""
-    learner, positive = wanted.asked, wanted.positive
-    check_source(source, labelled=True)
-    known = load_model(model) if model.exists() else None
-    _check_alone(known, target, source.weight, threads, None)
-    source, looked = settled(source, known)
-    two = wanted.classes
-    if known is not None and (learner or wanted.settings or hash_ or two or positive):
-        check_same(model, known, learner, wanted.settings, hash_, two, positive)
-    other = None if known is not None else wanted_target(target, source)
-    if known is None and other is None:
-        wanted = replace(wanted, classes=two or classes_of(source, positive))
-    features = Names() if hash_ is None else Hashed(2**hash_)
-    new, doors = _new(wanted, features, other, threads)
-    if labels is not None:
-        new, doors = under_budget(labels, new)
-    stop = runs.Stop()
-    more: dict[str, Any] = {**doors, "stop": stop}
-    steps = runs.learn(source, model, new, predictions, checkpoint_every, **more)
-    _follow(steps, source.path, model, looked, stop)
+    with locked_model(model) as known:
+        schema = None if known is None else Schema.from_session(known.session)
+        check_source(source, True, schema)
+        _check_alone(known, target, source.weight, threads, None)
+        source = source.resolve(schema)
+        two, positive = wanted.classes, wanted.positive
+        features = Names() if hash_ is None else Hashed(2**hash_)
+        if known is not None:
+            check_same(model, known, wanted.asked, wanted.settings, hash_, two, positive)
+            if target == "classes" and known.target == "two classes":
+                known.widen_for(("", 0, 1))  # goes on with any number of labels
+            learner: Learns = known
+        else:
+            other = None if two or positive else wanted_target(target, source)
+            _check_alone(None, other, source.weight, threads, None)
+            if other is None:
+                wanted = replace(wanted, classes=two or infer_classes(source, positive))
+            parts: dict[str, Any] = {"target": other, "classes": wanted.classes}
+            parts["positive"] = positive
+            learner = Model(wanted.learner, features, **parts, **wanted.settings)
+        if threads is not None:
+            learner = on_threads(model, threads, wanted, features)
+        if labels is not None:
+            learner = under_budget(labels, source, learner)
+        stop = runs.Stop()
+        steps = learn_into(learner, source, model, predictions, checkpoint_every, stop=stop)
+        _follow(steps, source, model, schema is None, stop)
 
 
 def _check_alone(
@@ -168,13 +173,14 @@ def _check_alone(
     shards: int | None,
 ) -> None:
     """Raise ValueError where something is asked of the model, or of shards, that cannot be."""
-    if known is not None and target not in (None, "auto") and target != known.target:
+    wider = known is not None and (known.target, target) == ("two classes", "classes")
+    if known is not None and target not in (None, "auto", known.target) and not wider:
         raise ValueError(f"the model predicts {known.target}, not {target}: use another model file")
     if threads is None and shards is None:
         return
     asked = "--threads" if shards is None else "--shards"
     other = target if known is None else known.target
-    if other not in (None, "two classes"):
+    if other not in (None, "auto", "two classes"):
         raise ValueError(
             f"{asked} goes with two classes only: how shards would agree on new classes or on the "
             f"unit of a number is not settled; leave it out to learn --target {other}"
@@ -186,33 +192,21 @@ def _check_alone(
         )
 
 
-def _new(
-    wanted: Wanted, features: Features, other: Kind | None, threads: int | None
-) -> tuple[Learns, dict[str, Any]]:
-    """A new model, and how such a one is opened and saved."""
-    if other is None:
-        return on_threads(threads, wanted, features)
-    if threads is not None or wanted.positive is not None:
-        raise ValueError("--target goes neither with --threads nor with --positive")
-    made = Model(wanted.learner, features, target=other, classes=wanted.classes, **wanted.settings)
-    return made, {}
-
-
 def _follow(
     steps: Iterator[Progress],
-    source: str,
+    source: Source,
     model: Path,
-    looked: Survey | None,
+    new: bool,
     stop: runs.Stop,
 ) -> None:
-    """Show how learning goes on, and what came of it."""
+    """Show how learning goes on, and what came of it; of a ``new`` model the columns first."""
     last = None
     try:
-        with _live() as show, terminated(stop):
+        with _live() as show, stop_on_sigterm(stop):
             for last in steps:
-                if looked is not None and last.events > last.resumed:
-                    report(looked)
-                    looked = None
+                if new and source.schema is not None and last.events > last.resumed:
+                    report(source.schema)
+                    new = False
                 show(last)
     except KeyboardInterrupt:
         kept = f"{model} is as it was last saved" if model.exists() else "nothing was saved yet"
@@ -220,7 +214,7 @@ def _follow(
         raise typer.Exit(130) from None
     assert last is not None
     if not last.events and not stop.wanted:
-        _tell_nothing(last, source, model)
+        _tell_nothing(last, source.path, model)
         return
     say(_line(last))
     if stop.wanted:
@@ -274,10 +268,26 @@ def _live() -> Iterator[Any]:
             now = time.perf_counter()
             if console.is_terminal and now >= due:
                 speed = (progress.events - progress.resumed) / max(now - begin, 1e-9)
-                bar.update(line, description=f"{_line(progress)}, {speed:,.0f} events/s")
+                text = f"{_left(progress, now - begin)}{_line(progress)}, {speed:,.0f} events/s"
+                bar.update(line, description=text)
                 due = now + max(0.1, 50.0 * (time.perf_counter() - now))
 
         yield show
+
+
+def _left(progress: Progress, seconds: float) -> str:
+    """Return the percentage that is read and the time left, where the size is known.
+
+    >>> from types import SimpleNamespace
+    >>> _left(SimpleNamespace(share=0.25, resumed=0), 60.0)
+    '25%, 3:00 left: '
+    """
+    if not progress.share:
+        return ""
+    if progress.resumed:  # what was passed over took no time to learn
+        return f"{progress.share:.0%}: "
+    left = round(seconds * (1.0 / progress.share - 1.0))
+    return f"{progress.share:.0%}, {left // 60}:{left % 60:02d} left: "
 
 
 def _line(progress: Progress) -> str:
@@ -286,9 +296,11 @@ def _line(progress: Progress) -> str:
     parts = [f"{progress.events - progress.refused:,} events learned"]
     if progress.score.events:
         parts.append(progress.score.line())
-    if isinstance(model, Asking):
+    if progress.error_by_tasks is not None:
+        parts.append(f"error by tasks {progress.error_by_tasks:.2%}")
+    if isinstance(model, BudgetedModel):
         parts[0] = f"{progress.events - progress.refused:,} events predicted"
-        parts.append(model.told())
+        parts.append(model.summary())
         model = model.model
     if isinstance(model, Model):
         parts += _found(model)

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from rich.console import Console
 
+from romco.io.schema import Schema
 from romco.presentation.names import inert as inert
-from romco.streams.survey import Survey
 
-LISTED = 30  # columns told one by one
+MAX_WARNINGS = 30
 
 console = Console(stderr=True)
 
 
-def report(looked: Survey) -> None:
-    """How each column is read, and what is suspicious."""
-    readings = looked.readings
-    width = max((len(reading.column) for reading in readings[:LISTED]), default=0)
-    if readings:
-        apart = f", separated by {looked.separator!r}" if looked.separator else ""
-        say(f"columns, as read from the first {looked.rows:,} rows{apart}:")
-    for reading in readings[:LISTED]:
-        say(f"  {reading.column:{min(width, 40)}}  {reading.told:9}  {reading.why}")
-    if len(readings) > LISTED:
-        rest = Counter(reading.told for reading in readings[LISTED:])
-        say("  and " + ", ".join(f"{times:,} {told}" for told, times in rest.items()))
-    for warning in looked.warnings[:LISTED]:
+def report(schema: Schema) -> None:
+    """Print how each column is read, and what is suspicious."""
+    for line in str(schema).splitlines() if schema.columns else ():
+        say(line)
+    for warning in schema.warnings[:MAX_WARNINGS]:
         warn(warning)
 
 

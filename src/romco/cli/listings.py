@@ -28,20 +28,18 @@ def datasets_table(found: Iterable[Description]) -> Table:
     """The paper's Table 1 for what is here; where the rest comes from."""
     rows, notes = [], []
     for each in found:
-        name, figures = each.dataset.name, each.statistics
+        name, summary, figures = each.dataset.name, each.dataset.summary, each.statistics
         if figures is None:
-            rows.append(
-                [name, each.dataset.summary, "damaged" if each.present else "missing"] + [""] * 4
-            )
+            rows.append([name, summary, "damaged" if each.present else "missing", "", "", ""])
             notes.append(f"{name}: {each.problem or _where(each)}")
             continue
-        per_task = f"{figures.fewest_events} to {figures.most_events}"
+        per_task = f"{figures.fewest_events}-{figures.most_events}"
         sizes = [str(figures.tasks), per_task, str(figures.features), f"{figures.positive:.0%}"]
-        rows.append([name, each.dataset.summary, "present", *sizes])
-    head = ("data set", "what", "state", "tasks", "events per task", "features", "positive")
-    return Table("Data sets", head, mark_best(rows, (None,) * 7), notes)
+        rows.append([name, summary, *sizes])
+    head = ("data set", "what", "tasks", "events/task", "features", "positive")
+    return Table("Data sets", head, mark_best(rows, (None,) * 6), notes)
 
 
 def _where(missing: Description) -> str:
     places = " or ".join(map(str, missing.place))
-    return f"get it from {missing.dataset.provenance.origin}; put it at {places}"
+    return f"get it from {missing.dataset.origin}; put it at {places}"

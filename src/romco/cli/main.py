@@ -1,27 +1,62 @@
-"""The command line; thin: it reads options, calls one function, prints."""
+"""Command line: commands are imported when they run, so that each starts quickly."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from typer.core import TyperGroup
 
-from romco import __version__
-from romco.cli import experiments, files, serve
+from romco.version import __version__
+
+BUILT_IN = {  # command: module:function
+    "learn": "romco.cli.learning:learn",
+    "predict": "romco.cli.answering:predict",
+    "evaluate": "romco.cli.answering:evaluate",
+    "explain": "romco.cli.explaining:explain",
+    "ask": "romco.cli.asking:ask",
+    "compare": "romco.cli.compare:compare",
+    "learners": "romco.cli.compare:learners",
+    "datasets": "romco.cli.compare:datasets",
+    "serve": "romco.cli.serve:serve",
+    "token": "romco.cli.serve:token",
+}
+GROUP = "romco.commands"  # entry points: functions with Typer's annotations
+
+
+class LazyCommands(TyperGroup):
+    """Commands of this package and of installed ones, imported when one is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, built-in ones first."""
+        return list(_commands())
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a name, None where there is none."""
+        entry = _commands().get(cmd_name)
+        if entry is None:
+            return None
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(cmd_name)(entry.load())
+        return typer.main.get_command(app)
+
+
+def _commands() -> dict[str, EntryPoint]:
+    built_in = {name: EntryPoint(name, where, GROUP) for name, where in BUILT_IN.items()}
+    added = {entry.name: entry for entry in entry_points(group=GROUP)}
+    return built_in | {name: added[name] for name in sorted(added) if name not in built_in}
+
 
 app = typer.Typer(
+    cls=LazyCommands,
     help="Online multi-task learning: one linear model per task, shared where tasks agree.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.add_typer(experiments.app)
-app.add_typer(files.app)
-app.add_typer(serve.app)
 
 
 @app.callback(invoke_without_command=True)
@@ -41,6 +76,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (ValueError, OSError, ArithmeticError, MemoryError, ImportError) as error:
+        from rich.console import Console
+        from rich.markup import escape
+
         text = f"[red]error:[/red] {escape(_reason(error))}"
         Console(stderr=True).print(text, soft_wrap=True, highlight=False)
         sys.exit(2)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from romco.io.files import format_of
-from romco.io.formats import FORMATS
+from romco.io.formats import FORMATS, format_of
+from romco.io.schema import Schema
 from romco.model import Model
 from romco.model.names import known_as
 from romco.model.targets import Kind
 from romco.parameters import setting
 from romco.runs import Source
-from romco.runs.targets import target_of
+from romco.runs.learn import infer_target
 
 ModelPath = Annotated[Path, typer.Option("--model", help="The model file.")]
 
@@ -94,15 +95,19 @@ def reads_source(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def check_source(source: Source, labelled: bool) -> None:
-    """Raise ValueError unless the source tells its format and columns."""
+def check_source(source: Source, labelled: bool, known: Schema | None = None) -> None:
+    """Raise ValueError unless the source, or the model's schema, names its format and columns."""
     name = "stdin" if source.path == "-" else source.path
+    if known is not None:
+        task, label = source.task or known.task, source.label or known.label
+        source = replace(source, label=label, one_task=source.one_task or known.one_task)
+        source = source if source.one_task else replace(source, task=task)
     try:
         kind = FORMATS[format_of(name, source.format)]
     except ValueError:
-        known = ", ".join(FORMATS)
+        there = ", ".join(FORMATS)
         problem = "is not known" if source.format else "cannot be told from its name"
-        raise ValueError(f"{name}: the format {problem}: say --format, one of {known}") from None
+        raise ValueError(f"{name}: the format {problem}: say --format, one of {there}") from None
     if source.one_task and source.task is not None:
         raise ValueError(f"{name}: --task {source.task} and --no-task contradict each other")
     if source.task is None and kind.task is None and not source.one_task:
@@ -149,6 +154,24 @@ def listed(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(part.strip() for part in text.split(","))
 
 
+def label_budget(text: str) -> float | int:
+    """Return a share of the events as a float, or a number of labels as an int.
+
+    >>> label_budget("5%"), label_budget("0.05"), label_budget("500")
+    (0.05, 0.05, 500)
+    """
+    number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
+    try:
+        if number.isdecimal() and not percent and int(number) > 0:
+            return int(number)
+        share = float(number) / (100.0 if percent else 1.0)
+    except ValueError:
+        share = 0.0
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"--labels {text}: expected a share (5% or 0.05) or a number (500)")
+    return share
+
+
 def chosen(settings: list[str]) -> dict[str, Any]:
     """Parameters from texts such as ``eta=0.5``: see :func:`romco.parameters.setting`.
 
@@ -159,13 +182,9 @@ def chosen(settings: list[str]) -> dict[str, Any]:
 
 
 def wanted_target(asked: str | None, source: Source) -> Kind | None:
-    """What is to be predicted, if not one of two classes; "auto" looks at the first answers."""
-    if asked is None:
-        return None
-    if asked == "classes":
-        return "classes"
-    if asked == "number":
-        return "number"
-    if asked == "auto":
-        return target_of(source)
-    raise ValueError(f"--target {asked}: expected classes, number or auto")
+    """Return what is to be predicted, None for two classes; "auto" looks at the first labels."""
+    if asked in (None, "auto"):
+        return infer_target(source)
+    if asked in ("two classes", "classes", "number"):
+        return None if asked == "two classes" else asked  # type: ignore[return-value]
+    raise ValueError(f"--target {asked}: expected auto, two classes, classes or number")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from romco.cli.lines import report
 from romco.cli.options import check_source, wanted_target
 from romco.compare import own
-from romco.io.blocks import Block, Blocks
 from romco.runs import Source
-from romco.runs.source import settled
-from romco.streams import questions
 
-AT_ONCE = 10_000  # events read at a time
+EVENTS_AT_ONCE = 10_000  # read at a time
 
 
 def own_stream(
@@ -30,29 +26,11 @@ def own_stream(
         known = ", ".join(DATASETS)
         raise ValueError(f"no data set {source.path!r}; there are {known}; and no such file")
     check_source(source, labelled=True)
-    source, looked = settled(source, None)
-    if looked is not None:
-        report(looked)
-    with source.blocks() as blocks:
-        stream = own.gather(path.name, _all(blocks), positive, wanted_target(target, source))
+    source = source.resolve()
+    assert source.schema is not None
+    report(source.schema)
+    with source.open() as reader:
+        blocks = reader.blocks(EVENTS_AT_ONCE)
+        stream = own.gather(path.name, blocks, positive, wanted_target(target, source))
     own.keep(stream, folder)
     return stream.answers
-
-
-def asked_stream(name: str, target: str, data_dir: Path | None, folder: Path) -> tuple[int, str]:
-    """Keep a data set's other question as a stream in ``folder``; gives its answers and name."""
-    if target not in ("classes", "number", "auto"):
-        raise ValueError(f"--target {target}: expected classes, number or auto")
-    stream = questions.ask(name, target, data_dir)
-    own.keep(stream, folder)
-    return stream.answers, stream.name
-
-
-def _all(blocks: Blocks) -> Iterator[Block]:
-    while True:
-        block, trouble = blocks.take(AT_ONCE)
-        if trouble is not None:
-            raise trouble
-        if not len(block):
-            return
-        yield block

@@ -11,13 +11,11 @@ from rich.console import Console
 
 from romco.cli.options import check_same, chosen, listed
 from romco.model import Columns, Features, Hashed, Model, Names
-from romco.runs.source import load_model
+from romco.runs.resume import load_model
 
-app = typer.Typer()
 console = Console(stderr=True)
 
 
-@app.command()
 def serve(
     model: Annotated[
         Path | None, typer.Argument(metavar="[MODEL]", help="A model file to begin with.")
@@ -111,7 +109,6 @@ def serve(
         _say("stopped before a checkpoint was written: the log holds everything")
 
 
-@app.command()
 def token(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where its hash is kept.")],
     scopes: Annotated[str, typer.Option(help="read, write, or read,write.")] = "read,write",

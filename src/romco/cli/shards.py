@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,20 @@ from rich.text import Text
 
 from romco.cli.lines import inert
 from romco.cli.options import check_same
+from romco.io.schema import Schema
 from romco.model import Hashed, Model
 from romco.model.features import Features
 from romco.runs import Source, Stop
-from romco.runs.session import Learns
-from romco.runs.source import classes_of, settled
-from romco.runs.stopping import terminated
+from romco.runs.learn import infer_classes, stop_on_sigterm
 from romco.shards import Shards
-from romco.shards.files import ShardsProgress, folder_of, known_to, learn
-from romco.shards.partitions import Files, files_of
+from romco.shards.files import (
+    EventFiles,
+    ShardsProgress,
+    folder_of,
+    known_to,
+    learn,
+    list_files,
+)
 
 BITS = 18  # of the hash of features, where none is said
 
@@ -40,20 +44,13 @@ class Wanted:
     asked: str | None = None  # the learner, if one was named
 
 
-def on_threads(
-    threads: int | None, wanted: Wanted, features: Features
-) -> tuple[Learns, dict[str, Callable[..., Any]]]:
-    """A new model, or one in shards, and how such a one is opened and saved."""
-    parts: dict[str, Any] = {"classes": wanted.classes, "positive": wanted.positive}
-    parts |= wanted.settings
-    if threads is None:
-        return Model(wanted.learner, features, **parts), {}
-
-    def opened(path: Path) -> Shards:
+def on_threads(path: Path, threads: int, wanted: Wanted, features: Features) -> Shards:
+    """Return the model of a file, or a new one, in shards on threads."""
+    if path.exists():
         return Shards.load(path, threads, engine="threads", **wanted.schedule)
-
-    made = Shards(wanted.learner, threads, features, engine="threads", **wanted.schedule, **parts)
-    return made, {"opened": opened, "saved": Shards.save}
+    parts: dict[str, Any] = {"classes": wanted.classes, "positive": wanted.positive}
+    parts |= {**wanted.settings, **wanted.schedule}
+    return Shards(wanted.learner, threads, features, engine="threads", **parts)
 
 
 def learn_in_shards(
@@ -68,17 +65,18 @@ def learn_in_shards(
     console: Console,
 ) -> None:
     """Learn files of which every shard reads its own part, with a line that shows how it goes."""
-    paths = files_of(sources, source.format)
+    paths = list_files(sources, source.format)
     known = known_to(model)
     if known is not None:
         check_same(
             model, known, wanted.asked, wanted.settings, bits, wanted.classes, wanted.positive
         )
         wanted = replace(wanted, learner=known.learner.name)
-    source, _ = settled(replace(source, path=paths[0]), known)
+    schema = None if known is None else Schema.from_session(known.session)
+    source = replace(source, path=paths[0]).resolve(schema)
     classes = _known_classes(known) or wanted.classes or _classes(source, paths, wanted.positive)
     features = Hashed(2 ** (bits or BITS)) if known is None else known.features
-    files = Files(paths, source, (classes[0], classes[1]), features.to_json())
+    files = EventFiles(paths, source, (classes[0], classes[1]), features.to_json())
     begun, last, stop = time.perf_counter(), None, Stop()
     steps = learn(
         files,
@@ -93,7 +91,7 @@ def learn_in_shards(
     )
     try:
         shown = Live(console=console, transient=True, refresh_per_second=4)
-        with shown as live, terminated(stop):
+        with shown as live, stop_on_sigterm(stop):
             for last in steps:
                 live.update(Text(line(last, time.perf_counter() - begun)))
     except KeyboardInterrupt:
@@ -136,7 +134,7 @@ def _known_classes(known: Model | None) -> tuple[Any, ...]:
 def _classes(source: Source, paths: tuple[str, ...], positive: str | None) -> tuple[Any, ...]:
     """The two labels, found by looking into the files."""
     for path in paths:
-        found = classes_of(replace(source, path=path), positive)
+        found = infer_classes(replace(source, path=path), positive)
         if found is not None:
             return found
     raise ValueError("the first rows do not show two labels: say --classes NEGATIVE,POSITIVE")

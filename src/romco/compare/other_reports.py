@@ -102,9 +102,9 @@ def _row(outcome: Outcome, classes: bool) -> list[Any]:
             outcome.title,
             _cell([one["scores"]["error"] for one in last], 100),
             _mean([one["scores"]["f1_macro"] for one in last], 100),
-            _mean([one["log_loss"] for one in last], digits=3),
+            _mean([one["scores"]["log_loss"] for one in last], digits=3),
             _mean([one["brier"] for one in last], digits=3),
-            _mean([one["calibration"] for one in last], 100),
+            _mean([one["scores"]["calibration"] for one in last], 100),
             seconds,
         ]
     measured = [_plain([one["scores"][name] for one in last]) for name in ("rmse", "mae", "r2")]

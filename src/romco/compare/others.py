@@ -14,12 +14,9 @@ from romco.compare.run import StopWatch, shortened, versions
 from romco.compare.sources import about, digest_of, shuffled, stream_of
 from romco.evaluation import (
     Brier,
-    Calibration,
-    ClassTable,
     Coverage,
-    LogLoss,
     Metric,
-    NumberErrors,
+    Score,
     baselines,
     prequential,
 )
@@ -165,7 +162,7 @@ def usual(rounds: Rounds, answers: int) -> dict[str, float]:
 class _AfterFirst:
     """A metric that does not count the first events of a stream."""
 
-    def __init__(self, metric: NumberErrors, first: int) -> None:
+    def __init__(self, metric: Score, first: int) -> None:
         self.metric, self.left = metric, first
 
     def add(self, round: Round, scores: Any) -> None:
@@ -183,12 +180,10 @@ class _AfterFirst:
 
 def _metrics(answers: int) -> dict[str, Metric]:
     if answers == 0:
-        return {"scores": _AfterFirst(NumberErrors(), PLACING)}
+        return {"scores": _AfterFirst(Score("number"), PLACING)}
     return {
-        "scores": ClassTable(answers),
-        "log_loss": LogLoss(),
+        "scores": Score("classes"),
         "brier": Brier(),
-        "calibration": Calibration(),
     }
 
 
@@ -202,7 +197,8 @@ def _told(metrics: Mapping[str, Any]) -> dict[str, Any]:
 def _end(stream: Stream, run: Run, rounds: Rounds, metrics: Mapping[str, Metric]) -> dict[str, Any]:
     """The table of classes, or how many numbers were within their intervals."""
     if stream.answers:
-        return {"table": metrics["scores"].value()["table"]}
+        table, classes = metrics["scores"].value()["table"], list(map(str, range(stream.answers)))
+        return {"table": [[table.get(k, {}).get(j, 0) for j in classes] for k in classes]}
     model = made_for(stream, run.learner, dict(run.parameters))
     if not isinstance(model, GivesIntervals):
         return {}

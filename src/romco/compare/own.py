@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from romco.io.blocks import Block
+from romco.io.reader import Block
 from romco.model.features import Names
 from romco.model.labels import Labels
 from romco.model.rows import Sparse

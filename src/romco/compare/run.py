@@ -32,15 +32,15 @@ from romco.evaluation import (
     Delay,
     MeanLoss,
     Metric,
+    Score,
     Structure,
-    TwoClassScore,
     prequential,
 )
 from romco.labels import policy
 from romco.learners import LEARNERS, Learner, Method
 from romco.learners.capabilities import Decomposed, GivesProbabilities
 from romco.rounds import Round
-from romco.streams import flights
+from romco.streams import datasets
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[Run], None]]]
 
@@ -172,15 +172,19 @@ def _delay(run: Run, data_dir: Path | None) -> int | Delay:
     """When labels are known: after so many events, or when they were known in truth."""
     if isinstance(run.delay, int):
         return run.delay
-    if run.dataset != "flights" or run.order != "recorded":
-        raise ValueError("only flights, in the order recorded, tells when its labels were known")
-    return Delay.until(*flights.clock(data_dir))
+    clock = datasets.find(run.dataset).clock
+    if clock is None or run.order != "recorded":
+        raise ValueError(
+            f"{run.dataset} in order {run.order} does not say when its labels were known: give a "
+            "number of events, or a data set with times in order recorded"
+        )
+    return Delay.until(*clock(data_dir))
 
 
 def _metrics(learner: Learner) -> dict[str, Metric]:
     metrics: dict[str, Metric] = {"scores": Confusion(learner.n_tasks), "hinge": MeanLoss()}
     if isinstance(learner, GivesProbabilities):
-        metrics["calibration"] = TwoClassScore()
+        metrics["calibration"] = Score()
     if isinstance(learner, Decomposed):
         metrics["structure"] = Structure(learner)
     return metrics

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from romco.compare import own
-from romco.compare.preparations import prepared
 from romco.rounds import Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.datasets import load
@@ -20,8 +19,7 @@ from romco.streams.datasets import load
 def stream_of(dataset: str, data_dir: Path | None = None) -> Stream:
     """The stream of a data set; a second call gives the same object."""
     kept = own.found(dataset, data_dir)
-    made = prepared(dataset, data_dir) if kept is None else kept
-    return load(dataset, data_dir) if made is None else made
+    return load(dataset, data_dir) if kept is None else kept
 
 
 @lru_cache(maxsize=2)  # a dense shuffle may take 100 MB

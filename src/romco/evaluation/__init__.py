@@ -1,37 +1,31 @@
-"""The prequential loop and what it keeps score of."""
+"""Prequential evaluation: the loop, metrics, scores and baselines."""
 
 from romco.evaluation import baselines
-from romco.evaluation.class_scores import ClassScore
-from romco.evaluation.classes import Brier, Calibration, ClassTable, LogLoss
-from romco.evaluation.delays import Delay
+from romco.evaluation.delay import Delay
 from romco.evaluation.metrics import (
+    Brier,
     Confusion,
+    Coverage,
     MeanLoss,
     Metric,
     Seconds,
     Structure,
     answers,
 )
-from romco.evaluation.numbers import Coverage, NumberErrors
 from romco.evaluation.prequential import Record, prequential
-from romco.evaluation.two_classes import TwoClassScore
+from romco.evaluation.score import Score
 
 __all__ = [
     "Brier",
-    "Calibration",
-    "ClassScore",
-    "ClassTable",
     "Confusion",
     "Coverage",
     "Delay",
-    "LogLoss",
     "MeanLoss",
     "Metric",
-    "NumberErrors",
     "Record",
+    "Score",
     "Seconds",
     "Structure",
-    "TwoClassScore",
     "answers",
     "baselines",
     "prequential",

@@ -1,9 +1,9 @@
-"""Scores of a stream, kept up event by event; each is a small object with ``add`` and ``value``."""
+"""Metrics of a stream, updated event by event; each has ``add`` and ``value``."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ Numbers = NDArray[np.float64]
 
 
 class Metric(Protocol):
-    """Something that is kept up along a stream.
+    """A quantity updated along a stream.
 
-    One of one's own, the number of events:
+    A metric of your own, the number of events:
 
     >>> class Events:
     ...     def __init__(self):
@@ -37,40 +37,14 @@ class Metric(Protocol):
     """
 
     def add(self, round: Round, scores: Numbers) -> None:
-        """Take in a round and the margins predicted for it before it was learned.
-
-        Parameters
-        ----------
-        round:
-            Events with their answers y (n,): as the learner has them.
-        scores:
-            What was predicted of them before: as the learner gave it, (n,) or (n, K).
-
-        """
+        """Add a round and the learner's output (n,) or (n, K) from before it was learned."""
 
     def value(self) -> Any:
-        """What stands so far: a number, or a list with one number per task.
-
-        Returns
-        -------
-        :
-            What JSON can hold.
-
-        """
+        """Current value, as JSON holds it."""
 
 
 def answers(scores: Numbers) -> Numbers:
-    """-1 or +1; a margin of exactly 0 predicts +1.
-
-    Parameters
-    ----------
-    scores:
-        Margins, of any shape.
-
-    Returns
-    -------
-    :
-        -1 or +1, of the same shape.
+    """-1 or +1 for margins of any shape; a margin of exactly 0 answers +1.
 
     >>> answers(np.array([0.0, -2.0]))
     array([ 1., -1.])
@@ -79,13 +53,9 @@ def answers(scores: Numbers) -> Numbers:
     return np.where(scores >= 0.0, 1.0, -1.0)
 
 
+@final
 class Confusion:
-    """Right and wrong answers of each class, for each task; error rates and F1 come from it.
-
-    Parameters
-    ----------
-    n_tasks:
-        How many tasks the rounds are of.
+    """Confusion table of two classes for each task; error rates and F1 follow from it.
 
     >>> confusion = Confusion(n_tasks=2)
     >>> round = Round(np.array([0, 0]), np.eye(2), np.array([1.0, -1.0]))
@@ -99,71 +69,37 @@ class Confusion:
         self.counts = np.zeros((n_tasks, 2, 2), dtype=np.int64)  # task, truth, answer
 
     def add(self, round: Round, scores: Numbers) -> None:
-        """Count a round.
-
-        Parameters
-        ----------
-        round:
-            Events with their answers y (n,): -1 or +1.
-        scores:
-            What was predicted of them before: margins (n,).
-
-        """
+        """Count a round with y -1 or +1 and its margins (n,)."""
         truth, answer = (round.y > 0).astype(int), (scores >= 0.0).astype(int)
         np.add.at(self.counts, (round.task, truth, answer), 1)
 
     def error(self) -> Numbers:
-        """Cumulative error rate (m,); NaN for a task without events.
-
-        Returns
-        -------
-        :
-            From 0 to 1, one per task.
-
-        """
+        """Error rate (m,) of each task; NaN without events."""
         wrong = self.counts[:, 0, 1] + self.counts[:, 1, 0]
         return _ratio(wrong, self.counts.sum(axis=(1, 2)), empty=np.nan)
 
     def f1(self, label: int) -> Numbers:
-        """F1 (m,) of the class +1 or -1; 0 where it is undefined, NaN without events.
-
-        Parameters
-        ----------
-        label:
-            +1 or -1.
-
-        Returns
-        -------
-        :
-            From 0 to 1, one per task.
-
-        """
-        c = 1 if label > 0 else 0
+        """F1 (m,) of the class +1 or -1; 0 where it is undefined, NaN without events."""
+        c = int(label > 0)
         hit = self.counts[:, c, c]
         other = self.counts[:, c, 1 - c] + self.counts[:, 1 - c, c]
         f1 = _ratio(2 * hit, 2 * hit + other, empty=0.0)
         return np.where(self.counts.sum(axis=(1, 2)) > 0, f1, np.nan)
 
     def value(self) -> dict[str, Any]:
-        """Error and both F1 per task, macro averages over tasks, micro error over events.
-
-        Returns
-        -------
-        :
-            By name; JSON can hold it.
-
-        """
+        """Error and both F1 per task, their means over tasks, and the error over all events."""
         per_task = {"error": self.error(), "f1_positive": self.f1(1), "f1_negative": self.f1(-1)}
         wrong = self.counts[:, 0, 1].sum() + self.counts[:, 1, 0].sum()
         return {
-            **{f"{name}_per_task": _listed(values) for name, values in per_task.items()},
+            **{f"{name}_per_task": _json_list(values) for name, values in per_task.items()},
             **{name: _mean(values) for name, values in per_task.items()},
             "error_micro": float(wrong / max(self.counts.sum(), 1)),
         }
 
 
+@final
 class MeanLoss:
-    """Mean hinge loss of the events so far.
+    """Mean hinge loss.
 
     >>> metric = MeanLoss()
     >>> round = Round(np.array([0, 0]), np.eye(2), np.array([1.0, -1.0]))
@@ -177,38 +113,70 @@ class MeanLoss:
         self.total, self.n = 0.0, 0
 
     def add(self, round: Round, scores: Numbers) -> None:
-        """Add a round's losses.
-
-        Parameters
-        ----------
-        round:
-            Events with their answers y (n,): -1 or +1.
-        scores:
-            What was predicted of them before: margins (n,).
-
-        """
+        """Add a round with y -1 or +1 and its margins (n,)."""
         self.total += float(Hinge().value(scores, round.y).sum())
         self.n += len(scores)
 
     def value(self) -> float:
-        """The mean so far.
-
-        Returns
-        -------
-        :
-            0 before the first event.
-
-        """
+        """Mean so far; 0 before the first event."""
         return self.total / max(self.n, 1)
 
 
-class Structure:
-    """What a learner with U and V has found so far; read from the learner, not from events.
+@final
+class Brier:
+    """Mean squared distance of class probabilities from the truth: 0 at best, 2 at worst.
 
-    Parameters
-    ----------
-    learner:
-        The learner that is scored, one that keeps U and V apart.
+    >>> metric = Brier()
+    >>> round = Round(np.array([0, 0]), np.eye(2), np.array([0.0, 1.0]))
+    >>> metric.add(round, np.log([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]))
+    >>> metric.value()
+    0.375
+
+    """
+
+    def __init__(self) -> None:
+        self.total, self.n = 0.0, 0
+
+    def add(self, round: Round, scores: Numbers) -> None:
+        """Add a round whose y are class numbers, with log-probabilities (n, K)."""
+        distance = np.exp(scores)
+        distance[np.arange(len(round.y)), round.y.astype(np.intp)] -= 1.0
+        self.total += float(np.square(distance).sum())
+        self.n += len(distance)
+
+    def value(self) -> float:
+        """Mean so far; 0 before the first event."""
+        return self.total / max(self.n, 1)
+
+
+@final
+class Coverage:
+    """Share of numbers inside their predicted intervals, and the mean width of these.
+
+    >>> coverage = Coverage()
+    >>> coverage.add_bounds(np.array([1.0, 5.0]), np.array([[0.0, 2.0], [0.0, 2.0]]))
+    >>> coverage.value()
+    {'coverage': 0.5, 'width': 2.0}
+    """
+
+    def __init__(self) -> None:
+        self.n, self.inside, self.width = 0, 0, 0.0
+
+    def add_bounds(self, y: Numbers, bounds: Numbers) -> None:
+        """Count numbers (n,) and the bounds (n, 2) predicted before they were known."""
+        self.n += len(y)
+        self.inside += int(np.count_nonzero((bounds[:, 0] <= y) & (y <= bounds[:, 1])))
+        self.width += float((bounds[:, 1] - bounds[:, 0]).sum())
+
+    def value(self) -> dict[str, float]:
+        """Coverage from 0 to 1, and mean width."""
+        n = max(self.n, 1)
+        return {"coverage": self.inside / n, "width": self.width / n}
+
+
+@final
+class Structure:
+    """Rank and size of U and V, read from the learner.
 
     >>> import romco
     >>> metric = Structure(romco.learner("romco-nucl", 3, 2))
@@ -221,38 +189,23 @@ class Structure:
         self.learner = learner
 
     def add(self, round: Round, scores: Numbers) -> None:
-        """Nothing to count.
-
-        Parameters
-        ----------
-        round:
-            Not looked at.
-        scores:
-            Not looked at.
-
-        """
+        """Do nothing: the learner is read when the value is."""
 
     def value(self) -> dict[str, Any]:
-        """Rank and spectrum of U, lengths of V's columns, and U's share of the two.
-
-        Returns
-        -------
-        :
-            By name; JSON can hold it.
-
-        """
+        """Rank and spectrum of U, norms of V's columns, and U's share of the squared norm."""
         spectrum, norms = self.learner.singular_values(), self.learner.personal_norms()
         shared, personal = float(np.sum(spectrum**2)), float(np.sum(norms**2))
         return {
             "rank": len(spectrum),
-            "spectrum": _listed(spectrum),
-            "personal_norms": _listed(norms),
+            "spectrum": _json_list(spectrum),
+            "personal_norms": _json_list(norms),
             "shared_share": shared / (shared + personal) if shared + personal > 0 else 0.0,
         }
 
 
+@final
 class Seconds:
-    """Wall time since the metric was made, without what metrics themselves take elsewhere.
+    """Wall time since the metric was made.
 
     >>> Seconds().value() < 60.0
     True
@@ -263,26 +216,10 @@ class Seconds:
         self.begin = time.perf_counter()
 
     def add(self, round: Round, scores: Numbers) -> None:
-        """Nothing to count.
-
-        Parameters
-        ----------
-        round:
-            Not looked at.
-        scores:
-            Not looked at.
-
-        """
+        """Do nothing: the clock runs by itself."""
 
     def value(self) -> float:
-        """Seconds so far.
-
-        Returns
-        -------
-        :
-            Of wall time.
-
-        """
+        """Seconds so far."""
         return time.perf_counter() - self.begin
 
 
@@ -295,6 +232,6 @@ def _mean(values: Numbers) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _listed(values: Numbers) -> list[float | None]:
-    """Plain numbers for a JSON line; None where there is nothing to say."""
+def _json_list(values: Numbers) -> list[float | None]:
+    """Plain floats for JSON; None in place of NaN."""
     return [None if np.isnan(v) else float(v) for v in values]

@@ -11,8 +11,7 @@ from romco.explanations.explanation import Explanation
 from romco.explanations.facts import ALONE, TaskInsight
 from romco.explanations.parts import Numbers, parts
 from romco.explanations.targets import spoken_for
-from romco.labels.audits import audit_of
-from romco.labels.spendings import spending
+from romco.labels.audit import Audit
 from romco.learners import Learner
 from romco.learners.capabilities import FindsGroups, TellsFindings, TellsKinds
 from romco.model import Model
@@ -80,9 +79,9 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
 
 def _spent(model: Model) -> tuple[str, ...]:
     """What was spent on labels and what they tell, where they cost."""
-    audit = audit_of(model.session)
+    audit = Audit.of(model.session)
     if model.labels is not None:
-        return (f"Labels: {spending(model.labels, audit)}.",)
+        return (f"Labels: {audit.describe(model.labels)}.",)
     found = audit.error()
     return () if found is None else (f"Error of all predictions by audit: {found}.",)
 

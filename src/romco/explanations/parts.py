@@ -10,7 +10,7 @@ from scipy.sparse import csc_array
 
 from romco.learners import Learner
 from romco.learners.capabilities import Decomposed
-from romco.learners.decompositions import column_lengths, spectrum
+from romco.learners.shared import column_lengths, spectrum
 
 Numbers = NDArray[np.float64]
 

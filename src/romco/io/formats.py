@@ -1,21 +1,37 @@
-"""File formats: each reader turns bytes into rows, lazily, and goes on after a bad one."""
+"""File formats: each reads bytes into rows, lazily, and goes on after a bad row.
+
+A package can add formats by the entry point group ``romco.formats``: the entry's name is the
+format's, its object a :class:`Format`.
+"""
 
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain
+from functools import cache
+from importlib.metadata import entry_points
+from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple, cast, final
 
-BATCH = 1024  # rows of a Parquet file held in memory at a time
-LONGEST = 16 * 2**20  # bytes of a cell, and of a row
-SEPARATORS = (",", ";", "\t", "|")  # of columns, that are known by the first line
-UTF_16 = ("\udcff\udcfe", "\udcfe\udcff")  # how it begins, to whoever reads it as UTF-8
+from romco.closing import Closing
+from romco.kernels.io.delimited import Delimited
+from romco.kernels.io.encoder import Encoder
+from romco.kernels.io.lexicon import Lexicon
+
+PARQUET_BATCH_ROWS = 1024  # held in memory at a time
+CHUNK_BYTES = 2**18  # read at a time
+MAX_ROW_BYTES = 16 * 2**20
+SEPARATORS = (",", ";", "\t", "|")  # recognised in the first line
+UTF_16 = ("\udcff\udcfe", "\udcfe\udcff")  # its first bytes, read as UTF-8
 
 
 class BadFile(ValueError):  # noqa: N818 - says what is wrong
@@ -34,7 +50,7 @@ class BadRow(ValueError):  # noqa: N818
         return BadRow, (self.file, self.line, self.column, self.reason)
 
 
-Row = tuple[int, Mapping[str, object]]  # line number (from 1), value of each column
+Row = tuple[int, Mapping[str, Any]]  # line number (from 1), value of each column
 Rows = Generator[Row | BadRow, None, None]  # a bad row is yielded, not raised: the reader can go on
 
 
@@ -51,24 +67,312 @@ class Format:
     task: str | None = None  # column of the task where the format itself fixes it
     label: str | None = None
     delimiter: str | None = None  # of a table that is text
+    lines: bool = True  # whether its bytes are its lines
+
+
+def format_of(name: str, format: str | None = None) -> str:
+    """Return the name of the format, from ``format`` or the file's suffix.
+
+    >>> format_of("events.csv.gz")
+    'csv'
+    """
+    suffix = Path(name.removesuffix(".gz")).suffix.lower()
+    for formats in (FORMATS, _extensions()):
+        if format in formats:
+            return cast(str, format)
+        for candidate, kind in formats.items() if format is None else ():
+            if suffix in kind.suffixes:
+                return candidate
+    known = ", ".join((*FORMATS, *_extensions()))
+    if format is not None:
+        raise ValueError(f"no format {format!r}; there are {known}")
+    raise ValueError(f"{name}: the name does not tell the format; say format= one of {known}")
+
+
+@cache
+def _extensions() -> Mapping[str, Format]:
+    """Return the formats of installed packages."""
+    return {entry.name: entry.load() for entry in entry_points(group="romco.formats")}
+
+
+@final
+class OpenFile(Closing):
+    """A source that is open: a path, "-" for stdin, or a binary stream, which is not closed."""
+
+    def __init__(self, source: str | Path | BinaryIO, format: str | None = None) -> None:
+        self.name = "stdin" if source == "-" else str(getattr(source, "name", source))
+        kind = format_of(self.name, format)
+        self.format = FORMATS.get(kind) or _extensions()[kind]
+        self.raw: BinaryIO | None = None  # bytes as they are on disk, where it was opened here
+        if source == "-":
+            self.stream = sys.stdin.buffer
+        elif isinstance(source, str | Path):
+            self.stream = self.raw = Path(source).open("rb")  # noqa: SIM115 - close() does
+            if self.name.endswith(".gz"):
+                self.stream = cast(BinaryIO, gzip.GzipFile(fileobj=self.raw))
+        else:
+            self.stream = source
+
+    @property
+    def live(self) -> bool:
+        """Whether it is a pipe, whose rows may be waited for."""
+        return self.raw is None and not self.stream.seekable()
+
+    def close(self) -> None:
+        """Close what was opened here."""
+        if self.raw is not None:
+            self.stream.close()
+            self.raw.close()
+
+
+class Sample(NamedTuple):
+    """First rows of a source."""
+
+    name: str
+    format: Format
+    rows: list[Mapping[str, Any]]
+    separator: str | None  # of the columns, where it is not the format's own
+
+
+def read_sample(
+    source: str | Path | BinaryIO, format: str | None, wanted: Sequence[str], most: int
+) -> Sample:
+    """Return the first good rows; nothing is taken from a stream or pipe.
+
+    What cannot be read gives no rows: reading in earnest reports it.
+    """
+    with OpenFile(source, format) as file:
+        kind, stream, begin, sign = file.format, file.stream, None, None
+        try:
+            if file.live:
+                stream = _peeked(stream)
+            begin = stream.tell()
+            if kind.delimiter is not None:
+                table = DelimitedText(stream, file.name, (), kind.delimiter, wanted)
+                rows, sign = table.rows(), table.separator
+            else:
+                rows = kind.read(stream, file.name, ())
+            with closing(rows):
+                good = (row for row in islice(rows, most) if not isinstance(row, BadRow))
+                found = [cells for _, cells in good]
+        except (ValueError, EOFError, OSError, ImportError):
+            found = []
+        finally:
+            if begin is not None and not file.live:
+                stream.seek(begin)
+        return Sample(file.name, kind, found, None if sign == kind.delimiter else sign)
+
+
+def _peeked(stream: BinaryIO) -> BinaryIO:
+    """Return the whole lines that a pipe holds already."""
+    held = stream.peek() if isinstance(stream, io.BufferedReader) else b""
+    return io.BytesIO(held[: held.rfind(b"\n") + 1])
+
+
+# Delimited text
+
+
+class EncodedRows(NamedTuple):
+    """Rows whose entries are in an encoder."""
+
+    tasks: list[str]
+    labels: list[str | None]
+    lines: list[int]
+    ends: list[int]  # of the rows, among the encoder's entries
+
+
+@final
+class DelimitedText:
+    """Table with a header whose cells are separated by a sign; split by compiled code.
+
+    Parameters
+    ----------
+    wanted:
+        Columns that must be there.
+    hints:
+        Columns by which the separator is recognised; the wanted ones if not given.
+
+    """
+
+    def __init__(
+        self,
+        stream: BinaryIO,
+        name: str,
+        wanted: Sequence[str],
+        delimiter: str,
+        hints: Sequence[str] = (),
+    ) -> None:
+        self._stream, self._name = stream, name
+        self._data, self._at, self._last, self._size = b"", 0, False, CHUNK_BYTES
+        while not self._last and not {10, 13} & set(self._data) and len(self._data) < MAX_ROW_BYTES:
+            self._fetch()
+        self._data = self._data.removeprefix(b"\xef\xbb\xbf")
+        first = next(iter(self._data.splitlines()), b"")
+        self.separator = separator(_decoded(first), delimiter, hints or wanted)
+        self._encoder, self._names = Encoder(_no_plain, Lexicon()), Lexicon()
+        self._splitter = Delimited(self._encoder, self._names, [], self.separator.encode(), True)
+        self.header = check_header(self._read_header(), name, wanted)
+        self._splitter = self._new_splitter([-1] * len(self.header), True)
+
+    def rows(self) -> Rows:
+        """Yield rows as mappings of text; a column without a name is left out."""
+        more, width = True, len(self.header)
+        while more:
+            (rows,), bad, more = self._read(self._splitter.split_rows, PARQUET_BATCH_ROWS)
+            for line, cells in rows:
+                if len(cells) == width:
+                    pairs = zip(self.header, cells, strict=True)
+                    yield line, {name: _decoded(cell) for name, cell in pairs if name}
+                else:
+                    reason = f"has {len(cells)} cells where the header has {width}"
+                    yield BadRow(self._name, line, None, reason)
+            if bad is not None:
+                yield self._bad(*bad)
+
+    def encode_into(self, encoder: Encoder, roles: Sequence[int], labelled: bool) -> None:
+        """Prepare :meth:`encode`: ``roles`` has the encoder's column of each header column."""
+        self._encoder = encoder
+        self._splitter = self._new_splitter(roles, labelled)
+
+    def encode(self, most: int, task: str) -> tuple[EncodedRows, BadRow | None, bool]:
+        """Encode up to ``most`` rows of those at hand; more bytes are read if there is none.
+
+        Returns
+        -------
+        :
+            The rows, where ``task`` is the task of those without; the bad row after them; whether
+            more may come.
+
+        """
+        found, bad, more = self._read(self._splitter.read, most)
+        tasks, labels, lines, ends = found
+        named = self._named(tasks, task), self._named(labels, None)
+        rows = EncodedRows(*named, lines.tolist(), ends.tolist())
+        return rows, None if bad is None else self._bad(*bad), more
+
+    def _new_splitter(self, roles: Sequence[int], labelled: bool) -> Delimited:
+        made = Delimited(self._encoder, self._names, roles, self.separator.encode(), labelled)
+        made.line = self._splitter.line
+        return made
+
+    def _read_header(self) -> list[str]:
+        while True:
+            try:
+                found = self._splitter.header(self._data, self._last) if self._data else None
+            except ValueError as error:
+                raise BadFile(f"{self._name}: the header cannot be read ({error})") from error
+            if found is not None or self._last:
+                break
+            self._fetch()
+        cells, self._at = found or ([], 0)
+        return [_decoded(cell).strip() for cell in cells]
+
+    def _read(self, step: Callable[..., Any], most: int) -> tuple[Any, Any, bool]:
+        while True:
+            *found, self._at, bad = step(self._data, self._at, self._last, most)
+            more = not (self._last and self._at >= len(self._data))
+            if len(found[0]) or bad is not None or not more:
+                self._size = CHUNK_BYTES
+                return found, bad, more
+            if len(self._data) - self._at > MAX_ROW_BYTES:
+                return found, self._skip_long_row(), True
+            self._fetch()
+
+    def _named(self, numbers: Any, nothing: str | None) -> list[Any]:
+        names = self._names.names
+        return [nothing if number < 0 else names[number] for number in numbers.tolist()]
+
+    def _bad(self, line: int, *what: Any) -> BadRow:
+        if len(what) == 2:
+            return BadRow(self._name, line, *what)
+        [error] = what
+        if hasattr(error, "column"):  # a BadCell
+            return BadRow(self._name, line, error.column, error.reason)
+        if isinstance(error, ValueError) and len(error.args) == 2:
+            return BadRow(self._name, line, self.header[error.args[0]], error.args[1])
+        raise error
+
+    def _skip_long_row(self) -> tuple[int, None, str]:
+        """Pass over a row that does not end, up to the next line."""
+        end = b""
+        self._at = len(self._data)
+        while not self._last and b"\n" not in end:
+            self._fetch()
+            end = self._data
+            self._at = len(end)
+        self._at = end.find(b"\n") + 1 or len(end)
+        size = f"longer than {MAX_ROW_BYTES // 2**20} MB"
+        return self._splitter.line, None, f"{size}; is a quote never closed?"
+
+    def _fetch(self) -> None:
+        """Read more bytes: twice as many where a row is longer than those at hand."""
+        more = self._stream.read1(self._size)  # type: ignore[attr-defined]
+        self._data, self._at = self._data[self._at :] + more, 0
+        self._last = not more
+        self._size = min(2 * self._size, MAX_ROW_BYTES)
+
+
+def separator(line: str, usual: str, wanted: Collection[str] = ()) -> str:
+    """Return the sign between the columns that the first line of a table names.
+
+    It is the one that finds most of the ``wanted`` columns; then the ``usual`` one, if the line
+    holds it, else the one of comma, semicolon, tab and bar that gives most columns.
+
+    >>> separator("user;price, EUR;clicked", ",", ["user", "clicked"])
+    ';'
+    """
+
+    def columns(sign: str) -> set[str]:
+        try:
+            cells = next(csv.reader([line], delimiter=sign), [])
+        except csv.Error:  # reported by whoever reads it in earnest
+            return set()
+        return {cell.strip() for cell in cells}
+
+    found = {sign: columns(sign) for sign in dict.fromkeys((usual, *SEPARATORS))}
+
+    def fit(sign: str) -> tuple[int, bool, int]:
+        held = found[sign]
+        return len(held.intersection(wanted)), sign == usual and len(held) > 1, len(held)
+
+    return max(found, key=fit)
+
+
+def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[str]:
+    """Return the column names if they can be used; one may be empty, as of a row index."""
+    if "".join(header)[:2] in UTF_16:
+        raise BadFile(f"{name} is UTF-16 text, as some programs write it: save it as UTF-8")
+    if not "".join(header).isprintable():
+        raise BadFile(f"{name}: the header is not UTF-8 text; is it another format?")
+    if not any(header):
+        raise BadFile(f"{name} is empty: its first line must name the columns")
+    named = [column for column in header if column]
+    twice = _duplicates(named)
+    if twice:
+        raise BadFile(f"{name}: column names occur twice: {', '.join(map(repr, twice))}; rename")
+    _check_columns(name, named, wanted)
+    return header
 
 
 def csv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    r"""Rows of a comma-separated file with a header; quoted cells may hold line breaks.
+    r"""Yield rows of a comma-separated file; quoted cells may hold line breaks.
 
     >>> list(csv_rows(io.BytesIO(b"user,age\nann,7\n"), "ages.csv", ["user"]))
     [(2, {'user': 'ann', 'age': '7'})]
     """
-    return delimited_rows(stream, name, wanted, ",")
+    yield from DelimitedText(stream, name, wanted, ",").rows()
 
 
 def tsv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    """Rows of a tab-separated file with a header."""
-    return delimited_rows(stream, name, wanted, "\t")
+    """Yield rows of a tab-separated file."""
+    yield from DelimitedText(stream, name, wanted, "\t").rows()
+
+
+# Other formats
 
 
 def json_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    """One object per line; blank lines are passed over.
+    """Yield one object per line; blank lines are passed over.
 
     >>> list(json_rows(io.BytesIO(b'{"user": "ann", "age": 7}'), "ages.jsonl", []))
     [(1, {'user': 'ann', 'age': 7})]
@@ -90,7 +394,7 @@ def json_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
 
 
 def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    """``label qid:task index:value ... # comment``.
+    """Yield rows of ``label qid:task index:value ... # comment``.
 
     >>> list(svmlight_rows(io.BytesIO(b"+1 qid:3 1:0.5 7:2 # hello"), "a.svm", []))
     [(1, {'label': 1.0, 'qid': '3', '1': 0.5, '7': 2.0})]
@@ -105,18 +409,7 @@ def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
 
 
 def parquet_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    """Rows of a Parquet file, a batch at a time; the line number is that of the row."""
-    line = 0
-    for batch in parquet_batches(stream, name, wanted):
-        for row in batch.to_pylist():
-            line += 1
-            yield line, row
-
-
-def parquet_batches(
-    stream: BinaryIO, name: str, wanted: Sequence[str]
-) -> Generator[Any, None, None]:
-    """The rows of a Parquet file in Arrow's batches."""
+    """Yield rows of a Parquet file, read in batches; the line number is that of the row."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -128,9 +421,10 @@ def parquet_batches(
     try:
         table = pq.ParquetFile(stream)
         _check_columns(name, table.schema_arrow.names, wanted)
-        for batch in table.iter_batches(batch_size=BATCH):
-            yield batch
-            line += batch.num_rows
+        for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
+            for row in batch.to_pylist():
+                line += 1
+                yield line, row
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name}: damaged or not Parquet, after row {line} ({error})") from error
 
@@ -140,102 +434,19 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "csv": Format((".csv",), csv_rows, delimiter=","),
         "tsv": Format((".tsv", ".tab"), tsv_rows, delimiter="\t"),
         "jsonl": Format((".jsonl", ".ndjson"), json_rows),
-        "parquet": Format((".parquet", ".pq"), parquet_rows),
+        "parquet": Format((".parquet", ".pq"), parquet_rows, lines=False),
         "svmlight": Format((".svmlight", ".svm", ".libsvm"), svmlight_rows, "qid", "label"),
     }
 )
 
 
-def separator(line: str, usual: str, wanted: Collection[str] = ()) -> str:
-    """What separates the columns that the first line of a table names.
-
-    It is what finds most of the ``wanted`` columns; then the ``usual`` one, if the line holds it,
-    else what gives most columns of comma, semicolon, tab and bar.
-
-    >>> separator("user;price, EUR;clicked", ",", ["user", "clicked"])
-    ';'
-    """
-
-    def columns(sign: str) -> set[str]:
-        try:
-            cells = next(csv.reader([line], delimiter=sign), [])
-        except csv.Error:  # told by whoever reads it in earnest
-            return set()
-        return {cell.strip() for cell in cells}
-
-    found = {sign: columns(sign) for sign in dict.fromkeys((usual, *SEPARATORS))}
-
-    def fit(sign: str) -> tuple[int, bool, int]:
-        held = found[sign]
-        return len(held.intersection(wanted)), sign == usual and len(held) > 1, len(held)
-
-    return max(found, key=fit)
-
-
-def delimited_rows(stream: BinaryIO, name: str, wanted: Sequence[str], delimiter: str) -> Rows:
-    """Rows of a table that is text; its columns may be separated by another sign than usual."""
-    # Bytes that are not UTF-8 become lone surrogates, which whoever uses the cell refuses.
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
-    try:
-        csv.field_size_limit(max(csv.field_size_limit(), LONGEST))
-        first = text.readline()
-        delimiter = separator(first, delimiter, wanted)
-        # strict: a quote that is never closed is an error, not a cell as long as the file.
-        cells = csv.reader(chain([first] if first else [], text), delimiter=delimiter, strict=True)
-        header = _header(cells, name, wanted)
-        while True:
-            line = cells.line_num + 1  # where the row begins; a quoted cell may span lines
-            try:
-                row = next(cells)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield BadRow(name, line, None, f"not valid {delimiter!r}-separated text ({error})")
-                continue
-            if len(row) == len(header):
-                yield (
-                    line,
-                    {column: cell for column, cell in zip(header, row, strict=True) if column},
-                )
-            elif row:
-                reason = f"has {len(row)} cells where the header has {len(header)}"
-                yield BadRow(name, line, None, reason)
-    finally:
-        text.detach()  # the stream belongs to the caller
-
-
-def _header(cells: Iterator[list[str]], name: str, wanted: Sequence[str]) -> list[str]:
-    try:
-        header = [column.strip() for column in next(cells, [])]
-    except csv.Error as error:
-        raise BadFile(f"{name}: the header cannot be read ({error})") from error
-    return check_header(header, name, wanted)
-
-
-def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[str]:
-    """Names of the columns; one without a name (a row index, say) is left out of the rows."""
-    if "".join(header)[:2] in UTF_16:
-        raise BadFile(f"{name} is UTF-16 text, as some programs write it: save it as UTF-8")
-    if not "".join(header).isprintable():
-        raise BadFile(f"{name}: the header is not UTF-8 text; is it another format?")
-    if not any(header):
-        raise BadFile(f"{name} is empty: its first line must name the columns")
-    named = [column for column in header if column]
-    twice = _twice(named)
-    if twice:
-        raise BadFile(f"{name}: column names occur twice: {', '.join(map(repr, twice))}; rename")
-    _check_columns(name, named, wanted)
-    return header
-
-
-def _twice(names: Sequence[str]) -> list[str]:
-    """The names that occur more than once, sorted."""
+def _duplicates(names: Sequence[str]) -> list[str]:
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
 def _check_columns(name: str, columns: Sequence[str], wanted: Sequence[str]) -> None:
-    there_are = frozenset(columns)
-    unknown = [column for column in wanted if column not in there_are]
+    known = frozenset(columns)
+    unknown = [column for column in wanted if column not in known]
     if unknown:
         there = ", ".join(map(repr, columns[:20])) + (", ..." if len(columns) > 20 else "")
         raise BadFile(f"{name}: no column {', '.join(map(repr, unknown))}; there are {there}")
@@ -255,7 +466,7 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, str | BadRow]]:
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     row = dict(pairs)
     if len(row) < len(pairs):
-        twice = _twice([name for name, _ in pairs])
+        twice = _duplicates([name for name, _ in pairs])
         raise ValueError(f"names occur twice: {', '.join(map(repr, twice))}")
     names = "".join(row)
     if not names.isascii():
@@ -274,3 +485,12 @@ def _svmlight_row(name: str, line: int, words: list[str]) -> Row | BadRow:
         except ValueError:
             return BadRow(name, line, column, f"{value!r} is not a number")
     return line, row
+
+
+def _decoded(text: bytes) -> str:
+    """Decode text; bytes that are not UTF-8 become lone surrogates, which users of it refuse."""
+    return text.decode("utf-8", "surrogateescape")
+
+
+def _no_plain(kind: str, column: str, value: object) -> dict[str, float]:
+    raise NotImplementedError

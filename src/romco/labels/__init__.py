@@ -1,20 +1,22 @@
-"""Labels that cost: which events to ask for, under a budget, and what the asked ones tell.
+"""Label policies: which events to ask a label for, under a budget, and the audit of all answers.
 
-A *policy* sees each round and its margins, after they were predicted and before any label is
-known, and says whose labels to ask for. It never asks for more than its budget allows.
+A *policy* takes each round and its margins, after they were predicted and before any label is
+known, and chooses the events whose labels to ask for. It never asks for more than its budget.
 """
 
-from romco.labels.audits import Audit, Estimate
-from romco.labels.budgets import Budget
-from romco.labels.committees import Committee
-from romco.labels.consulting import Consulting
-from romco.labels.margins import FixedMargin
-from romco.labels.peers import Peers
-from romco.labels.policies import Policy
-from romco.labels.randoms import Random
+from romco.labels.audit import Audit, Estimate
+from romco.labels.budget import Budget
+from romco.labels.policies import (
+    Committee,
+    Consulting,
+    FixedMargin,
+    Peers,
+    Random,
+    SelectiveSampling,
+    VariableUncertainty,
+)
+from romco.labels.policy import Policy
 from romco.labels.registry import POLICIES, policy, restore
-from romco.labels.selective import SelectiveSampling
-from romco.labels.thresholds import VariableUncertainty
 
 __all__ = [
     "POLICIES",

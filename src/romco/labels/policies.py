@@ -1,303 +1,329 @@
-"""The contract of a policy: whom to ask, with what it has spent as data."""
+"""Published label policies, to compare :class:`romco.labels.Budget` with."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from math import exp
-from typing import Any, ClassVar
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from math import exp, log, sqrt
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.labels.draws import seeded, uniform
-from romco.parameters import positive, whole
-from romco.rounds import Round
+from romco.labels.policy import Policy
+from romco.parameters import positive, truth
 
 Numbers = NDArray[np.float64]
-DRAWS = 4  # numbers of chance that one event may use
-LATE = 0.002  # share of the last event in a mean of late: a memory of 500 events
-LATELY = 1.0 - LATE
-NOT_PREDICTED = "a margin is not a number: predict before asking"
+PeerMargins = Callable[[int], Numbers]  # event number to margins (m,) of every task's model
+B_STEP = 0.05  # change of log b for each label over or under the budget
+B_RANGE = (1e-6, 1e6)
+THRESHOLD_STEP = 0.01
+TRUST_STEP = 0.1  # learning rate of the exponential weights
+MAX_LOSS = 10.0  # hinge losses are clipped here
+MAX_MARGIN = 700.0  # exp overflows beyond
 
 
-class Policy(ABC):
-    """Asks for the labels of some events, never for more than its budget.
+@final
+class Random(Policy):
+    """Every event with the same probability, so that every label asked for is an audit.
 
-    After t events at most ``max(advance, share * t + 1)`` labels were asked for, and never more
-    than ``total`` where there is one: *advance* labels may be asked for early, and are paid back.
-    A share of 1 asks for all.
-    Derived classes say by :meth:`wants` which events they would like to know; whether there
-    is a label left is decided here. All that changes is in :meth:`state`.
+    >>> Random(0.5, seed=0).state()["spent"]
+    0
+
+    """
+
+    name: ClassVar[str] = "random"
+
+    def __init__(self, share: float, advance: int = 0, seed: int | None = None) -> None:
+        super().__init__(share, advance, seed)
+
+    def wants(self, task: int, doubt: float, left: float) -> bool:
+        """Ask at random; more often while labels are left."""
+        self.by_chance = True
+        return self.chance() < self.share * max(1.0, left)
+
+
+@final
+class FixedMargin(Policy):
+    """Events whose absolute margin is below ``width``.
+
+    One event in ``10 / share`` is asked for at random, so that a model that is sure and wrong is
+    found out.
+
+    >>> FixedMargin(0.1, width=2.0, seed=0).width
+    2.0
+
+    """
+
+    name: ClassVar[str] = "margin"
+    space: ClassVar[Mapping[str, Any]] = {"width": (0.2, 0.5, 1.0, 2.0)}
+
+    def __init__(
+        self, share: float, width: float = 1.0, advance: int = 0, seed: int | None = None
+    ) -> None:
+        super().__init__(share, advance, seed)
+        self.width = positive("width", width)
+
+    def wants(self, task: int, doubt: float, left: float) -> bool:
+        """Ask within the width, or with a small probability."""
+        self.by_chance = self.chance() < 0.1 * self.share
+        return self.by_chance or doubt > 1.0 / (1.0 + exp(min(self.width, MAX_MARGIN)))
+
+
+@final
+class SelectiveSampling(Policy):
+    """Probability b / (b + |margin|), where b follows the budget.
+
+    Cesa-Bianchi, Gentile and Zaniboni (2006).
+
+    >>> SelectiveSampling(0.1, seed=0).memory()
+    {'b': 1.0}
+
+    """
+
+    name: ClassVar[str] = "selective"
+
+    def __init__(self, share: float, advance: int = 0, seed: int | None = None) -> None:
+        super().__init__(share, advance, seed)
+        self._b = 1.0
+
+    def wants(self, task: int, doubt: float, left: float) -> bool:
+        """Ask with a probability that falls with the margin."""
+        wanted = self.chance() < self._b / (self._b + margin_of(doubt))
+        self._b = _follow_budget(self._b, self.share, wanted)
+        return wanted
+
+    def memory(self) -> dict[str, Any]:
+        """Return the present b."""
+        return {"b": self._b}
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Restore b."""
+        self._b = positive("b", memory["b"])
+
+
+@final
+class VariableUncertainty(Policy):
+    """Confidence below a moving, randomised threshold (Zliobaite et al. 2014).
+
+    The threshold falls by a hundredth at each label and rises by as much without one; a normal
+    number of mean 1 randomises it.
+
+    >>> VariableUncertainty(0.1, seed=0).memory()
+    {'threshold': 1.0}
+
+    """
+
+    name: ClassVar[str] = "uncertainty"
+
+    def __init__(self, share: float, advance: int = 0, seed: int | None = None) -> None:
+        super().__init__(share, advance, seed)
+        self._threshold = 1.0
+
+    def wants(self, task: int, doubt: float, left: float) -> bool:
+        """Ask if the most likely answer is less likely than the threshold."""
+        if left < 1.0:
+            return False
+        wanted = 1.0 - doubt < self._threshold * (1.0 + self._normal())
+        self._threshold *= 1.0 - THRESHOLD_STEP if wanted else 1.0 + THRESHOLD_STEP
+        self._threshold = min(max(self._threshold, 1e-6), 1e6)
+        return wanted
+
+    def memory(self) -> dict[str, Any]:
+        """Return the present threshold."""
+        return {"threshold": self._threshold}
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Restore the threshold."""
+        self._threshold = positive("threshold", memory["threshold"])
+
+    def _normal(self) -> float:
+        """Normal number by the polar method; 0 where the two draws lie outside the circle."""
+        u, v = 2.0 * self.chance(0) - 1.0, 2.0 * self.chance(1) - 1.0
+        square = u * u + v * v
+        return u * sqrt(-2.0 * log(square) / square) if 0.0 < square < 1.0 else 0.0
+
+
+class Consulting(Policy):
+    """Policy that uses the margins of every task's model, weighted by past accuracy (abstract).
+
+    Before ``ask``, :meth:`consult` sets how to compute these margins; :meth:`learn` takes the
+    labels. ``heard`` then holds the margins of the last round's events, None where they were not
+    needed, and ``given`` (n,) the labels that other tasks gave in place of a person, else NaN.
 
     Parameters
     ----------
-    share:
-        Part of the events whose labels may be asked for, above 0 and at most 1.
-    advance:
-        Labels that may be asked for early and are paid back later.
-    seed:
-        Of what chance decides, 0 or more; None draws one.
-    total:
-        Labels that are never exceeded; None sets no end.
+    share, advance, seed:
+        See :class:`Policy`.
+    b:
+        Width of doubt at the beginning, above 0; it then follows the budget.
 
-    Raises
-    ------
-    ValueError
-        Where a setting is out of its range.
-
-    >>> from romco.labels import Random
-    >>> policy = Random(0.1, seed=1)
-    >>> round = Round(np.zeros(200, dtype=int), np.zeros((200, 1)), np.full(200, np.nan))
-    >>> asked = policy.ask(round, margins=np.zeros(200))
-    >>> asked.sum() <= policy.limit(), policy.events
-    (np.True_, 200)
+    >>> from romco.labels import Peers
+    >>> import romco
+    >>> policy = Peers(1.0, seed=0)
+    >>> policy.consult(lambda event: np.array([0.3, -2.0]))  # margins of two tasks' models
+    >>> round = romco.Round(np.zeros(1, dtype=int), np.zeros((1, 1)), np.full(1, np.nan))
+    >>> policy.ask(round, margins=np.array([0.0]))
+    array([ True])
+    >>> policy.learn(0, 1.0, policy.heard[0])
+    >>> policy.trust(0, 2).round(2)  # the second was wrong
+    array([1.  , 0.79])
 
     """
-
-    name: ClassVar[str]
-    space: ClassVar[Mapping[str, Any]] = {}  # settings to try, by parameter
 
     def __init__(
-        self, share: float, advance: int, seed: int | None, total: int | None = None
+        self, share: float, b: float = 1.0, advance: int = 0, seed: int | None = None
     ) -> None:
-        self.share = positive("share", share)
-        if self.share > 1.0:
-            raise ValueError(f"share must be at most 1, a part of the events; got {share!r}")
-        self.total = None if total is None else whole("total", total)
-        self.advance = min(whole("advance", advance, least=0), self.total or advance)
-        self.seed = seeded(seed)
-        self.events = 0  # seen
-        self.spent = 0  # labels asked for
-        self._width = 0.0  # of intervals of late, where numbers are predicted
-        self.by_chance = False  # whether the last event was asked for by chance alone
-        self.audited: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # the same of the last round
+        super().__init__(share, advance, seed)
+        self.b = self._b = positive("b", b)
+        self.heard: list[Numbers | None] = []
+        self.given: Numbers = np.zeros(0)
+        self._trust: dict[int, Numbers] = {}  # of each task in every task
+        self._peer_margins: PeerMargins | None = None
+        self._first = self._at = 0
 
     @abstractmethod
+    def decide(self, task: int, doubt: float) -> bool:
+        """Return True to ask for an event's label; :meth:`peers` gives all tasks' margins."""
+
+    def consult(self, peer_margins: PeerMargins, first: int = 0, n: int = 1) -> None:
+        """Set how the margins of the next round's n events are computed.
+
+        Parameters
+        ----------
+        peer_margins:
+            Event number to margins (m,) of every task's model.
+        first:
+            Number of the round's first event.
+        n:
+            Events of the round.
+
+        """
+        self._peer_margins, self._first, self._at = peer_margins, first, -1
+        self.heard, self.given = [None] * n, np.full(n, np.nan)
+
     def wants(self, task: int, doubt: float, left: float) -> bool:
-        """Whether to ask for an event's label; ``left`` may still be asked, if it is 1 or more.
+        """Decide, then let b follow the budget."""
+        self._at += 1
+        wanted = self.decide(task, doubt)
+        self._b = _follow_budget(self._b, self.share, wanted)
+        return wanted
 
-        ``doubt`` is the chance that the prediction is wrong, as its margin says. Sets
-        ``by_chance`` where the answer does not depend on it.
+    def learn(self, task: int, y: float, margins: Numbers) -> None:
+        """Lower a task's trust in the models whose margins (m,) were wrong about its label y."""
+        losses = np.clip(1.0 - y * margins, 0.0, MAX_LOSS)
+        trust = self.trust(task, len(margins)) * np.exp(-TRUST_STEP * losses)
+        self._trust[task] = trust / trust.max()
 
-        Parameters
-        ----------
-        task:
-            Its number.
-        doubt:
-            The chance that the prediction is wrong, 0 to 1.
-        left:
-            Labels that are left.
+    def trust(self, task: int, m: int) -> Numbers:
+        """Return a task's trust (m,) in each of m tasks; the most trusted and new ones have 1."""
+        known = self._trust.get(task, np.ones(0))
+        return np.concatenate([known, np.ones(max(0, m - len(known)))])
 
-        Returns
-        -------
-        :
-            Whether to ask, if a label is left.
-
-        """
-
-    @abstractmethod
     def memory(self) -> dict[str, Any]:
-        """What the policy itself remembers, as numbers and lists of numbers.
+        """Return the present b, and each task's trust."""
+        trust = [[task, *weights.tolist()] for task, weights in sorted(self._trust.items())]
+        return {"b": self._b, "trust": trust}
 
-        Returns
-        -------
-        :
-            By name; JSON can hold it.
-
-        """
-
-    @abstractmethod
     def remember(self, memory: Mapping[str, Any]) -> None:
-        """Take over what :meth:`memory` gave.
+        """Restore b and trust."""
+        self._b = positive("b", memory["b"])
+        self._trust = {int(task): np.array(w, dtype=np.float64) for task, *w in memory["trust"]}
 
-        Parameters
-        ----------
-        memory:
-            What :meth:`memory` gave.
+    def unsure(self, margin: float, k: int) -> bool:
+        """Return True with probability b / (b + |margin|), by the k-th random number."""
+        return self.chance(k) < self._b / (self._b + min(abs(margin), MAX_MARGIN))
 
-        Raises
-        ------
-        ValueError
-            Where a number is out of its range.
-
-        """
-
-    @abstractmethod
-    def settings(self) -> dict[str, Any]:
-        """The arguments this policy was made with.
-
-        Returns
-        -------
-        :
-            By name.
-
-        """
-
-    def ask(self, round: Round, margins: Numbers) -> NDArray[np.bool_]:
-        """Whose labels to ask for, (n,); ``margins`` (n,) or (n, K) were predicted before.
-
-        The round's labels are not looked at.
-
-        Parameters
-        ----------
-        round:
-            Its events; the labels are not looked at.
-        margins:
-            Log-odds (n,), or scores (n, K) of K classes, as predicted.
-
-        Returns
-        -------
-        :
-            Whether to ask for each label (n,).
-
-        Raises
-        ------
-        ValueError
-            Where there are not as many margins as events, or one is no number.
-
-        """
-        return self.choose(round.task, margins)
-
-    def choose(self, tasks: NDArray[np.int64], margins: Numbers) -> NDArray[np.bool_]:
-        """The same, from the tasks (n,) of a round's events.
-
-        Parameters
-        ----------
-        tasks:
-            Their numbers (n,).
-        margins:
-            As in :meth:`ask`.
-
-        Returns
-        -------
-        :
-            Whether to ask for each label (n,).
-
-        Raises
-        ------
-        ValueError
-            Where there are not as many margins as events, or one is no number.
-
-        """
-        doubts = doubt(margins).tolist()
-        if len(doubts) != len(tasks):
-            raise ValueError(f"{len(doubts)} margins for a round of {len(tasks)} events")
-        asked, audited = np.zeros((2, len(doubts)), dtype=np.bool_)
-        for e, (task, chance) in enumerate(zip(tasks.tolist(), doubts, strict=True)):
-            asked[e] = self._ask_one(task, chance)
-            audited[e] = asked[e] and self.by_chance
-        self.audited = audited
-        return asked
-
-    def ask_by_width(self, round: Round, widths: Numbers) -> NDArray[np.bool_]:
-        """The same for predicted numbers, from the widths (n,) of their intervals.
-
-        A number is doubtful as far as its interval is wide beside those of late.
-
-        Parameters
-        ----------
-        round:
-            Its events; the labels are not looked at.
-        widths:
-            Of the predicted intervals (n,), 0 or more.
-
-        Returns
-        -------
-        :
-            Whether to ask for each answer (n,).
-
-        Raises
-        ------
-        ValueError
-            Where a width is negative or no number.
-
-        """
-        chances = np.empty(len(widths))
-        for e, width in enumerate(np.asarray(widths, dtype=np.float64).tolist()):
-            if not width >= 0.0:
-                raise ValueError(f"the width of interval {e} is {width}; expected 0 or more")
-            self._width = width if self._width == 0.0 else LATELY * self._width + LATE * width
-            chances[e] = 0.5 * width / (width + self._width) if width > 0.0 else 0.0
-        return self.ask(round, np.log1p(-chances) - np.log(np.maximum(chances, 1e-300)))
-
-    def limit(self) -> float:
-        """How many labels may have been asked for by now.
-
-        Returns
-        -------
-        :
-            Labels, spent ones included.
-
-        """
-        allowed = max(float(self.advance), self.share * self.events + 1.0)
-        return allowed if self.total is None else min(allowed, float(self.total))
-
-    def state(self) -> dict[str, Any]:
-        """A copy of everything, as JSON has it.
-
-        Returns
-        -------
-        :
-            Name, settings, counts and memory, from which :func:`romco.labels.restore` goes on.
-
-        """
-        return {
-            "policy": self.name,
-            "settings": self.settings(),
-            "events": self.events,
-            "spent": self.spent,
-            "width": self._width,
-            "memory": self.memory(),
-        }
-
-    def chance(self, k: int = 0) -> float:
-        """The k-th number of chance for the present event.
-
-        Parameters
-        ----------
-        k:
-            Which of them.
-
-        Returns
-        -------
-        :
-            A number from 0 to 1, 1 not included.
-
-        """
-        return uniform(self.seed, self.events * DRAWS + k)
-
-    def _ask_one(self, task: int, doubt: float) -> bool:
-        self.events += 1
-        left = self.limit() - self.spent
-        self.by_chance = False
-        asked = (self.wants(task, doubt, left) or self.share == 1.0) and left >= 1.0
-        self.spent += asked
-        return asked
+    def peers(self) -> Numbers | None:
+        """Return the margins (m,) of every task's model for the present event, if known."""
+        if self._peer_margins is None or self._at >= len(self.heard):
+            return None
+        margins = self._peer_margins(self._first + self._at)
+        clipped = np.clip(margins, -MAX_MARGIN, MAX_MARGIN)
+        self.heard[self._at] = clipped
+        return clipped
 
 
-def doubt(margins: Numbers) -> Numbers:
-    """Chance (n,) that the prediction is wrong, from margins taken as log-odds.
+@final
+class Peers(Consulting):
+    """PEER: other tasks first, then a person (Murugesan and Carbonell, NIPS 2017).
 
-    Margins (n, K) are one score for each of K classes, taken as logarithms of odds between them.
+    An event is doubtful with probability b / (b + |margin|). Then the other tasks' models vote,
+    weighted by trust, and a person is asked with probability b / (b + |vote|).
 
-    >>> doubt(np.array([0.0, np.inf])), doubt(np.zeros((1, 4)))
-    (array([0.5, 0. ]), array([0.75]))
+    Parameters
+    ----------
+    share, b, advance, seed:
+        See :class:`Consulting`.
+    teach:
+        Learn the vote as the label where no person is asked.
+
+    >>> Peers(0.1, seed=0).state()["policy"]
+    'peers'
+
     """
-    margins = np.asarray(margins, dtype=np.float64)
-    if margins.ndim == 1:  # one by one, so that the same margin gives the same bits in any round
-        return np.array([_doubt_of(margin) for margin in margins.tolist()])
-    if np.isnan(margins).any():
-        raise ValueError(NOT_PREDICTED)
-    best = margins.max(axis=1, keepdims=True)
-    with np.errstate(invalid="ignore"):
-        behind = np.where(margins == best, 0.0, margins - best)  # infinite ones may tie
-    total: Numbers = np.exp(behind).sum(axis=1)
-    return 1.0 - 1.0 / total
+
+    name: ClassVar[str] = "peers"
+
+    def __init__(
+        self,
+        share: float,
+        b: float = 1.0,
+        advance: int = 0,
+        seed: int | None = None,
+        *,
+        teach: bool = True,
+    ) -> None:
+        super().__init__(share, b, advance, seed)
+        self.teach = truth("teach", teach)
+
+    def decide(self, task: int, doubt: float) -> bool:
+        """Ask where neither the task nor its peers are sure."""
+        if not self.unsure(margin_of(doubt), 0):
+            return False
+        margins = self.peers()
+        if margins is None or len(margins) < 2:
+            return True
+        trust = self.trust(task, len(margins))
+        trust[task] = 0.0
+        vote = float(trust @ margins / max(trust.sum(), 1e-300))
+        wanted = self.unsure(vote, 1)
+        if self.teach and not wanted:
+            self.given[self._at] = 1.0 if vote >= 0.0 else -1.0
+        return wanted
 
 
-def _doubt_of(margin: float) -> float:
-    odds = exp(-abs(margin))
-    if odds != odds:
-        raise ValueError(NOT_PREDICTED)
-    return odds / (1.0 + odds)
+@final
+class Committee(Consulting):
+    """COMMITTEE: all tasks vote, and a close vote asks a person (after Xu, Tang, Jebara, 2021).
+
+    The paper also teaches the label to similar tasks; here the learner shares among tasks itself.
+
+    >>> Committee(0.1, seed=0).state()["policy"]
+    'committee'
+
+    """
+
+    name: ClassVar[str] = "committee"
+
+    def decide(self, task: int, doubt: float) -> bool:
+        """Ask where the committee is unsure."""
+        margins = self.peers()
+        if margins is None:
+            return self.unsure(margin_of(doubt), 0)
+        trust = self.trust(task, len(margins))
+        return self.unsure(float(trust @ margins / trust.sum()), 0)
+
+
+def margin_of(doubt: float) -> float:
+    """Return the absolute margin whose probability of error is ``doubt``.
+
+    >>> round(margin_of(0.25), 6)  # log 3
+    1.098612
+    """
+    return abs(log(doubt / (1.0 - doubt))) if 0.0 < doubt < 1.0 else MAX_MARGIN
+
+
+def _follow_budget(b: float, share: float, wanted: bool) -> float:
+    low, high = B_RANGE
+    return min(max(b * (1.0 + B_STEP * (share - wanted)), low), high)

@@ -12,12 +12,18 @@ from romco.kernels.auto.auto import FORGETTING, AutoKernel
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, columns
 from romco.kernels.core.events import Events
-from romco.kernels.merge.touched import added, take_rows
+from romco.kernels.merge.rows import add_sorted, take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.capabilities import Drawn
 from romco.learners.contributions import Contributions, contributions
-from romco.learners.decompositions import column_lengths, spectrum
-from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
+from romco.learners.shared import (
+    PAIRS,
+    column_lengths,
+    load_with_store,
+    personal_store,
+    spectrum,
+    stored_columns,
+)
 from romco.learners.sharing import (
     Belief,
     Fixed,
@@ -425,7 +431,7 @@ class Auto(CompiledLearner):
         """B (d, 4) from what was gathered of all tasks."""
         rows, values = gathered[0].rows, gathered[0].values.copy()
         for part in gathered[1:]:
-            rows, values = added(rows, values, part.rows, part.values)
+            rows, values = add_sorted(rows, values, part.rows, part.values)
         self.kernel.orthogonalise_directions(values)
         self.kernel.clear_directions()
         self.kernel.put_directions(rows, values)

@@ -14,8 +14,14 @@ from romco.kernels.auto.scales import Scales, columns
 from romco.kernels.core.events import Events
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.contributions import Contributions
-from romco.learners.decompositions import column_lengths, spectrum
-from romco.learners.shared import PAIRS, load_with_store, personal_store, stored_columns
+from romco.learners.shared import (
+    PAIRS,
+    column_lengths,
+    load_with_store,
+    personal_store,
+    spectrum,
+    stored_columns,
+)
 from romco.rounds import Round
 
 if TYPE_CHECKING:
@@ -82,8 +88,8 @@ class AutoNumber(CompiledLearner):
     weights with an intercept; shared vectors keep their full covariance up to 64 features. Noise
     is Student's t with four degrees of freedom, so that outliers move little. Stacking, kinds of
     tasks and directions are those of ``romco-auto``, with linear regressions in place of
-    logistic ones. For streams that drift, one more regression corrects the prediction by the residual
-    of the task's last answer and the mean residual of the last answers of all tasks.
+    logistic ones. For streams that drift, one more regression corrects the prediction by the
+    task's last answer and the residuals of the last answers, while answers come.
 
     Features have units of their own and are centred: a column times a or plus b changes little.
     Answers are measured from the first one and in units of their own spread: predictions for

@@ -1,4 +1,4 @@
-"""The contract: what a learner is to everybody else."""
+"""The contract of a learner."""
 
 from __future__ import annotations
 
@@ -83,12 +83,7 @@ class Learner(ABC):
 
     @abstractmethod
     def predict(self, round: Round) -> NDArray[np.float64]:
-        """Margins of the round's events; changes nothing, looks at no label.
-
-        Parameters
-        ----------
-        round:
-            Events; see :class:`romco.Round`.
+        """Return the margins of the round's events; labels are not used, nothing changes.
 
         Returns
         -------
@@ -99,85 +94,35 @@ class Learner(ABC):
 
     @abstractmethod
     def update(self, round: Round) -> None:
-        """Learn from the round's labels; of events whose label is NaN only what needs none.
+        """Learn from the round; a bad event raises ValueError and nothing changes.
 
-        That may be the size of features (``romco-auto``) or nothing; it comes before the labels.
-
-        Parameters
-        ----------
-        round:
-            Events; see :class:`romco.Round`.
-
-        Raises
-        ------
-        ValueError
-            Where an event is bad; nothing changes then.
-
+        An event whose label is NaN updates feature statistics only, before the others are learned.
         """
 
     @abstractmethod
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
-        """Margins of a whole stream, end to end: predict, then update, round by round.
+        """Predict, then learn each round; return all margins end to end.
 
-        Parameters
-        ----------
-        rounds:
-            Rounds in order; :class:`romco.Rounds` need not be packed first.
-
-        Returns
-        -------
-        :
-            The margins of all events, each before it was learned.
-
+        :class:`romco.Rounds` need not be packed first.
         """
 
     @abstractmethod
     def weights(self) -> NDArray[np.float64]:
-        """The weights W as a dense copy.
-
-        Returns
-        -------
-        :
-            (d, m); column i predicts task i.
-
-        """
+        """Return a dense copy of the weights W (d, m); column i predicts task i."""
 
     @abstractmethod
     def arrays(self) -> Arrays:
-        """All that changes, by name.
-
-        Returns
-        -------
-        :
-            The live arrays, not copies.
-
-        """
+        """Return the live arrays of the state by name, not copies."""
 
     @abstractmethod
     def load(self, arrays: Arrays) -> None:
-        """Take over arrays that a learner of the same kind gave.
+        """Copy arrays from a learner of the same kind, of the same size or smaller.
 
-        Parameters
-        ----------
-        arrays:
-            By name, as :meth:`arrays`, of the same size or smaller.
-
-        Raises
-        ------
-        ValueError
-            Where they do not fit; nothing changes then.
-
+        Raises ValueError, and changes nothing, where they do not fit.
         """
 
     def state(self) -> State:
-        """A copy of everything needed to go on elsewhere.
-
-        Returns
-        -------
-        :
-            What :func:`romco.restore` takes: name, version, sizes, parameters and arrays.
-
-        """
+        """Return a copy of everything that :func:`romco.restore` needs."""
         inner = {} if self.inner_version is None else {"inner_version": self.inner_version}
         if isinstance(self, CompiledLearner):  # a copy made during a replay: half of a step
             self.kernel.check_idle()
@@ -258,7 +203,7 @@ def with_labels(learner: Learner, round: Round) -> Round | None:
 
 
 def _within(starts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Where rounds begin, counted from the first, if they lie within n events and in order."""
+    """Return round starts relative to the first; raise ValueError unless they fit n events."""
     starts = np.ascontiguousarray(starts, dtype=np.int64)
     if starts.ndim != 1 or not len(starts) or (np.diff(starts) < 0).any():
         raise ValueError("starts must be where rounds begin and end, rising")

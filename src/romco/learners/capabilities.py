@@ -1,8 +1,7 @@
-"""What a learner may be able to do beside learning: one protocol for each ability.
+"""Optional abilities of a learner, one protocol each.
 
-Whoever wants to know asks ``isinstance(learner, Decomposed)``, and nobody looks for methods by
-name. A learner has an ability by having its methods; what is a yes or no, as ``Learner.weighs``, is
-an attribute of the contract. A new ability is one more protocol here.
+Test for an ability with ``isinstance(learner, Decomposed)``. A learner has an ability by having its
+methods; a plain yes or no, such as ``Learner.weighs``, is an attribute of the learner.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Decomposed(Protocol):
         """V (d, m), only what is stored."""
 
     def singular_values(self) -> Numbers:
-        """Of U, above rounding, largest first."""
+        """Singular values of U above rounding, largest first."""
 
     def personal_norms(self) -> Numbers:
         """Length (m,) of each task's column of V."""
@@ -64,7 +63,7 @@ def personal_of(learner: Decomposed) -> Numbers:
 
 @runtime_checkable
 class FindsOutliers(Protocol):
-    """Tells which tasks are unlike the rest."""
+    """Detects tasks that are unlike the rest."""
 
     def personal_tasks(self) -> NDArray[np.int64]:
         """Numbers of those tasks, rising."""
@@ -75,7 +74,7 @@ class ForgetsTasks(Protocol):
     """Has its own way to forget a task.
 
     A learner that says by ``shapes`` what belongs to a task needs none: see
-    :func:`romco.learners.forgetting.forget`.
+    :func:`romco.learners.states.forget`.
     """
 
     def forget_task(self, task: int) -> None:
@@ -84,7 +83,7 @@ class ForgetsTasks(Protocol):
 
 @runtime_checkable
 class LearnsLate(Protocol):
-    """Learns more of a late answer if it is told what it had said of the event when it was asked.
+    """Uses the context stored with a prediction when its label arrives late.
 
     >>> import romco
     >>> isinstance(romco.learner("romco-auto", 3, 2), LearnsLate)
@@ -92,18 +91,18 @@ class LearnsLate(Protocol):
     """
 
     def opinions(self, round: Round) -> Numbers:
-        """What is said of a round's events now (n, k): to be kept until their answers come."""
+        """Return what a delayed update of these events needs (n, k), as known now."""
 
     def update_late(self, round: Round, opinions: Numbers) -> None:
-        """Learn a round whose labels are all known, and of which this was said before."""
+        """Learn a labelled round with the context stored when it was predicted."""
 
     def recall(self, events: Events, opinions: Numbers) -> None:
-        """Know what had been said of events that are learned next; NaN where nothing was."""
+        """Set the context of the events that are learned next; NaN where there is none."""
 
 
 @runtime_checkable
 class TellsFindings(Protocol):
-    """Says in sentences what it found."""
+    """Describes its findings in sentences."""
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
         """Sentences about some tasks, by their numbers."""
@@ -127,7 +126,7 @@ class FindsGroups(Protocol):
 
 @runtime_checkable
 class GivesProbabilities(Protocol):
-    """Margins are log-odds: the learner itself says how likely each answer is."""
+    """Returns calibrated probabilities: its margins are log-odds."""
 
     def probabilities(self, margins: Numbers) -> Numbers:
         """Probability (n,) of +1, from margins (n,) of this learner."""
@@ -135,7 +134,7 @@ class GivesProbabilities(Protocol):
 
 @runtime_checkable
 class Contributes(Protocol):
-    """Tells what each feature adds to a margin."""
+    """Splits a margin into the contributions of features."""
 
     def contributions(self, round: Round) -> Contributions:
         """Parts of the margins of a round, which add up to them."""
@@ -166,7 +165,7 @@ class Start(NamedTuple):
 
 
 class Started(NamedTuple):
-    """Which tasks (m,) have learned, and how many: at least one."""
+    """Mask (m,) of the tasks that have learned, and their number (at least one)."""
 
     which: NDArray[np.bool_]
     number: int
@@ -181,7 +180,7 @@ class StartsTasks(Protocol):
     """
 
     def common(self, started: Started) -> Newcomer | None:
-        """What the started tasks have in common; None where a new task has it by itself."""
+        """Return what the started tasks have in common; None where a new task inherits it."""
 
     def start_task(self, task: int, started: Started) -> None:
         """Start a task that is not among them at ``common(started)``."""
@@ -195,19 +194,19 @@ class StartsAtOnce(Protocol):
     """
 
     def starting(self, task: int, started: Started) -> Callable[[], object]:
-        """What does the same as ``start_task``: a compiled function."""
+        """Return a compiled function that does the same as ``start_task``."""
 
 
 @runtime_checkable
 class Proposes(Protocol):
-    """A learner without a kernel that tells what a round would make of it before it changes.
+    """Learner without a kernel that computes a round before it commits it.
 
     So that an interrupt finds it as before or as after. Others of that kind are copied before
     each step of a :class:`romco.Model`, and restored if it is broken off.
     """
 
     def proposed(self, round: Round) -> Callable[[], object]:
-        """What makes the learner take over what it learned of the round: a compiled function."""
+        """Return a compiled function that commits what was learned from the round."""
 
 
 @runtime_checkable
@@ -217,7 +216,7 @@ class AddsClasses(Protocol):
     answers: int
 
     def check_classes(self, n: int) -> None:
-        """Raise ValueError where n classes are more than it can tell apart."""
+        """Raise ValueError if n classes exceed what the learner supports."""
 
     def make_classes(self, n: int) -> None:
         """At least n classes; those that are new know nothing yet."""
@@ -233,7 +232,7 @@ class SharesUnits(Protocol):
     """
 
     def own_units(self) -> dict[str, NDArray[Any]]:
-        """In what units it measures features: the live arrays."""
+        """Return the live arrays of feature scales."""
 
     def share_units(self, arrays: dict[str, NDArray[Any]], units: Units) -> None:
         """Measure features by units that somebody else finds, from arrays that may be another's."""
@@ -241,7 +240,7 @@ class SharesUnits(Protocol):
 
 @runtime_checkable
 class GivesIntervals(Protocol):
-    """Predicts numbers, and says between which bounds they will be."""
+    """Predicts numbers with intervals."""
 
     def intervals(self, round: Round, level: float) -> Numbers:
         """Bounds (n, 2) that hold the answers of a share ``level`` of events."""
@@ -260,7 +259,7 @@ class Merges(Protocol):
     task_axes: Mapping[str, tuple[int, ...]] | None
 
     def sharing(self) -> Sharing:
-        """Of what kind each array is that is not named in ``task_axes``."""
+        """Return the merge rule of each array that is not in ``task_axes``."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that changes, by name; the live arrays, not copies."""
@@ -268,7 +267,7 @@ class Merges(Protocol):
 
 @runtime_checkable
 class TakesNote(Protocol):
-    """Keeps lists of what its arrays hold, so that it must be told where shards changed them."""
+    """Keeps caches of its arrays, which a merge of shards invalidates."""
 
     def take_note(self, rows: NDArray[np.int32]) -> None:
         """Rows (t,) of arrays of features, and all small arrays, may have been changed."""
@@ -294,10 +293,10 @@ class Draws(Protocol):
         """Never draw from now on."""
 
     def drawing_due(self) -> bool:
-        """Whether it is time to draw."""
+        """Return True when the subspace is due for an update."""
 
     def gathered(self, rows: NDArray[np.int32]) -> Drawn:
-        """What a drawing needs to know of these tasks, to be added up over shards.
+        """Return the sufficient statistics of these tasks, to be summed over shards.
 
         ``rows`` are features outside of which the own tasks have nothing.
         """

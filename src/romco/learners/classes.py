@@ -20,9 +20,9 @@ from romco.learners.capabilities import (
     TellsKinds,
 )
 from romco.learners.class_units import ClassUnits
-from romco.learners.forgetting import forget
 from romco.learners.registry import learner
 from romco.learners.softmax import AutoSoftmax
+from romco.learners.states import forget
 from romco.rounds import Round
 
 MOST_IN_PAIRS = 30  # classes; there are 435 pairs of them

@@ -20,8 +20,8 @@ from romco.learners.base import (
     replay_in_turn,
     with_labels,
 )
-from romco.learners.forgetting import forget
 from romco.learners.romco import Romco
+from romco.learners.states import forget
 from romco.losses import LOSSES
 from romco.rounds import Features, Round
 

@@ -1,28 +1,28 @@
-"""Shards of a learner meet: what each changed, what is made of it, and its taking over.
+"""Merging of shards of a learner at a barrier.
 
-With precision L and mean m, and a common start (L0, m0), beliefs of shards k are merged by
+With precision L and mean m, and a common start (L0, m0), Gaussians of shards k are merged by
 
     m = m0 + sum_k (L_k / L) (m_k - m0),      L = a L0 + sum_k (L_k - a_k L0)
 
-where a_k is what the shard's forgetting left of the start's precision, a what that of all left.
-Changes are added, not beliefs, so that the prior is not counted once for every shard.
+where a_k is the share of the start's precision that the shard's forgetting left, and a that of all
+shards together. Changes are added, not posteriors, so the prior is not counted once per shard.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.merge import merging as compiled
-from romco.kernels.merge.merging import Column, Rule, Touches
-from romco.kernels.merge.touched import Touched, put_rows, take_rows
+from romco.kernels.merge import rows as kernel
+from romco.kernels.merge.gaussians import merge_gaussians
+from romco.kernels.merge.rows import Column, FeatureCounts, Rule, TouchedRows, put_rows, take_rows
 from romco.learners.base import Learner
 from romco.learners.capabilities import Merges, TakesNote
-from romco.learners.gaussians import merge_gaussians
 from romco.learners.sharing import (
     Belief,
     Floats,
@@ -30,32 +30,34 @@ from romco.learners.sharing import (
     Latest,
     Part,
     PerFeature,
+    PerPair,
     Steps,
     Sum,
     Whole,
 )
 
 Values = dict[str, NDArray[Any]]
-# Calls a function f(begin, end) for ranges that are 0 to n together.
-Ranges = Callable[[Callable[[int, int], None], int], object]
-_ABLE: set[type] = set()  # learners known to merge: to ask a class for methods takes long
+Pairs = tuple[NDArray[np.int64], NDArray[np.float64]]  # keys (task << 32) | feature, and values
+RangeFunction = Callable[[int, int], None]  # called with begin and end
+MapRanges = Callable[[RangeFunction, int], object]  # calls it for ranges that cover 0 to n
+_MERGEABLE: set[type] = set()  # classes known to merge: to look for methods takes long
 
 
 class Period(NamedTuple):
-    """What a shard did since the last barrier."""
+    """Events of a shard since the last barrier, and their features."""
 
     events: int
-    rows: NDArray[np.int32]  # (t,) features that occurred
-    seen: NDArray[np.int32]  # (t,) how often
+    rows: NDArray[np.int32]  # (t,) features that occurred, sorted
+    seen: NDArray[np.int32]  # (t,) number of entries of each
 
 
 @final
 @dataclass(frozen=True)
 class Change:
-    """What a shard holds, at a barrier, of all that it changed since the last one.
+    """State of a shard at a barrier, as far as it changed since the last one.
 
-    ``rows`` (t,) are the features that occurred, sorted, ``seen`` (t,) how often; ``values`` has
-    their rows of each array that is merged by feature, and the whole of the small ones.
+    ``rows`` (t,) are the features that occurred, sorted, ``seen`` (t,) their counts; ``values`` has
+    their rows of each array that is merged by feature, and small arrays whole.
     """
 
     events: int
@@ -67,28 +69,28 @@ class Change:
 @final
 @dataclass(frozen=True)
 class Merged:
-    """What all shards hold from a barrier on, of the ``rows`` (u,) that any of them changed."""
+    """Merged state of the ``rows`` (u,) that any shard changed."""
 
     rows: NDArray[np.int32]
     values: Values
 
 
 def mergeable(learner: Learner) -> Merges:
-    """The learner, if it can be sharded; raises ValueError with the reason if not."""
-    if type(learner) not in _ABLE and not isinstance(learner, Merges):
+    """Return the learner if it can be sharded; ValueError with the reason if not."""
+    if type(learner) not in _MERGEABLE and not isinstance(learner, Merges):
         raise ValueError(f"{learner.name} cannot be sharded: {learner.undivided}")
-    _ABLE.add(type(learner))
+    _MERGEABLE.add(type(learner))
     return cast("Merges", learner)
 
 
-def change(learner: Merges, touched: Touched, events: int) -> Change:
-    """What the learner holds of all that ``events`` events since the last barrier touched."""
-    rows, seen = touched.rows()
-    return Change(events, rows, seen, held(learner, rows))
+def collect_change(learner: Merges, counts: FeatureCounts, events: int) -> Change:
+    """Return all that ``events`` events since the last barrier changed."""
+    rows, seen = counts.rows()
+    return Change(events, rows, seen, shared_values(learner, rows))
 
 
-def held(learner: Merges, rows: NDArray[np.int32]) -> Values:
-    """A copy of what the learner holds of all that is merged: these rows, and small arrays."""
+def shared_values(learner: Merges, rows: NDArray[np.int32]) -> Values:
+    """Return a copy of the shared state: these rows, and small arrays."""
     arrays, values = learner.arrays(), _small(learner)
     for line in learner.sharing():
         if isinstance(line, PerFeature):
@@ -99,17 +101,30 @@ def held(learner: Merges, rows: NDArray[np.int32]) -> Values:
     return values
 
 
-def at_once(act: Callable[[int, int], None], n: int) -> None:
-    """All rows by the one who asks."""
-    act(0, n)
+def run_at_once(function: RangeFunction, n: int) -> None:
+    """Call a function for one range."""
+    function(0, n)
 
 
-def merge(common: Merges, changes: Sequence[Change], ranges: Ranges = at_once) -> Merged:
-    """Merge what shards changed into ``common``, from which they all started.
+def map_ranges(pool: Executor, k: int, function: RangeFunction, n: int) -> None:
+    """Call ``function(begin, end)`` for k ranges of n rows at the same time.
 
-    Gives what each shard is to :func:`take`. The order of the changes is that of the shards;
-    those of shards without events since the last barrier are passed over. ``ranges`` decides
-    who does which rows, and when; it does not matter to the result.
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> ranges = []
+    >>> with ThreadPoolExecutor(1) as pool:
+    ...     map_ranges(pool, 3, lambda begin, end: ranges.append((begin, end)), 10)
+    >>> ranges
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    ends = np.linspace(0, n, k + 1).astype(int).tolist()
+    list(pool.map(function, ends[:-1], ends[1:]))
+
+
+def merge(common: Merges, changes: Sequence[Change], ranges: MapRanges = run_at_once) -> Merged:
+    """Merge changes of shards into ``common``, from which they started.
+
+    Returns the argument of :func:`apply_merged` for each shard. Changes are in the order of the
+    shards; those without events are skipped. The result does not depend on ``ranges``.
     """
     active = [one for one in changes if one.events]
     rows, seen = [one.rows for one in active], [one.seen for one in active]
@@ -118,36 +133,46 @@ def merge(common: Merges, changes: Sequence[Change], ranges: Ranges = at_once) -
         if isinstance(line, PerFeature):
             views = line.view(arrays, common.n_features)
             blocks = [_block(line, one) for one in active]
-            rules += _rules(line.parts, _sent(line, views, blocks))
-    _merge_rows(Touches(rows, seen, common.n_features), rules, False, ranges)
+            columns = {
+                column: Column(_column(views, column), [block[:, at] for block in blocks], False)
+                for at, column in enumerate(line.columns)
+            }
+            rules += _rules(line.parts, columns)
+    _merge_rows(TouchedRows(rows, seen, common.n_features), rules, False, ranges)
     periods = [(one.events, one.values) for one in active]
     _put_small(common, _merged_small(common, periods))
     changed = _union(rows, common.n_features)
-    return Merged(changed, held(common, changed))
+    return Merged(changed, shared_values(common, changed))
 
 
-def merge_here(
-    common: Merges, shards: Sequence[Merges], periods: Sequence[Period], ranges: Ranges
+def merge_in_place(
+    common: Merges, shards: Sequence[Merges], periods: Sequence[Period], ranges: MapRanges
 ) -> None:
-    """The same where all shards are at hand: merged in place, row by row, into all of them."""
-    touches = Touches([p.rows for p in periods], [p.seen for p in periods], common.n_features)
+    """Merge shards of this process, row by row, into ``common`` and into all of them."""
+    touched = [period.rows for period in periods]
     arrays, owns = common.arrays(), [shard.arrays() for shard in shards]
     rules: list[Rule] = []
     for line in common.sharing():
         if isinstance(line, PerFeature):
             views = line.view(arrays, common.n_features)
             others = [line.view(own, common.n_features) for own in owns]
-            rules += _rules(line.parts, _live(line, views, others))
-    _merge_rows(touches, rules, True, ranges)
+            columns = {
+                c: Column(_column(views, c), [_column(own, c) for own in others], True)
+                for c in line.columns
+            }
+            rules += _rules(line.parts, columns)
+    seen = [period.seen for period in periods]
+    _merge_rows(TouchedRows(touched, seen, common.n_features), rules, True, ranges)
     active = [(p.events, s) for p, s in zip(periods, shards, strict=True) if p.events]
     small = _merged_small(common, [(events, _small(shard)) for events, shard in active])
+    changed = _union(touched, common.n_features)
     for learner in (common, *shards):
         _put_small(learner, small)
-        _note(learner, [period.rows for period in periods])
+        _invalidate(learner, changed)
 
 
-def take(learner: Merges, merged: Merged) -> None:
-    """Take over what was merged, in place."""
+def apply_merged(learner: Merges, merged: Merged) -> None:
+    """Replace the shared state by the merged one."""
     arrays = learner.arrays()
     for line in learner.sharing():
         if isinstance(line, PerFeature):
@@ -155,72 +180,54 @@ def take(learner: Merges, merged: Merged) -> None:
             for view, own, part in _split(line, views, merged.values[line.name]):
                 put_rows(view, merged.rows, own, part)
     _put_small(learner, merged.values)
-    _note(learner, [merged.rows])
+    _invalidate(learner, merged.rows)
 
 
-def _note(learner: Merges, changed: Sequence[NDArray[np.int32]]) -> None:
-    """Tell a learner, if it must know, which rows were changed by others."""
+def _invalidate(learner: Merges, changed: NDArray[np.int32]) -> None:
+    """Let a learner drop what it cached of rows."""
     if isinstance(learner, TakesNote):
-        for rows in changed:
-            learner.take_note(rows)
+        learner.take_note(changed)
 
 
-# What is merged by feature
+# Arrays with a row per feature
 
 
-def _merge_rows(touches: Touches, rules: list[Rule], live: bool, ranges: Ranges) -> None:
-    merging = compiled.Merge(touches, rules, live)
+def _merge_rows(touched: TouchedRows, rules: list[Rule], live: bool, ranges: MapRanges) -> None:
+    merging = kernel.RowMerge(touched, rules, live)
     merging.look()
-    ranges(merging.rows, touches.size)
+    ranges(merging.rows, touched.size)
 
 
 def _union(rows: Sequence[NDArray[np.int32]], n_features: int) -> NDArray[np.int32]:
-    """The rows that any shard touched, in order."""
-    found = np.zeros(n_features, dtype=bool)
+    """Return the rows that any shard touched, sorted."""
+    touched = np.zeros(n_features, dtype=bool)
     for own in rows:
-        found[own] = True
-    return np.flatnonzero(found).astype(np.int32)
+        touched[own] = True
+    return np.flatnonzero(touched).astype(np.int32)
 
 
 def _split(
     line: PerFeature, views: list[Floats], block: Floats
 ) -> list[tuple[Floats, NDArray[np.int64], Floats]]:
-    """Each array with its columns that are merged, and the part of ``block`` that is theirs."""
-    found, before, done = [], 0, 0
+    """Return each array with its merged columns, and their part of ``block``."""
+    parts, before, done = [], 0, 0
     for view in views:
         width = view.shape[1]
         own = [c - before for c in line.columns if before <= c < before + width]
-        found.append((view, np.array(own, dtype=np.int64), block[:, done : done + len(own)]))
+        parts.append((view, np.array(own, dtype=np.int64), block[:, done : done + len(own)]))
         before, done = before + width, done + len(own)
-    return found
+    return parts
 
 
 def _block(line: PerFeature, change: Change) -> Floats:
-    """What a shard sent of its arrays."""
     block: Floats = change.values[line.name]
     if block.shape != (len(change.rows), len(line.columns)):
         raise ValueError(f"{line.name} of {len(change.rows)} rows has the shape {block.shape}")
     return block
 
 
-def _sent(line: PerFeature, views: list[Floats], blocks: list[Floats]) -> dict[int, Column]:
-    """The columns that are merged, of which the shards sent the rows they touched."""
-    return {
-        column: Column(_column(views, column), [block[:, at] for block in blocks], False)
-        for at, column in enumerate(line.columns)
-    }
-
-
-def _live(line: PerFeature, views: list[Floats], others: list[list[Floats]]) -> dict[int, Column]:
-    """The columns that are merged, of live arrays."""
-    return {
-        column: Column(_column(views, column), [_column(own, column) for own in others], True)
-        for column in line.columns
-    }
-
-
 def _column(views: list[Floats], column: int) -> Floats:
-    """A column of arrays side by side."""
+    """Return a column of arrays side by side."""
     for view in views:
         if column < view.shape[1]:
             return view[:, column]
@@ -229,32 +236,74 @@ def _column(views: list[Floats], column: int) -> Floats:
 
 
 def _rules(parts: Sequence[Part], columns: dict[int, Column]) -> list[Rule]:
-    """How each of the columns is merged: first the rows of one shard, then those of several."""
+    """Return the compiled rules: first for rows of one shard, then for rows of several."""
     alone = [c for part in parts if not isinstance(part, Steps) for c in part.columns]
-    rules: list[Rule] = [compiled.Copies(*span) for span in _spans(columns, sorted(alone))]
+    rules: list[Rule] = [kernel.CopyRule(*span) for span in _spans(columns, sorted(alone))]
     for part in parts:
         if isinstance(part, Belief):
             mean, spread = columns[part.mean], columns[part.spread]
-            how = part.prior, part.spent, part.forgetting
-            rules.append(compiled.Beliefs(mean, spread, *how))
+            settings = part.prior, part.spent, part.forgetting
+            rules.append(kernel.GaussianRule(mean, spread, *settings))
         elif isinstance(part, Sum):
-            rules += [compiled.Sums(*span, part.least) for span in _spans(columns, part.columns)]
+            rules += [kernel.SumRule(*span, part.least) for span in _spans(columns, part.columns)]
         elif isinstance(part, Latest):
-            rules += [compiled.Latest(*span) for span in _spans(columns, part.columns)]
+            rules += [kernel.LatestRule(*span) for span in _spans(columns, part.columns)]
         else:
-            rules += [compiled.Steps(columns[column]) for column in part.columns]
+            rules += [kernel.StepRule(columns[column]) for column in part.columns]
     return rules
 
 
 def _spans(columns: dict[int, Column], numbers: Iterable[int]) -> list[tuple[Column, int]]:
-    return compiled.side_by_side([columns[number] for number in numbers])
+    return kernel.side_by_side([columns[number] for number in numbers])
 
 
-# What is small, and merged as a whole
+# Weights of single tasks, which are never merged
+
+
+def pair_arrays(learner: Merges) -> tuple[str, ...]:
+    """Return the names of the arrays of (task, feature) pairs: values, keys; () if none."""
+    return next((line.arrays for line in learner.sharing() if isinstance(line, PerPair)), ())
+
+
+def pairs(
+    learner: Merges,
+    arrays: Values,
+    own: NDArray[np.int64],
+    renamed: NDArray[np.int64] | None = None,
+) -> Pairs:
+    """Return the pairs of the tasks ``own``, which get the numbers ``renamed``."""
+    renamed, names = own if renamed is None else renamed, pair_arrays(learner)
+    if not names:
+        return np.empty(0, dtype=np.int64), np.empty((0, 0))
+    values, keys = arrays[names[0]], arrays.get(names[1])
+    if keys is None:  # dense (m, d, width)
+        task, feature = np.nonzero(values[own].any(axis=2))
+        return (renamed[task] << 32) | feature, values[own[task], feature]
+    number = np.full(max(int((keys >> 32).max(initial=0)), int(own.max(initial=0))) + 1, -1)
+    number[own] = renamed
+    task = number[keys >> 32]
+    kept = task >= 0
+    return (task[kept] << 32) | (keys[kept] & 0xFFFFFFFF), values[kept]
+
+
+def store_pairs(learner: Merges, arrays: Values, tables: Sequence[Pairs]) -> Values:
+    """Return the arrays in which the learner stores the pairs of all tables."""
+    names = pair_arrays(learner)
+    if not names:
+        return {}
+    keys = np.concatenate([keys for keys, _ in tables])
+    values = np.concatenate([values for _, values in tables])
+    if names[1] in arrays:
+        return {names[0]: values, names[1]: keys}
+    dense = np.zeros_like(arrays[names[0]])
+    dense[keys >> 32, keys & 0xFFFFFFFF] = values
+    return {names[0]: dense}
+
+
+# Small arrays, which are merged whole
 
 
 def _small(learner: Merges) -> Values:
-    """A copy of the small arrays."""
     arrays, values = learner.arrays(), {}
     for line in learner.sharing():
         if isinstance(line, Whole):
@@ -275,7 +324,7 @@ def _put_small(learner: Merges, values: Values) -> None:
 
 
 def _merged_small(common: Merges, active: Sequence[tuple[int, Values]]) -> Values:
-    """The small arrays merged; ``active`` are events and arrays of each shard that had any."""
+    """Return the merged small arrays; ``active`` are events and arrays of shards that had any."""
     values = _small(common)
     for line in common.sharing() if active else ():
         if isinstance(line, Whole):
@@ -286,7 +335,7 @@ def _merged_small(common: Merges, active: Sequence[tuple[int, Values]]) -> Value
 
 
 def _merge_whole(line: Whole, old: Floats, active: Sequence[tuple[int, Values]]) -> None:
-    """As rows that every event touched."""
+    """Merge a small array as rows that every event touched."""
     n = len(old)
     rows = [np.arange(n, dtype=np.int32)] * len(active)
     seen = [np.full(n, events, dtype=np.int32) for events, _ in active]
@@ -294,7 +343,7 @@ def _merge_whole(line: Whole, old: Floats, active: Sequence[tuple[int, Values]])
         column: Column(old[:, column], [own[line.name][:, column] for _, own in active], False)
         for column in range(old.shape[1])
     }
-    _merge_rows(Touches(rows, seen, n), _rules(line.parts, columns), False, at_once)
+    _merge_rows(TouchedRows(rows, seen, n), _rules(line.parts, columns), False, run_at_once)
 
 
 def _merge_full(line: Full, arrays: Values, active: Sequence[tuple[int, Values]]) -> Values:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.baselines.numbers import (
+from romco.kernels.baselines.linear import (
     GaussianNumber,
     GradientNumber,
     PassiveAggressiveNumber,

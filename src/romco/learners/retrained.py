@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from romco.batch.features import shared_features
-from romco.batch.lowrank import least_trace, logistic_trace
-from romco.batch.proximal import Solution
+from romco.batch.methods import least_trace, logistic_trace, shared_features
+from romco.batch.solver import Solution
 from romco.kernels.core.events import Events
 from romco.learners.base import (
     Arrays,
@@ -73,7 +72,7 @@ class Retrained(Learner):
         self.proposed(round)()
 
     def proposed(self, round: Round) -> Callable[[], object]:
-        """What makes the learner take over what it learned of the round."""
+        """Return a compiled function that commits what was learned from the round."""
         check_weights(self, round)
         some = with_labels(self, round)
         if some is None:
@@ -100,7 +99,7 @@ class Retrained(Learner):
         return self._theta[:-1].copy()
 
     def intercepts(self) -> NDArray[np.float64]:
-        """What is added to the margins of each task (m,)."""
+        """Intercept of each task (m,)."""
         return self._theta[-1].copy()
 
     def common(self, started: Started) -> Start:

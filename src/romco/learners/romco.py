@@ -44,8 +44,8 @@ STEP_SIZES = (0.01, 0.1, 1.0, 10.0)
 STRENGTHS = tuple(10.0**k for k in range(-5, 0))
 RHO_POWER = {"constant": -1.0, "1/t": 1.0, "1/sqrt(t)": 0.5}
 RELATIONS = "relations_"  # begins the names of what a learned coupling is made of
-MOST = 2**27  # numbers that it may keep
-FEW = 64  # up to so many tasks a column for each is cheaper than a lazy basis
+MAX_COUPLING_ENTRIES = 2**27  # numbers that it may keep
+MAX_ONE_SIDED_TASKS = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 
 
 class Romco(CompiledLearner):
@@ -155,7 +155,7 @@ class Romco(CompiledLearner):
         # Log-det keeps singular values over many decades, whose directions a lazy basis of
         # tasks cannot tell from rounding; with a column for each task nothing is lost.
         whole_matrix = self._coupling.compiled != "uniform"
-        few = self.n_tasks <= FEW or not penalty.low_rank or whole_matrix
+        few = self.n_tasks <= MAX_ONE_SIDED_TASKS or not penalty.low_rank or whole_matrix
         kind = OneSided if few else TwoSided
         self.kernel: OneSided | TwoSided = kind(
             self._rules, self._tasks, self.n_features, self.n_tasks
@@ -163,7 +163,7 @@ class Romco(CompiledLearner):
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """By name, as data: parts are told by their names and numbers."""
+        """Parameters by name; penalties, losses and steps as name and numbers."""
         return self._parameters
 
     @parameters.setter
@@ -244,7 +244,7 @@ class Romco(CompiledLearner):
         self.starting(task, started)()
 
     def starting(self, task: int, started: Started) -> Callable[[], object]:
-        """What does that by one compiled call."""
+        """Return a compiled function that does the same."""
         if not isinstance(self._coupling, Independent):  # a new task has it by itself
             return partial(bool)
         return partial(self.kernel.start_task, task, started.number)
@@ -338,13 +338,13 @@ def without_shares(state: State) -> State:
 
 
 def known_of(coupling: Coupling, n_features: int, n_tasks: int) -> Arrays:
-    """What a learned coupling is made of, before the first event: all tasks are taken for one.
+    """Return the initial arrays of a learned coupling, in which all tasks are equal.
 
     Nothing at all where the coupling is given.
     """
     if coupling.compiled != "learned":
         return {}
-    if n_features * n_tasks > MOST:
+    if n_features * n_tasks > MAX_COUPLING_ENTRIES:
         raise ValueError(
             f'coupling="learned" keeps a number for each of {n_features} features in each of '
             f"{n_tasks} tasks, which is too much; give coupling a number, or take romco-auto"

@@ -1,17 +1,42 @@
-"""One vector that all tasks share plus one of each task's own: the strongest simple peers."""
+"""A weight vector that all tasks share plus one of each task's own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.baselines.shared import SharedArow, SharedPassiveAggressive
+from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
-from romco.learners.decompositions import column_lengths, spectrum
+from romco.learners.capabilities import Numbers
 from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
+
+ROUNDING = 1e-12  # of the largest singular value: below it there is nothing
+
+
+def spectrum(left: Numbers, right: Numbers) -> Numbers:
+    """Singular values of U = L R', above rounding, largest first; O((d + m) r^2).
+
+    >>> spectrum(np.array([[3.0], [4.0]]), np.array([[2.0], [0.0]]))
+    array([10.])
+    """
+    if not left.size or not right.size:
+        return np.empty(0)
+    small: Any = np.linalg.qr(left, mode="r") @ np.transpose(np.linalg.qr(right, mode="r"))
+    s = np.linalg.svd(small, compute_uv=False)
+    return s[s > ROUNDING * s.max(initial=0.0)]
+
+
+def column_lengths(own: csc_array) -> Numbers:
+    """Length (m,) of each column of V (d, m)."""
+    column = np.repeat(np.arange(own.shape[1]), np.diff(own.indptr))
+    return np.sqrt(np.bincount(column, own.data**2, minlength=own.shape[1]))
+
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -38,7 +63,7 @@ def load_with_store(learner_arrays: Arrays, store: Pairs, arrays: Arrays) -> Non
 
 
 def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> csc_array:
-    """What the store holds, (d, m): of each pair the sum of its numbers times its task's ``lanes``.
+    """Return the stored pairs as (d, m): numbers of a pair weighted by its task's ``lanes``.
 
     ``lanes`` is (m, k), for the first k numbers of a pair.
     """
@@ -88,7 +113,7 @@ class SharedAndPersonal(CompiledLearner):
         return stored_columns(self._v, np.ones((self.n_tasks, 1)))
 
     def singular_values(self) -> NDArray[np.float64]:
-        """Of U: one, the length of u times the root of m; none before anything is shared."""
+        """Singular value of U, sqrt(m) |u|; none before anything is shared."""
         return spectrum(*self.shared_factors())
 
     def personal_norms(self) -> NDArray[np.float64]:
@@ -101,7 +126,7 @@ class SharedAndPersonal(CompiledLearner):
         self._v.clear(task)
 
     def arrays(self) -> Arrays:
-        """What is kept of the shared vector, and of the tasks' own."""
+        """Arrays of the shared vector and of the personal store."""
         return {"u": self._u, **self._v.arrays()}
 
     def load(self, arrays: Arrays) -> None:
@@ -131,7 +156,7 @@ class PassiveAggressiveShared(SharedAndPersonal):
         self.kernel = SharedPassiveAggressive(self._u.reshape(-1, 1), self._v, positive("C", C))
 
     def sharing(self) -> Sharing:
-        """Of what kind each array is."""
+        """Return the merge rules."""
         return PerFeature("u", Steps()), OWN
 
 
@@ -157,5 +182,5 @@ class ArowShared(SharedAndPersonal):
         self.kernel = SharedArow(self._u, self._v, positive("r", r))
 
     def sharing(self) -> Sharing:
-        """Of what kind each array is."""
+        """Return the merge rules."""
         return PerFeature("u", Belief(0, 1)), OWN

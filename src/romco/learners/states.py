@@ -1,41 +1,25 @@
-"""From a state back to the learner: of an older version, and only of the sizes it declares."""
+"""Restore a learner from its state, grow it, and forget a task."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from romco.learners.base import Arrays, Learner, State
-from romco.learners.methods import Method
-from romco.learners.registry import known
+from romco.learners.base import Arrays, Axes, Learner, State
+from romco.learners.capabilities import ForgetsTasks
+from romco.learners.registry import Method, known, learner
 from romco.parameters import whole
 
 
 def restore(state: State) -> Learner:
-    """The learner that gave a state, going on as if it had never stopped.
+    """Return the learner of a state; it continues with the same bits.
 
-    A state of an older version is upgraded, or refused by name. Its arrays must have exactly the
-    sizes that it declares; that is looked at before anything is made.
-
-    Parameters
-    ----------
-    state:
-        What ``learner.state()`` gave.
-
-    Returns
-    -------
-    :
-        A learner.
-
-    Raises
-    ------
-    ValueError
-        Where the state does not hold together, or its learner is not known.
+    A state of an older version is upgraded. Raises ValueError where the learner or version is
+    unknown, or an array does not have the declared size; sizes are checked before any allocation.
 
     >>> import romco
     >>> first = romco.learner("ogd-unique", n_features=3, n_tasks=2)
     >>> romco.restore(first.state()).name
     'ogd-unique'
-
     """
     method = known(state["learner"])
     state = upgraded(method, state)
@@ -115,7 +99,7 @@ def _parted(arrays: Arrays) -> tuple[Arrays, dict[str, Arrays]]:
 def _check_sizes(
     shapes: Mapping[str, str], arrays: Arrays, sizes: Mapping[str, tuple[int, ...]]
 ) -> None:
-    """Raise ValueError where an array has not the lengths told."""
+    """Raise ValueError where an array does not have the declared shape."""
     for name in shapes.keys() & arrays.keys():
         found = arrays[name].shape
         if not any(_fits(found, form, sizes) for form in shapes[name].split("|")):
@@ -129,3 +113,51 @@ def _fits(found: tuple[int, ...], form: str, sizes: Mapping[str, tuple[int, ...]
     return len(found) == len(form) and all(
         length in sizes.get(letter, (length,)) for length, letter in zip(found, form, strict=True)
     )
+
+
+def forget(old: Learner, task: int) -> None:
+    """Make a task as if it had never been; what other tasks learned from it stays.
+
+    By the learner's own way if it has one, else by setting the task's entries of every array
+    (see ``shapes``) to what a new learner has there.
+
+    >>> import numpy as np, romco
+    >>> ogd = romco.learner("ogd-unique", n_features=1, n_tasks=2)
+    >>> ogd.update(romco.Round(np.array([0, 1]), np.ones((2, 1)), np.ones(2)))
+    >>> forget(ogd, 0)
+    >>> ogd.weights()
+    array([[0., 1.]])
+    """
+    if isinstance(old, ForgetsTasks):
+        old.forget_task(task)
+    elif old.keeps_events:
+        raise ValueError(f"{old.name} keeps past events, so it cannot forget a single task")
+    elif old.task_axes is None:
+        raise ValueError(f"{old.name} does not say what it keeps of a task, so it forgets none")
+    else:
+        _clear(old, old.task_axes, task)
+
+
+def unstart(old: Learner, task: int) -> None:
+    """Take back the start of a task that has had no event yet: there is none to be forgotten.
+
+    >>> import numpy as np, romco
+    >>> trml = romco.learner("trml", n_features=1, n_tasks=2)
+    >>> trml.arrays()["w"][:, 1] = 7.0
+    >>> unstart(trml, 1)
+    >>> trml.weights()
+    array([[0., 0.]])
+    """
+    if old.keeps_events and old.task_axes is not None:
+        _clear(old, old.task_axes, task)
+    else:
+        forget(old, task)
+
+
+def _clear(old: Learner, task_axes: Mapping[str, Axes], task: int) -> None:
+    kept = old.arrays()
+    new = learner(old.name, old.n_features, old.n_tasks, **old.parameters).arrays()
+    for name in task_axes.keys() & kept.keys():  # some options do without some arrays
+        for axis in task_axes[name]:
+            at = (slice(None),) * axis + (task,)
+            kept[name][at] = new[name][at]

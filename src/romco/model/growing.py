@@ -19,7 +19,7 @@ from romco.learners.capabilities import (
     Started,
     StartsTasks,
 )
-from romco.learners.forgetting import forget
+from romco.learners.states import forget
 from romco.model.rows import Dense, Rows, Task, as_round, count, predict
 from romco.parameters import whole
 

@@ -14,7 +14,7 @@ from romco.kernels.core.history import PieceStep, Scale
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner, check_weights
 from romco.learners.capabilities import LearnsLate, Proposes, Started, StartsAtOnce
-from romco.learners.forgetting import unstart
+from romco.learners.states import unstart
 from romco.model.growing import WATCH, Body, GrowingLearner
 from romco.model.names import Effect, Id
 from romco.model.rows import Dense, Rows, as_round, cut

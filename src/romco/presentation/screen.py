@@ -8,7 +8,14 @@ from contextlib import contextmanager
 from rich import box
 from rich.console import Console, JustifyMethod
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table as RichTable
 
 from romco.presentation.tables import Cell, Table
@@ -20,9 +27,10 @@ def show(console: Console, table: Table) -> None:
         title=table.title, box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1, 0, 0)
     )
     for index, text in enumerate(table.head):
-        numbers = any(row[index].text[:1].isdigit() for row in table.rows)
+        digits = sum(row[index].text[:1].isdigit() for row in table.rows)
+        numbers = digits > 0.5 * sum(bool(row[index].text) for row in table.rows)
         justify: JustifyMethod = "right" if numbers else "left"
-        drawn.add_column(text, justify=justify, overflow="fold", no_wrap=numbers)
+        drawn.add_column(text, justify=justify, overflow="fold", no_wrap=numbers or not index)
     for row in table.rows:
         drawn.add_row(*map(_styled, row))
     console.print(drawn)
@@ -32,9 +40,10 @@ def show(console: Console, table: Table) -> None:
 
 @contextmanager
 def progress(console: Console, what: str, total: int) -> Iterator[Callable[[object], None]]:
-    """A bar; call the result with each finished run."""
+    """Show a bar with percentage and time left; call the result with each finished run."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console) as bar:
+    left = TimeRemainingColumn(elapsed_when_finished=True)
+    with Progress(*columns, TaskProgressColumn(), left, console=console) as bar:
         task = bar.add_task(what, total=total)
         try:
             yield lambda run: bar.advance(task)

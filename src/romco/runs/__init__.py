@@ -1,10 +1,8 @@
-"""Learning from files, answering from files."""
+"""Learn, predict and evaluate files; ask people for labels."""
 
-from romco.runs.answers import predict
-from romco.runs.evaluating import Evaluation, evaluate
-from romco.runs.learning import Progress, learn
-from romco.runs.session import Session
-from romco.runs.source import Source
-from romco.runs.stopping import Stop
+from romco.io.reader import Source
+from romco.runs.evaluate import Evaluation, evaluate
+from romco.runs.learn import Progress, Stop, learn
+from romco.runs.predict import predict
 
-__all__ = ["Evaluation", "Progress", "Session", "Source", "Stop", "evaluate", "learn", "predict"]
+__all__ = ["Evaluation", "Progress", "Source", "Stop", "evaluate", "learn", "predict"]

@@ -1,4 +1,4 @@
-"""Who runs the shards: one after the other, or each on a thread of its own."""
+"""Engines inside this process: shards one after the other, or on threads."""
 
 from __future__ import annotations
 
@@ -9,180 +9,163 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, final
 
-from romco.parameters import choice
-from romco.shards.ranges import in_ranges
-from romco.shards.shard import Recipe, Shard, Start
+from romco.learners.merging import RangeFunction, map_ranges
+from romco.shards.shard import Shard, ShardConfig, Start
 
-FEW = 2000  # rows that are merged before another thread has woken up
-Verb = Callable[..., Any]  # a method of Shard
-Arguments = Sequence[tuple[Any, ...] | None]
+MIN_PARALLEL_ROWS = 2000  # fewer rows are merged before another thread has woken up
+Method = Callable[..., Any]  # of Shard
+Arguments = Sequence[tuple[Any, ...] | None]  # of each shard; None: it is not called
 
 
 class Engine(Protocol):
-    """Shards that can be asked; it decides where and when each answers, not what."""
+    """Runs methods of shards; it decides where and when, not the result."""
 
-    def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
-        """Call methods of every shard, one after the other, each with its own arguments.
+    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
+        """Call methods of every shard in order; return the answers by shard."""
 
-        Gives the answers by shard; where arguments are None the method is not called, and answers
-        None.
-        """
+    def call_each(self, method: Method, arguments: Arguments) -> list[Any]:
+        """Call a method of every shard with its own arguments."""
 
-    def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
-        """Call a method of every shard with its own arguments; where None, it is not called."""
-
-    def all(self, verb: Verb, *arguments: Any) -> list[Any]:
+    def call_all(self, method: Method, *arguments: Any) -> list[Any]:
         """Call a method of every shard with the same arguments."""
 
-    def tell(self, verb: Verb, *arguments: Any) -> None:
-        """The same, if nobody waits for an answer: before anything else, at the latest."""
-
-    def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
+    def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
         """Call a method of one shard."""
 
+    def post(self, method: Method, *arguments: Any) -> None:
+        """Call a method of every shard, at the latest before any other call."""
+
     @property
-    def here(self) -> Sequence[Shard] | None:
-        """The shards themselves, where they are in this process."""
+    def local_shards(self) -> Sequence[Shard] | None:
+        """The shards, if they are in this process."""
 
-    def elsewhere(self, act: Verb, given: tuple[Any, ...], n: int) -> tuple[Any, Sequence[Any]]:
-        """Call a function that gives a list of n + 1 where there is time for it.
+    def run_on_worker(
+        self, function: Method, arguments: tuple[Any, ...], n: int
+    ) -> tuple[Any, Sequence[Any]]:
+        """Run a function that returns n + 1 values on one worker.
 
-        Gives the first of them, and of the others what :meth:`begin` takes.
+        The others may be references that :meth:`start` takes.
         """
 
-    def begin(self, starts: Sequence[Start]) -> None:
-        """The shards begin anew, each from a start."""
+    def start(self, starts: Sequence[Start]) -> None:
+        """Start the shards anew."""
 
-    def ranges(self, act: Callable[[int, int], None], n: int) -> None:
-        """Call ``act(begin, end)`` for ranges that are 0 to n together."""
+    def map_ranges(self, function: RangeFunction, n: int) -> None:
+        """Call ``function(begin, end)`` for ranges that cover 0 to n."""
 
-    def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:
-        """All that happened is in these files; whoever takes up one begins with a call."""
+    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:
+        """Forget the calls before: a lost shard starts from its file, with this call."""
 
     @property
-    def lost(self) -> int:
+    def lost_workers(self) -> int:
         """Workers lost so far."""
 
     def close(self) -> None:
-        """End; the shards are gone."""
+        """End the shards."""
 
 
-def engine_of(
-    name: str, recipe: Recipe, starts: Sequence[Start], address: str | None = None
-) -> Engine:
-    """The engine of that name, with shards that start as told."""
-    choice("engine", name, "serial", "threads", "ray")
-    if name == "ray":
-        from romco.shards.ray import Ray  # here: it takes seconds to import
+class LocalEngine(ABC):
+    """Shards in this process (abstract). They need no log to recover: all are lost or none."""
 
-        return Ray(recipe, starts, address)
-    if address is not None:
-        raise ValueError(f"an address is for engine='ray', not {name!r}")
-    return Serial(recipe, starts) if name == "serial" else Threads(recipe, starts)
+    lost_workers = 0
 
-
-class Here(ABC):
-    """Shards in this process (abstract): an answer is there when a call returns."""
-
-    lost = 0
-
-    def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
-        self._recipe = recipe
-        self.begin(starts)
+    def __init__(self, config: ShardConfig, starts: Sequence[Start]) -> None:
+        self._config = config
+        self.start(starts)
 
     @abstractmethod
-    def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
-        """Call methods of every shard, one after the other, each with its own arguments."""
+    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
+        """Call methods of every shard in order; return the answers by shard."""
 
-    def each(self, verb: Verb, arguments: Arguments) -> list[Any]:
-        """A series of one call."""
-        return [answer for (answer,) in self.series((verb, arguments))]
+    def call_each(self, method: Method, arguments: Arguments) -> list[Any]:
+        """Call a method of every shard with its own arguments."""
+        return [answer for (answer,) in self.call((method, arguments))]
 
-    def all(self, verb: Verb, *arguments: Any) -> list[Any]:
-        """The same arguments for each."""
-        return self.each(verb, [arguments] * len(self._shards))
+    def call_all(self, method: Method, *arguments: Any) -> list[Any]:
+        """Call a method of every shard with the same arguments."""
+        return self.call_each(method, [arguments] * len(self._shards))
 
-    def tell(self, verb: Verb, *arguments: Any) -> None:
-        """At once."""
-        self.all(verb, *arguments)
+    def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
+        """Call a method of one shard on the caller's thread."""
+        return method(self._shards[k], *arguments)
 
-    def one(self, k: int, verb: Verb, *arguments: Any) -> Any:
-        """At once, on the caller's thread."""
-        return verb(self._shards[k], *arguments)
+    def post(self, method: Method, *arguments: Any) -> None:
+        """Call a method of every shard at once."""
+        self.call_all(method, *arguments)
 
-    def elsewhere(self, act: Verb, given: tuple[Any, ...], n: int) -> tuple[Any, Sequence[Any]]:
-        """At once, here."""
-        first, *others = act(*given)
+    def run_on_worker(
+        self, function: Method, arguments: tuple[Any, ...], n: int
+    ) -> tuple[Any, Sequence[Any]]:
+        """Run a function on the caller's thread."""
+        first, *others = function(*arguments)
         return first, others
 
-    def begin(self, starts: Sequence[Start]) -> None:
-        """In the order of the shards."""
-        self._shards = [Shard(self._recipe, start) for start in starts]
-        self.here: Sequence[Shard] | None = self._shards
+    def start(self, starts: Sequence[Start]) -> None:
+        """Start the shards anew."""
+        self._shards = [Shard(self._config, start) for start in starts]
+        self.local_shards: Sequence[Shard] | None = self._shards
 
-    def saved(self, paths: Sequence[Path], verb: Verb, arguments: Arguments | None) -> None:  # noqa: B027
-        """Nothing can be lost but all of it."""
+    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:  # noqa: B027
+        """Do nothing: there is no log."""
 
 
 @final
-class Serial(Here):
-    """Shards one after the other: what the other engines must equal."""
+class Serial(LocalEngine):
+    """Shards one after the other; the other engines must equal this one."""
 
-    def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
-        """In turn."""
+    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
+        """Call methods of one shard after the other."""
         return [_answers(shard, calls, k) for k, shard in enumerate(self._shards)]
 
-    def ranges(self, act: Callable[[int, int], None], n: int) -> None:
-        """All at once."""
-        act(0, n)
+    def map_ranges(self, function: RangeFunction, n: int) -> None:
+        """Call the function once."""
+        function(0, n)
 
     def close(self) -> None:
-        """Files that are being read are closed."""
-        self.all(Shard.close)
+        """Close files that are being read."""
+        self.call_all(Shard.close)
 
 
 @final
-class Threads(Here):
-    """Shards each on a thread: kernels learn at the same time."""
+class Threads(LocalEngine):
+    """Shards each on a thread: kernels release the interpreter's lock."""
 
-    def __init__(self, recipe: Recipe, starts: Sequence[Start]) -> None:
-        super().__init__(recipe, starts)
+    def __init__(self, config: ShardConfig, starts: Sequence[Start]) -> None:
+        super().__init__(config, starts)
         self._pools: dict[int, ThreadPoolExecutor] = {}  # by process: a fork has no threads
 
     @property
     def _pool(self) -> ThreadPoolExecutor:
-        """The threads of this process."""
         process = os.getpid()
         if process not in self._pools:
-            made = ThreadPoolExecutor(len(self._shards), thread_name_prefix="romco-shard")
-            self._pools = {process: made}
+            pool = ThreadPoolExecutor(len(self._shards), thread_name_prefix="romco-shard")
+            self._pools = {process: pool}
         return self._pools[process]
 
-    def series(self, *calls: tuple[Verb, Arguments]) -> list[list[Any]]:
-        """At the same time; when all are done, the first error in the order of the shards."""
-        waiting = [
+    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
+        """Call methods of all shards at the same time; raise the first error by shard."""
+        pending = [
             self._pool.submit(_answers, shard, calls, k) for k, shard in enumerate(self._shards)
         ]
-        for one in waiting:
+        for one in pending:
             one.exception()
-        return [one.result() for one in waiting]
+        return [one.result() for one in pending]
 
-    def ranges(self, act: Callable[[int, int], None], n: int) -> None:
-        """At the same time, where there is enough to do for more than one."""
-        if n < FEW:
-            act(0, n)
+    def map_ranges(self, function: RangeFunction, n: int) -> None:
+        """Call the function for one range per thread, if there are enough rows."""
+        if n < MIN_PARALLEL_ROWS:
+            function(0, n)
         else:
-            in_ranges(self._pool, len(self._shards), act, n)
+            map_ranges(self._pool, len(self._shards), function, n)
 
     def close(self) -> None:
         """End the threads."""
-        self.all(Shard.close)
+        self.call_all(Shard.close)
         self._pool.shutdown()
 
 
-def _answers(shard: Shard, calls: Sequence[tuple[Verb, Arguments]], k: int) -> list[Any]:
-    """What the k-th shard answers to some calls."""
+def _answers(shard: Shard, calls: Sequence[tuple[Method, Arguments]], k: int) -> list[Any]:
     return [
-        None if (given := arguments[k]) is None else verb(shard, *given)
-        for verb, arguments in calls
+        None if (own := arguments[k]) is None else method(shard, *own)
+        for method, arguments in calls
     ]

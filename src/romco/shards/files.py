@@ -1,76 +1,113 @@
-"""Learning from a folder of files, of which every shard reads its own part."""
+"""Learning from files, of which every shard reads its own part."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
 from romco.io import durable
+from romco.io.formats import BadFile
+from romco.io.schema import Schema
 from romco.model import Model
 from romco.model.features import features_from_json
 from romco.parameters import whole
 from romco.runs import Stop
-from romco.runs.records import keep_columns, understood
-from romco.runs.source import load_model
-from romco.shards import checkpoints
-from romco.shards.beginnings import begin_early
-from romco.shards.checkpoints import told_of
-from romco.shards.contents import check_contents, check_told
-from romco.shards.coordinators import Coordinator
-from romco.shards.partitions import Files, Position
-from romco.shards.periods import NOTE, Tally, periods
-from romco.shards.shards import Shards
+from romco.runs.resume import content_of, explain_bad_session, load_model
+from romco.shards.checkpoint import (
+    ShardsState,
+    find_checkpoint,
+    fixed_settings,
+    from_model_state,
+    new_state,
+)
+from romco.shards.reader import EventFiles, FilePosition, list_files
+from romco.shards.schedule import Schedule
+from romco.shards.shard import ReadReport, Shard, ShardConfig
+from romco.shards.shards import Coordinator, Shards
+
+__all__ = ["EventFiles", "ShardsProgress", "folder_of", "known_to", "learn", "list_files"]
+
+START = FilePosition()
+NOTE = "files"  # key of the notes that hold the position in the files
+HEAD_BYTES = 1 << 16  # of a file, hashed to recognise it
+WARM_UP_ROWS_PER_SHARD = 1000  # later rows cost more than a message to a worker
+MAX_WARM_UP_ROWS = 10_000  # one worker holds the tasks of so many
 
 
 @final
 @dataclass(frozen=True)
 class ShardsProgress:
-    """Where learning stands."""
+    """Progress of a run."""
 
-    rows: int  # of the files, read so far
+    rows: int  # read so far
     events: int  # learned so far
-    wrong: int  # of them: predicted wrongly before
+    wrong: int  # of them: predicted wrongly
     skipped: int  # bad rows
-    resumed: int  # rows that were read before this run
+    resumed: int  # rows read before this run
     merging: float  # seconds at barriers
     staleness: int  # events that a shard may not know of
     lost: int  # workers
 
     @property
     def error(self) -> float:
-        """Share of wrong answers."""
+        """Share of wrong predictions."""
         return self.wrong / max(self.events, 1)
 
 
+@final
+@dataclass(frozen=True)
+class Tally:
+    """Position in the files, and counts up to it."""
+
+    position: FilePosition = START
+    wrong: int = 0
+    skipped: int = 0
+    ended: bool = False
+
+    def after(self, reports: list[ReadReport]) -> Tally:
+        """Return the tally after all shards have read on."""
+        wrong = self.wrong + sum(one.wrong for one in reports)
+        skipped = self.skipped + sum(one.skipped for one in reports)
+        return Tally(reports[0].position, wrong, skipped, reports[0].ended)
+
+
 def folder_of(model: Path) -> Path:
-    """Where the shards of a model file keep checkpoints while they learn."""
+    """Return the folder of checkpoints beside a model file."""
     return model.with_name(model.name + ".shards")
 
 
+def known_to(model: Path) -> Model | None:
+    """Return the model that shards would resume: of the checkpoint, else of the file."""
+    stored = find_checkpoint(folder_of(model))
+    if stored is not None:
+        return stored.front
+    return load_model(model) if model.exists() else None
+
+
 def learn(
-    files: Files, model: Path, stop: Stop | None = None, **settings: Any
+    files: EventFiles, model: Path, stop: Stop | None = None, **settings: Any
 ) -> Iterator[ShardsProgress]:
     """Learn all rows that the model at ``model`` has not learned yet, and write it at the end.
 
-    The same call goes on where it was stopped: from the checkpoints beside the model file, else
-    from the model file; what it finally gives does not depend on how often that happened. The
-    settings are those of :func:`begin`. Once ``stop`` is wanted, a checkpoint is written, and
-    that was all. Nobody else can learn into ``model`` meanwhile.
+    The same call resumes a run that stopped: from the checkpoints beside the model file, else
+    from the file. The result does not depend on how often that happened. ``settings`` are those
+    of :func:`start`. Once ``stop`` is wanted, a checkpoint is written instead of the model. No
+    other process can learn into ``model`` meanwhile.
     """
     if not model.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {model.parent} to put the model in")
-    with durable.exclusive(model), begin(files, model, **settings) as shards:
+    with durable.exclusive(model), start(files, model, **settings) as shards:
         if (yield from read(shards, files, stop)):
             finish(shards, model)
         else:
-            shards.leader.checkpoint()
+            shards.coordinator.checkpoint()
 
 
-def begin(
-    files: Files,
+def start(
+    files: EventFiles,
     model: Path,
     *,
     learner: str = "romco-auto",
@@ -78,104 +115,210 @@ def begin(
     parameters: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Shards:
-    """New shards for a model file, or those that stopped; ``settings`` are as in ``Shards``."""
+    """Return new shards for a model file, or resumed ones; ``settings`` are as in ``Shards``."""
     if files.source.weight is not None:
         raise ValueError(
             "shards that read files do not carry weights yet: leave them out, or learn by a Model"
         )
+    features = features_from_json(files.features)
     settings |= {"checkpoint": folder_of(model)}
-    if checkpoints.find(folder_of(model)) is None and model.exists():
-        return _checked(Shards.load(model, n, **settings), files, model)
-    features = features_from_json(files.features)
-    settings |= {"classes": files.classes, **(parameters or {})}
-    return Shards(learner, n, features, **settings)
-
-
-def _checked(shards: Shards, files: Files, model: Path) -> Shards:
-    """Shards of a model file, if they learn such files; else they are closed, and ValueError."""
-    features = features_from_json(files.features)
-    for what, there, wanted in (
-        ("features", told_of(shards.features), told_of(features)),
+    if find_checkpoint(folder_of(model)) is not None or not model.exists():
+        settings |= {"classes": files.classes, **(parameters or {})}
+        return Shards(learner, n, features, **settings)
+    shards = Shards.load(model, n, **settings)
+    for what, stored, wanted in (
+        ("features", fixed_settings(shards.features), fixed_settings(features)),
         ("classes", shards.classes, files.classes),
     ):
-        if there != wanted:
+        if stored != wanted:
             shards.close()
             raise ValueError(
-                f"{model.name} has {what} {there!r}, not {wanted!r}: use another model file"
+                f"{model.name} has {what} {stored!r}, not {wanted!r}: use another model file"
             )
     return shards
 
 
-def known_to(model: Path) -> Model | None:
-    """What the shards of a model file know that go on, from its checkpoint or from the file."""
-    found = checkpoints.find(folder_of(model))
-    if found is not None:
-        return found.front
-    return load_model(model) if model.exists() else None
-
-
 def finish(shards: Shards, model: Path) -> None:
-    """Write the model file; its checkpoints are not needed any more."""
+    """Write the model file, and remove its checkpoints."""
     shards.save(model)
     shutil.rmtree(folder_of(model), ignore_errors=True)
 
 
 def read(
-    shards: Shards, files: Files, stop: Stop | None = None
+    shards: Shards, files: EventFiles, stop: Stop | None = None
 ) -> Generator[ShardsProgress, None, bool]:
     """Learn all rows that were not learned yet, period by period, until ``stop`` is wanted.
 
-    Returns whether all of them are learned; if not, the shards are at a barrier.
+    Returns True if all are learned; else the shards are at a barrier.
     """
-    stop = stop or Stop()
-    leader = shards.leader
-    keep_columns(shards.session, files.source.columns(), "this model")
-    told = _read_before(leader, files)
-    tally = Tally(Position(*told["position"]), told["wrong"], told["skipped"])
-    resumed = leader.place
-    early = begin_early(leader, files)
-    if early is not None:
-        tally = early
-        yield _progress(leader, tally, resumed)
-    steps = periods(leader, files, tally)
-    while not tally.ended and not stop.wanted:
+    coordinator = shards.coordinator
+    known = Schema.from_session(shards.session)
+    source = replace(files.source, path=files.paths[0]).resolve(known)
+    assert source.schema is not None
+    source.schema.store(shards.session, "this model")
+    files = replace(files, source=source)
+    tally, resumed = _resume(coordinator, files), coordinator.place
+    warm = warm_up_on_one_worker(coordinator, files)
+    if warm is not None:
+        tally = warm
+        yield _progress(coordinator, tally, resumed)
+    steps = periods(coordinator, files, tally)
+    while not tally.ended and not (stop is not None and stop.wanted):
         tally = next(steps)
-        yield _progress(leader, tally, resumed)
+        yield _progress(coordinator, tally, resumed)
     return tally.ended
 
 
-def _progress(leader: Coordinator, tally: Tally, resumed: int) -> ShardsProgress:
-    counts = leader.place, leader.events, tally.wrong, tally.skipped, resumed
-    return ShardsProgress(*counts, leader.merging, leader.staleness, leader.engine.lost)
+def periods(coordinator: Coordinator, files: EventFiles, tally: Tally) -> Iterator[Tally]:
+    """Learn the rows after a position, up to a barrier each time."""
+    n = coordinator.n
+    coordinator.engine.call_each(Shard.open, [(files, k, tally.position) for k in range(n)])
+    while not tally.ended:
+        left = coordinator.next - coordinator.place
+        reports: list[ReadReport] = coordinator.run(Shard.read, [(left,)] * n, left)
+        _check_agreement(reports)
+        tally = tally.after(reports)
+        file, row = tally.position.file, tally.position.row
+        before = coordinator.notes.get(NOTE, {}).get("contents", [])
+        coordinator.notes[NOTE] = {
+            "position": [file, row],
+            "paths": list(files.paths[: file + 1]),
+            "contents": _contents(files.paths[: file + 1], before),
+            "wrong": tally.wrong,
+            "skipped": tally.skipped,
+        }
+        coordinator.reopen = [(files, k, tally.position) for k in range(n)]
+        coordinator.advance(reports[0].rows, sum(one.learned for one in reports))
+        yield tally
 
 
-def _read_before(leader: Coordinator, files: Files) -> dict[str, Any]:
-    told: dict[str, Any] = leader.notes.get(
-        NOTE, {"position": [0, 0], "paths": [], "wrong": 0, "skipped": 0}
+def warm_up_on_one_worker(coordinator: Coordinator, files: EventFiles) -> Tally | None:
+    """Let one remote worker learn the first rows for all shards; return its tally.
+
+    At first barriers are a few events apart, and a message to a worker costs more than these. The
+    worker leads shards of its own through the first rows. The bits are the same.
+    """
+    rows = min(WARM_UP_ROWS_PER_SHARD * coordinator.n, MAX_WARM_UP_ROWS)
+    remote = coordinator.engine.local_shards is None
+    if not remote or coordinator.n == 1 or not coordinator.new or not rows:
+        return None
+    arguments = files, coordinator.schedule, coordinator.config, rows
+    (state, tally), starts = coordinator.engine.run_on_worker(warm_up, arguments, coordinator.n)
+    front, position, updates = state
+    coordinator.take_over(ShardsState(Model.from_state(front), starts, position, updates))
+    result: Tally = tally
+    return result
+
+
+def warm_up(files: EventFiles, schedule: Schedule, config: ShardConfig, rows: int) -> list[Any]:
+    """Learn the first rows, up to a barrier; return the shared part, then each shard's start."""
+    front = Model(
+        config.learner,
+        features_from_json(files.features),
+        classes=files.classes,
+        new_task=config.new_task,
+        **config.parameters,
     )
-    if leader.place and NOTE not in leader.notes:
-        raise ValueError("this model was not learned from files by shards: use another model file")
-    with understood("this model", ValueError):
-        _check_told(told)
-    before = told["paths"][: told["position"][0] + bool(told["position"][1])]
+    coordinator = Coordinator(schedule, new_state(front, schedule), "serial")
+    tally, steps = Tally(), periods(coordinator, files, Tally())
+    while coordinator.place < rows and not tally.ended:
+        tally = next(steps)
+    coordinator.engine.close()
+    state = from_model_state(coordinator.state(), schedule)
+    shared = state.front.state(), state.position, state.updates
+    return [(shared, tally), *state.starts]
+
+
+def _progress(coordinator: Coordinator, tally: Tally, resumed: int) -> ShardsProgress:
+    return ShardsProgress(
+        coordinator.place,
+        coordinator.events,
+        tally.wrong,
+        tally.skipped,
+        resumed,
+        coordinator.merge_seconds,
+        coordinator.staleness,
+        coordinator.engine.lost_workers,
+    )
+
+
+def _check_agreement(reports: list[ReadReport]) -> None:
+    """Raise BadFile where shards did not read the same rows."""
+    if len({(one.rows, one.position, one.ended) for one in reports}) > 1:
+        rows = ", ".join(f"{one.rows} rows to {one.position}" for one in reports)
+        raise BadFile(
+            f"shards do not see the same files ({rows}): put them where all machines see them, "
+            "and do not write to them meanwhile"
+        )
+
+
+# Resuming: the files that were read must be the same
+
+
+def _resume(coordinator: Coordinator, files: EventFiles) -> Tally:
+    """Return the tally of the notes, after comparing the files with those that were read."""
+    if NOTE not in coordinator.notes:
+        if coordinator.place:
+            raise ValueError(
+                "this model was not learned from files by shards: use another model file"
+            )
+        return Tally()
+    note = coordinator.notes[NOTE]
+    with explain_bad_session("this model", ValueError):
+        _check_note(note)
+    file, row = note["position"]
+    before = note["paths"][: file + bool(row)]
     if list(files.paths[: len(before)]) != before:
         raise ValueError(
             f"this model has learned {', '.join(before)}, in this order: files that come later "
             "must have names that sort behind, or be named behind"
         )
-    check_contents(files.paths, told.get("contents", []), *told["position"])
-    return told
+    for k, (path, seen) in enumerate(zip(files.paths, note.get("contents", []), strict=False)):
+        if (k < file or (k == file and row)) and not _same(path, seen, may_grow=k == file):
+            raise ValueError(
+                f"{path} is not the file that was read before: what was read of it has changed. "
+                "Give new events a file of their own, or start with another model file"
+            )
+    return Tally(FilePosition(file, row), note["wrong"], note["skipped"])
 
 
-def _check_told(told: Mapping[str, Any]) -> None:
-    """Raise where nobody could have read so far: nothing in a file is trusted."""
-    file, row = told["position"]
-    numbers = {"file": file, "row": row, "wrong": told["wrong"], "skipped": told["skipped"]}
+def _check_note(note: Mapping[str, Any]) -> None:
+    """Raise where no run could have written the note: nothing in a file is trusted."""
+    file, row = note["position"]
+    numbers = {"file": file, "row": row, "wrong": note["wrong"], "skipped": note["skipped"]}
     for name, number in numbers.items():
         whole(name, number, least=0)
-    paths = told["paths"]
+    paths = note["paths"]
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
         raise TypeError(f"paths are {paths!r}")
-    check_told(told.get("contents", []))
+    for seen in note.get("contents", []):
+        whole("size", seen["size"], least=0)
+        whole("bytes", seen["bytes"], least=seen["size"])
+        if not isinstance(seen["digest"], str):
+            raise TypeError(f"a digest is {seen['digest']!r}")
     if len(paths) < file + bool(row):
         raise ValueError(f"{file} files were read, of which {len(paths)} are named")
+
+
+def _contents(paths: Sequence[str], known: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return length and digest of the beginning of each file.
+
+    ``known`` are those of the first files; the last of them may have grown while it was read.
+    """
+    contents = list(known[: len(paths)])
+    if contents and Path(paths[len(contents) - 1]).stat().st_size != contents[-1]["bytes"]:
+        contents.pop()
+    for path in paths[len(contents) :]:
+        length = Path(path).stat().st_size
+        head = content_of(path, min(length, HEAD_BYTES)) or {}
+        contents.append({"bytes": length, **head})
+    return contents
+
+
+def _same(path: str, seen: dict[str, Any], may_grow: bool) -> bool:
+    """Compare a file with the one that was read; where reading continues it may be longer."""
+    length = Path(path).stat().st_size
+    if length < seen["bytes"] or (length > seen["bytes"] and not may_grow):
+        return False
+    head = content_of(path, seen["size"])
+    return head is not None and head["digest"] == seen["digest"]

@@ -1,142 +1,181 @@
-"""One shard: a model of its own tasks, and what it must tell the others at a barrier."""
+"""One shard: a model of its own tasks, and its messages at a barrier."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romco.io.modelfile import ModelFileError, load, save
-from romco.kernels.merge.touched import Touched
+from romco.kernels.core.events import Events
+from romco.kernels.merge.partition import pick_rows
+from romco.kernels.merge.rows import FeatureCounts
 from romco.learners import restore
 from romco.learners.capabilities import Drawn, Draws
-from romco.learners.merging import Change, Merged, Period, change, mergeable, take
+from romco.learners.merging import (
+    Change,
+    Merged,
+    Period,
+    apply_merged,
+    collect_change,
+    mergeable,
+    pairs,
+)
 from romco.model import Model, Scale
 from romco.model.answers import Answers
+from romco.model.calibration import MEMORY
 from romco.model.labels import Labels
-from romco.model.names import Id
-from romco.model.rows import Dense, Rows
-from romco.shards.dealing import Numbers as Places
-from romco.shards.dealing import features_of_pairs
-from romco.shards.packing import unpack
-from romco.shards.partitions import Files, Partition, Position
-from romco.shards.rows import Ready, pick, touch
-from romco.shards.scales import Numbers, numbers
+from romco.model.names import Effect, Id
+from romco.model.rows import Dense, Rows, Sparse, as_round, count
+from romco.shards.reader import EventFiles, FilePosition, ShardReader
 
-PIECE = 2000  # rows read before they are learned
-SIDES = (-1.0, 1.0)  # what labels are to a shard
-Start = dict[str, Any] | Path | None  # of a shard: its state, the file that holds it, or nothing
+CHUNK_ROWS = 2000  # read before they are learned
+SIDES = (-1.0, 1.0)  # labels of a shard's model
+ScaleNumbers = tuple[float, float]  # log a of the margins' scale, and its curvature
+Start = dict[str, Any] | Path | None  # state, the file that holds it, or a new shard
 
 
 @final
 @dataclass(frozen=True)
-class Recipe:
-    """How a shard is made."""
+class ShardConfig:
+    """Settings that all shards have in common."""
 
     learner: str
     width: int  # features there is room for at first
-    shards: int  # how many there are
+    n: int  # number of shards
     new_task: Any = "mean"
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
 @final
 @dataclass(frozen=True)
-class News:
-    """What a shard tells at a barrier."""
+class ShardUpdate:
+    """Message of a shard at a barrier: all it changed since the last one."""
 
     change: Change
-    scale: Numbers
+    scale: ScaleNumbers
     width: int  # features there is room for
 
 
 @final
 @dataclass(frozen=True)
-class Agreement:
-    """What all shards hold from a barrier on."""
+class MergedUpdate:
+    """Message to all shards at a barrier: the merged state."""
 
     merged: Merged
-    scale: Numbers
-    events: int  # learned so far, by all
-    width: int  # features there is room for, in all
+    scale: ScaleNumbers
+    events: int  # learned so far by all
+    width: int  # features there is room for in all
 
 
 @final
 @dataclass(frozen=True)
-class Report:
-    """What a shard read and learned by itself."""
+class ReadReport:
+    """Counts of rows that a shard read and learned by itself."""
 
     rows: int  # of all tasks
     learned: int  # events of its own
-    wrong: int  # of them: predicted wrongly before
+    wrong: int  # of them: predicted wrongly
     skipped: int  # bad rows of its own
-    position: Position
-    ended: bool  # there is no more to read
+    position: FilePosition
+    ended: bool
+
+
+@final
+class NumberedFeatures:
+    """Features of a shard's model: rows come as numbers, and may need more columns."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def read(self, rows: Any, new: dict[Id, int] | None = None) -> Rows:
+        """Return the rows; a wider one is noted in ``new``."""
+        if new is not None and isinstance(rows, Sparse) and len(rows.columns):
+            needed = int(rows.columns.max()) + 1
+            if needed > self.width:
+                new["columns"] = needed
+        parsed: Rows = rows
+        return parsed
+
+    def add(self, new: dict[Id, int]) -> None:
+        """Add columns."""
+        self.width = max(self.width, new.get("columns", 0))
+
+    def adding(self, new: dict[Id, int], top: int) -> list[Effect]:
+        """Return the action that adds the columns below ``top``."""
+        return [(partial(setattr, self, "width"), max(self.width, top))]
+
+    def name(self, column: int) -> Id:
+        """Return a placeholder: only the reader of the rows has names."""
+        return f"#{column}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of plain columns."""
+        return {"kind": "columns", "width": self.width, "names": None}
 
 
 @final
 class Shard:
-    """A model that learns tasks of its own; tasks have names, features and labels are numbers.
+    """A model of some tasks; features and labels are numbers.
 
-    All it does is a function of the calls it got, so that another one to which the same calls
-    are made is the same to the last bit.
+    Its state is a function of the calls made to it: the same calls give the same bits.
     """
 
-    def __init__(self, recipe: Recipe, start: Start = None) -> None:
-        self.recipe = recipe
+    def __init__(self, config: ShardConfig, start: Start = None) -> None:
+        self.config = config
         if start is None:
             self.model = Model(
-                recipe.learner,
-                Ready(recipe.width),
+                config.learner,
+                NumberedFeatures(config.width),
                 classes=SIDES,
-                new_task=recipe.new_task,
-                **recipe.parameters,
+                new_task=config.new_task,
+                **config.parameters,
             )
         else:
-            self.model = loaded(start, recipe) if isinstance(start, Path) else _model(start)
-            self.model.features = Ready(self.model.learner.n_features)
-        self._touched = Touched(self.model.learner.n_features)
-        known = features_of_pairs(mergeable(self.model.learner))
-        self._touched.know(np.flatnonzero(known))
+            path = isinstance(start, Path)
+            self.model = load_shard(start, config) if path else _from_state(start)  # type: ignore[arg-type]
+            self.model.features = NumberedFeatures(self.model.learner.n_features)
+        self._counts = FeatureCounts(self.model.learner.n_features)
+        self._counts.add_earlier(_personal_features(self.model))
         self._events = 0  # since the last barrier
-        self._partition: Partition | None = None
-        if recipe.shards > 1 and isinstance(self.model.learner, Draws):
+        self._reader: ShardReader | None = None
+        if config.n > 1 and isinstance(self.model.learner, Draws):
             self.model.learner.leave_drawing()
 
     # Learning and predicting
 
     def learn(self, rows: Rows, y: Dense, tasks: list[Id], weight: Dense | None = None) -> Answers:
-        """Learn rows of own tasks; gives what was predicted before."""
+        """Learn rows of own tasks; return the predictions made before."""
         answers = self.model.predict_and_learn(rows, y, tasks, weight=weight)
         self._fit()
-        if self.recipe.shards > 1:
-            touch(self._touched, rows)
+        if self.config.n > 1:
+            self._touch(rows)
         self._events += len(tasks)
         return answers
 
-    def learn_own(
+    def learn_at(
         self,
-        own: Places,
+        index: NDArray[np.int64],
         rows: Rows,
         y: Dense,
         tasks: list[Id],
         weight: Dense | None = None,
     ) -> Answers:
-        """Learn those rows, of all shards' ones, whose places are given: they are taken here.
-
-        Where all shards are in one process each takes its own, at the same time as the others.
-        """
+        """Learn the rows at ``index``, out of the rows of all shards of this process."""
         return self.learn(
-            pick(rows, own),
-            y[own],
-            list(map(tasks.__getitem__, own.tolist())),
-            None if weight is None else weight[own],
+            take_rows(rows, index),
+            y[index],
+            list(map(tasks.__getitem__, index.tolist())),
+            None if weight is None else weight[index],
         )
 
     def answers(self, rows: Rows, tasks: list[Id]) -> Answers:
-        """What is predicted for rows."""
+        """Predict rows."""
         margins = self.model.margins(rows, tasks)
         return Answers(margins, self.model.probability_of(margins))
 
@@ -144,132 +183,186 @@ class Shard:
         """Forget a task."""
         self.model.forget(task)
 
-    # Reading by itself
+    # Reading files
 
-    def open(self, files: Files, k: int, position: Position) -> None:
-        """Be the k-th of the shards that read some files, from a position on."""
+    def open(self, files: EventFiles, k: int, position: FilePosition) -> None:
+        """Read files as the k-th shard, from a position on."""
         self.close()
-        self._partition = Partition(files, self.recipe.shards, k, position)
+        self._reader = ShardReader(files, self.config.n, k, position)
 
-    def read(self, rows: int) -> Report:
-        """Learn the events of own tasks among so many next rows."""
-        part, done, learned, wrong = self._partition, 0, 0, 0
-        assert part is not None
-        skipped = part.skipped
-        while done < rows and not part.ended:
-            events, passed = part.read(min(rows - done, PIECE))
+    def read(self, rows: int) -> ReadReport:
+        """Learn the own events among the next ``rows`` rows."""
+        reader, done, learned, wrong = self._reader, 0, 0, 0
+        assert reader is not None
+        skipped = reader.skipped
+        while done < rows and not reader.ended:
+            events, passed = reader.read(min(rows - done, CHUNK_ROWS))
             done += passed
             for x, y, tasks in events:
                 margins = self.learn(x, y, tasks).margins
                 learned += len(tasks)
                 wrong += int(np.count_nonzero((margins >= 0.0) != (y > 0.0)))
-        return Report(done, learned, wrong, part.skipped - skipped, part.position, part.ended)
+        skipped = reader.skipped - skipped
+        return ReadReport(done, learned, wrong, skipped, reader.position, reader.ended)
 
     def close(self) -> None:
         """Close the file that is being read."""
-        if self._partition is not None:
-            self._partition.close()
+        if self._reader is not None:
+            self._reader.close()
 
     # Barriers
 
-    def news(self) -> News:
-        """What this shard changed since the last barrier."""
+    def update(self) -> ShardUpdate:
+        """Return all that changed since the last barrier."""
         with self.model.at_rest() as learner:
-            found = change(mergeable(learner), self._touched, self._events)
-            return News(found, self.scale, learner.n_features)
+            changed = collect_change(mergeable(learner), self._counts, self._events)
+            return ShardUpdate(changed, self.scale, learner.n_features)
 
-    def agree(self, agreed: Agreement) -> None:
-        """Take over what was made of all shards' news."""
-        self.widen(agreed.width)
+    def apply(self, update: MergedUpdate) -> None:
+        """Replace the shared part by the merged one."""
+        self.widen(update.width)
         with self.model.at_rest() as learner:
-            take(mergeable(learner), agreed.merged)
-        self.settle(agreed.scale, agreed.events)
+            apply_merged(mergeable(learner), update.merged)
+        self.begin_period(update.scale, update.events)
 
     def period(self) -> Period:
-        """What happened since the last barrier."""
-        return Period(self._events, *self._touched.rows())
+        """Return events and features since the last barrier."""
+        return Period(self._events, *self._counts.rows())
 
     @property
-    def scale(self) -> Numbers:
-        """How margins become probabilities."""
-        return numbers(self.model.scale)
+    def scale(self) -> ScaleNumbers:
+        """Scale of the margins."""
+        return scale_numbers(self.model.scale)
 
-    def settle(self, scale: Numbers, events: int) -> None:
-        """What is shared was merged, by whoever did it: a new period begins."""
+    def begin_period(self, scale: ScaleNumbers, events: int) -> None:
+        """Begin a new period after a merge."""
         self.model.take_over(Scale(*scale), events)
-        self._touched.clear()
+        self._counts.clear()
         self._events = 0
 
     def widen(self, width: int) -> None:
-        """Room for at least so many features."""
+        """Make room for at least ``width`` features."""
         self.model.make_room(width)
         self._fit()
 
-    def _fit(self) -> None:
-        """The features are as many as the learner has room for."""
-        width = self.model.learner.n_features
-        self.model.features.add({"columns": width})
-        self._touched.grow(width)
+    def subspace_sums(self) -> Drawn:
+        """Return what the shared subspace needs of the own tasks."""
+        return self._subspace_learner().gathered(self._counts.earlier())
 
-    def gathered(self) -> Drawn:
-        """What a drawing needs to know of the own tasks."""
-        return self._drawing().gathered(self._touched.all())
-
-    def take_drawn(self, drawn: Drawn) -> None:
-        """Take over what was drawn."""
-        self._drawing().take_drawn(drawn)
-
-    def _drawing(self) -> Draws:
-        learner = self.model.learner
-        assert isinstance(learner, Draws)
-        return learner
+    def take_subspace(self, drawn: Drawn) -> None:
+        """Replace the shared subspace."""
+        self._subspace_learner().take_drawn(drawn)
 
     # State
 
     def state(self) -> dict[str, Any]:
-        """The model's state."""
+        """Return the model's state."""
         return self.model.state()
 
     def save(self, path: Path) -> None:
         """Write the model to a file."""
         save(self.model, path)
 
-    def resume(self, news: News) -> None:
-        """Hold again, in the middle of a period, what was changed in it."""
+    def resume(self, update: ShardUpdate) -> None:
+        """Restore the changes of a period that is not over."""
         with self.model.at_rest() as learner:
-            take(mergeable(learner), Merged(news.change.rows, news.change.values))
+            apply_merged(mergeable(learner), Merged(update.change.rows, update.change.values))
             restore(learner.state())  # raises where the numbers of a file are not a learner's
-        self.model.take_over(Scale(*news.scale))
-        self._touched.load(news.change.rows, news.change.seen)
-        self._events = news.change.events
+        self.model.take_over(Scale(*update.scale))
+        self._counts.load(update.change.rows, update.change.seen)
+        self._events = update.change.events
 
     def tasks(self) -> list[Id]:
-        """Names of the own tasks."""
+        """Return the names of the own tasks."""
         return self.model.tasks
 
     def events_of(self, task: Id) -> int:
-        """How many events of a task were learned."""
+        """Count the learned events of a task."""
         return self.model.events_of(task)
 
     def personal_since(self, task: Id) -> int | None:
-        """See ``Model``."""
+        """Return ``Model.personal_since``."""
         return self.model.personal_since(task)
 
+    def _fit(self) -> None:
+        """Give the features the learner's room."""
+        width = self.model.learner.n_features
+        self.model.features.add({"columns": width})
+        self._counts.grow(width)
 
-def loaded(path: Path, recipe: Recipe) -> Model:
-    """The model of a shard's file, if it is one of these shards."""
-    found = load(path)
-    if not isinstance(found, Model):
+    def _touch(self, rows: Rows) -> None:
+        """Count the features of rows."""
+        learner = self.model.learner
+        round = as_round(learner, rows, np.zeros(count(rows), dtype=np.int64))
+        self._counts.add(Events(round, learner.n_features, learner.n_tasks, False))
+
+    def _subspace_learner(self) -> Draws:
+        learner = self.model.learner
+        assert isinstance(learner, Draws)
+        return learner
+
+
+def take_rows(rows: Rows, index: NDArray[np.int64]) -> Rows:
+    """Return the rows at ``index``.
+
+    >>> take_rows(np.array([[1.0], [2.0], [3.0]]), np.array([0, 2]))
+    array([[1.],
+           [3.]])
+    """
+    if not isinstance(rows, Sparse):
+        return rows[index]
+    return Sparse(*pick_rows(rows.values, rows.columns, rows.starts, index))
+
+
+def scale_numbers(scale: Scale) -> ScaleNumbers:
+    """Return the two numbers of a scale."""
+    return scale.log_a, scale.curvature
+
+
+def merge_scales(
+    start: ScaleNumbers, parts: Sequence[ScaleNumbers], events: Sequence[int]
+) -> ScaleNumbers:
+    """Merge scales as Gaussians of log a whose precision is the curvature.
+
+    An event keeps ``MEMORY`` of the precision before; a curvature is at least 1.
+
+    >>> merge_scales((0.0, 1.0), [(0.5, 9.0), (0.0, 1.0)], [10, 0])
+    (0.5, 9.0)
+    """
+    active = [(part, n) for part, n in zip(parts, events, strict=True) if n]
+    if len(active) < 2:
+        return active[0][0] if active else start
+    log_a, curvature = start
+    total = max(1.0, curvature * MEMORY ** sum(n for _, n in active))
+    step = 0.0
+    for (own, precision), n in active:
+        total += precision - max(1.0, curvature * MEMORY**n)
+        step += precision * (own - log_a)
+    total = max(1.0, total)
+    return log_a + step / total, total
+
+
+def load_shard(path: Path, config: ShardConfig) -> Model:
+    """Load a shard's file; ModelFileError where it is not of these shards."""
+    model = load(path)
+    if not isinstance(model, Model):
         raise ModelFileError(f"{path.name} cannot be used: it holds no model")
-    told = (found.learner.name, found.learner.n_features, dict(found.learner.parameters))
-    if told != (recipe.learner, recipe.width, recipe.parameters):
+    learner = model.learner
+    settings = learner.name, learner.n_features, dict(learner.parameters)
+    if settings != (config.learner, config.width, config.parameters):
         raise ModelFileError(f"{path.name} cannot be used: it is not of the same shards as others")
-    return found
+    return model
 
 
-def _model(state: dict[str, Any]) -> Model:
-    """The model of a state whose names of features and labels are not a shard's business."""
-    state = unpack(state)
+def _from_state(state: dict[str, Any]) -> Model:
+    """Return a state's model with numbers for features and labels."""
     columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
     sides = Labels(SIDES).to_json()
     return Model.from_state({**state, "features": columns, "labels": sides, "notes": {}})
+
+
+def _personal_features(model: Model) -> NDArray[np.int64]:
+    """Return the features that any task has weights of its own for."""
+    learner = mergeable(model.learner)
+    keys, _ = pairs(learner, learner.arrays(), np.arange(learner.n_tasks))
+    return np.unique(keys & 0xFFFFFFFF)

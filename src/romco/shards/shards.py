@@ -1,8 +1,10 @@
-"""A model in shards: the verbs of ``Model``, with tasks dealt out to several learners."""
+"""A model in shards: the methods of ``Model``, with tasks spread over several learners."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
@@ -12,8 +14,9 @@ from numpy.typing import NDArray
 from romco.closing import Closing
 from romco.io.modelfile import load_state, save_state
 from romco.io.validation import refusing
-from romco.learners.merging import mergeable
-from romco.model import Features, Model
+from romco.learners.capabilities import Draws
+from romco.learners.merging import Period, merge, merge_in_place, mergeable
+from romco.model import Features, Model, Scale
 from romco.model.answers import Answers
 from romco.model.batches import check_lengths, many
 from romco.model.fairlock import Locks
@@ -21,27 +24,227 @@ from romco.model.names import Id, identities, identity
 from romco.model.rows import Dense, Rows, cut
 from romco.model.targets import target_from_json
 from romco.model.weights import rows_at, weights_of
-from romco.parameters import whole
-from romco.shards import checkpoints, sections, states
-from romco.shards.coordinators import Coordinator
-from romco.shards.engines import Arguments, Verb
-from romco.shards.owners import Owners
-from romco.shards.rows import pick
-from romco.shards.schedules import EVERY, Schedule
-from romco.shards.shard import Shard
+from romco.parameters import choice, whole
+from romco.shards.checkpoint import (
+    Checkpoint,
+    FolderLock,
+    ShardsState,
+    check_settings,
+    check_state,
+    find_checkpoint,
+    from_model_state,
+    new_state,
+    schedule_of,
+    to_model_state,
+    write_checkpoint,
+)
+from romco.shards.engines import Arguments, Engine, Method, Serial, Threads
+from romco.shards.reader import TaskOwners
+from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
+from romco.shards.shard import (
+    MergedUpdate,
+    ScaleNumbers,
+    Shard,
+    ShardConfig,
+    ShardUpdate,
+    merge_scales,
+    scale_numbers,
+    take_rows,
+)
 
-PIECE = 1000  # events per shard learned before waiting readers get a turn
+CHUNK_EVENTS = 1000  # per shard, learned before other threads may predict
+MIN_PARALLEL_EVENTS = 16  # fewer are learned before another thread has woken up
+
+
+@final
+class Coordinator:
+    """Leads shards from barrier to barrier: the engine, the shared part, the position."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        state: ShardsState,
+        engine: str,
+        address: str | None = None,
+        folder: Path | None = None,
+        checkpoint_every: int = 10,
+    ) -> None:
+        self.schedule, self.front = schedule, state.front
+        self.merge_seconds = 0.0
+        self.events = self.place = self.next = 0
+        self.notes: dict[str, Any] = {}
+        self.reopen: Arguments | None = None  # of Shard.open, for shards that read files
+        self.new = all(start is None for start in state.starts)  # nothing was learned
+        self._arrived: list[Any] | None = None  # updates or periods, returned with other answers
+        self._barriers, self._folder, self._checkpoint_every = 0, folder, checkpoint_every
+        learner = self.front.learner
+        self.config = ShardConfig(
+            learner.name,
+            learner.n_features,
+            schedule.n,
+            self.front.new_task,
+            dict(learner.parameters),
+        )
+        self._lock = None if folder is None else FolderLock(folder)
+        self.engine = _make_engine(engine, self.config, state, address)
+        self._set_position(state)
+
+    @property
+    def n(self) -> int:
+        """Number of shards."""
+        return self.schedule.n
+
+    @property
+    def staleness(self) -> int:
+        """Number of events, at most, that a shard does not know of others."""
+        return self.next - self.place if self.n > 1 else 0
+
+    @property
+    def position(self) -> StreamPosition:
+        """Position in the stream."""
+        return StreamPosition(self.events, self.place, self.next, self.notes)
+
+    def run(self, method: Method, arguments: Arguments, places: int) -> list[Any]:
+        """Return the answers of the shards to a call that passes ``places``.
+
+        Before a barrier they also return their updates, in the same message.
+        """
+        self._arrived = None
+        if self.engine.local_shards is not None and places < MIN_PARALLEL_EVENTS:
+            return [
+                None if own is None else self.engine.call_one(k, method, *own)
+                for k, own in enumerate(arguments)
+            ]
+        calls = [(method, arguments)]
+        if self.n > 1 and self.place + places == self.next:
+            update = Shard.update if self.engine.local_shards is None else Shard.period
+            calls.append((update, [()] * self.n))
+        answers = self.engine.call(*calls)
+        self._arrived = [own[1] for own in answers] if len(calls) > 1 else None
+        return [own[0] for own in answers]
+
+    def advance(self, places: int, learned: int) -> None:
+        """Pass places, all before the next barrier or up to it."""
+        self.place, self.events, self.new = self.place + places, self.events + learned, False
+        if self.place == self.next:
+            self._barrier()
+
+    def take_over(self, state: ShardsState) -> None:
+        """Continue from shards that started as these did."""
+        self.front.learner.load(state.front.learner.arrays())
+        self.front.take_over(state.front.scale, state.front.events)
+        self.new = False
+        self.engine.start(state.starts)
+        self._set_position(state)
+
+    def _set_position(self, state: ShardsState) -> None:
+        at = state.position
+        self.events, self.place, self.next, self.notes = at.events, at.place, at.next, at.notes
+        if state.updates is not None:
+            self.engine.call_each(Shard.resume, [(update,) for update in state.updates])
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of one model of all tasks, from which shards can resume, too."""
+        empty = [()] * self.n
+        answers = self.engine.call((Shard.state, empty), (Shard.update, empty))
+        states, updates = ([own[i] for own in answers] for i in (0, 1))
+        return to_model_state(self.front, self.schedule, self.position, states, updates)
+
+    def checkpoint(self) -> None:
+        """Save all shards to the folder; only at a barrier."""
+        assert self._folder is not None
+        assert self._lock is not None
+        self._lock.check()
+        folder = self._folder / f"{self.place:012d}"
+        made = Checkpoint(folder, self.schedule, self.position)
+        write_checkpoint(
+            made,
+            self.front,
+            lambda paths: self.engine.call_each(Shard.save, [(path,) for path in paths]),
+        )
+        self.engine.saved(made.files(), Shard.open, self.reopen)
+
+    def close(self) -> None:
+        """End the shards, and release the folder."""
+        self.engine.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _barrier(self) -> None:
+        """Merge the changes of the shards into all of them."""
+        self.next = self.schedule.after(self.place)
+        if self.n > 1:
+            began = time.perf_counter()
+            if self.engine.local_shards is None:
+                self._merge_remote()
+            else:
+                self._merge_local(self.engine.local_shards)
+            self._update_subspace()
+            self.merge_seconds += time.perf_counter() - began
+        self._barriers += 1
+        if self._folder is not None and self._barriers % self._checkpoint_every == 0:
+            self.checkpoint()
+
+    def _merge_remote(self) -> None:
+        updates: list[ShardUpdate] = self._arrived or self.engine.call_all(Shard.update)
+        width = self._widen(one.width for one in updates)
+        changes = [one.change for one in updates]
+        merged = merge(mergeable(self.front.learner), changes, self.engine.map_ranges)
+        scale = self._merge_scale([one.scale for one in updates], [one.events for one in changes])
+        self.engine.post(Shard.apply, MergedUpdate(merged, scale, self.events, width))
+
+    def _merge_local(self, shards: Sequence[Shard]) -> None:
+        """Merge in place: only small arrays are copied."""
+        width = self._widen(shard.model.learner.n_features for shard in shards)
+        for shard in shards:
+            shard.widen(width)
+        periods: list[Period] = self._arrived or [shard.period() for shard in shards]
+        with ExitStack() as rest:
+            learners = [mergeable(rest.enter_context(one.model.at_rest())) for one in shards]
+            common = mergeable(self.front.learner)
+            merge_in_place(common, learners, periods, self.engine.map_ranges)
+        scale = self._merge_scale([one.scale for one in shards], [one.events for one in periods])
+        for shard in shards:
+            shard.begin_period(scale, self.events)
+
+    def _widen(self, widths: Iterable[int]) -> int:
+        """Give the shared part as much room for features as any shard has; return it."""
+        self.front.make_room(max(self.front.features.width, *widths))
+        return self.front.learner.n_features
+
+    def _merge_scale(self, parts: Sequence[ScaleNumbers], events: Sequence[int]) -> ScaleNumbers:
+        scale = merge_scales(scale_numbers(self.front.scale), parts, events)
+        self.front.take_over(Scale(*scale), self.events)
+        return scale
+
+    def _update_subspace(self) -> None:
+        """Recompute the shared subspace from all tasks, if it is due."""
+        common = self.front.learner
+        if isinstance(common, Draws) and common.drawing_due():
+            sums = self.engine.call_all(Shard.subspace_sums)
+            self.engine.post(Shard.take_subspace, common.drawn(sums))
+
+
+def _make_engine(name: str, config: ShardConfig, state: ShardsState, address: str | None) -> Engine:
+    choice("engine", name, "serial", "threads", "ray")
+    if name == "ray":
+        from romco.shards.ray import Ray  # here: it takes seconds to import
+
+        return Ray(config, state.starts, address)
+    if address is not None:
+        raise ValueError(f"an address is for engine='ray', not {name!r}")
+    return Serial(config, state.starts) if name == "serial" else Threads(config, state.starts)
 
 
 @final
 class Shards(Closing):
-    """A :class:`romco.Model` whose tasks are dealt out to ``n`` shards that learn side by side.
+    """A :class:`romco.Model` whose tasks are spread over ``n`` shards that learn side by side.
 
-    A task belongs to one shard, by a stable hash of its name, and what is known of it alone is
-    never stale. What tasks share is merged at *barriers*: when the stream has grown by ``growth``
-    since the last one, and after ``every`` events per shard. The same events, ``n``, ``growth``
-    and ``every`` give the same bits, whatever the ``engine``, the timing, and how many
-    workers were lost on the way; one shard gives those of a ``Model``.
+    A task belongs to one shard, by a stable hash of its name, and its own weights are never
+    stale. The part that tasks share is merged at *barriers*: when the stream has grown by
+    ``growth`` since the last one, and after ``every`` events per shard. The same events, ``n``,
+    ``growth`` and ``every`` give the same bits, whatever the ``engine``, the timing, and the
+    number of lost workers; one shard gives those of a ``Model``.
 
     >>> shards = Shards("romco-auto", 2, engine="threads", classes=("ham", "spam"))
     >>> for _ in range(20):
@@ -54,31 +257,28 @@ class Shards(Closing):
     Parameters
     ----------
     learner:
-        A name from ``romco.LEARNERS`` of a learner that can be sharded; its parameters follow.
+        Name from ``romco.LEARNERS`` of a learner that can be sharded; ``parameters`` are its own.
     n:
-        How many shards.
+        Number of shards.
     features, classes, positive, new_task:
         As in ``Model``; the target must be two classes. With files that the shards read
         themselves, features must be hashed or given columns: shards cannot agree on growing
         names.
     engine:
         "serial", "threads", or "ray" (``pip install 'romco[ray]'``); ``address`` is that of a
-        running Ray cluster, else one is started here.
+        running Ray cluster, by default one is started.
     growth, every:
-        Shards meet when the stream has grown by this share since the last time, and after so many
-        events per shard.
+        Barriers: share of growth of the stream, and events per shard at most.
     checkpoint:
-        A folder to go on from: what it holds is taken up, and every ``checkpoint_every`` barriers
-        all shards are saved there. See ``docs/scaling.md``.
+        Folder to resume from, and to save all shards in every ``checkpoint_every`` barriers. See
+        ``docs/scaling.md``.
     target:
-        "two classes", or None, which is the same.
-    parameters:
-        Of the learner, by name.
+        "two classes", which is also the meaning of None.
 
     Raises
     ------
     ValueError
-        Where the learner cannot be sharded, the target is another, or the checkpoint is of other
+        If the learner cannot be sharded, the target is another, or the checkpoint has other
         settings.
 
     """
@@ -91,7 +291,7 @@ class Shards(Closing):
         *,
         engine: str = "serial",
         growth: float = 0.1,
-        every: int = EVERY,
+        every: int = MAX_EVENTS_PER_SHARD,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 10,
         address: str | None = None,
@@ -108,36 +308,34 @@ class Shards(Closing):
         mergeable(front.learner)
         schedule = Schedule(n, growth, every)
         folder = None if checkpoint is None else Path(checkpoint)
-        found = None if folder is None else checkpoints.find(folder)
-        if found is not None:
-            checkpoints.check_same(found, front)
-            begun = found.begun(schedule)
+        stored = None if folder is None else find_checkpoint(folder)
+        if stored is None:
+            state = new_state(front, schedule)
         else:
-            begun = states.Begun(front, [None] * n, states.At(0, 0, schedule.after(0)))
+            check_settings(stored, front)
+            state = stored.state(schedule)
         often = whole("checkpoint_every", checkpoint_every)
-        self._begin(Coordinator(schedule, begun, engine, address, folder, often))
+        self._start(Coordinator(schedule, state, engine, address, folder, often))
 
-    def _begin(self, leader: Coordinator) -> None:
-        self.leader, self._front = leader, leader.front  # who leads the shards; names
-        self._owners = Owners(leader.n)
+    def _start(self, coordinator: Coordinator) -> None:
+        self.coordinator, self._front = coordinator, coordinator.front
+        self._owners = TaskOwners(coordinator.n)
         self._locks = Locks()
-
-    # What is known
 
     @property
     def schedule(self) -> Schedule:
-        """Where the shards meet."""
-        return self.leader.schedule
+        """Barriers."""
+        return self.coordinator.schedule
 
     @property
     def n(self) -> int:
-        """How many shards."""
-        return self.leader.n
+        """Number of shards."""
+        return self.coordinator.n
 
     @property
     def events(self) -> int:
-        """How many events were learned."""
-        return self.leader.events
+        """Number of learned events."""
+        return self.coordinator.events
 
     @property
     def features(self) -> Features:
@@ -146,280 +344,106 @@ class Shards(Closing):
 
     @property
     def classes(self) -> tuple[Id, ...]:
-        """The labels known so far, the negative one first."""
+        """Labels known so far, the negative one first."""
         return self._front.classes
 
     @property
     def positive(self) -> Id | None:
-        """The label that a probability is of, and a margin above 0 speaks for; None if unknown."""
+        """Label of margins above 0; None if unknown."""
         return self._front.positive
 
     @property
     def notes(self) -> dict[str, Any]:
-        """Yours: anything JSON can hold, kept in the file."""
+        """Anything JSON can hold, kept in the file."""
         return self._front.notes
 
     @property
     def session(self) -> dict[str, Any]:
-        """What the program must know to go on, kept in the file."""
+        """Memory of the program that learns, kept in the file."""
         return self._front.session
 
     @property
     def tasks(self) -> list[Id]:
         """Names of the tasks, shard by shard."""
         with self._locks.step:
-            return [task for own in self.leader.engine.all(Shard.tasks) for task in own]
+            return [task for own in self.coordinator.engine.call_all(Shard.tasks) for task in own]
 
     def events_of(self, task: Any) -> int:
-        """How many events of a task were learned.
-
-        Parameters
-        ----------
-        task:
-            Its name.
-
-        Returns
-        -------
-        :
-            How many; 0 if it is not known.
-
-        """
-        return int(self._ask(task, Shard.events_of))
+        """Count the learned events of a task; 0 if it is unknown."""
+        return int(self._call_owner(task, Shard.events_of))
 
     def personal_since(self, task: Any) -> int | None:
-        """After about how many events of all tasks this one was found to be personal.
-
-        Parameters
-        ----------
-        task:
-            Its name.
-
-        Returns
-        -------
-        :
-            How many; None if the task is not personal.
-
-        """
-        since: int | None = self._ask(task, Shard.personal_since)
+        """Return after about how many events a task became personal; None if it is not."""
+        since: int | None = self._call_owner(task, Shard.personal_since)
         return since
 
     def label_of(self, margin: float) -> Id:
-        """The label that a margin predicts; None before any label is known.
-
-        Parameters
-        ----------
-        margin:
-            As :meth:`margins` gives it.
-
-        Returns
-        -------
-        :
-            The label; None before any is known.
-
-        """
+        """Return the label that a margin predicts; None before any label is known."""
         return self._front.label_of(margin)
 
     def side(self, label: Any) -> float:
-        """-1 or +1: the side of margin 0 on which a label is.
-
-        Parameters
-        ----------
-        label:
-            One of :attr:`classes`.
-
-        Returns
-        -------
-        :
-            +1 for the positive label, -1 for the other.
-
-        Raises
-        ------
-        ValueError
-            Where the label is unknown.
-
-        """
+        """Return +1 for the positive label, -1 for the other; ValueError if it is unknown."""
         return self._front.side(label)
 
-    # Predicting
-
     def margins(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Margins (n,) of rows ``x``; changes nothing that was learned.
+        """Return margins (n,) of rows, above 0 for the positive label.
 
         Parameters
         ----------
         x:
-            Rows, as the features read them: mappings, an array, a CSR matrix or a frame.
+            Mappings, an array, a CSR matrix or a frame, as the features read them.
         task:
-            The task of each row.
-
-        Returns
-        -------
-        :
-            Margins (n,), above 0 for the positive label.
+            Task of each row.
 
         Raises
         ------
         ValueError
-            Where a row cannot be read, or there are not as many tasks as rows.
+            If a row cannot be read, or there are not as many tasks as rows.
 
         """
         return self._answers(x, task).margins
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
-        """Labels (n,) of rows ``x``.
-
-        Parameters
-        ----------
-        x:
-            Rows, as the features read them: mappings, an array, a CSR matrix or a frame.
-        task:
-            The task of each row.
-
-        Returns
-        -------
-        :
-            Labels (n,).
-
-        Raises
-        ------
-        ValueError
-            Where a row cannot be read, or there are not as many tasks as rows.
-
-        """
+        """Return labels (n,) of rows; arguments as in :meth:`margins`."""
         return self._front.answers(self.margins(x, task))
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Probability (n,) of the positive label.
-
-        Parameters
-        ----------
-        x:
-            Rows, as the features read them: mappings, an array, a CSR matrix or a frame.
-        task:
-            The task of each row.
-
-        Returns
-        -------
-        :
-            Probabilities (n,).
-
-        Raises
-        ------
-        ValueError
-            Where a row cannot be read, or there are not as many tasks as rows.
-
-        """
+        """Return the probability (n,) of the positive label; arguments as in :meth:`margins`."""
         return self._answers(x, task).probabilities
 
     def margin_one(self, x: Any, task: Any) -> float:
-        """Margin of one event.
-
-        Parameters
-        ----------
-        x:
-            The event's features, as one such row.
-        task:
-            Its task.
-
-        Returns
-        -------
-        :
-            The margin, above 0 for the positive label.
-
-        """
+        """Return the margin of one event."""
         return float(self.margins([x], [task])[0])
 
     def probability_one(self, x: Any, task: Any) -> float:
-        """Probability of the positive label of one event.
-
-        Parameters
-        ----------
-        x:
-            The event's features, as one such row.
-        task:
-            Its task.
-
-        Returns
-        -------
-        :
-            The probability.
-
-        """
+        """Return the probability of the positive label of one event."""
         return float(self.probabilities([x], [task])[0])
 
     def predict_one(self, x: Any, task: Any) -> Id:
-        """Label of one event; None before any label is known.
-
-        Parameters
-        ----------
-        x:
-            The event's features, as one such row.
-        task:
-            Its task.
-
-        Returns
-        -------
-        :
-            The label; None before any is known.
-
-        """
-        return self._front.label_of(float(self.margins([x], [task])[0]))
-
-    # Learning
+        """Return the label of one event; None before any label is known."""
+        return self._front.label_of(self.margin_one(x, task))
 
     def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> float:
-        """Learn one event; gives the margin that was predicted just before.
-
-        Parameters
-        ----------
-        x:
-            The event's features, as one such row.
-        y:
-            Its label.
-        task:
-            Its task.
-        weight:
-            What it counts: as so many events; 0 only predicts it.
-
-        Returns
-        -------
-        :
-            The margin that was predicted just before.
-
-        Raises
-        ------
-        ValueError
-            Where the event is bad; then nothing changes.
-
-        """
+        """Learn one event; return the margin predicted before. A bad event changes nothing."""
         weights = None if weight == 1.0 else [weight]
         return float(self.learn([x], [y], [task], weight=weights)[0])
 
     def learn(self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None) -> Dense:
-        """Learn rows; those of a task one after the other, in the order of the stream.
-
-        Nothing changes if any row is bad.
+        """Learn rows, those of a task in order; return the margins (n,) predicted before.
 
         Parameters
         ----------
-        x:
-            Rows, as the features read them: mappings, an array, a CSR matrix or a frame.
+        x, task:
+            As in :meth:`margins`.
         y:
-            The label of each row.
-        task:
-            The task of each row.
+            Label of each row.
         weight:
-            What each row counts: as so many events; 0 only predicts it; None counts each as one.
-
-        Returns
-        -------
-        :
-            Margins (n,) that were predicted just before.
+            Number of events that each row counts as; 0 only predicts it. By default 1.
 
         Raises
         ------
         ValueError
-            Where a row, a label or a weight is bad, or lengths differ; then nothing changes.
+            If a row, label or weight is bad, or lengths differ; then nothing changes.
 
         """
         return self.predict_and_learn(x, y, task, weight=weight).margins
@@ -427,33 +451,10 @@ class Shards(Closing):
     def predict_and_learn(
         self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
     ) -> Answers:
-        """:meth:`learn`, giving also the probabilities that were predicted just before.
-
-        Parameters
-        ----------
-        x:
-            Rows, as the features read them: mappings, an array, a CSR matrix or a frame.
-        y:
-            The label of each row.
-        task:
-            The task of each row.
-        weight:
-            What each row counts: as so many events; 0 only predicts it; None counts each as one.
-
-        Returns
-        -------
-        :
-            Margins (n,) and probabilities (n,) that were predicted just before.
-
-        Raises
-        ------
-        ValueError
-            Where a row, a label or a weight is bad, or lengths differ; then nothing changes.
-
-        """
+        """Learn rows as :meth:`learn`; return also the probabilities predicted before."""
         weights = None if weight is None else weights_of(weight, self._front.learner)
         if weights is not None and not weights.all():
-            return self._counting(x, list(y), list(many(task)), weights)
+            return self._learn_weighted(x, list(y), list(many(task)), weights)
         with self._locks.writing:
             labels = self._front.sides
             rows, signs, ids, sides, new = self._read(x, y, task, weights)
@@ -462,146 +463,38 @@ class Shards(Closing):
                 labels.adopt(sides)
                 self.features.add(new)
             answers = self._learn(rows, signs, ids, weights)
-            return _turned(answers, labels.outward(np.ones(len(ids)), signs, before))
-
-    def _read(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], weights: Dense | None
-    ) -> tuple[Rows, Dense, list[Id], dict[Id, float], dict[Id, int]]:
-        """Rows, signs, tasks, and what is new of labels and of features; changes nothing."""
-        signs, sides = self._front.sides.read(y)
-        ids = identities("task", many(task))
-        new: dict[Id, int] = {}
-        rows = self.features.read(x, new)
-        weighed = {} if weights is None else {"weight": weights}
-        check_lengths(rows, task=ids, y=signs, **weighed)
-        return rows, signs, ids, sides, new
-
-    def _counting(self, x: Any, y: list[Any], task: list[Any], weights: Dense) -> Answers:
-        """Learn the rows that count; those of weight 0 are only predicted, each in its turn."""
-        if not len(y) == len(task) == len(weights):
-            raise ValueError(
-                f"weight has {len(weights)} entries but y has {len(y)} and task {len(task)}"
-            )
-
-        def some(at: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
-            return rows_at(x, at), [y[i] for i in at], [task[i] for i in at]
-
-        self._read(*some(np.flatnonzero(weights)), None)  # all of it, before any is learned
-        parts = []
-        for at in np.split(np.arange(len(weights)), _turns(weights > 0.0)):
-            rows, labels, tasks = some(at)
-            parts.append(
-                self.predict_and_learn(rows, labels, tasks, weight=weights[at])
-                if weights[at[0]]
-                else self._answers(rows, tasks)
-            )
-        margins, chances = zip(*parts, strict=True)
-        return Answers(np.concatenate(margins), np.concatenate(chances))
-
-    def _learn(self, rows: Rows, signs: Dense, ids: list[Id], weights: Dense | None) -> Answers:
-        owners, begin = self._owners.of(ids), 0
-        answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
-        while begin < len(ids):
-            left = self.leader.next - self.leader.place
-            end = min(len(ids), begin + left, begin + PIECE * self.n)
-            part = slice(begin, end)
-            with self._locks.step:
-                weighed = [] if weights is None else [weights[part]]
-                columns = cut(rows, begin, end), signs[part], ids[part], *weighed
-                verb, given = self._given(owners[part], columns)
-                found = self.leader.ask(verb, given, end - begin)
-                _fill(answers, begin, owners[part], found)
-                self.leader.passed(end - begin, end - begin)
-            begin = end
-        return answers
-
-    def _given(self, owners: NDArray[np.int64], columns: tuple[Any, ...]) -> tuple[Verb, Arguments]:
-        """How shards learn rows: dealt out, or, where they all see them, told which are theirs."""
-        if self.leader.engine.here is None or self.n == 1:
-            return Shard.learn, _dealt(self.n, owners, *columns)
-        places = [np.flatnonzero(owners == k) for k in range(self.n)]
-        return Shard.learn_own, [(own, *columns) if len(own) else None for own in places]
+            return _turn(answers, labels.outward(np.ones(len(ids)), signs, before))
 
     def forget(self, task: Any) -> None:
-        """Forget a task: its name, its weights, its history. Others stay as they are.
-
-        Parameters
-        ----------
-        task:
-            Its name.
-
-        """
+        """Forget a task: its name, weights and history. KeyError if it is unknown."""
         with self._locks.writing:
-            self._ask(task, Shard.forget)
-
-    # State
+            self._call_owner(task, Shard.forget)
 
     def state(self) -> dict[str, Any]:
-        """The state of one :class:`romco.Model` of all tasks, from which shards can go on, too.
-
-        Returns
-        -------
-        :
-            As of ``Model.state``, with what shards need to go on.
-
-        """
+        """Return the state of one :class:`romco.Model` of all tasks; shards resume it, too."""
         with self._locks.writing, self._locks.step:
-            return self.leader.state()
+            return self.coordinator.state()
 
     def model(self) -> Model:
-        """One model of all tasks, with what shards have learned up to now.
-
-        Returns
-        -------
-        :
-            A plain model, which goes its own way from here.
-
-        """
+        """Return one model of all tasks, independent of the shards."""
         return Model.from_state(self.state())
 
     def save(self, path: str | Path) -> None:
-        """Write one model file of all tasks; :func:`romco.load` opens it as a plain ``Model``.
+        """Write one model file of all tasks; :func:`romco.load` opens it as a ``Model``.
 
-        Parameters
-        ----------
-        path:
-            Where; what is there is replaced.
-
-        Raises
-        ------
-        OSError
-            Where it cannot be written; what was there stays.
-
+        A file that cannot be written is an OSError; the old one stays.
         """
         save_state(self.state(), path)
 
     @classmethod
     def load(cls, path: str | Path, n: int | None = None, **settings: Any) -> Self:
-        """Shards from a model file, whoever saved it; see :meth:`of` for the settings.
+        """Return shards of any model file of two classes; ``settings`` as in :meth:`of`.
 
-        Parameters
-        ----------
-        path:
-            A model file.
-        n:
-            How many shards; None is as many as it was saved from.
-        settings:
-            As of :meth:`of`, by name.
-
-        Returns
-        -------
-        :
-            The shards.
-
-        Raises
-        ------
-        ValueError
-            Where the file is no model of two classes, or damaged.
-
+        By default as many shards as it was saved from. ValueError if the file is damaged.
         """
         state = load_state(path)
         with refusing(Path(path)):
-            sections.check(state)
+            check_state(state)
         return cls.of(state, n, **settings)
 
     @classmethod
@@ -617,53 +510,85 @@ class Shards(Closing):
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 10,
     ) -> Self:
-        """A model, or its state, dealt out to shards.
+        """Split a model, or its state, into shards.
 
-        Where the state is that of shards, as many, with the same schedule, are the default and go
-        on as if they had never stopped.
-
-        Parameters
-        ----------
-        model:
-            A model of two classes, or the state of one.
-        n:
-            How many shards; None is as many as the state is of.
-        engine:
-            "serial", "threads" or "ray".
-        growth, every:
-            When shards meet, as in the class; None is as before.
-        address:
-            Of a running Ray cluster.
-        checkpoint:
-            A folder in which all shards are saved.
-        checkpoint_every:
-            Barriers between two such saves.
-
-        Returns
-        -------
-        :
-            The shards.
-
-        Raises
-        ------
-        ValueError
-            Where the model is not of two classes, or its learner cannot be sharded.
-
+        By default ``n``, ``growth`` and ``every`` are those of the state; shards then continue
+        as if they had never stopped. ``checkpoint`` is a folder to save in. ValueError if the
+        model is not of two classes, or its learner cannot be sharded.
         """
         state = model.state() if isinstance(model, Model) else model
         _check_target(target_from_json(state["labels"]).kind)
-        schedule = states.schedule_of(state, n, growth, every)
-        made = cls.__new__(cls)
+        schedule = schedule_of(state, n, growth, every)
         folder = None if checkpoint is None else Path(checkpoint)
-        begun = states.begun(state, schedule)
-        made._begin(Coordinator(schedule, begun, engine, address, folder, checkpoint_every))
-        return made
+        start = from_model_state(state, schedule)
+        shards = cls.__new__(cls)
+        shards._start(Coordinator(schedule, start, engine, address, folder, checkpoint_every))
+        return shards
 
     def close(self) -> None:
-        """End the threads or the workers; what was not saved is gone."""
-        self.leader.close()
+        """End the threads or workers; unsaved changes are lost."""
+        self.coordinator.close()
 
-    # Within
+    def _read(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], weights: Dense | None
+    ) -> tuple[Rows, Dense, list[Id], dict[Id, float], dict[Id, int]]:
+        """Return rows, signs, tasks, and new labels and features; changes nothing."""
+        signs, sides = self._front.sides.read(y)
+        ids = identities("task", many(task))
+        new: dict[Id, int] = {}
+        rows = self.features.read(x, new)
+        lengths = {} if weights is None else {"weight": weights}
+        check_lengths(rows, task=ids, y=signs, **lengths)
+        return rows, signs, ids, sides, new
+
+    def _learn_weighted(self, x: Any, y: list[Any], task: list[Any], weights: Dense) -> Answers:
+        """Learn the rows of positive weight; predict those of weight 0, each in its turn."""
+        if not len(y) == len(task) == len(weights):
+            raise ValueError(
+                f"weight has {len(weights)} entries but y has {len(y)} and task {len(task)}"
+            )
+
+        def select(index: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
+            return rows_at(x, index), [y[i] for i in index], [task[i] for i in index]
+
+        self._read(*select(np.flatnonzero(weights)), None)  # check all before any is learned
+        ends = np.flatnonzero((weights[1:] > 0.0) != (weights[:-1] > 0.0)) + 1
+        parts = []
+        for index in np.split(np.arange(len(weights)), ends):
+            rows, labels, tasks = select(index)
+            parts.append(
+                self.predict_and_learn(rows, labels, tasks, weight=weights[index])
+                if weights[index[0]]
+                else self._answers(rows, tasks)
+            )
+        margins, probabilities = zip(*parts, strict=True)
+        return Answers(np.concatenate(margins), np.concatenate(probabilities))
+
+    def _learn(self, rows: Rows, signs: Dense, ids: list[Id], weights: Dense | None) -> Answers:
+        owners, begin = self._owners.of(ids), 0
+        answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
+        while begin < len(ids):
+            left = self.coordinator.next - self.coordinator.place
+            end = min(len(ids), begin + left, begin + CHUNK_EVENTS * self.n)
+            part = slice(begin, end)
+            with self._locks.step:
+                own_weights = [] if weights is None else [weights[part]]
+                columns = cut(rows, begin, end), signs[part], ids[part], *own_weights
+                call = self._learn_call(owners[part], columns)
+                learned = self.coordinator.run(*call, end - begin)
+                _fill(answers, begin, owners[part], learned)
+                self.coordinator.advance(end - begin, end - begin)
+            begin = end
+        return answers
+
+    def _learn_call(
+        self, owners: NDArray[np.int64], columns: tuple[Any, ...]
+    ) -> tuple[Method, Arguments]:
+        """Return the call that learns rows: by copies, or by index where shards see all rows."""
+        if self.coordinator.engine.local_shards is None or self.n == 1:
+            return Shard.learn, _split(self.n, owners, *columns)
+        indices = [np.flatnonzero(owners == k) for k in range(self.n)]
+        return Shard.learn_at, [(own, *columns) if len(own) else None for own in indices]
 
     def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
         with self._locks.step:
@@ -672,58 +597,54 @@ class Shards(Closing):
             check_lengths(rows, task=ids)
             owners = self._owners.of(ids)
             answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
-            given = _dealt(self.n, owners, rows, ids)
-            _fill(answers, 0, owners, self.leader.engine.each(Shard.answers, given))
-            return _turned(answers, np.full(len(ids), self._front.turn))
+            arguments = _split(self.n, owners, rows, ids)
+            own = self.coordinator.engine.call_each(Shard.answers, arguments)
+            _fill(answers, 0, owners, own)
+            return _turn(answers, np.full(len(ids), self._front.turn))
 
-    def _ask(self, task: Any, verb: Any) -> Any:
-        """Ask the owner of a task."""
+    def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:
             (owner,) = self._owners.of([identity("task", task)])
-            return self.leader.engine.one(int(owner), verb, task)
+            return self.coordinator.engine.call_one(int(owner), method, task)
 
 
 def _check_target(kind: str) -> None:
     if kind != "two classes":
         raise ValueError(
-            f"shards learn two classes, not {kind!r}: of the learners of classes and of numbers "
-            "it is not known how beliefs that were learned apart become one; take a plain Model"
+            f"shards learn two classes, not {kind!r}: there is no merge rule for learners of "
+            "classes and of numbers; use a plain Model"
         )
 
 
-def _turns(some: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Places that differ from the one before."""
-    return np.flatnonzero(some[1:] != some[:-1]) + 1
-
-
-def _dealt(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, ...] | None]:
-    """What each shard gets of rows, and of arrays or lists with an entry per row."""
+def _split(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, ...] | None]:
+    """Split rows, and arrays or lists with an entry per row, by shard."""
     if n == 1:
         return [columns] if len(owners) else [None]
-    given: list[tuple[Any, ...] | None] = []
+    parts: list[tuple[Any, ...] | None] = []
     for k in range(n):
-        at = np.flatnonzero(owners == k)
-        given.append(tuple(_taken(column, at) for column in columns) if len(at) else None)
-    return given
+        index = np.flatnonzero(owners == k)
+        own = tuple(_select(column, index) for column in columns)
+        parts.append(own if len(index) else None)
+    return parts
 
 
-def _taken(column: Any, at: NDArray[np.int64]) -> Any:
+def _select(column: Any, index: NDArray[np.int64]) -> Any:
     if type(column) is list:
-        return list(map(column.__getitem__, at.tolist()))
-    return pick(column, at)
+        return list(map(column.__getitem__, index.tolist()))
+    return take_rows(column, index)
 
 
 def _fill(
-    answers: Answers, begin: int, owners: NDArray[np.int64], found: Sequence[Answers | None]
+    answers: Answers, begin: int, owners: NDArray[np.int64], parts: Sequence[Answers | None]
 ) -> None:
-    """Put what the shards answered where it belongs."""
-    for k, one in enumerate(found):
+    """Put the answers of the shards in the order of the rows."""
+    for k, one in enumerate(parts):
         if one is not None:
-            at = begin + np.flatnonzero(owners == k)
-            answers.margins[at], answers.probabilities[at] = one
+            index = begin + np.flatnonzero(owners == k)
+            answers.margins[index], answers.probabilities[index] = one
 
 
-def _turned(answers: Answers, turn: Dense) -> Answers:
-    """Answers as people see them, where the learner's +1 may be their negative label."""
-    margins, chances = answers
-    return Answers(turn * margins, np.where(turn > 0.0, chances, 1.0 - chances))
+def _turn(answers: Answers, turn: Dense) -> Answers:
+    """Return answers for the user's positive label, which may be the learner's -1."""
+    margins, probabilities = answers
+    return Answers(turn * margins, np.where(turn > 0.0, probabilities, 1.0 - probabilities))

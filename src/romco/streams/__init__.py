@@ -1,4 +1,4 @@
-"""Where events come from, and the order in which they arrive."""
+"""Streams of events, simulated or from arrays, and their orders."""
 
 from romco.streams.orders import ORDERS, interleaved, recorded, synchronous
 from romco.streams.simulated import preset, simulated

@@ -1,48 +1,48 @@
-"""The data sets by name: what they are, whether they are here, how to load them."""
+"""Data sets by name: simulated ones, and those that installed packages add."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, ModuleType
 
 import numpy as np
+from numpy.typing import NDArray
 
-from romco.streams import (
-    cheese,
-    emails,
-    fars,
-    flights,
-    mhc,
-    movies,
-    nlswork,
-    spam,
-    star,
-    swissmetro,
-)
+from romco.parameters import setting
+from romco.plugins import Registry
 from romco.streams.simulated import preset, simulated
-from romco.streams.storage import DamagedData, Provenance, data_directory
 from romco.streams.stream import Stream
 
-MADE_HERE = Provenance("made by this package from a seed", (), "free")
+VARIANT_MARK = "@"  # between the name of a data set and that of a variant
+Loader = Callable[[Path | None], Stream]
+Times = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A named source of events. ``load(data_dir)`` gives its stream."""
+    """A named source of events.
+
+    ``variants`` load the same data with another preparation or target, under the name
+    ``NAME@VARIANT``; a variant called "classes" or "number" answers ``--target``.
+    """
 
     name: str
     summary: str
-    load: Callable[[Path | None], Stream]
-    find: Callable[[Path], Path | None] | None = None  # None: made on the spot, always present
-    provenance: Provenance = MADE_HERE
+    load: Loader
+    find: Callable[[Path], Path | None] | None = None  # None: no file is needed
+    origin: str = "simulated from a seed"  # who made it, and where to get it
+    places: tuple[str, ...] = ()  # paths below the data directory, in order of preference
+    variants: Mapping[str, Loader] = field(default_factory=dict)
+    # Times (n,) of the events, and when their labels became known (n,).
+    clock: Callable[[Path | None], tuple[Times, Times]] | None = None
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """The figures of the paper's Table 1, and the class balance."""
+    """Sizes of a stream and its class balance."""
 
     tasks: int
     events: int
@@ -55,7 +55,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Description:
-    """One line of the list of data sets."""
+    """Line of the list of data sets."""
 
     dataset: Dataset
     present: bool
@@ -66,147 +66,103 @@ class Description:
     place: tuple[Path, ...]  # where a missing one is looked for
 
 
-def _made(make: Callable[[], Stream], data_dir: Path | None) -> Stream:
-    """A stream that needs no file, under the signature of those that do."""
+def _make(make: Callable[[], Stream], data_dir: Path | None) -> Stream:
+    """Make a stream that needs no file, under the signature of those that do."""
     return make()
 
 
-def _tabular(summary: str, module: ModuleType) -> Dataset:
-    recipe = module.RECIPE
-    return Dataset(recipe.name, summary, module.load, module.find, recipe.provenance)
-
-
-def _like(name: str) -> Dataset:
+def _shaped_as(name: str) -> Dataset:
     make = partial(preset, f"{name}-like")
-    return Dataset(f"{name}-like", f"simulated, shaped as {name}", partial(_made, make))
+    return Dataset(f"{name}-like", f"simulated, shaped as {name}", partial(_make, make))
 
 
-DATASETS: Mapping[str, Dataset] = MappingProxyType(
+DATASETS = Registry(
+    "romco.datasets",
     {
         dataset.name: dataset
         for dataset in (
-            Dataset("spam", "mail of 4 users", spam.load, spam.find, spam.PROVENANCE),
-            Dataset("mhc", "peptides and 12 MHC-I alleles", mhc.load, mhc.find, mhc.PROVENANCE),
-            Dataset("movies", "30 users' tastes", movies.load, movies.find, movies.PROVENANCE),
-            Dataset("emails", "mail of 15 users", emails.load, emails.find, emails.PROVENANCE),
-            _tabular("choices of 585 travellers", swissmetro),
-            _tabular("people in fatal accidents, 26 states", fars),
-            _tabular("departures to 100 places, in time", flights),
-            _tabular("wages of 2,319 women, by year", nlswork),
-            _tabular("sales of 55 retailers", cheese),
-            _tabular("scores in 39 schools", star),
-            Dataset("simulated", "low rank plus outlier tasks", partial(_made, simulated)),
-            _like("spam"),
-            _like("mhc"),
-            _like("movies"),
-            _like("emails"),
+            Dataset("simulated", "low rank plus outlier tasks", partial(_make, simulated)),
+            *map(_shaped_as, ("spam", "mhc", "movies", "emails")),
         )
-    }
+    },
 )
 
 
+def data_directory(explicit: str | Path | None = None) -> Path:
+    """Return the directory that holds real data; it need not exist.
+
+    The first of: the argument, the environment variable ``ROMCO_DATA``, the user's cache.
+
+    >>> data_directory("my-data").name
+    'my-data'
+    """
+    named = explicit or os.environ.get("ROMCO_DATA")
+    if named:
+        return Path(named).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(cache) / "romco"
+
+
+def find(name: str) -> Dataset:
+    """Return the data set of a name; ValueError that lists the names where there is none."""
+    if name not in DATASETS:
+        raise ValueError(f"no data set {name!r}; there are {', '.join(DATASETS)}")
+    return DATASETS[name]
+
+
 def load(name: str, data_dir: str | Path | None = None) -> Stream:
-    """The stream of the data set ``name``.
+    """Load the stream of a data set, or of a variant ``NAME@VARIANT``.
 
-    Parameters
-    ----------
-    name:
-        One of ``DATASETS``.
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-
-    Returns
-    -------
-    :
-        The stream.
+    A variant of ``simulated`` lists parameters of :func:`romco.streams.simulated`.
 
     Raises
     ------
     ValueError
-        Where there is no such data set.
-    MissingData
-        Where the file is not there; it tells where to get it.
-    DamagedData
-        Where it is not the one that is expected.
+        Unknown name or variant, or a damaged file.
+    FileNotFoundError
+        The file is not in ``data_dir``; the message says where to get it.
 
-    >>> load("simulated").n_tasks
-    20
+    >>> load("simulated").n_tasks, load("simulated@n_tasks=3,outliers=1").n_tasks
+    (20, 3)
 
     """
-    return _dataset(name).load(data_directory(data_dir))
+    first, mark, variant = name.partition(VARIANT_MARK)
+    dataset = find(first)
+    if not mark:
+        return dataset.load(data_directory(data_dir))
+    if first == "simulated":
+        parameters = (setting(part, "parameter=value") for part in variant.split(","))
+        return simulated(**dict(parameters), name=name)
+    if variant not in dataset.variants:
+        known = ", ".join(dataset.variants) or "none"
+        raise ValueError(f"data set {first!r} has no variant {variant!r}; there are: {known}")
+    return dataset.variants[variant](data_directory(data_dir))
 
 
 def present(name: str, data_dir: str | Path | None = None) -> bool:
-    """Whether the files of ``name`` are in the data directory; they are not opened.
+    """Return whether the files of ``name`` are in the data directory; they are not opened.
 
-    Parameters
-    ----------
-    name:
-        One of ``DATASETS``.
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-
-    Returns
-    -------
-    :
-        True where nothing is missing.
-
-    Raises
-    ------
-    ValueError
-        Where there is no such data set.
-
-    >>> present("simulated"), present("spam", "no-such-directory")
-    (True, False)
-
+    >>> present("simulated", "no-such-directory")
+    True
     """
-    find = _dataset(name).find
-    return find is None or find(data_directory(data_dir)) is not None
+    finder = find(name).find
+    return finder is None or finder(data_directory(data_dir)) is not None
 
 
 def describe(
-    data_dir: str | Path | None = None, names: Iterable[str] = tuple(DATASETS)
+    data_dir: str | Path | None = None, names: Iterable[str] | None = None
 ) -> Iterator[Description]:
-    """What is known of each data set, one after the other; loads those that are present.
-
-    Parameters
-    ----------
-    data_dir:
-        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
-    names:
-        Of ``DATASETS``; all if none are given.
-
-    Yields
-    ------
-    :
-        What is known of one.
-
-    >>> [missing] = describe("no-such-directory", ["emails"])
-    >>> missing.present, [path.name for path in missing.place]
-    (False, ['emails.mat'])
-
-    """
-    for name in names:
-        yield _describe(_dataset(name), data_directory(data_dir))
+    """Describe each data set (all if no names are given); loads those that are present."""
+    for name in DATASETS if names is None else names:
+        yield _describe(find(name), data_directory(data_dir))
 
 
 def statistics(stream: Stream) -> Statistics:
-    """Counts and class balance of a stream.
-
-    Parameters
-    ----------
-    stream:
-        The events.
-
-    Returns
-    -------
-    :
-        Counts of all events, and by task.
+    """Return the counts and the class balance of a stream.
 
     >>> from romco.streams import simulated
     >>> statistics(simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)).events
     20
-
     """
     events = np.bincount(stream.task, minlength=stream.n_tasks)
     positive = np.bincount(stream.task, weights=stream.y > 0, minlength=stream.n_tasks)
@@ -221,19 +177,13 @@ def statistics(stream: Stream) -> Statistics:
     )
 
 
-def _dataset(name: str) -> Dataset:
-    if name not in DATASETS:
-        raise ValueError(f"no data set {name!r}; there are {', '.join(DATASETS)}")
-    return DATASETS[name]
-
-
 def _describe(dataset: Dataset, data_dir: Path) -> Description:
-    place = tuple(data_dir / place for place in dataset.provenance.place)
+    place = tuple(data_dir / place for place in dataset.places)
     if not present(dataset.name, data_dir):
         return Description(dataset, False, None, None, None, (), place)
     try:
         stream = dataset.load(data_dir)
-    except (DamagedData, OSError) as error:
+    except (ValueError, OSError) as error:
         return Description(dataset, True, str(error), None, None, (), place)
     figures = statistics(stream)
     return Description(dataset, True, None, figures, stream.labels, stream.notes, place)

@@ -18,23 +18,10 @@ def synchronous(stream: Stream, seed: int) -> Rounds:
 
     Each task's events are shuffled; tasks with fewer events drop out earlier.
 
-    Parameters
-    ----------
-    stream:
-        The events.
-    seed:
-        Of the shuffling.
-
-    Returns
-    -------
-    :
-        Rounds of up to m events.
-
     >>> from romco.streams import simulated
     >>> stream = simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)
     >>> len(synchronous(stream, seed=0))
     5
-
     """
     shuffled = _shuffle(stream.n_events, seed)
     turn = _turns(stream.task[shuffled])
@@ -46,23 +33,10 @@ def synchronous(stream: Stream, seed: int) -> Rounds:
 def interleaved(stream: Stream, seed: int) -> Rounds:
     """One event at a time, tasks in random order.
 
-    Parameters
-    ----------
-    stream:
-        The events.
-    seed:
-        Of the shuffling.
-
-    Returns
-    -------
-    :
-        Rounds of one event.
-
     >>> from romco.streams import simulated
     >>> stream = simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)
     >>> len(interleaved(stream, seed=0))
     20
-
     """
     return _arrange(stream, _shuffle(stream.n_events, seed), np.arange(stream.n_events + 1))
 
@@ -70,23 +44,10 @@ def interleaved(stream: Stream, seed: int) -> Rounds:
 def recorded(stream: Stream, seed: int = 0) -> Rounds:
     """One event at a time, as recorded; the seed plays no part.
 
-    Parameters
-    ----------
-    stream:
-        The events.
-    seed:
-        Not looked at; orders are called alike.
-
-    Returns
-    -------
-    :
-        Rounds of one event.
-
     >>> from romco.streams import simulated
     >>> stream = simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)
     >>> bool((recorded(stream).task == stream.task).all())
     True
-
     """
     return _arrange(stream, np.arange(stream.n_events), np.arange(stream.n_events + 1))
 
@@ -103,7 +64,7 @@ def _shuffle(n: int, seed: int) -> NDArray[np.int64]:
 
 
 def _turns(task: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many earlier events the same task has, for each event."""
+    """Return the number of earlier events of the same task, for each event."""
     by_task = np.argsort(task, kind="stable")
     counts = np.bincount(task)
     firsts = np.concatenate([[0], np.cumsum(counts)[:-1]])

@@ -57,26 +57,8 @@ PRESETS: dict[str, dict[str, object]] = {
 def preset(name: str, seed: int = 0) -> Stream:
     """A simulated stream of the shape of one of the paper's data sets.
 
-    Parameters
-    ----------
-    name:
-        One of ``PRESETS``.
-    seed:
-        Of what chance decides.
-
-    Returns
-    -------
-    :
-        The stream, with its truth.
-
-    Raises
-    ------
-    ValueError
-        Where the name is unknown.
-
     >>> preset("mhc-like").n_tasks
     12
-
     """
     if name not in PRESETS:
         raise ValueError(f"unknown preset {name!r}; known are {', '.join(PRESETS)}")
@@ -122,16 +104,6 @@ def simulated(
         Of what chance decides.
     name:
         Of the stream.
-
-    Returns
-    -------
-    :
-        The stream, with its truth; y is -1 or +1.
-
-    Raises
-    ------
-    ValueError
-        Where a number is out of its range.
 
     >>> stream = simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)
     >>> stream.n_events, len(stream.truth.outliers)

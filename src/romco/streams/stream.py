@@ -12,7 +12,7 @@ from romco.rounds import Features
 
 @dataclass(frozen=True)
 class Truth:
-    """What a simulated stream was made from.
+    """Parameters that generated a simulated stream.
 
     Parameters
     ----------

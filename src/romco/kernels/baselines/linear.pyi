@@ -1,3 +1,67 @@
+import numpy as np
+from numpy.typing import NDArray
+
 from romco.kernels.core.contract import Kernel
 
 class LinearKernel(Kernel): ...
+
+class GradientKernel(Kernel):
+    def __init__(
+        self, w: NDArray[np.float64], t: NDArray[np.int64], eta: float, decays: bool
+    ) -> None: ...
+
+class PassiveAggressiveKernel(LinearKernel):
+    def __init__(self, w: NDArray[np.float64], cap: float, ridge: float) -> None: ...
+
+class CollaborativeKernel(LinearKernel):
+    def __init__(
+        self,
+        w: NDArray[np.float64],
+        u: NDArray[np.float64],
+        eta1: float,
+        eta2: float,
+        C: float,
+    ) -> None: ...
+
+class DiagonalArowKernel(LinearKernel):
+    def __init__(self, w: NDArray[np.float64], s: NDArray[np.float64], r: float) -> None: ...
+
+class FullArowKernel(LinearKernel):
+    def __init__(self, w: NDArray[np.float64], S: NDArray[np.float64], r: float) -> None: ...
+
+class DiagonalCollaborativeKernel(LinearKernel):
+    def __init__(
+        self,
+        w: NDArray[np.float64],
+        s: NDArray[np.float64],
+        u: NDArray[np.float64],
+        su: NDArray[np.float64],
+        eta1: float,
+        eta2: float,
+        r: float,
+    ) -> None: ...
+
+class FullCollaborativeKernel(LinearKernel):
+    def __init__(
+        self,
+        w: NDArray[np.float64],
+        S: NDArray[np.float64],
+        u: NDArray[np.float64],
+        Su: NDArray[np.float64],
+        eta1: float,
+        eta2: float,
+        r: float,
+    ) -> None: ...
+
+Numbers = NDArray[np.float64]
+
+class PassiveAggressiveNumber(LinearKernel):
+    def __init__(
+        self, w: Numbers, b: Numbers, clock: Numbers, C: float, epsilon: float
+    ) -> None: ...
+
+class GradientNumber(LinearKernel):
+    def __init__(self, w: Numbers, b: Numbers, clock: Numbers, eta: float) -> None: ...
+
+class GaussianNumber(LinearKernel):
+    def __init__(self, w: Numbers, b: Numbers, clock: Numbers, s: Numbers, r: float) -> None: ...

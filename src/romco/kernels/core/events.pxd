@@ -10,7 +10,8 @@ cdef struct Row:
 cdef class Events:
     cdef readonly Py_ssize_t n, n_features, n_tasks
     cdef readonly object task, x, y, weight     # checked arrays; also what keeps the pointers alive
-    cdef object values, indices, indptr
+    cdef object values, indices, indptr, rows
+    cdef const long long* order                 # row of x of each event; NULL where they are in order
     cdef const long long* tasks
     cdef const double* labels
     cdef const double* weights                  # NULL where every event counts as one
@@ -33,8 +34,14 @@ cdef class Events:
         """How much an event counts."""
         return 1.0 if self.weights == NULL else self.weights[e]
 
+    cdef inline bint adjacent(self) noexcept nogil:
+        """Whether rows are dense and lie one after the other."""
+        return self.index == NULL and self.order == NULL
+
     cdef inline Row row(self, Py_ssize_t e) noexcept nogil:
         cdef Row x
+        if self.order != NULL:
+            e = self.order[e]
         if self.index == NULL:
             x.n = self.n_features
             x.index = NULL

@@ -23,4 +23,5 @@ class Events:
         n_tasks: int,
         labelled: bool = True,
         answers: int = 1,
+        rows: NDArray[np.int64] | None = None,
     ) -> None: ...

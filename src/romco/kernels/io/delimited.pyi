@@ -22,6 +22,9 @@ class Delimited:
         labelled: bool,
     ) -> None: ...
     def header(self, data: bytes | memoryview, last: bool) -> tuple[list[bytes], int] | None: ...
+    def split_rows(
+        self, data: bytes, at: int, last: bool, most: int
+    ) -> tuple[list[tuple[int, list[bytes]]], int, Any]: ...
     def read(
         self, data: bytes | memoryview, at: int, last: bool, most: int
     ) -> tuple[

@@ -60,6 +60,26 @@ cdef class Delimited:
         found = [self.cell_bytes(raw, k) for k in range(self.n_cells)]
         return found, at
 
+    def split_rows(self, bytes data, Py_ssize_t at, bint last, Py_ssize_t most):
+        """Split up to ``most`` rows from byte ``at`` on, without encoding them.
+
+        Gives line and cells of each, the next byte, and (line, None, reason) of a bad row, at
+        which splitting stops, or None.
+        """
+        cdef const unsigned char* text = <const unsigned char*> <const char*> data
+        cdef int how
+        rows = []
+        while len(rows) < most and at < len(data):
+            how = self.split(text, len(data), &at, last)
+            if how == CUT:
+                break
+            self.begun, self.line = self.line, self.next_line
+            if how != COMPLETE:
+                return rows, at, (self.begun, None, reason(how, self.mark))
+            if self.n_cells:
+                rows.append((self.begun, [self.cell_bytes(data, k) for k in range(self.n_cells)]))
+        return rows, at, None
+
     def read(self, const unsigned char[::1] data, Py_ssize_t at, bint last, Py_ssize_t most):
         """Up to ``most`` rows from byte ``at`` on, and where the next one begins.
 

@@ -1,7 +1,7 @@
-"""Cells to sparse rows: what ``romco.io.cells`` says in plain Python, for plain ASCII cells.
+"""Cells to sparse rows: ``romco.io.schema`` in compiled code, for plain ASCII cells.
 
-A cell that is not plain (not ASCII, a number of many digits, a date, nested) goes to that
-plain function, so both ways give the same.
+A cell that is not plain (not ASCII, a number of many digits, a date, nested, very long) goes to
+the Python function of its kind, so both give the same.
 """
 
 import numpy as np
@@ -11,9 +11,11 @@ from libc.string cimport memcpy
 from romco.kernels.core.memory cimport release, reserve, resize
 from romco.kernels.io.lexicon cimport PRIME, Lexicon, begin_hash, go_on
 
-KINDS = ("free", "number", "category", "text", "counts", "date", "ignored")
+KINDS = ("free", "number", "category", "text", "counts", "date", "day", "ignored")
 cdef enum:
-    FREE, NUMBER, CATEGORY, TEXT, COUNTS, DATE, IGNORED
+    FREE, NUMBER, CATEGORY, TEXT, COUNTS, DATE, DAY, IGNORED
+cdef enum:
+    MAX_PLAIN_BYTES = 100000  # of a cell; longer ones go to Python, which has the limit
 cdef enum:
     IS_NUMBER, NO_NUMBER, UNSURE
 
@@ -130,7 +132,7 @@ cdef class Encoder:
         cdef unsigned long long whole
         if at.kind == IGNORED:
             return 0
-        if at.kind == DATE or not is_ascii(text, n):
+        if at.kind == DATE or at.kind == DAY or n > MAX_PLAIN_BYTES or not is_ascii(text, n):
             return self.plain_text(column, text, n)
         strip(&text, &n)
         if is_missing(text, n):
@@ -140,6 +142,9 @@ cdef class Encoder:
         if at.kind != CATEGORY:
             found = parse(text, n, &number)
             if found == IS_NUMBER:
+                return self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
+            if at.kind == NUMBER and is_boolean(text, n):
+                number = n == 4
                 return self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
             if found == UNSURE or at.kind == NUMBER:
                 return self.plain_text(column, text, n)
@@ -245,6 +250,18 @@ cdef bint is_missing(const char* text, Py_ssize_t n) noexcept nogil:
             or text[1] == 47 and (text[2] | 32) == 97
         )
     return (text[1] | 32) == 117 and (text[2] | 32) == 108 and (text[3] | 32) == 108
+
+
+cdef bint is_boolean(const char* text, Py_ssize_t n) noexcept nogil:
+    """Whether text is "true" or "false" in any case."""
+    cdef const char* word = "true" if n == 4 else "false"
+    cdef Py_ssize_t i
+    if n != 4 and n != 5:
+        return False
+    for i in range(n):
+        if (text[i] | 32) != word[i]:
+            return False
+    return True
 
 
 cdef int parse(const char* text, Py_ssize_t n, double* number) noexcept nogil:

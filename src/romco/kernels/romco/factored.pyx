@@ -57,7 +57,7 @@ cdef class Factored(Kernel):
         cdef Row x
         cdef bint together
         self.start_round(self.followed)
-        together = events.index == NULL and self.left.look_at_all(events.row(begin), end - begin)
+        together = events.adjacent() and self.left.look_at_all(events.row(begin), end - begin)
         for e in range(begin, end):
             x = events.row(e)
             if together:
@@ -98,7 +98,7 @@ cdef class Factored(Kernel):
         if active == 0 and not self.rules.always_prox:
             return 0
         self.left.fit(self.left.columns + active)
-        if events.index == NULL and active > 1 and 2 * active >= end - begin:
+        if events.adjacent() and active > 1 and 2 * active >= end - begin:
             self.left.meet_all(events.row(begin), end - begin)
         for e in range(begin, end):
             pull = self.pulls[e - begin]

@@ -1,0 +1,1 @@
+"""Reports, data sets, label study, fuzzers and mutation tests; not part of the wheel."""

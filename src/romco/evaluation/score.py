@@ -1,0 +1,429 @@
+"""Running score of a stream: two classes, many classes or numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from romco.evaluation.baselines import majority
+from romco.model.answers import Answers
+from romco.model.calibration import logistic
+from romco.model.names import known_as
+from romco.rounds import Round
+
+Numbers = NDArray[np.float64]
+
+# Sums over events, by target. "baseline" is the most frequent label so far, or the mean so far.
+COLUMNS = {
+    "two classes": ("events", "error", "baseline", "log_loss", "baseline_log_loss"),
+    "classes": ("events", "error", "baseline", "log_loss"),
+    "number": ("events", "absolute", "squares", "baseline_squares"),
+}
+BLOCK_EVENTS, MAX_BLOCKS = 100, 10  # recent sums cover the last nine to ten blocks
+CALIBRATION_BINS = {"two classes": 10, "classes": 15}
+AUC_BINS, MAX_LOGIT = 600, 15.0  # histogram of log-odds for the area under the ROC curve
+MIN_PROBABILITY = 1e-15
+MAX_COUNT = 2.0**53  # largest whole number that a double counts without gaps
+MAX_SUM = 1e150  # squares of larger numbers overflow
+
+
+@final
+class Score:
+    """Error, loss and calibration of predictions, each made before its label was known.
+
+    The baseline answers the most frequent label so far, with its frequency as the probability;
+    for numbers it answers the mean so far. Sums do not depend on how events are cut into calls.
+
+    Parameters
+    ----------
+    target:
+        "two classes", "classes" or "number".
+    curve:
+        Keep the histograms of AUC and calibration; without them neither is reported.
+
+    >>> score = Score()
+    >>> margins, chances = np.array([0.5, -0.5, -1.0]), np.array([0.6, 0.4, 0.2])
+    >>> score.add_binary(np.array([1.0, 1.0, -1.0]), margins, chances)
+    >>> round(score.error, 3), round(score.baseline, 3), round(score.f1, 3), score.auc
+    (0.333, 0.333, 0.667, 1.0)
+    >>> score = Score("classes")
+    >>> events = Round(np.array([0, 0]), np.eye(2), np.array([2.0, 0.0]))
+    >>> score.add(events, np.log([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3]]))
+    >>> score.summary()["error"], score.summary()["table"]
+    (0.5, {'2': {'2': 1}, '0': {'1': 1}})
+    >>> score = Score("number")
+    >>> score.add(Round(np.array([0, 0]), np.eye(2), np.array([1.0, 3.0])), np.array([1.0, 2.0]))
+    >>> score.summary()["mae"], score.summary()["r2"]
+    (0.5, 0.5)
+
+    """
+
+    def __init__(self, target: str = "two classes", curve: bool = True) -> None:
+        if target not in COLUMNS:
+            raise ValueError(f"target must be one of {', '.join(COLUMNS)}; got {target!r}")
+        self.target, self.curve = target, curve and target != "number"
+        self._sums = np.zeros(len(COLUMNS[target]))
+        self._blocks: list[Numbers] = [np.zeros_like(self._sums)]
+        self._table: dict[str, Counter[str]] = {}  # true label: answered labels
+        self._counts: Counter[str] = Counter()  # true labels
+        self._mean = self._spread = 0.0  # of numbers, by Welford
+        self._bins = np.zeros((CALIBRATION_BINS.get(target, 0), 3))  # events, stated, true
+        self._logits = np.zeros((2, AUC_BINS), dtype=np.int64)  # negatives, positives
+
+    @classmethod
+    def of(cls, model: Any, saved: Any = None, curve: bool = True) -> Score:
+        """Score for the target of a model; continues from ``saved``, see :meth:`to_json`.
+
+        >>> import romco
+        >>> Score.of(romco.Model(target="number")).target
+        'number'
+        """
+        target = getattr(model, "target", "two classes")
+        return cls.from_json(saved, target) if saved else cls(target, curve)
+
+    def add(self, round: Round, scores: Numbers) -> None:
+        """Count a round and the learner's output for it.
+
+        Parameters
+        ----------
+        round:
+            Events with y (n,): -1 or +1, class numbers, or numbers.
+        scores:
+            Margins (n,), log-probabilities (n, K), or numbers (n,).
+
+        """
+        if self.target == "two classes":
+            self.add_binary(round.y, scores, logistic(scores))
+        elif self.target == "number":
+            self._add_numbers(round.y, scores)
+        else:
+            names = [str(int(y)) for y in round.y]
+            answers, rows = most_likely(scores), np.arange(len(names))
+            true = np.exp(scores[rows, round.y.astype(np.intp)])
+            self._add_classes(
+                names, map(str, answers.tolist()), true, np.exp(scores[rows, answers])
+            )
+
+    def count(self, model: Any, labels: Sequence[Any], answers: Answers) -> None:
+        """Count events by their labels, and the answers that ``model`` gave before."""
+        if self.target == "two classes":
+            self.add_binary(_signs(model, labels), *answers)
+        elif self.target == "number":
+            y = np.array([model.number(label) for label in labels], dtype=np.float64)
+            self._add_numbers(y, answers.margins)
+        else:
+            column = {known_as(label): k for k, label in enumerate(model.classes)}
+            rows = np.arange(len(labels))
+            true = answers.probabilities[rows, [column[known_as(label)] for label in labels]]
+            names = [str(known_as(label)) for label in model.answers(answers.margins)]
+            stated = answers.probabilities.max(axis=1, initial=0.0)
+            self._add_classes([str(known_as(label)) for label in labels], names, true, stated)
+
+    def add_binary(self, y: Numbers, margins: Numbers, probabilities: Numbers) -> None:
+        """Count events of two classes.
+
+        Parameters
+        ----------
+        y:
+            Labels (n,), -1 or +1.
+        margins:
+            Predicted before (n,); 0 and above answers +1.
+        probabilities:
+            Of the positive label (n,).
+
+        """
+        positive, answers = y > 0, margins >= 0
+        n, k = int(self._sums[0]), self._counts["1"]
+        seen, seen_positive = n + np.arange(len(y)), k + np.cumsum(positive) - positive
+        rate = (seen_positive + 1.0) / (seen + 2.0)
+        self._add_rows(
+            answers != positive,
+            (2 * seen_positive >= seen) != positive,
+            log_loss(np.where(positive, probabilities, 1.0 - probabilities)),
+            log_loss(np.where(positive, rate, 1.0 - rate)),
+        )
+        for truth, answer in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            count = int(np.count_nonzero((positive == truth) & (answers == answer)))
+            self._add_cell(str(truth), str(answer), count)
+        if self.curve:
+            self._add_stated(probabilities, positive)
+            np.add.at(self._logits, (positive.astype(int), _logit_bin(probabilities)), 1)
+
+    def _add_classes(
+        self, truth: list[str], answers: Iterable[str], true: Numbers, stated: Numbers
+    ) -> None:
+        answered = list(answers)
+        baseline = majority(truth, self._counts.copy())
+        wrong = [a != b for a, b in zip(answered, truth, strict=True)]
+        usual = [a != b for a, b in zip(baseline, truth, strict=True)]
+        self._add_rows(wrong, usual, log_loss(true))
+        for pair in zip(truth, answered, strict=True):
+            self._add_cell(*pair, 1)
+        if self.curve:
+            self._add_stated(stated, ~np.array(wrong, dtype=np.bool_))
+
+    def _add_numbers(self, y: Numbers, predicted: Numbers) -> None:
+        means = np.empty(len(y))
+        n = float(self._sums[0])
+        for i, number in enumerate(y.tolist()):
+            means[i], n, step = self._mean, n + 1.0, number - self._mean
+            self._mean += step / n
+            self._spread += step * (number - self._mean)
+        self._add_rows(np.abs(y - predicted), np.square(y - predicted), np.square(y - means))
+
+    def _add_rows(self, *columns: ArrayLike) -> None:
+        """Add one row of sums per event, in order, to all and to the recent ones."""
+        rows = np.stack([np.ones(len(np.asarray(columns[0]))), *columns], axis=1)
+        self._sums = _accumulate(self._sums, rows)
+        while len(rows):
+            if self._blocks[-1][0] == BLOCK_EVENTS:
+                self._blocks = [*self._blocks[1 - MAX_BLOCKS :], np.zeros_like(self._sums)]
+            free = BLOCK_EVENTS - int(self._blocks[-1][0])
+            self._blocks[-1] = _accumulate(self._blocks[-1], rows[:free])
+            rows = rows[free:]
+
+    def _add_cell(self, truth: str, answer: str, count: int) -> None:
+        if count:
+            self._table.setdefault(truth, Counter())[answer] += count
+            self._counts[truth] += count
+
+    def _add_stated(self, stated: Numbers, true: NDArray[np.bool_]) -> None:
+        last = len(self._bins) - 1
+        place = np.minimum((stated * len(self._bins)).astype(np.intp), last)
+        np.add.at(self._bins, place, np.stack([np.ones(len(stated)), stated, true], axis=1))
+
+    @property
+    def events(self) -> int:
+        """Number of events counted."""
+        return int(self._sums[0])
+
+    @property
+    def error(self) -> float:
+        """Share of wrong answers; for numbers the root mean squared error."""
+        return (
+            self._mean_of("squares") ** 0.5 if self.target == "number" else self._mean_of("error")
+        )
+
+    @property
+    def baseline(self) -> float:
+        """Error of the baseline."""
+        if self.target == "number":
+            return self._mean_of("baseline_squares") ** 0.5
+        return self._mean_of("baseline")
+
+    @property
+    def log_loss(self) -> float:
+        """Mean of -log of the probability given to the true label."""
+        return self._mean_of("log_loss")
+
+    @property
+    def baseline_log_loss(self) -> float:
+        """Log loss of the baseline, two classes only."""
+        return self._mean_of("baseline_log_loss")
+
+    @property
+    def f1(self) -> float:
+        """F1 of the positive label, or the mean F1 of the classes that occurred."""
+        if self.target == "two classes":
+            return self._f1("1")
+        return float(np.mean([self._f1(name) for name in self._counts])) if self._counts else 0.0
+
+    @property
+    def auc(self) -> float | None:
+        """Probability that a positive event ranks above a negative one, from 600 bins of log-odds.
+
+        None where one of the labels has not occurred.
+        """
+        if not self._logits.sum(axis=1).all():
+            return None
+        negative, positive = self._logits.astype(float)
+        below = np.cumsum(negative) - 0.5 * negative
+        return float((positive * below).sum() / (positive.sum() * negative.sum()))
+
+    @property
+    def calibration(self) -> float | None:
+        """Expected calibration error: mean gap of stated and true frequency over bins, by size."""
+        if not self.curve:
+            return None
+        n, stated, true = self._bins.T
+        return float(np.abs(stated - true).sum() / max(n.sum(), 1.0))
+
+    @property
+    def positives(self) -> float:
+        """Share of events with the positive label, two classes only."""
+        return self._counts["1"] / max(self.events, 1)
+
+    @property
+    def r2(self) -> float | None:
+        """Share of the variance of numbers that is explained; None while they are all equal."""
+        squares = float(self._sums[2])
+        return 1.0 - squares / self._spread if self._spread > 0.0 else None
+
+    def recent(self) -> dict[str, float]:
+        """Means over the last 900 to 1,000 events, and how many they are."""
+        n, *sums = np.sum(self._blocks, axis=0)
+        names = COLUMNS[self.target][1:]
+        means = {name: float(s / max(n, 1.0)) for name, s in zip(names, sums, strict=True)}
+        return {"events": int(n), **means}
+
+    def value(self) -> dict[str, Any]:
+        """Same as :meth:`summary`, so that a score is a metric."""
+        return self.summary()
+
+    def summary(self) -> dict[str, Any]:
+        """All figures by name, as JSON holds them."""
+        if self.target == "number":
+            found = {"rmse": self.error, "mae": self._mean_of("absolute"), "r2": self.r2}
+            return {"events": self.events, **found, "baseline_rmse": self.baseline}
+        common = {"events": self.events, "error": self.error, "baseline": self.baseline}
+        if self.target == "classes":
+            table = {name: dict(row) for name, row in self._table.items()}
+            extra = {"log_loss": self.log_loss, "f1_macro": self.f1}
+            stated = {} if self.calibration is None else {"calibration": self.calibration}
+            return {**common, **extra, **stated, "table": table}
+        names = ("log_loss", "baseline_log_loss", "f1", "auc", "calibration", "positives")
+        figures = {name: getattr(self, name) for name in names}
+        return {**common, **{name: x for name, x in figures.items() if x is not None}}
+
+    def line(self) -> str:
+        """One line for people, each figure beside that of the baseline."""
+        if self.target == "number":
+            r2 = "" if self.r2 is None else f", R2 {self.r2:.3f}"
+            mae = f"MAE {self._mean_of('absolute'):.4g}"
+            return f"RMSE {self.error:.4g} (baseline {self.baseline:.4g}), {mae}{r2}"
+        if self.target == "classes":
+            error = f"error {self.error:.2%} (baseline {self.baseline:.2%})"
+            return f"{error}, log loss {self.log_loss:.3f}, macro F1 {self.f1:.3f}"
+        recent = self.recent()
+        late = f"; last {recent['events']:,}: {recent['error']:.2%}"
+        parts = [
+            f"error {self.error:.2%} (baseline {self.baseline:.2%}"
+            f"{late if recent['events'] < self.events else ''})",
+            f"log loss {self.log_loss:.3f} ({self.baseline_log_loss:.3f})",
+            *([] if self.auc is None else [f"AUC {self.auc:.3f}"]),
+            f"F1 {self.f1:.3f}",
+        ]
+        return ", ".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """State from which :meth:`from_json` continues."""
+        used = np.flatnonzero(self._logits.any(axis=0))
+        return {
+            "target": self.target,
+            "sums": self._sums.tolist(),
+            "blocks": [block.tolist() for block in self._blocks],
+            "table": {name: dict(row) for name, row in self._table.items()},
+            "moments": [self._mean, self._spread],
+            "groups": self._bins.tolist() if self.curve else [],
+            "bins": [used.tolist(), *self._logits[:, used].tolist()],
+        }
+
+    @classmethod
+    def from_json(cls, saved: Any, target: str = "two classes") -> Score:
+        """Score that continues from :meth:`to_json`, or from the state of an older version.
+
+        Raises ValueError or TypeError where no score has such a state.
+        """
+        state = saved if isinstance(saved, dict) and "target" in saved else _migrate(saved, target)
+        score = cls(state["target"], curve=bool(state["groups"]))
+        limit = MAX_SUM if score.target == "number" else MAX_COUNT
+        width = (len(score._sums),)
+        score._sums = _checked(state["sums"], width, limit)
+        score._blocks = [_checked(block, width, limit) for block in state["blocks"]]
+        if not score._blocks or any(b[0] > BLOCK_EVENTS or b[0] % 1 for b in score._blocks):
+            raise ValueError(f"recent blocks hold up to {BLOCK_EVENTS} events: {state['blocks']!r}")
+        for truth, row in state["table"].items():
+            for answer, count in row.items():
+                score._add_cell(truth, answer, int(_checked(count, (), MAX_COUNT)))
+        mean, spread = state["moments"]
+        size = float(_checked(abs(mean), (), MAX_SUM))
+        score._mean = size if mean >= 0 else -size
+        score._spread = float(_checked(spread, (), MAX_SUM))
+        if score.curve:
+            score._bins = _checked(state["groups"], score._bins.shape, MAX_COUNT)
+        used, *counts = state["bins"]
+        place = _checked(used, (len(used),), AUC_BINS - 1).astype(np.intp)
+        score._logits[:, place] = _checked(counts, (2, len(used)), MAX_COUNT)
+        return score
+
+    def _mean_of(self, name: str) -> float:
+        return float(self._sums[COLUMNS[self.target].index(name)] / max(self._sums[0], 1.0))
+
+    def _f1(self, name: str) -> float:
+        hits = 2 * self._table.get(name, Counter())[name]
+        answered = sum(row[name] for row in self._table.values())
+        return hits / max(self._counts[name] + answered, 1)
+
+
+def most_likely(scores: Numbers) -> NDArray[np.intp]:
+    """Class (n,) of the largest score; of equal ones the last, as a margin of 0 answers +1.
+
+    >>> most_likely(np.array([[0.0, 0.0, -1.0]]))
+    array([1])
+    """
+    return scores.shape[1] - 1 - np.argmax(scores[:, ::-1], axis=1)
+
+
+def log_loss(probabilities: Numbers) -> Numbers:
+    """-log of probabilities (n,) given to what came true, at most 34.5."""
+    return -np.log(np.maximum(probabilities, MIN_PROBABILITY))
+
+
+def _accumulate(sums: Numbers, rows: Numbers) -> Numbers:
+    """Add rows one after the other: the bits do not depend on how events are cut into calls."""
+    total: Numbers = np.add.accumulate(np.concatenate([sums[None], rows]), axis=0)[-1]
+    return total
+
+
+def _logit_bin(probabilities: Numbers) -> NDArray[np.intp]:
+    """Bin of each probability in equal steps of its log-odds, fine for rare positives."""
+    p = np.clip(probabilities, MIN_PROBABILITY, 1.0 - MIN_PROBABILITY)
+    logit = np.clip(np.log(p / (1.0 - p)), -MAX_LOGIT, MAX_LOGIT)
+    steps = (logit + MAX_LOGIT) * (AUC_BINS / (2 * MAX_LOGIT))
+    return np.minimum(steps.astype(np.intp), AUC_BINS - 1)
+
+
+def _signs(model: Any, labels: Sequence[Any]) -> Numbers:
+    """-1 or +1 for each label (n,); NaN where the model does not know it."""
+    known: dict[Any, float] = {}
+    for label in set(labels):
+        with suppress(ValueError):
+            known[label] = model.side(label)
+    return np.array(list(map(known.get, labels)), dtype=np.float64)
+
+
+def _checked(numbers: Any, shape: tuple[int, ...], limit: float) -> Numbers:
+    """Sums read from a file; ValueError unless they have this shape and lie in 0 .. limit."""
+    array = np.array(numbers)
+    if array.shape != shape or array.dtype.kind not in "fiu":
+        raise ValueError(f"expected numbers of shape {shape}, not {numbers!r}")
+    if not ((array >= 0) & (array <= limit)).all():
+        raise ValueError(f"expected numbers from 0 to {limit:g}, not {numbers!r}")
+    return array.astype(np.float64)
+
+
+def _migrate(saved: Any, target: str) -> dict[str, Any]:
+    """State of a score written by versions that had one class per target."""
+    state = Score(target).to_json()
+    if target == "number":
+        n, absolute, squares, baseline, mean, spread = saved["sums"]
+        state |= {"sums": [n, absolute, squares, baseline], "moments": [mean, spread]}
+    elif target == "classes":
+        table = saved["table"]
+        cells = [(k, j, count) for k, row in table.items() for j, count in row.items()]
+        n = sum(count for _, _, count in cells)
+        wrong = sum(count for k, j, count in cells if k != j)
+        state |= {"sums": [n, wrong, saved["usual"], saved["loss"]], "table": table}
+    else:
+        counts = saved["counts"] if isinstance(saved, dict) else saved or [0] * 4
+        a, b, c, d = _checked(counts, (4,), MAX_COUNT).astype(int).tolist()
+        state["table"] = {"0": {"0": a, "1": b}, "1": {"0": c, "1": d}}
+        state["sums"] = [a + b + c + d, b + c, 0.0, 0.0, 0.0]
+        if isinstance(saved, dict):
+            state |= {name: saved[name] for name in ("sums", "blocks", "groups", "bins")}
+    return state

@@ -1,0 +1,560 @@
+"""Reader of events: files of any format in blocks, encoded by compiled code."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import threading
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.closing import Closing
+from romco.io.formats import (
+    BadFile,
+    BadRow,
+    DelimitedText,
+    EncodedRows,
+    OpenFile,
+    Rows,
+    read_sample,
+)
+from romco.io.schema import (
+    ENCODERS,
+    ONLY_TASK,
+    SAMPLE_ROWS,
+    BadCell,
+    Column,
+    Schema,
+    is_missing,
+    quoted,
+    read_name,
+)
+from romco.kernels.io.delimited import LABEL, TASK, UNUSED
+from romco.kernels.io.encoded import Encoded
+from romco.kernels.io.encoder import Encoder
+from romco.kernels.io.lexicon import Lexicon
+
+BLOCK_EVENTS = 1000  # read, then learned or predicted, at a time
+MAX_NAMES = 2**20  # kept; beyond it names are dropped and found again, so that memory is bounded
+
+
+class Event(NamedTuple):
+    """One row of a file, in names. Tasks and labels are text, whatever the format."""
+
+    task: str
+    features: dict[str, float]
+    label: str | None  # None if the row has none and need not
+    line: int  # from 1; in Parquet the number of the row
+
+
+@final
+@dataclass(frozen=True)
+class Block:
+    """Events (n,) of a file: tasks and labels in names, features in numbers of names."""
+
+    tasks: list[str]
+    labels: list[str | None]  # None where there is none
+    lines: list[int]
+    features: Encoded
+    weights: NDArray[np.float64] | None = None  # NaN where a row has none
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def rows(self, begin: int, end: int) -> Block:
+        """Return events begin to end."""
+        part = slice(begin, end)
+        features = self.features.rows(begin, end)
+        weights = None if self.weights is None else self.weights[part]
+        return Block(self.tasks[part], self.labels[part], self.lines[part], features, weights)
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events one by one."""
+        values, numbers, starts, lexicon = self.features
+        names = lexicon.names
+        for at, (task, label, line) in enumerate(
+            zip(self.tasks, self.labels, self.lines, strict=True)
+        ):
+            features: dict[str, float] = {}
+            for k in range(starts[at], starts[at + 1]):
+                name = names[numbers[k]]
+                features[name] = features.get(name, 0.0) + float(values[k])
+            yield Event(task, features, label, line)
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """Where events come from: a file, and what the user says of its columns."""
+
+    path: str  # "-" is stdin
+    task: str | None = None
+    label: str | None = None
+    features: tuple[str, ...] | None = None
+    format: str | None = None
+    skip_bad: bool = False
+    kinds: Mapping[str, str] | None = None  # of columns whose kind is not to be inferred
+    one_task: bool = False  # there is no column of the task
+    weight: str | None = None
+    schema: Schema | None = None  # once it is resolved
+
+    def resolve(self, known: Schema | None = None) -> Source:
+        """Return the source with a schema to learn by: the model's, or inferred from first rows.
+
+        Columns that the model does not know yet are added.
+        """
+        if self.schema is not None:
+            return self
+        if known is None:
+            return replace(self, schema=self._infer())
+        for column, kind in (self.kinds or {}).items():
+            had = known.kinds.get(column)
+            if had not in (None, kind) and (had, kind) not in (("counts", "text"), ("day", "date")):
+                raise ValueError(f"column {column!r} was learned as {had}, not as {kind}")
+        schema = self._with_roles(known)
+        schema.weight = self.weight
+        if known.complete:
+            schema.extend(self._sample(schema), self.kinds)
+        return replace(self, schema=schema)
+
+    def resolve_to_predict(self, known: Schema | None) -> Source:
+        """Return the source read as the model's schema says; unknown columns are not used."""
+        if self.schema is not None:
+            return self
+        if known is None:
+            return replace(self, schema=self._infer())
+        schema = self._with_roles(known)
+        if known.weight is not None and known.weight != self.weight:
+            schema.add(known.weight, Column("ignored", "weight", "of learning"))
+        schema.weight = self.weight
+        schema.sample = self._sample(schema)
+        for column, kind in (self.kinds or {}).items():
+            schema.add(column, Column(kind, kind, "as asked"))
+        for column in schema.sample_columns if known.complete else ():
+            if column not in schema.columns and column not in schema.roles:
+                schema.add(column, Column("ignored", "unknown", "never learned"))
+        return replace(self, schema=schema)
+
+    def open(
+        self,
+        start: int = 0,
+        stream: BinaryIO | None = None,
+        file: OpenFile | None = None,
+        labelled: bool = True,
+    ) -> Reader:
+        """Return a reader of the events from number ``start`` on; of a stream instead, if given."""
+        schema = self.schema or self.resolve().schema
+        assert schema is not None
+        options: dict[str, Any] = {"labelled": labelled, "start": start, "skip_bad": self.skip_bad}
+        return Reader(file or stream or self.path, schema, format=self.format, **options)
+
+    def unknown_columns(self, known: Schema) -> str | None:
+        """Return a message on columns that are not as learned; None if all are.
+
+        Raises
+        ------
+        ValueError
+            If none of the columns that were learned is there.
+
+        """
+        if not known.complete or self.schema is None or not self.schema.sample:
+            return None
+        learned, there = known.used, frozenset(self.schema.sample_columns)
+        gone = [column for column in learned if column not in there]
+        if learned and len(gone) == len(learned):
+            raise ValueError(
+                f"{self.path} has none of the columns that were learned ({quoted(learned)}), "
+                f"only {quoted(self.schema.sample_columns)}: every answer would be the same"
+            )
+        new = known.unknown(c for c in self.schema.sample_columns if c not in self.schema.roles)
+        parts = [f"not there: {quoted(gone)}"] if gone else []
+        parts += [f"never learned, so not used: {', '.join(new[:20])}"] if new else []
+        where = f"{self.path}: columns are not as they were learned; "
+        return where + "; ".join(parts) if parts else None
+
+    def _infer(self) -> Schema:
+        return Schema.infer(
+            self.path,
+            task=self.task,
+            label=self.label,
+            weight=self.weight,
+            features=self.features,
+            kinds=self.kinds,
+            one_task=self.one_task,
+            format=self.format,
+        )
+
+    def _with_roles(self, known: Schema) -> Schema:
+        """Return a copy of the model's schema with the columns that the user names instead."""
+        schema = known.copy()
+        schema.task, schema.label = self.task or known.task, self.label or known.label
+        schema.one_task = self.one_task or known.one_task
+        if self.features is not None:
+            schema.features = self.features
+        return schema
+
+    def _sample(self, schema: Schema) -> Any:
+        wanted = [name for name in (schema.task, schema.label, *schema.columns) if name]
+        return read_sample(self.path, self.format, wanted, SAMPLE_ROWS).rows
+
+
+class _Read(NamedTuple):
+    """A block, what stopped the reading of it, and the bad rows skipped in it."""
+
+    block: Block
+    trouble: BadRow | BadFile | None
+    bad: list[BadRow]
+
+
+@final
+class Reader(Closing):
+    r"""Events of a file, in blocks on demand or one by one.
+
+    A row that cannot be read is an error that names file, line and column; with ``skip_bad`` it
+    is counted in ``skipped`` instead.
+
+    Parameters
+    ----------
+    source:
+        A path, "-" for stdin, a binary stream, or an :class:`OpenFile`. The format follows from
+        the suffix (``.gz`` may follow it) unless ``format`` names it.
+    schema:
+        How columns are read. The task of svmlight is its ``qid``.
+    labelled:
+        Whether each row must have a label.
+    start:
+        Events to pass over, to resume.
+
+    >>> import io
+    >>> table = io.BytesIO(b"user,age,town,spam\nann,7,Rome,no\nbob,,Bonn,yes\n")
+    >>> with Reader(table, Schema(task="user", label="spam"), format="csv") as reader:
+    ...     for event in reader:
+    ...         print(event)
+    Event(task='ann', features={'age': 7.0, 'town=Rome': 1.0}, label='no', line=2)
+    Event(task='bob', features={'town=Bonn': 1.0}, label='yes', line=3)
+
+    """
+
+    def __init__(
+        self,
+        source: str | Path | BinaryIO | OpenFile,
+        schema: Schema,
+        *,
+        format: str | None = None,
+        skip_bad: bool = False,
+        labelled: bool = True,
+        start: int = 0,
+    ) -> None:
+        self.skipped = 0  # bad rows so far
+        self.first_bad: BadRow | None = None
+        self.file = source if isinstance(source, OpenFile) else OpenFile(source, format)
+        self._skip_bad, self._ended = skip_bad, False
+        self._ahead: _Ahead | None = None
+        try:
+            self._rows = _rows_of(self.file, schema, labelled)
+            self._weight = schema.weight
+            self._regular = self.file.raw is not None and stat.S_ISREG(
+                os.fstat(self.file.raw.fileno()).st_mode
+            )
+            self.pass_over(start)
+        except BaseException:
+            self.file.close()
+            raise
+
+    def take(self, most: int) -> tuple[Block, BadRow | BadFile | None]:
+        """Return up to ``most`` events, none at the end, and the error that stopped reading.
+
+        A pipe gives what has come so far, at least one event. A prepared block comes as prepared.
+        """
+        if self._ahead is None:
+            read = self._read(most)
+        else:
+            read, self._ahead = self._ahead.result(), None
+        self.skipped += len(read.bad)
+        self.first_bad = self.first_bad or next(iter(read.bad), None)
+        return read.block, read.trouble
+
+    def prepare(self, most: int) -> None:
+        """Read the next ``most`` events in another thread, for the next :meth:`take`.
+
+        A pipe is left alone: whoever waits for it must be able to stop waiting.
+        """
+        if self._regular and self._ahead is None and not self._ended:
+            self._ahead = _Ahead(self, most)
+
+    def blocks(self, most: int = BLOCK_EVENTS) -> Iterator[Block]:
+        """Yield blocks to the end; an error is raised after what came before it."""
+        while True:
+            block, trouble = self.take(most)
+            if trouble is None:
+                self.prepare(most)
+            if len(block):
+                yield block
+            if trouble is not None:
+                self.close()
+                raise trouble
+            if not len(block):
+                return
+
+    def __iter__(self) -> Iterator[Event]:
+        with self:
+            for block in self.blocks():
+                yield from block.events()
+
+    def pass_over(self, n: int) -> None:
+        """Go on after the next ``n`` events; fewer is an error."""
+        done = 0
+        while done < n:
+            block, trouble = self.take(min(n - done, 10_000))
+            done += len(block)
+            if trouble is not None:
+                raise trouble
+            if not len(block):
+                raise BadFile(
+                    f"{self.file.name} has {done} events, fewer than the {n} to pass over"
+                )
+
+    def progress(self) -> float | None:
+        """Return the share of the file's bytes read so far; None for a pipe."""
+        if not self._regular or self.file.raw is None or self.file.raw.closed:
+            return None
+        size = os.fstat(self.file.raw.fileno()).st_size
+        return min(1.0, self.file.raw.tell() / size) if size else None
+
+    def close(self) -> None:
+        """Close the file, if it was opened here."""
+        if self._ahead is not None:
+            self._ahead.thread.join()
+        self._rows.close()
+        self.file.close()
+
+    def _read(self, most: int) -> _Read:
+        bad_rows: list[BadRow] = []
+        encoder, live = self._rows.encoder, self.file.live
+        if len(encoder.lexicon) > MAX_NAMES:
+            encoder.lexicon = Lexicon()
+        rows = EncodedRows([], [], [], [])
+        trouble: BadRow | BadFile | None = None
+        while len(rows.lines) < most and trouble is None and not self._ended:
+            if live and rows.lines:
+                break
+            try:
+                part, bad, more = self._rows.read(most - len(rows.lines), live)
+            except BadFile as error:
+                trouble = error
+                break
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                what = f"compressed data are damaged or cut ({error})"
+                trouble = BadFile(f"{self.file.name}: {what}")
+                break
+            for one, other in zip(rows, part, strict=True):
+                one.extend(other)  # type: ignore[attr-defined]
+            self._ended = not more
+            if bad is not None and self._skip_bad:
+                bad_rows.append(bad)
+            else:
+                trouble = bad
+        values, names = encoder.take()
+        starts = np.array([0, *rows.ends], dtype=np.int64)
+        features = Encoded(values, names, starts, encoder.lexicon)
+        block = Block(rows.tasks, rows.labels, rows.lines, features)
+        return _Read(_weighted(block, self._weight), trouble, bad_rows)
+
+
+@final
+class _Ahead:
+    """Read of a block that is under way in a thread of its own."""
+
+    def __init__(self, reader: Reader, most: int) -> None:
+        self._reader, self._most = reader, most
+        self._read: _Read | None = None
+        self._error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, name="romco-ahead")
+        self.thread.start()
+
+    def result(self) -> _Read:
+        self.thread.join()
+        if self._read is None:
+            raise self._error or RuntimeError("the block was not read")
+        return self._read
+
+    def _run(self) -> None:
+        try:
+            self._read = self._reader._read(self._most)
+        except BaseException as error:
+            self._error = error
+
+
+def encode_rows(rows: Any, schema: Schema, lexicon: Lexicon) -> Encoded:
+    """Encode mappings by compiled code, as :meth:`Schema.encode` does each of them.
+
+    Raises
+    ------
+    ValueError
+        If a cell cannot be read; it names row and column.
+
+    """
+    encoder = Encoder(encode_cell, lexicon)
+    for name, column in schema.columns.items():
+        encoder.column(name, column.kind)
+    roles, ends = schema.roles, [0]
+    for at, row in enumerate(rows):
+        try:
+            for name in row if schema.features is None else schema.features:
+                if name not in roles:
+                    encoder.add(str(name), row.get(name))
+        except BadCell as bad:
+            raise ValueError(f"row {at}: {bad}") from None
+        ends.append(encoder.count())
+    values, names = encoder.take()
+    return Encoded(values, names, np.array(ends, dtype=np.int64), lexicon)
+
+
+def encode_cell(kind: str, column: str, value: object) -> dict[str, float]:
+    """Return the features of a cell that compiled code leaves to Python."""
+    features: dict[str, float] = {}
+    ENCODERS[kind](column, value, features)
+    return features
+
+
+def _rows_of(file: OpenFile, schema: Schema, labelled: bool) -> _TableRows | _MappingRows:
+    """Check that the format gives what the schema wants, and open its rows."""
+    kind = file.format
+    if kind.task and schema.task not in (None, kind.task):
+        wrong = f"is {kind.task!r}, not {schema.task!r}"
+        raise ValueError(f"{file.name}: the task of this format {wrong}")
+    if kind.task and schema.weight is not None:
+        raise ValueError(f"{file.name}: this format has no column that could be the weight")
+    task = None if schema.one_task else schema.task or kind.task
+    label = schema.label or kind.label
+    if task is None and not schema.one_task:
+        raise ValueError(f"{file.name}: say which column is the task (task=...)")
+    needed = [task, label if labelled else None, schema.weight, *(schema.features or ())]
+    # What a format fixes by itself is checked row by row, not as a column.
+    wanted = [] if kind.task else [name for name in needed if name is not None]
+    if kind.delimiter is not None:
+        return _TableRows(file, kind.delimiter, wanted, schema, task, label, labelled)
+    rows = kind.read(file.stream, file.name, wanted)
+    return _MappingRows(rows, file.name, schema, task, label, labelled)
+
+
+@final
+class _TableRows:
+    """Rows of delimited text; the header is read with the first of them."""
+
+    def __init__(
+        self,
+        file: OpenFile,
+        delimiter: str,
+        wanted: list[str],
+        schema: Schema,
+        task: str | None,
+        label: str | None,
+        labelled: bool,
+    ) -> None:
+        self.encoder = Encoder(encode_cell, Lexicon())
+        self._given = file.stream, file.name, wanted, delimiter
+        self._schema, self._task, self._label, self._labelled = schema, task, label, labelled
+        self._table: DelimitedText | None = None
+
+    def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, bool]:
+        if self._table is None:
+            table = DelimitedText(*self._given)
+            table.encode_into(self.encoder, list(map(self._role, table.header)), self._labelled)
+            self._table = table
+        return self._table.encode(most, ONLY_TASK)
+
+    def close(self) -> None:
+        """Nothing was opened here."""
+
+    def _role(self, column: str) -> int:
+        schema = self._schema
+        if column in (self._task, self._label):
+            return TASK if column == self._task else LABEL
+        if column and column == schema.weight:
+            return self.encoder.column(column, "number")
+        if not column or (schema.features is not None and column not in schema.features):
+            return UNUSED
+        known = schema.columns.get(column)
+        return self.encoder.column(column, "free" if known is None else known.kind)
+
+
+@final
+class _MappingRows:
+    """Rows that come as mappings: JSON lines, Parquet, svmlight."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        name: str,
+        schema: Schema,
+        task: str | None,
+        label: str | None,
+        labelled: bool,
+    ) -> None:
+        self.encoder = Encoder(encode_cell, Lexicon())
+        self._rows, self._name, self._schema = rows, name, schema
+        self._task, self._label, self._labelled = task, label, labelled
+        for column, known in schema.columns.items():
+            self.encoder.column(column, known.kind)
+        if schema.weight is not None:
+            self.encoder.column(schema.weight, "number")
+
+    def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, bool]:
+        part = EncodedRows([], [], [], [])
+        while len(part.lines) < (1 if live else most):
+            row = next(self._rows, None)
+            if row is None or isinstance(row, BadRow):
+                return part, row, row is not None
+            line, cells = row
+            self.encoder.begin()
+            try:
+                self._add(part, line, cells)
+            except BadCell as bad:
+                self.encoder.undo()
+                return part, BadRow(self._name, line, bad.column, bad.reason), True
+        return part, None, True
+
+    def close(self) -> None:
+        self._rows.close()
+
+    def _add(self, part: EncodedRows, line: int, cells: Any) -> None:
+        schema, label = self._schema, self._label
+        task = ONLY_TASK if self._task is None else read_name(self._task, cells)
+        named = label is not None and (self._labelled or not is_missing(cells.get(label)))
+        truth = read_name(label, cells) if label is not None and named else None
+        names = cells if schema.features is None else schema.features
+        add = self.encoder.add
+        for column in names:
+            if column not in (self._task, label):
+                add(column, cells.get(column))
+        if schema.weight is not None and schema.features is not None:
+            add(schema.weight, cells.get(schema.weight))
+        part.tasks.append(task)
+        part.labels.append(truth)
+        part.lines.append(line)
+        part.ends.append(self.encoder.count())
+
+
+def _weighted(block: Block, column: str | None) -> Block:
+    """Take the column of weights out of the features; NaN where a row has none."""
+    if column is None:
+        return block
+    values, names, starts, lexicon = block.features
+    found = np.flatnonzero(names == lexicon.number(column))
+    weights = np.full(len(block), np.nan)
+    weights[np.searchsorted(starts, found, side="right") - 1] = values[found]
+    rest = Encoded(
+        np.delete(values, found),
+        np.delete(names, found),
+        starts - np.searchsorted(found, starts),
+        lexicon,
+    )
+    return Block(block.tasks, block.labels, block.lines, rest, weights)

@@ -1,0 +1,788 @@
+"""Schema of a table: how each column is read, and which is the task, the label, the weight.
+
+One object for files, frames, mappings, estimators and the service. It is inferred from the first
+rows, printed, stored in the model file, and usable alone::
+
+    schema = romco.Schema.infer("clicks.csv", task="user", label="clicked")
+    print(schema)
+    schema.encode({"age": 41, "town": "Rome", "at": "2024-02-29 13:05"})
+
+A cell that is empty, None, NaN, NA, n/a or null gives no feature. By the kind of the column:
+
+========  =======================================================================
+number    a feature named as the column; true and false are 1 and 0
+category  "column=value" with value 1
+text      "column:word", lower case, log(1 + count), scaled to length 1
+date      "column.month=02", "column.weekday=Thu", "column.hour=13"; day: no hour
+free      each cell decides: a number, else a category; nested JSON gets dotted names
+ignored   nothing
+========  =======================================================================
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import pairwise
+from numbers import Real
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self, cast, final
+
+import numpy as np
+
+from romco.io.formats import read_sample
+
+SAMPLE_ROWS = 1000  # rows from which kinds are inferred
+MAX_TEXT_CHARACTERS = 1_000_000  # of one cell
+MIN_ROWS_CONSTANT = 20  # below, no column is called constant or id-like
+MIN_ROWS_ID_TEXT = 50  # below, no column of text is called id-like
+MAX_PRINTED_COLUMNS = 30
+ONLY_TASK = "all"  # the task of events that have no column for it
+MISSING = frozenset(("", "na", "n/a", "nan", "null"))  # in any case
+BOOLEANS = MappingProxyType({"true": 1.0, "false": 0.0})
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_WORD = re.compile(r"\w+")
+_DATE = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.[0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")  # 1,5 and 1.234,5
+_ID_NAME = re.compile(r"(?i:(?:|.*[_\W])(?:id|uuid|guid|key|index|hash))|[a-z0-9]+(?:Id|ID|UUID)")
+
+Values = dict[str, float]
+
+
+class BadCell(ValueError):  # noqa: N818 - says what is wrong
+    """A cell that cannot be used; whoever knows the line makes a ``BadRow`` of it."""
+
+    def __init__(self, column: str, reason: str) -> None:
+        self.column, self.reason = column, reason
+        super().__init__(f"column {column!r}: {reason}")
+
+
+class Column(NamedTuple):
+    """How one column is read."""
+
+    kind: str  # a key of ``ENCODERS``
+    meaning: str  # for people: number, category, id-like, constant, ...
+    reason: str
+    warning: str | None = None
+
+
+@final
+class Schema:
+    """How each column is read, and which is the task, the label, the weight.
+
+    Parameters
+    ----------
+    columns:
+        Kind of each column, or its :class:`Column`. Columns not listed are read as "free".
+    features:
+        Columns to use; None uses all that are not task, label or weight.
+    one_task:
+        Whether all events are of one task, called "all".
+    complete:
+        Whether all columns of the table are listed, so that another one is unknown.
+
+    >>> schema = Schema({"zip": "category", "says": "text"}, task="user", label="clicked")
+    >>> schema.encode({"user": "ann", "zip": 10115, "says": "Hi", "age": "7", "size": None})
+    {'zip=10115': 1.0, 'says:hi': 1.0, 'age': 7.0}
+
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, str | Column] | None = None,
+        *,
+        task: str | None = None,
+        label: str | None = None,
+        weight: str | None = None,
+        features: Sequence[str] | None = None,
+        one_task: bool = False,
+        complete: bool = False,
+    ) -> None:
+        self.task, self.label, self.weight, self.one_task = task, label, weight, one_task
+        self.features = None if features is None else tuple(dict.fromkeys(features))
+        self.columns: dict[str, Column] = {}
+        self.complete = complete
+        self.sample: Sequence[Mapping[str, Any]] = ()  # rows it was inferred from; not stored
+        self.separator: str | None = None  # of the file's columns, where it is unusual; not stored
+        self.warnings: tuple[str, ...] = ()  # what is suspicious in the sample; not stored
+        self._encoders: dict[str, Callable[[str, Any, Values], None]] = {}
+        for name, column in (columns or {}).items():
+            self.add(name, column if isinstance(column, Column) else Column(column, column, "set"))
+        if task is not None and task == label:
+            raise ValueError(f"column {task!r} cannot be both the task and the label")
+        if weight is not None and weight in (task, label):
+            raise ValueError(
+                f"column {weight!r} is the task or the label: it cannot be the weight too"
+            )
+
+    @classmethod
+    def infer(
+        cls,
+        source: Any,
+        *,
+        task: str | None = None,
+        label: str | None = None,
+        weight: str | None = None,
+        features: Sequence[str] | None = None,
+        kinds: Mapping[str, str] | None = None,
+        one_task: bool = False,
+        format: str | None = None,
+    ) -> Self:
+        r"""Infer a schema from the first 1,000 rows of a file, a frame or a list of mappings.
+
+        Parameters
+        ----------
+        source:
+            A path, "-" for stdin, a binary stream, rows as mappings, or a pandas, Polars or
+            Arrow table. A pipe is looked into as far as it has come; nothing is taken from it.
+        kinds:
+            Kinds that are not to be inferred, by column.
+
+        Raises
+        ------
+        ValueError
+            If a column that is named is not there.
+
+        >>> import io
+        >>> table = io.BytesIO(b"user,age,at,clicked\nann,7,2024-05-01,yes\n")
+        >>> Schema.infer(table, task="user", label="clicked", format="csv").kinds
+        {'age': 'number', 'at': 'day'}
+
+        """
+        rows: Sequence[Mapping[str, Any]]
+        fixed, separator, where = False, None, ""
+        if isinstance(source, str | Path) or hasattr(source, "read"):
+            wanted = [task, label, weight, *(features or ()), *(kinds or ())]
+            found = read_sample(source, format, [name for name in wanted if name], SAMPLE_ROWS)
+            rows, separator, where = found.rows, found.separator, f"{found.name}: "
+            fixed = found.format.task is not None
+        else:
+            rows = rows_of(source, SAMPLE_ROWS)
+        made = cls(
+            task=None if one_task else task,
+            label=label,
+            weight=weight,
+            features=features,
+            one_task=one_task,
+            complete=bool(rows) and not fixed,
+        )
+        made.sample, made.separator = rows, separator
+        if not fixed:  # indices and numbers: nothing to infer
+            made.extend(rows, kinds)
+        there = made.sample_columns
+        missing = [name for name in kinds or () if rows and name not in there]
+        if missing:
+            raise ValueError(f"{where}no column {quoted(missing)}; there are {quoted(there)}")
+        made.warnings = tuple(made._suspicions(rows))
+        return made
+
+    def extend(
+        self, rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Add the columns of ``rows`` that are not known yet; returns their names."""
+        kinds = kinds or {}
+        names = (*(self.features or (name for row in rows for name in row)), *kinds)
+        roles, new = self.roles, []
+        for name in dict.fromkeys(names):
+            if name in self.columns or name in roles:
+                continue
+            values = [row[name] for row in rows if name in row]
+            column = infer_column(name, values)
+            self.add(
+                name, _overridden(name, kinds[name], column, values) if name in kinds else column
+            )
+            new.append(name)
+        if self.features is not None:
+            self.features = tuple(dict.fromkeys((*self.features, *kinds)))
+        return new
+
+    def add(self, name: str, column: Column) -> None:
+        """Add a column, or replace how it is read."""
+        if column.kind not in ENCODERS:
+            known = ", ".join(ENCODERS)
+            raise ValueError(f"column {name!r}: no kind {column.kind!r}; there are {known}")
+        self.columns[name] = column
+        self._encoders[name] = ENCODERS[column.kind]
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Kind of each column."""
+        return {name: column.kind for name, column in self.columns.items()}
+
+    @property
+    def roles(self) -> frozenset[str | None]:
+        """Columns that are no features."""
+        return frozenset((self.task, self.label, self.weight))
+
+    @property
+    def sample_columns(self) -> list[str]:
+        """All columns of the sample."""
+        return list(dict.fromkeys(name for row in self.sample for name in row))
+
+    @property
+    def used(self) -> list[str]:
+        """Columns that give features."""
+        return [name for name, column in self.columns.items() if column.kind != "ignored"]
+
+    def encode(self, row: Mapping[str, Any]) -> Values:
+        """Return the features of one row by name: the reference of the compiled encoder.
+
+        Raises
+        ------
+        BadCell
+            If a cell cannot be read as its column is, for example text in a number column.
+
+        """
+        features: Values = {}
+        roles, encoders = self.roles, self._encoders
+        for name in row if self.features is None else self.features:
+            if name not in roles:
+                encoders.get(name, encode_free)(name, row.get(name), features)
+        return features
+
+    def unknown(self, names: Iterable[Any]) -> list[str]:
+        """Describe columns that the schema does not have, each with names close to it."""
+        found = []
+        for name in names:
+            if name not in self.columns and name not in self.roles:
+                close = difflib.get_close_matches(str(name), list(map(str, self.columns)), 3)
+                hint = f" (did you mean {quoted(close, ' or ')}?)" if close else ""
+                found.append(f"{name!r}{hint}")
+        return found
+
+    def difference(self, other: Schema) -> str | None:
+        """Return what another schema has otherwise, or None if rows are read alike by both."""
+        for part in ("task", "label", "weight", "features", "one_task"):
+            if getattr(self, part) != getattr(other, part):
+                return f"{part} {getattr(self, part)!r}, not {getattr(other, part)!r}"
+        for name, column in other.columns.items():
+            mine = self.columns.get(name)
+            if mine is not None and mine.kind != column.kind:
+                return f"column {name!r} as {mine.kind}, not as {column.kind}"
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return roles and kinds, for :meth:`from_json`; reasons are those of one sample."""
+        roles = {"task": self.task, "label": self.label, "weight": self.weight}
+        listed = None if self.features is None else list(self.features)
+        columns = {name: [column.kind, column.meaning] for name, column in self.columns.items()}
+        rest = {"one_task": self.one_task, "complete": self.complete, "features": listed}
+        return {**roles, **rest, "columns": columns}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the schema that :meth:`to_json` described; older forms are understood.
+
+        Raises
+        ------
+        ValueError
+            If no schema could have given it: nothing in a file is trusted.
+
+        """
+        try:
+            return cls._from_json(stored)
+        except (TypeError, AttributeError, KeyError, ValueError) as error:
+            raise ValueError(f"no schema: {error}") from None
+
+    @classmethod
+    def _from_json(cls, stored: Mapping[str, Any]) -> Self:
+        parts = _columns_of(stored).items()
+        columns = {
+            name: Column(_text_of(kind), _text_of(meaning), "as learned")
+            for name, (kind, meaning) in parts
+        }
+        roles = {part: _text_of(stored.get(part), None) for part in ("task", "label", "weight")}
+        listed = stored.get("features")
+        if not isinstance(listed, list | None):
+            raise TypeError(f"expected a list of columns, got {listed!r}")
+        features = None if listed is None else [_text_of(name) for name in listed]
+        complete = bool(stored.get("complete", stored.get("kinds")))
+        one_task = bool(stored.get("one_task"))
+        return cls(columns, **roles, features=features, one_task=one_task, complete=complete)
+
+    @classmethod
+    def from_session(cls, session: Mapping[str, Any]) -> Self | None:
+        """Return the schema that a model file keeps, "columns" in older ones; None if none."""
+        stored = session.get("schema", session.get("columns"))
+        return None if stored is None else cls.from_json(stored)
+
+    def store(self, session: dict[str, Any], name: str) -> None:
+        """Keep the schema in what a model file stores.
+
+        Raises
+        ------
+        ValueError
+            If the model called ``name`` reads the same columns otherwise.
+
+        """
+        known = Schema.from_session(session)
+        difference = None if known is None else known.difference(self)
+        if difference is not None:
+            raise ValueError(
+                f"{name} was learned with {difference}: use the same columns, or another model file"
+            )
+        session.pop("columns", None)
+        session["schema"] = self.to_json()
+
+    def copy(self) -> Self:
+        """Return a schema to be extended, without the sample."""
+        return type(self).from_json(self.to_json())
+
+    def __str__(self) -> str:
+        """Return the table that ``romco learn`` prints."""
+        shown = list(self.columns.items())[:MAX_PRINTED_COLUMNS]
+        width = min(max((len(name) for name, _ in shown), default=0), 40)
+        lines = [f"  {name:{width}}  {column.meaning:9}  {column.reason}" for name, column in shown]
+        if len(self.columns) > len(shown):
+            rest = list(self.columns.values())[len(shown) :]
+            counts = Counter(column.meaning for column in rest)
+            lines.append("  and " + ", ".join(f"{n:,} {what}" for what, n in counts.items()))
+        return "\n".join([self._title(), *lines])
+
+    def _title(self) -> str:
+        roles = {"task": self.task, "label": self.label, "weight": self.weight}
+        named = ", ".join(f"{role} {name!r}" for role, name in roles.items() if name is not None)
+        of = f" ({named})" if named else ""
+        rows = f", as read from the first {len(self.sample):,} rows" if self.sample else ""
+        apart = f", separated by {self.separator!r}" if self.separator else ""
+        return f"columns{of}{rows}{apart}:"
+
+    def __repr__(self) -> str:
+        roles = {"task": self.task, "label": self.label, "weight": self.weight}
+        parts = [f"{role}={name!r}" for role, name in roles.items() if name is not None]
+        return f"Schema({', '.join([repr(self.kinds), *parts])})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> Any:
+        return Schema.from_json, (self.to_json(),)
+
+    def _suspicions(self, rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+        """Warnings of single columns, and of columns that hold the label itself."""
+        yield from (column.warning for column in self.columns.values() if column.warning)
+        label = self.label or ""
+        labels = [str(row[label]).strip() for row in rows if label in row]
+        if len(set(labels)) < 2:
+            return
+        for name in self.used:
+            cells = [str(row.get(name)).strip() for row in rows if name in row]
+            if cells == labels:
+                yield (
+                    f"column {name!r} has the label itself in all {len(cells):,} rows looked at: "
+                    f"--ignore {name} unless it is known before the label is"
+                )
+
+
+# Cells
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a cell is empty: None, NaN, NaT, empty text, or NA, n/a, nan, null.
+
+    >>> [is_missing(value) for value in (None, float("nan"), " ", "NA", "null", 0, "none")]
+    [True, True, True, True, True, False, False]
+    """
+    if isinstance(value, str):
+        return len(value) < 9 and value.strip().lower() in MISSING
+    if value is None or isinstance(value, float):
+        return value is None or math.isnan(value)
+    if type(value).__name__ in ("NaTType", "NAType"):  # of pandas
+        return True
+    return isinstance(value, Real | Decimal) and bool(value != value)
+
+
+def read_name(column: str, cells: Mapping[str, object]) -> str:
+    """Return a task or a label as text: 1, 1.0 and "1" are the same, true is "true".
+
+    Only an empty cell is missing: somebody may be called NA.
+
+    >>> read_name("user", {"user": 1.0}), read_name("user", {"user": " ann "})
+    ('1', 'ann')
+    """
+    value = cells.get(column)
+    if isinstance(value, str):
+        value = _clean(column, value)
+        if value:  # as nearly always
+            return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if is_missing(value):  # empty text, too
+        there = ", ".join(map(repr, list(cells)[:20]))
+        raise BadCell(column, "is missing" if column in cells else f"is missing among {there}")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Real | Decimal):
+        number = _finite(column, value)
+        return str(int(cast(float, value))) if number.is_integer() else str(value)
+    raise BadCell(column, f"must be text or a number, not {type(value).__name__}")
+
+
+def encode_free(column: str, value: Any, features: Values) -> None:
+    """Add what one cell says by itself; text that reads as a number is one.
+
+    >>> features = {}
+    >>> row = {"age": " 7 ", "town": "Rome", "tags": ["a", "b"], "at": {"x": 1}, "size": "NA"}
+    >>> for column, cell in row.items():
+    ...     encode_free(column, cell, features)
+    >>> features
+    {'age': 7.0, 'town=Rome': 1.0, 'tags=a': 1.0, 'tags=b': 1.0, 'at.x': 1.0}
+    """
+    if is_missing(value):
+        return
+    value = _plain(value)
+    if isinstance(value, str):
+        number = parse_number(value)
+        if number is not None:
+            _add(features, column, _finite(column, number))
+        else:
+            _add(features, f"{column}={_clean(column, value)}", 1.0)
+    elif isinstance(value, Real | Decimal):
+        _add(features, column, _finite(column, value))
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            encode_free(f"{column}.{key}", inner, features)
+    elif isinstance(value, list | tuple | np.ndarray):
+        for place, inner in enumerate(value):
+            encode_free(column if isinstance(inner, str) else f"{column}.{place}", inner, features)
+    else:
+        raise BadCell(column, f"{type(value).__name__} is no feature; leave the column out")
+
+
+def encode_number(column: str, value: Any, features: Values) -> None:
+    """Add a cell that must be a number, or true or false.
+
+    >>> encode_number("new", "TRUE", features := {})
+    >>> features
+    {'new': 1.0}
+    """
+    if is_missing(value):
+        return
+    number = _number(_plain(value))
+    if number is None:
+        raise BadCell(column, f"{_short(value)} is not a number")
+    _add(features, column, _finite(column, number))
+
+
+def encode_category(column: str, value: Any, features: Values) -> None:
+    """Add a cell as ``column=value``, even if it reads as a number.
+
+    >>> encode_category("zip", "10115", features := {})
+    >>> encode_category("floor", 2.0, features)
+    >>> features
+    {'zip=10115': 1.0, 'floor=2': 1.0}
+    """
+    if not is_missing(value):
+        _add(features, f"{column}={read_name(column, {column: _plain(value)})}", 1.0)
+
+
+def encode_date(column: str, value: Any, features: Values, hours: bool = True) -> None:
+    """Add month, weekday and, where known, hour; what is no date is a category.
+
+    >>> encode_date("at", "2024-02-29 13:05", features := {})
+    >>> features
+    {'at.month=02': 1.0, 'at.weekday=Thu': 1.0, 'at.hour=13': 1.0}
+    """
+    if is_missing(value):
+        return
+    value = _plain(value)
+    parts = parse_date(value) if isinstance(value, str) else None
+    if parts is None:
+        return encode_category(column, value, features)
+    day, hour = parts
+    _add(features, f"{column}.month={day.month:02d}", 1.0)
+    _add(features, f"{column}.weekday={WEEKDAYS[day.weekday()]}", 1.0)
+    if hours and hour is not None:
+        _add(features, f"{column}.hour={hour:02d}", 1.0)
+    return None
+
+
+def encode_day(column: str, value: Any, features: Values) -> None:
+    """Add month and weekday: midnight, as frames write a day, is no hour."""
+    encode_date(column, value, features, hours=False)
+
+
+def encode_text(column: str, value: Any, features: Values) -> None:
+    """Add log(1 + count) of each word as ``column:word`` in lower case, scaled to length 1.
+
+    >>> encode_text("says", "Hi, hi there", features := {})
+    >>> {word: round(weight, 3) for word, weight in features.items()}
+    {'says:hi': 0.846, 'says:there': 0.534}
+    """
+    counts: Values = {}
+    encode_counts(column, value, counts)
+    weights = {word: math.log1p(count) for word, count in counts.items()}
+    length = math.sqrt(sum(weight * weight for weight in weights.values()))
+    for word, weight in weights.items():
+        _add(features, word, weight / length)
+
+
+def encode_counts(column: str, value: Any, features: Values) -> None:
+    """Add how often each word occurs, as models did before words had weights."""
+    if is_missing(value):
+        return
+    if not isinstance(value, str):
+        raise BadCell(column, f"must be text, not {type(value).__name__}")
+    for word in _WORD.findall(_clean(column, value).lower()):
+        _add(features, f"{column}:{word}", 1.0)
+
+
+def ignore(column: str, value: Any, features: Values) -> None:
+    """Add nothing."""
+
+
+ENCODERS: Mapping[str, Callable[[str, Any, Values], None]] = MappingProxyType(
+    {
+        "free": encode_free,
+        "number": encode_number,
+        "category": encode_category,
+        "text": encode_text,
+        "counts": encode_counts,
+        "date": encode_date,
+        "day": encode_day,
+        "ignored": ignore,
+    }
+)
+
+
+def parse_number(text: str) -> float | None:
+    """Return the number that text spells, if it does.
+
+    >>> parse_number(" 7 "), parse_number("1_000")
+    (7.0, None)
+    """
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def parse_date(text: str) -> tuple[datetime.date, int | None] | None:
+    """Return the day, and the hour where given, of ISO 8601 text, if it is.
+
+    >>> parse_date("2024-02-29T13:05:00Z")
+    (datetime.date(2024, 2, 29), 13)
+    """
+    match = _DATE.fullmatch(text.strip())
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups())
+    if hour > 23 or minute > 59 or second > 60:
+        return None
+    try:
+        return datetime.date(year, month, day), None if match.group(4) is None else hour
+    except ValueError:
+        return None
+
+
+def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]:
+    """Return the rows of a frame (pandas, Polars, Arrow) or of an iterable as mappings."""
+    if isinstance(source, Mapping):
+        raise ValueError("expected rows, got a single mapping: put it in a list")
+    if hasattr(source, "to_dicts"):  # Polars
+        return (source if most is None else source.head(most)).to_dicts()
+    if hasattr(source, "to_dict"):  # pandas
+        return (source if most is None else source.head(most)).to_dict("records")
+    if hasattr(source, "to_pylist"):  # Arrow
+        return (source if most is None else source.slice(0, most)).to_pylist()
+    rows = source if isinstance(source, list | tuple) else list(source)
+    return rows if most is None else rows[:most]
+
+
+# Inference
+
+
+def infer_column(name: str, values: Sequence[Any]) -> Column:
+    """Infer how a column is best read from some of its cells.
+
+    >>> infer_column("price", ["3", "4.5", "NA"])
+    Column(kind='number', meaning='number', reason='3 to 4.5', warning=None)
+    >>> infer_column("at", ["2024-02-29 13:05", "2024-03-01 09:00"]).kind
+    'date'
+    >>> infer_column("says", ["the quick brown fox jumps", "over the lazy dog again"]).kind
+    'text'
+    """
+    present = [_plain(value) for value in values if not is_missing(value)]
+    if not present:
+        return Column("free", "empty", f"no value in {len(values):,} rows")
+    if any(isinstance(value, Mapping | list | tuple | np.ndarray) for value in present):
+        return Column("free", "nested", "each part is a feature of its own")
+    numbers = [_number(value) for value in present]
+    if all(number is not None for number in numbers):
+        return _infer_number(name, [number for number in numbers if number is not None])
+    texts = [str(value).strip() for value in present]
+    commas = [text for text in texts if _DECIMAL_COMMA.fullmatch(text)]
+    if 2 * len(commas) > len(texts):  # no numbers to us: each would be a category
+        warning = (
+            f"column {name!r} has numbers with a decimal comma, as {commas[0]!r}, and is ignored: "
+            f"write them with a point; --categorical {name} takes each as a category"
+        )
+        return Column("ignored", "decimal comma", f"such as {commas[0]}: ignored", warning)
+    dates = [date for date in map(parse_date, texts) if date is not None]
+    if len(dates) >= 0.9 * len(texts):
+        kind = _date_kind(values)
+        parts = "month, weekday" + (", hour" if kind == "date" else "")
+        return Column(kind, "date", f"such as {texts[0]}: {parts}")
+    return _infer_text(name, texts, sum(number is not None for number in numbers))
+
+
+def _date_kind(values: Iterable[Any]) -> str:
+    """Return "day" where no cell has a time of day; frames write a day as midnight."""
+    for value in values:
+        if isinstance(value, datetime.datetime | np.datetime64):
+            text = _plain(value)
+            if parse_date(text) is not None and not re.search(r"T00:00:00(?:\.0*)?$", text):
+                return "date"
+        elif isinstance(value, str) and (parse_date(value) or (0, None))[1] is not None:
+            return "date"
+    return "day"
+
+
+def _overridden(name: str, kind: str, column: Column, values: Sequence[Any]) -> Column:
+    """Return the column as the user wants it; with a warning where values speak against it."""
+    warning = None
+    if kind == "category" and column.meaning in ("text", "date", "id-like"):
+        different = len({str(_plain(value)).strip() for value in values})
+        warning = (
+            f"column {name!r} looks like {column.meaning}: as a category, {different:,} of "
+            f"{len(values):,} rows have a value of their own, which says nothing about new events"
+        )
+    if kind == "date" and column.meaning == "date":
+        return Column(column.kind, "date", "as asked")
+    return Column(kind, kind, "as asked", warning)
+
+
+def _infer_number(name: str, numbers: list[float]) -> Column:
+    low, high, n = min(numbers), max(numbers), len(numbers)
+    different, whole = len(set(numbers)), all(number.is_integer() for number in numbers)
+    if n >= MIN_ROWS_CONSTANT and low == high:
+        return Column("number", "constant", f"always {low:g} in {n:,} rows")
+    if n >= MIN_ROWS_CONSTANT and whole and all(b - a == 1 for a, b in pairwise(numbers)):
+        return _id_like(name, "counts the rows", "numeric")
+    if n >= MIN_ROWS_CONSTANT and whole and _ID_NAME.fullmatch(name) and different > 0.9 * n:
+        return _id_like(name, f"{different:,} different in {n:,} rows", "numeric")
+    largest = max(abs(low), abs(high))
+    warning = (
+        f"column {name!r} has numbers up to {largest:g}: if the learner does not scale features "
+        "itself, divide them so that they are about 1"
+    )
+    return Column("number", "number", f"{low:g} to {high:g}", warning if largest >= 1000 else None)
+
+
+def _infer_text(name: str, texts: list[str], numbers: int) -> Column:
+    n, different = len(texts), len(set(texts))
+    words = sum(len(text.split()) for text in texts) / n
+    spread = f"{different:,} different in {n:,} rows"
+    long = words >= 3 and n >= MIN_ROWS_CONSTANT and different > 0.9 * n
+    if (words >= 4 and different > 0.5 * n) or long:
+        return Column("text", "text", f"{words:.0f} words each, {spread}")
+    if n >= MIN_ROWS_ID_TEXT and different > 0.95 * n:
+        return _id_like(name, spread, "categorical")
+    if n >= MIN_ROWS_CONSTANT and different == 1:
+        return Column("category", "constant", f"always {texts[0]!r} in {n:,} rows")
+    if 2 * numbers >= n:
+        return Column("free", "number or category", f"{numbers:,} numbers in {n:,} rows")
+    warning = None
+    if n >= MIN_ROWS_ID_TEXT and different > 0.5 * n:
+        warning = (
+            f"column {name!r} is a category with {spread}: most say nothing about new events; "
+            f"--text {name} takes its words, --ignore {name} leaves it out"
+        )
+    return Column("category", "category", spread, warning)
+
+
+def _id_like(name: str, reason: str, option: str) -> Column:
+    warning = (
+        f"column {name!r} looks like an id ({reason}) and is ignored; "
+        f"--{option} {name} uses it all the same"
+    )
+    return Column("ignored", "id-like", f"{reason}: ignored", warning)
+
+
+# Details
+
+
+def _plain(value: Any) -> Any:
+    """Return dates as ISO text and NumPy's scalars as Python's."""
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, np.datetime64):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str):
+        number = parse_number(value)
+        return BOOLEANS.get(value.strip().lower()) if number is None else number
+    try:
+        return float(value) if isinstance(value, Real | Decimal) else None
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _finite(column: str, value: object) -> float:
+    try:
+        number = float(cast(float, value))
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise BadCell(column, f"{number} is not a finite number")
+    return number
+
+
+def _clean(column: str, value: str) -> str:
+    """Return text without spaces around it; refuse what is no UTF-8, or too long."""
+    if len(value) > MAX_TEXT_CHARACTERS:
+        size = f"{len(value):,} characters, more than {MAX_TEXT_CHARACTERS:,}"
+        raise BadCell(column, f"has a text of {size}: shorten it")
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise BadCell(column, "is not UTF-8 text") from None
+    return value.strip()
+
+
+def _add(features: Values, name: str, value: float) -> None:
+    features[name] = features.get(name, 0.0) + value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def quoted(names: Iterable[Any], joint: str = ", ") -> str:
+    """Return at most 20 names in quotes, and how many more there are."""
+    names = list(names)
+    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+    return joint.join(map(repr, names[:20])) + more
+
+
+def _text_of(value: Any, *also: Any) -> Any:
+    if isinstance(value, str) or value in also:
+        return value
+    raise TypeError(f"expected text, got {value!r}")
+
+
+def _columns_of(stored: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return kind and meaning of each column; from kinds alone in older files."""
+    if "columns" in stored:
+        return {_text_of(name): list(parts) for name, parts in stored["columns"].items()}
+    words = stored.get("text") or []
+    weighted = "words" in stored or "kinds" in stored
+    names = [words] if isinstance(words, str) else list(words)
+    kinds = {**dict.fromkeys(names, "text" if weighted else "counts"), **stored.get("kinds", {})}
+    return {_text_of(name): [kind, kind] for name, kind in kinds.items()}

@@ -1,0 +1,737 @@
+"""Merge of arrays whose rows are features.
+
+Shards start from the same arrays and change some rows. A change of a row by a shard is an *entry*.
+Entries are listed row by row and merged where they are: in the arrays of the shards, or in blocks
+that were sent. A row that only one shard changed is copied, so it costs no rounding.
+"""
+
+import numpy as np
+cimport numpy as cnp
+from libc.float cimport DBL_EPSILON
+from libc.math cimport exp, log1p
+from romco.kernels.core.bits cimport Word, lowest, mark
+from romco.kernels.core.events cimport Events, Row
+from romco.kernels.core.prefetch cimport ahead
+
+cnp.import_array()
+
+cdef double ROUNDING = 1.0 - 1e-6      # a precision below this share of another is no rounding error
+
+cdef enum:
+    BLOCK_FEATURES = 1024              # merged by one rule before the next: they stay in the cache
+    BLOCK_WORDS = 16                   # of 64 bits, one per feature
+    DECAY_TABLE_SIZE = 256             # touches up to which their decay is tabulated
+    ROWS_AHEAD = 12                    # prefetched
+    COUNTS_AHEAD = 24                  # prefetched
+
+
+cdef class FeatureCounts:
+    """Number of non-zero entries of each feature since the last barrier.
+
+    A set of bits lists the features that occurred in order, and clears them, without a scan of all.
+    """
+
+    cdef object counts, bits, known         # the arrays behind the pointers
+    cdef int* count                         # (d,) occurrences
+    cdef Word* word                         # the set of features that occurred
+    cdef Word* ever                         # the set of those of earlier periods
+    cdef Py_ssize_t n_features, n_words
+
+    def __init__(self, Py_ssize_t n_features):
+        self.n_features = self.n_words = 0
+        self.grow(n_features)
+
+    def grow(self, Py_ssize_t n_features):
+        """Make room for more features."""
+        if n_features <= self.n_features:
+            return
+        counts = np.zeros(n_features, dtype=np.int32)
+        bits, known = (np.zeros((n_features + 63) // 64, dtype=np.uint64) for _ in range(2))
+        if self.n_features:
+            counts[: self.n_features] = self.counts
+            bits[: self.n_words], known[: self.n_words] = self.bits, self.known
+        self.counts, self.bits, self.known = counts, bits, known
+        self.n_features, self.n_words = n_features, len(bits)
+        self.count = <int*> cnp.PyArray_DATA(<cnp.ndarray> counts)
+        self.word = <Word*> cnp.PyArray_DATA(<cnp.ndarray> bits)
+        self.ever = <Word*> cnp.PyArray_DATA(<cnp.ndarray> known)
+
+    def add(self, Events events not None):
+        """Count the entries of events; releases the GIL."""
+        cdef Py_ssize_t e, k
+        cdef Row x
+        self.grow(events.n_features)
+        with nogil:
+            for e in range(events.n):
+                x = events.row(e)
+                if x.index == NULL:
+                    for k in range(x.n):  # without a branch: several at a time
+                        self.count[k] += x.value[k] != 0.0
+                    continue
+                for k in range(x.n):
+                    if k + COUNTS_AHEAD < x.n:
+                        ahead(self.count + x.index[k + COUNTS_AHEAD])
+                    if x.value[k] != 0.0:
+                        self.touch(x.index[k])
+            if events.index == NULL:
+                for k in range(events.n_features):
+                    if self.count[k] > 0:
+                        mark(self.word, k)
+
+    cdef inline void touch(self, int j) noexcept nogil:
+        if self.count[j] == 0:
+            mark(self.word, j)
+        self.count[j] += 1
+
+    def rows(self):
+        """Return the features that occurred, sorted, and the count of each."""
+        rows = listed(self.word, self.n_words)
+        return rows, self.counts[rows]
+
+    def load(self, rows, seen):
+        """Restore the result of :meth:`rows`."""
+        if len(np.unique(rows)) < len(rows):
+            raise ValueError("a feature is listed twice")
+        self.check(rows)
+        self.clear()
+        self.counts[rows] = seen
+        mark_all(self.word, np.asarray(rows, dtype=np.int32))
+
+    cdef check(self, features):
+        if len(features) and not 0 <= np.min(features) <= np.max(features) < self.n_features:
+            raise ValueError(f"a feature is out of range; there are {self.n_features}")
+
+    def clear(self):
+        """Start a new period; costs what was touched; releases the GIL."""
+        cdef Py_ssize_t w
+        cdef Word left
+        with nogil:
+            for w in range(self.n_words):
+                left = self.word[w]
+                self.ever[w] |= left
+                while left:
+                    self.count[64 * w + lowest(left)] = 0
+                    left &= left - 1
+                self.word[w] = 0
+
+    def add_earlier(self, features):
+        """Mark features (k,) of earlier periods."""
+        self.check(features)
+        mark_all(self.ever, np.asarray(features, dtype=np.int32))
+
+    def earlier(self):
+        """Return the features of earlier periods, sorted."""
+        return listed(self.ever, self.n_words)
+
+
+cdef listed(const Word* word, Py_ssize_t n_words):
+    """Return the members of a set, sorted."""
+    cdef Py_ssize_t w, n = 0
+    cdef Word left
+    for w in range(n_words):
+        left = word[w]
+        while left:
+            left &= left - 1
+            n += 1
+    cdef int[::1] found = np.empty(n, dtype=np.int32)
+    n = 0
+    for w in range(n_words):
+        left = word[w]
+        while left:
+            found[n] = <int> (64 * w) + lowest(left)
+            left &= left - 1
+            n += 1
+    return np.asarray(found)
+
+
+cdef mark_all(Word* word, const int[::1] features):
+    cdef Py_ssize_t i
+    for i in range(features.shape[0]):
+        mark(word, features[i])
+
+
+cdef check_places(
+    const double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] block
+):
+    """Raise ValueError where a place is outside of the array, or the block is too small."""
+    cdef Py_ssize_t i, n = array.shape[0], width = array.shape[1]
+    cdef bint fits = block.shape[0] >= rows.shape[0] and block.shape[1] >= columns.shape[0]
+    for i in range(rows.shape[0]):
+        fits = fits and 0 <= rows[i] < n
+    for i in range(columns.shape[0]):
+        fits = fits and 0 <= columns[i] < width
+    if not fits:
+        raise ValueError(f"rows or columns that are not those of an array ({n}, {width})")
+
+
+def take_rows(const double[:, :] array, const int[::1] rows, const long long[::1] columns, double[:, :] out):
+    """out[i, c] = array[rows[i], columns[c]]; releases the GIL."""
+    cdef Py_ssize_t i, c
+    check_places(array, rows, columns, out)
+    with nogil:
+        for i in range(rows.shape[0]):
+            for c in range(columns.shape[0]):
+                out[i, c] = array[rows[i], columns[c]]
+
+
+def add_sorted(const int[::1] rows, const double[:, ::1] values, const int[::1] others, const double[:, ::1] more):
+    """Return the union of two sorted lists of rows; values of a row in both are added."""
+    cdef Py_ssize_t i = 0, j = 0, n = 0, c, width = values.shape[1]
+    if values.shape[0] != rows.shape[0] or more.shape[0] != others.shape[0] or more.shape[1] != width:
+        raise ValueError("there are not as many numbers as rows")
+    found, sums = np.empty(len(rows) + len(others), dtype=np.int32), np.empty((len(rows) + len(others), width))
+    cdef int[::1] row = found
+    cdef double[:, ::1] total = sums
+    with nogil:
+        while i < rows.shape[0] or j < others.shape[0]:
+            if j == others.shape[0] or (i < rows.shape[0] and rows[i] < others[j]):
+                row[n] = rows[i]
+                for c in range(width):
+                    total[n, c] = values[i, c]
+                i += 1
+            elif i == rows.shape[0] or others[j] < rows[i]:
+                row[n] = others[j]
+                for c in range(width):
+                    total[n, c] = more[j, c]
+                j += 1
+            else:
+                row[n] = rows[i]
+                for c in range(width):
+                    total[n, c] = values[i, c] + more[j, c]
+                i, j = i + 1, j + 1
+            n += 1
+    return found[:n], sums[:n]
+
+
+def put_rows(double[:, :] array, const int[::1] rows, const long long[::1] columns, const double[:, :] given):
+    """array[rows[i], columns[c]] = given[i, c]; releases the GIL."""
+    cdef Py_ssize_t i, c
+    check_places(array, rows, columns, given)
+    with nogil:
+        for i in range(rows.shape[0]):
+            for c in range(columns.shape[0]):
+                array[rows[i], columns[c]] = given[i, c]
+
+
+cdef class TouchedRows:
+    """Features that each shard touched, sorted, with counts.
+
+    ``rows(begin, end)`` of a merge takes ranges of 0 to ``size``: they are cut by the features of the
+    shard that touched most. Disjoint ranges share no row.
+    """
+
+    cdef readonly Py_ssize_t size, n, total
+    cdef readonly int n_features
+    cdef object kept                   # the arrays behind the pointers
+    cdef const int** row               # of each shard, what it touched
+    cdef const int** often             # and how often
+    cdef Py_ssize_t* length
+    cdef Py_ssize_t longest            # the shard that touched most
+
+    def __init__(self, rows, seen, int n_features):
+        cdef Py_ssize_t k
+        self.n, self.n_features = len(rows), n_features
+        places = np.empty((2, self.n), dtype=np.uintp)
+        lengths = np.array([len(own) for own in rows], dtype=np.intp)
+        self.kept = (list(rows), list(seen), places, lengths)
+        self.row = <const int**> cnp.PyArray_DATA(<cnp.ndarray> places)
+        self.often = self.row + self.n
+        self.length = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> lengths)
+        for k in range(self.n):
+            if len(rows[k]) != len(seen[k]):
+                raise ValueError(f"{len(rows[k])} rows were touched, but {len(seen[k])} are counted")
+            self.row[k], self.often[k] = whole_numbers(rows[k]), whole_numbers(seen[k])
+            self.check(k)
+        self.longest = int(lengths.argmax()) if self.n else 0
+        self.size, self.total = lengths.max(initial=0), lengths.sum()
+
+    cdef check(self, Py_ssize_t k):
+        """Check that features exist and are sorted."""
+        cdef Py_ssize_t i
+        cdef int before = -1, j = 0
+        for i in range(self.length[k]):
+            j = self.row[k][i]
+            if j <= before or j >= self.n_features:
+                break
+            before = j
+        else:
+            return
+        if 0 <= j < self.n_features:
+            raise ValueError(f"feature {j} comes after feature {before}: they must be in order")
+        raise ValueError(f"feature {j} was touched, but there are {self.n_features}")
+
+    cdef int feature(self, Py_ssize_t at) except -1:
+        """Return the feature at which a range is cut."""
+        if not 0 <= at <= self.size:
+            raise ValueError(f"there are no rows up to {at} among {self.size}")
+        if at == self.size:
+            return self.n_features
+        return self.row[self.longest][at] if at else 0
+
+    cdef Py_ssize_t find(self, Py_ssize_t k, int feature) noexcept nogil:
+        """Return the first place of a shard whose feature is not below."""
+        cdef Py_ssize_t begin = 0, end = self.length[k], middle
+        while begin < end:
+            middle = (begin + end) // 2
+            if self.row[k][middle] < feature:
+                begin = middle + 1
+            else:
+                end = middle
+        return begin
+
+
+cdef const int* whole_numbers(cnp.ndarray column) except? NULL:
+    if cnp.PyArray_TYPE(column) != cnp.NPY_INT32 or not cnp.PyArray_IS_C_CONTIGUOUS(column):
+        raise TypeError(f"expected whole numbers side by side, got {column.dtype}")
+    return <const int*> cnp.PyArray_DATA(column)
+
+
+cdef class Entries:
+    """Entries of a block of features.
+
+    Entries of the r-th row are ``start[r]`` to ``start[r + 1] - 1``: ``whose`` is the shard, ``at``
+    the row in its arrays. Arrays that are ``live`` have a row for every feature, blocks that were sent
+    only for touched ones. ``single`` are the rows of one entry, ``several`` the others.
+    """
+
+    cdef TouchedRows touches
+    cdef bint live
+    cdef object kept                   # the arrays behind the pointers
+    cdef Py_ssize_t* next              # of each shard, where it goes on
+    cdef int* whose
+    cdef int* at
+    cdef int* often
+    cdef int row[BLOCK_FEATURES]
+    cdef int start[BLOCK_FEATURES + 1]
+    cdef int single[BLOCK_FEATURES]
+    cdef int several[BLOCK_FEATURES]
+    cdef int slot[BLOCK_FEATURES]               # of each feature, first how many entries, then where they begin
+    cdef Word marked[BLOCK_WORDS]            # features that have any
+    cdef int n_rows, n_single, n_several
+
+    def __init__(self, TouchedRows touches not None, bint live):
+        cdef Py_ssize_t room = min(touches.total, BLOCK_FEATURES * touches.n), i
+        self.touches, self.live = touches, live
+        nexts, entries = np.zeros(touches.n, dtype=np.intp), np.empty((3, room), dtype=np.int32)
+        self.kept = (nexts, entries)
+        self.next = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> nexts)
+        self.whose = <int*> cnp.PyArray_DATA(<cnp.ndarray> entries)
+        self.at, self.often = self.whose + room, self.whose + 2 * room
+        for i in range(BLOCK_FEATURES):
+            self.slot[i] = 0
+        for i in range(BLOCK_WORDS):
+            self.marked[i] = 0
+
+    cdef void begin(self, int feature) noexcept nogil:
+        """Start at a feature."""
+        cdef Py_ssize_t k
+        for k in range(self.touches.n):
+            self.next[k] = self.touches.find(k, feature)
+
+    cdef bint fill(self, int last) noexcept nogil:
+        """List the entries of the next block, up to a last feature; false at the end."""
+        cdef int first = last, end
+        cdef Py_ssize_t k
+        for k in range(self.touches.n):
+            if self.next[k] < self.touches.length[k]:
+                first = min(first, self.touches.row[k][self.next[k]])
+        if first == last:
+            return False
+        end = last if last - first < BLOCK_FEATURES else first + BLOCK_FEATURES
+        for k in range(self.touches.n):
+            self.count(k, first, end)
+        self.number(first)
+        for k in range(self.touches.n):
+            self.enter(k, first, end)
+        for k in range(self.n_rows):
+            self.slot[self.row[k] - first] = 0
+        return True
+
+    cdef void count(self, Py_ssize_t k, int first, int end) noexcept nogil:
+        cdef const int* row = self.touches.row[k]
+        cdef Py_ssize_t i = self.next[k]
+        while i < self.touches.length[k] and row[i] < end:
+            mark(self.marked, row[i] - first)
+            self.slot[row[i] - first] += 1
+            i += 1
+
+    cdef void number(self, int first) noexcept nogil:
+        """List the rows, sorted, and where the entries of each begin."""
+        cdef int at = 0, w, j, n
+        cdef Word left
+        self.n_rows = self.n_single = self.n_several = 0
+        for w in range(BLOCK_WORDS):
+            left, self.marked[w] = self.marked[w], 0
+            while left:
+                j = 64 * w + lowest(left)
+                left &= left - 1
+                n, self.slot[j] = self.slot[j], at
+                self.row[self.n_rows], self.start[self.n_rows] = first + j, at
+                if n == 1:
+                    self.single[self.n_single] = self.n_rows
+                    self.n_single += 1
+                else:
+                    self.several[self.n_several] = self.n_rows
+                    self.n_several += 1
+                self.n_rows += 1
+                at += n
+        self.start[self.n_rows] = at
+
+    cdef void enter(self, Py_ssize_t k, int first, int end) noexcept nogil:
+        cdef const int* row = self.touches.row[k]
+        cdef Py_ssize_t i = self.next[k]
+        cdef int e
+        while i < self.touches.length[k] and row[i] < end:
+            e = self.slot[row[i] - first]
+            self.slot[row[i] - first] = e + 1
+            self.whose[e] = <int> k
+            self.at[e] = row[i] if self.live else <int> i
+            self.often[e] = self.touches.often[k][i]
+            i += 1
+        self.next[k] = i
+
+
+cdef class Column:
+    """A column of the common array, and of each shard's (``own``); ``live`` ones get the result, too.
+    """
+
+    cdef object kept                         # the arrays behind the pointers
+    cdef double* common
+    cdef double** own
+    cdef Py_ssize_t* step                    # from row to row, of each
+    cdef Py_ssize_t common_step, n
+    cdef bint live
+
+    def __init__(self, cnp.ndarray common not None, list own not None, bint live):
+        cdef Py_ssize_t k
+        self.n, self.live = len(own), live
+        pointers, steps = np.empty(self.n, dtype=np.uintp), np.empty(self.n, dtype=np.intp)
+        self.kept = (common, own, pointers, steps)
+        self.own = <double**> cnp.PyArray_DATA(<cnp.ndarray> pointers)
+        self.step = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> steps)
+        self.common, self.common_step = first(common), step(common)
+        for k in range(self.n):
+            self.own[k], self.step[k] = first(own[k]), step(own[k])
+
+    cdef inline void ask(self, Entries entries, int r, Py_ssize_t width) noexcept nogil:
+        """Prefetch a row of all arrays, ``width`` columns from this one on."""
+        cdef Py_ssize_t row = entries.row[r], k
+        ahead(self.common + row * self.common_step)
+        ahead(self.common + row * self.common_step + width - 1)  # it may lie in two lines
+        if self.live:
+            for k in range(self.n):
+                ahead(self.own[k] + row * self.step[k])
+                ahead(self.own[k] + row * self.step[k] + width - 1)
+
+    cdef inline void ask_next(
+        self, Entries entries, const int* rows, int i, int n, Py_ssize_t width
+    ) noexcept nogil:
+        """Prefetch a later row before the i-th of n rows; before the first, all up to it."""
+        cdef int k
+        for k in range(0 if i == 0 else i + ROWS_AHEAD, min(n, i + ROWS_AHEAD + 1)):
+            self.ask(entries, rows[k], width)
+
+    cdef inline double of(self, Entries entries, Py_ssize_t e, Py_ssize_t c = 0) noexcept nogil:
+        """Return the value of an entry, c columns further on."""
+        cdef int k = entries.whose[e]
+        return self.own[k][entries.at[e] * self.step[k] + c]
+
+    cdef inline void put(self, Py_ssize_t row, double value, Py_ssize_t c = 0) noexcept nogil:
+        """Set the merged value, c columns further on."""
+        cdef Py_ssize_t k
+        self.common[row * self.common_step + c] = value
+        if self.live:
+            for k in range(self.n):
+                self.own[k][row * self.step[k] + c] = value
+
+    cdef inline void take(self, Entries entries, Py_ssize_t e, Py_ssize_t row, Py_ssize_t width) noexcept nogil:
+        """Set the merged values to those of an entry, ``width`` columns from this one on."""
+        cdef int k, whose = entries.whose[e]
+        cdef const double* found = self.own[whose] + entries.at[e] * self.step[whose]
+        copy(self.common + row * self.common_step, found, width)
+        if self.live:
+            for k in range(self.n):
+                if k != whose:
+                    copy(self.own[k] + row * self.step[k], found, width)
+
+    cdef bint follows(self, Column other, Py_ssize_t by):
+        """Return whether this lies ``by`` numbers after another column in every array."""
+        cdef Py_ssize_t k
+        cdef bint found = self.common == other.common + by and self.common_step == other.common_step
+        for k in range(self.n):
+            found = found and self.own[k] == other.own[k] + by and self.step[k] == other.step[k]
+        return found
+
+
+cdef double* first(cnp.ndarray column) except NULL:
+    if cnp.PyArray_TYPE(column) != cnp.NPY_FLOAT64 or cnp.PyArray_NDIM(column) != 1:
+        raise TypeError(f"expected a column of float64, got {column.dtype} with {column.ndim} axes")
+    return <double*> cnp.PyArray_DATA(column)
+
+
+cdef Py_ssize_t step(cnp.ndarray column) noexcept:
+    return cnp.PyArray_STRIDE(column, 0) // <Py_ssize_t> sizeof(double)
+
+
+cdef class Rule:
+    """Rule to merge entries of some columns (abstract)."""
+
+    cdef Rule after                          # the rule that comes next
+
+    cdef void look(self, Entries entries) noexcept nogil:
+        """Look at all rows in order, before any is merged."""
+
+    cdef void merge(self, Entries entries) noexcept nogil:
+        """Merge the rows of a block."""
+
+    cdef void look_all(self, Entries entries) noexcept nogil:
+        """Apply this rule, then those after it."""
+        self.look(entries)
+        if self.after is not None:
+            self.after.look_all(entries)
+
+    cdef void merge_all(self, Entries entries) noexcept nogil:
+        """Apply this rule, then those after it."""
+        self.merge(entries)
+        if self.after is not None:
+            self.after.merge_all(entries)
+
+
+cdef class CopyRule(Rule):
+    """Copy rows that only one shard touched: ``width`` columns side by side."""
+
+    cdef Column head                         # the first of them
+    cdef Py_ssize_t width
+
+    def __init__(self, Column head not None, Py_ssize_t width):
+        self.head, self.width = head, width
+
+    cdef void merge(self, Entries entries) noexcept nogil:
+        cdef int i, r
+        for i in range(entries.n_single):
+            r = entries.single[i]
+            self.head.ask_next(entries, entries.single, i, entries.n_single, self.width)
+            self.head.take(entries, entries.start[r], entries.row[r], self.width)
+
+
+cdef inline void copy(double* place, const double* found, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        place[i] = found[i]
+
+
+def side_by_side(list columns not None):
+    """Return groups of columns that lie side by side: the first one, and the number of columns."""
+    cdef Column column, head = None
+    cdef Py_ssize_t width = 0
+    found = []
+    for column in columns:
+        if head is not None and column.follows(head, width):
+            width += 1
+            continue
+        if head is not None:
+            found.append((head, width))
+        head, width = column, 1
+    return found if head is None else [*found, (head, width)]
+
+
+cdef class GaussianRule(Rule):
+    """Gaussians of single weights: changes of precision and of precision x mean are added.
+
+    ``spread`` is the ``prior`` variance less the variance, or with ``spent`` false the variance
+    itself. Each touch multiplies the variance by 1 + ``forgetting``, up to the prior. Where a shard
+    forgot more than that, its gain is unknown: such rows become the mean of the shards' means,
+    weighted by precision.
+    """
+
+    cdef Column mean, spread
+    cdef double prior, fading, least
+    cdef bint spent
+    cdef double fade[DECAY_TABLE_SIZE]                  # what so many touches leave of one
+
+    def __init__(
+        self, Column mean not None, Column spread not None, double prior, bint spent, double forgetting
+    ):
+        cdef int k
+        self.mean, self.spread = mean, spread
+        self.prior, self.spent, self.fading = prior, spent, log1p(forgetting)
+        self.least = 1.0 / prior
+        for k in range(DECAY_TABLE_SIZE):
+            self.fade[k] = exp(-self.fading * k)
+
+    cdef void merge(self, Entries entries) noexcept nogil:
+        cdef int i, r
+        for i in range(entries.n_several):
+            r = entries.several[i]
+            self.mean.ask_next(entries, entries.several, i, entries.n_several, 1)
+            self.spread.ask_next(entries, entries.several, i, entries.n_several, 1)
+            self.merge_row(entries, entries.row[r], entries.start[r], entries.start[r + 1])
+
+    cdef void merge_row(
+        self, Entries entries, Py_ssize_t row, Py_ssize_t begin, Py_ssize_t end
+    ) noexcept nogil:
+        cdef double start, mu, total, precision, kept
+        cdef double gain = 0.0, step = 0.0, weight = 0.0, least = self.least
+        cdef long long touches = 0
+        cdef bint forgot = False
+        cdef Py_ssize_t e
+        mu = self.mean.common[row * self.mean.common_step]
+        start = 1.0 / variance(self.spread.common[row * self.spread.common_step], self.prior, self.spent)
+        for e in range(begin, end):
+            precision = 1.0 / variance(self.spread.of(entries, e), self.prior, self.spent)
+            kept = self.left(start, entries.often[e], least)
+            forgot = forgot or precision < ROUNDING * kept
+            gain += precision - kept
+            weight += precision
+            step += precision * (self.mean.of(entries, e) - mu)
+            touches += entries.often[e]
+        total = max(least, self.left(start, touches, least) + gain)
+        mu = mu + step / (weight if forgot else total)
+        if forgot:
+            total = weight / (end - begin)
+        self.mean.put(row, mu)
+        self.spread.put(row, self.prior - 1.0 / total if self.spent else 1.0 / total)
+
+    cdef inline double left(self, double precision, long long touches, double least) noexcept nogil:
+        """Return a precision after so many touches."""
+        if self.fading == 0.0:
+            return precision
+        if touches < DECAY_TABLE_SIZE:
+            return max(least, precision * self.fade[touches])
+        return max(least, precision * exp(-self.fading * touches))
+
+
+cdef class SumRule(Rule):
+    """Sums in ``width`` columns: changes are added; the result is at least ``least``."""
+
+    cdef Column head                         # the first of them
+    cdef Py_ssize_t width
+    cdef double least
+
+    def __init__(self, Column head not None, Py_ssize_t width, double least):
+        self.head, self.width, self.least = head, width, least
+
+    cdef void merge(self, Entries entries) noexcept nogil:
+        cdef Py_ssize_t row, e, c
+        cdef int i, r
+        cdef double start, total
+        for i in range(entries.n_several):
+            r = entries.several[i]
+            row = entries.row[r]
+            self.head.ask_next(entries, entries.several, i, entries.n_several, self.width)
+            for c in range(self.width):
+                start = total = self.head.common[row * self.head.common_step + c]
+                for e in range(entries.start[r], entries.start[r + 1]):
+                    total += self.head.of(entries, e, c) - start
+                self.head.put(row, max(self.least, total), c)
+
+
+cdef class StepRule(Rule):
+    """Weights without a variance: changes are added, less what they have in common.
+
+    The sum of the changes d is multiplied by (|d_1|^2 + |d_2|^2 + ...) / |d_1 + d_2 + ...|^2 where
+    that is below 1: equal changes count once.
+    """
+
+    cdef Column column
+    cdef double apart, joint                 # the two squares
+
+    def __init__(self, Column column not None):
+        self.column, self.apart, self.joint = column, 0.0, 0.0
+
+    cdef double change(self, Entries entries, Py_ssize_t r, double* apart) noexcept nogil:
+        """Return the summed change of a row; add the squares of the changes to ``apart``."""
+        cdef double start = self.column.common[entries.row[r] * self.column.common_step]
+        cdef double change, total = 0.0
+        cdef Py_ssize_t e
+        for e in range(entries.start[r], entries.start[r + 1]):
+            change = self.column.of(entries, e) - start
+            apart[0] += change * change
+            total += change
+        return total
+
+    cdef void look(self, Entries entries) noexcept nogil:
+        cdef double total
+        cdef Py_ssize_t r
+        for r in range(entries.n_rows):
+            total = self.change(entries, r, &self.apart)
+            self.joint += total * total
+
+    cdef void merge(self, Entries entries) noexcept nogil:
+        cdef Py_ssize_t r, row, e
+        cdef double start, apart = 0.0
+        cdef double share = self.apart / self.joint if self.joint > self.apart else 1.0
+        for r in range(entries.n_rows):
+            row, e = entries.row[r], entries.start[r]
+            start = self.column.common[row * self.column.common_step]
+            if entries.start[r + 1] - e == 1 and share == 1.0:
+                self.column.put(row, self.column.of(entries, e))
+            else:
+                self.column.put(row, start + share * self.change(entries, r, &apart))
+
+
+cdef class LatestRule(Rule):
+    """Values that cannot be added, in ``width`` columns: of the shard that touched the row most.
+
+    Of equals, the first.
+    """
+
+    cdef Column head                         # the first of them
+    cdef Py_ssize_t width
+
+    def __init__(self, Column head not None, Py_ssize_t width):
+        self.head, self.width = head, width
+
+    cdef void merge(self, Entries entries) noexcept nogil:
+        cdef int i, r, e, most
+        for i in range(entries.n_several):
+            r = entries.several[i]
+            most = entries.start[r]
+            for e in range(most + 1, entries.start[r + 1]):
+                if entries.often[e] > entries.often[most]:
+                    most = e
+            self.head.take(entries, most, entries.row[r], self.width)
+
+
+cdef class RowMerge:
+    """A merge of touched rows by a list of rules.
+
+    Call :meth:`look`, then :meth:`rows` for ranges, which threads may do at the same time.
+    """
+
+    cdef readonly TouchedRows touches
+    cdef Rule first
+    cdef bint live, looks
+
+    def __init__(self, TouchedRows touches not None, list rules not None, bint live):
+        cdef Rule rule
+        self.touches, self.live = touches, live
+        for rule in reversed(rules):
+            rule.after, self.first = self.first, rule
+            self.looks = self.looks or isinstance(rule, StepRule)
+
+    def look(self):
+        """Let the rules look at all rows before any is merged."""
+        if not self.looks:
+            return
+        cdef Entries entries = Entries(self.touches, self.live)
+        with nogil:
+            entries.begin(0)
+            while entries.fill(self.touches.n_features):
+                self.first.look_all(entries)
+
+    def rows(self, Py_ssize_t begin, Py_ssize_t end):
+        """Merge a range of the touched rows; releases the GIL."""
+        cdef Entries entries = Entries(self.touches, self.live)
+        cdef int feature = self.touches.feature(begin), last = self.touches.feature(end)
+        if self.first is None:
+            return
+        with nogil:
+            entries.begin(feature)
+            while entries.fill(last):
+                self.first.merge_all(entries)
+
+
+cdef inline double variance(double spread, double prior, bint spent) noexcept nogil:
+    """Return a variance that is not 0 by rounding."""
+    return max(prior - spread if spent else spread, prior * DBL_EPSILON)

@@ -1,0 +1,198 @@
+"""Contract of a label policy, and the random numbers it draws."""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from math import exp
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.parameters import positive, whole
+from romco.rounds import Round
+
+Numbers = NDArray[np.float64]
+DRAWS_PER_EVENT = 4
+RECENT_SHARE = 0.002  # weight of the newest event in a fading mean: a memory of 500 events
+FADING = 1.0 - RECENT_SHARE
+NOT_PREDICTED = "a margin is not a number: predict before asking"
+
+
+class Policy(ABC):
+    """Choice of the events whose labels are asked for, under a budget.
+
+    After t events at most ``max(advance, share * t + 1)`` labels were asked for, and never more
+    than ``total`` where there is one. A share of 1 asks for all.
+    Derived classes implement :meth:`wants`; the budget is enforced here. A policy that changes
+    while it runs implements :meth:`memory` and :meth:`remember` too. The arguments of
+    ``__init__`` are attributes of the same name.
+
+    Parameters
+    ----------
+    share:
+        Part of the events whose labels may be asked for, above 0 and at most 1.
+    advance:
+        Labels that may be asked for early; they are paid back later.
+    seed:
+        0 or more; None draws one.
+    total:
+        Labels that are never exceeded; None sets no end.
+
+    >>> from romco.labels import Random
+    >>> policy = Random(0.1, seed=1)
+    >>> round = Round(np.zeros(200, dtype=int), np.zeros((200, 1)), np.full(200, np.nan))
+    >>> chosen = policy.ask(round, margins=np.zeros(200))
+    >>> chosen.sum() <= policy.limit(), policy.events
+    (np.True_, 200)
+
+    """
+
+    name: ClassVar[str]
+    space: ClassVar[Mapping[str, Any]] = {}  # values to try in studies, by parameter
+
+    def __init__(
+        self, share: float, advance: int = 0, seed: int | None = None, total: int | None = None
+    ) -> None:
+        self.share = positive("share", share)
+        if self.share > 1.0:
+            raise ValueError(f"share must be at most 1, a part of the events; got {share!r}")
+        self.total = None if total is None else whole("total", total)
+        self.advance = min(whole("advance", advance, least=0), self.total or advance)
+        self.seed = secrets.randbits(63) if seed is None else whole("seed", seed, least=0)
+        self.events = 0  # seen
+        self.spent = 0  # labels asked for
+        self.by_chance = False  # the last event was asked for without a look at its margin
+        self.audited: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)  # the same of the last round
+        self._mean_width = 0.0  # fading mean of interval widths, where numbers are predicted
+
+    @abstractmethod
+    def wants(self, task: int, doubt: float, left: float) -> bool:
+        """Return True to ask for an event's label.
+
+        Sets ``by_chance`` where the choice does not depend on ``doubt``.
+
+        Parameters
+        ----------
+        task:
+            Number of the event's task.
+        doubt:
+            Probability that the prediction is wrong.
+        left:
+            Labels left in the budget; below 1 the event is not asked for.
+
+        """
+
+    def memory(self) -> dict[str, Any]:
+        """Return the policy's own state as numbers and lists of numbers, for JSON."""
+        return {}
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Restore :meth:`memory`; ValueError where a number is out of its range."""
+        del memory
+
+    def settings(self) -> dict[str, Any]:
+        """Return the arguments of ``__init__`` by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def ask(self, round: Round, margins: Numbers) -> NDArray[np.bool_]:
+        """Choose the events (n,) of a round whose labels are asked for; y is not read.
+
+        Parameters
+        ----------
+        round:
+            Events that were just predicted.
+        margins:
+            Predicted log-odds (n,), or scores (n, K) of K classes.
+
+        """
+        return self.choose(round.task, margins)
+
+    def choose(self, tasks: NDArray[np.int64], margins: Numbers) -> NDArray[np.bool_]:
+        """Choose by the tasks (n,) of events and their margins, as :meth:`ask` does."""
+        doubts = doubt(margins).tolist()
+        if len(doubts) != len(tasks):
+            raise ValueError(f"{len(doubts)} margins for a round of {len(tasks)} events")
+        chosen, audited = np.zeros((2, len(doubts)), dtype=np.bool_)
+        for e, (task, chance) in enumerate(zip(tasks.tolist(), doubts, strict=True)):
+            chosen[e] = self._choose_one(task, chance)
+            audited[e] = chosen[e] and self.by_chance
+        self.audited = audited
+        return chosen
+
+    def ask_by_width(self, round: Round, widths: Numbers) -> NDArray[np.bool_]:
+        """Choose among predicted numbers by the widths (n,) of their intervals.
+
+        An interval that is wide beside the recent ones is doubtful.
+        """
+        chances = np.empty(len(widths))
+        for e, width in enumerate(np.asarray(widths, dtype=np.float64).tolist()):
+            if not width >= 0.0:
+                raise ValueError(f"the width of interval {e} is {width}; expected 0 or more")
+            mean = self._mean_width
+            self._mean_width = width if mean == 0.0 else FADING * mean + RECENT_SHARE * width
+            chances[e] = 0.5 * width / (width + self._mean_width) if width > 0.0 else 0.0
+        return self.ask(round, np.log1p(-chances) - np.log(np.maximum(chances, 1e-300)))
+
+    def limit(self) -> float:
+        """Return how many labels may have been asked for by now, spent ones included."""
+        allowed = max(float(self.advance), self.share * self.events + 1.0)
+        return allowed if self.total is None else min(allowed, float(self.total))
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as JSON holds it; :func:`romco.labels.restore` continues from it."""
+        return {
+            "policy": self.name,
+            "settings": self.settings(),
+            "events": self.events,
+            "spent": self.spent,
+            "width": self._mean_width,
+            "memory": self.memory(),
+        }
+
+    def chance(self, k: int = 0) -> float:
+        """Return the k-th random number in [0, 1) of the present event."""
+        return uniform(self.seed, self.events * DRAWS_PER_EVENT + k)
+
+    def _choose_one(self, task: int, doubt: float) -> bool:
+        self.events += 1
+        left = self.limit() - self.spent
+        self.by_chance = False
+        chosen = (self.wants(task, doubt, left) or self.share == 1.0) and left >= 1.0
+        self.spent += chosen
+        return chosen
+
+
+def doubt(margins: Numbers) -> Numbers:
+    """Probability (n,) that the prediction is wrong, from log-odds (n,) or class scores (n, K).
+
+    >>> doubt(np.array([0.0, np.inf])), doubt(np.zeros((1, 4)))
+    (array([0.5, 0. ]), array([0.75]))
+    """
+    margins = np.asarray(margins, dtype=np.float64)
+    if np.isnan(margins).any():
+        raise ValueError(NOT_PREDICTED)
+    if margins.ndim == 1:  # one by one, so that the same margin gives the same bits in any round
+        odds = [exp(-abs(margin)) for margin in margins.tolist()]
+        return np.array([o / (1.0 + o) for o in odds])
+    best = margins.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        behind = np.where(margins == best, 0.0, margins - best)  # infinite ones may tie
+    total: Numbers = np.exp(behind).sum(axis=1)
+    return 1.0 - 1.0 / total
+
+
+def uniform(seed: int, k: int) -> float:
+    """Return the k-th number in [0, 1) of a seeded sequence (splitmix64), so that state is data.
+
+    >>> uniform(1, 0) == uniform(1, 0), uniform(1, 0) == uniform(1, 1)
+    (True, False)
+    """
+    mask = (1 << 64) - 1
+    z = (seed + (k + 1) * 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return ((z ^ (z >> 31)) >> 11) * 2.0**-53

@@ -1,0 +1,52 @@
+"""Objects by name: built-in ones, and those that installed packages add by entry points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T]):
+    """Read-only mapping of the built-in objects and of an entry point group.
+
+    An entry point is loaded when its name is looked up, not when names are listed; a built-in
+    name cannot be replaced.
+
+    >>> colours = Registry("romco.colours", {"red": 0xFF0000})
+    >>> colours["red"], list(colours), "blue" in colours
+    (16711680, ['red'], False)
+    """
+
+    def __init__(self, group: str, built_in: Mapping[str, T]) -> None:
+        self.group = group
+        self._loaded = dict(built_in)
+        self._names = tuple(built_in)
+
+    @cached_property
+    def _entries(self) -> dict[str, EntryPoint]:
+        found = {entry.name: entry for entry in entry_points(group=self.group)}
+        return {name: found[name] for name in sorted(found) if name not in self._names}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._loaded:
+            entry = self._entries[name]
+            try:
+                self._loaded[name] = entry.load()
+            except (ImportError, AttributeError) as error:
+                raise ImportError(
+                    f"{name!r} of {self.group} ({entry.value}) cannot be loaded: {error}"
+                ) from error
+        return self._loaded[name]
+
+    def __contains__(self, name: Any) -> bool:
+        return name in self._loaded or name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._names, *self._entries))
+
+    def __len__(self) -> int:
+        return len(self._names) + len(self._entries)

@@ -1,0 +1,312 @@
+"""Ask people for labels: learn under a budget, write the events to label, learn the answers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from romco.io import durable
+from romco.io.formats import BadRow, OpenFile, format_of
+from romco.io.modelfile import save
+from romco.io.reader import Block, Source
+from romco.io.schema import Column, Schema
+from romco.kernels.io.encoded import Encoded
+from romco.labels import Budget
+from romco.labels.audit import AUDIT_KEY, Audit
+from romco.labels.policy import doubt
+from romco.model import Model
+from romco.model.answers import Answers
+from romco.model.names import Id
+from romco.runs.predict import usable_blocks
+from romco.runs.resume import STDIN
+
+ID, PRIORITY, ERROR, WHY, MARGIN = "ask_id", "ask_priority", "ask_error", "ask_why", "ask_margin"
+ADDED_COLUMNS = (ID, PRIORITY, ERROR, WHY, MARGIN)  # beside those of the events
+DOUBTFUL, BY_CHANCE = "doubtful", "by chance"
+ANSWERED = "answered"  # under which a model's session keeps the ids that were learned
+
+
+@final
+class BudgetedModel:
+    """Model that learns only the labels that its policy asks for; of other rows their sizes.
+
+    Events are predicted, asked for and learned one after the other. Labels that were asked for by
+    chance alone are an audit: what they say of all predictions is kept in the model's session.
+
+    >>> policy = Budget(0.5, advance=0, seed=0)
+    >>> budgeted = BudgetedModel(Model(classes=("no", "yes"), labels=policy))
+    >>> rows = [{"a": 1.0}, {"b": 1.0}] * 20
+    >>> answers = budgeted.predict_and_learn(rows, ["yes", "no"] * 20, ["ann"] * 40)
+    >>> budgeted.model.events == budgeted.policy.spent <= 21
+    True
+    """
+
+    def __init__(self, model: Model) -> None:
+        if model.labels is None or model.target != "two classes":
+            raise ValueError("expected a model of two classes with a policy that asks for labels")
+        self.model, self.policy = model, model.labels
+        self.audit = Audit.of(model.session)
+
+    @property
+    def session(self) -> dict[str, Any]:
+        """What the file keeps to resume by."""
+        return self.model.session
+
+    @property
+    def positive(self) -> Id | None:
+        """The label that a margin above 0 speaks for."""
+        return self.model.positive
+
+    def label_of(self, margin: float) -> Id:
+        """Return the label that a margin predicts."""
+        label: Id = self.model.label_of(margin)
+        return label
+
+    def side(self, label: Any) -> float:
+        """Return -1 or +1."""
+        return self.model.side(label)
+
+    def save(self, path: Path) -> None:
+        """Write the model file."""
+        save(self.model, path)
+
+    def predict_and_learn(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
+    ) -> Answers:
+        """Return what was predicted; events asked for are then learned, the others noticed."""
+        if weight is not None:
+            raise ValueError(
+                "a model that asks for labels does not learn the weights of a file yet: "
+                "leave them out, or learn all labels"
+            )
+        labels, tasks = list(y), list(task)
+        self.model.check(x, labels, tasks)  # all of it, before any is learned
+        rows = (
+            x.rows(i, i + 1) if isinstance(x, Encoded) else x[i : i + 1] for i in range(len(labels))
+        )
+        parts = [self._learn_one(*event) for event in zip(rows, labels, tasks, strict=True)]
+        self.model.session[AUDIT_KEY] = self.audit.state()
+        margins, chances = np.array(parts).T if parts else np.empty((2, 0))
+        return Answers(margins, chances)
+
+    def summary(self) -> str:
+        """Return labels spent, and what they say of all predictions."""
+        return self.audit.describe(self.policy)
+
+    def _learn_one(self, x: Any, y: Any, task: Any) -> tuple[float, float]:
+        model = self.model
+        margins = model.margins(x, [task])
+        chance = model.probability_of(margins)
+        number = model.numbers([task])
+        if self.policy.choose(number, _log_odds(chance))[0]:
+            model.learn(x, [y], [task])
+            if self.policy.audited[0]:
+                number = model.numbers([task])
+                side = np.array([model.side(y)])
+                self.audit.add_answers(number, side, _log_odds(chance, margins))
+        else:
+            model.notice(x, [task])
+        return float(margins[0]), float(chance[0])
+
+
+def _log_odds(chance: Any, margins: Any = None) -> Any:
+    """Return log-odds of probabilities, of the sign of the margins where these are given."""
+    clipped = np.clip(chance, 1e-300, 1.0 - 1e-16)
+    odds = np.log(clipped) - np.log1p(-clipped)
+    return odds if margins is None else np.where(margins >= 0.0, np.abs(odds), -np.abs(odds))
+
+
+class LabelRequest(NamedTuple):
+    """An event that somebody should label."""
+
+    id: str
+    error: float  # probability that the model is wrong
+    why: str  # doubtful, or by chance: one of those that estimate the error of all
+    margin: float  # as the model has it now
+    row: Mapping[str, Any]  # as the file has it
+
+
+def choose_requests(
+    model: Model, source: Source, budget: int, id: str | None = None, **options: Any
+) -> list[LabelRequest]:
+    """Return the events of a file to label, the most urgent first; at most ``budget`` of them.
+
+    Those chosen by chance are among them at the places that their probability of error gives.
+
+    Parameters
+    ----------
+    id:
+        Column of the ids; else the line of an event is its id.
+    options:
+        Those of ``Budget.of``.
+
+    """
+    known = source.resolve_to_predict(Schema.from_session(model.session))
+    events: list[tuple[int, str, float]] = []  # line, task, margin
+    with known.open(labelled=False) as reader:
+        for block in usable_blocks(reader, known):
+            some = model.margins(block.features, block.tasks)
+            events += zip(block.lines, block.tasks, some.tolist(), strict=True)
+    if not events:
+        return []
+    lines, tasks, scores = zip(*events, strict=True)
+    margins = np.array(scores)
+    errors = doubt(margins)
+    total = min(budget, len(events))
+    policy = Budget.of(total, len(events), **options)
+    number = {task: n for n, task in enumerate(dict.fromkeys(tasks))}
+    chosen = policy.choose(np.array([number[task] for task in tasks], dtype=np.int64), margins)
+    chance = policy.audited
+    rest = np.argsort(-np.where(chosen, -1.0, errors), kind="stable")  # what is left is filled up
+    chosen[rest[: total - int(chosen.sum())]] = True
+    order = sorted(np.flatnonzero(chosen).tolist(), key=lambda e: (-errors[e], tasks[e], e))
+    rows = _rows_at(known, {lines[e] for e in order}, id)
+    return [
+        LabelRequest(
+            str(rows[lines[e]][id] if id else lines[e]),
+            float(errors[e]),
+            BY_CHANCE if chance[e] else DOUBTFUL,
+            float(margins[e]),
+            rows[lines[e]],
+        )
+        for e in order
+    ]
+
+
+def write_requests(requests: list[LabelRequest], path: Path, label: str | None) -> None:
+    """Write the file's own columns, an empty label, and why it is asked for."""
+    head = {ID: "", PRIORITY: 0, ERROR: 0.0, WHY: "", MARGIN: 0.0, label or "label": ""}
+    rows = [
+        {
+            **head,
+            **{name: value for name, value in request.row.items() if name != label},
+            ID: request.id,
+            PRIORITY: place,
+            ERROR: round(request.error, 6),
+            WHY: request.why,
+            MARGIN: request.margin,
+        }
+        for place, request in enumerate(requests, start=1)
+    ]
+    durable.replace(path, _table(rows) if format_of(path.name) == "csv" else _objects(rows))
+
+
+@final
+@dataclass
+class AnswerCounts:
+    """What became of answers."""
+
+    learned: int = 0
+    repeated: int = 0  # the same event once more
+    unknown: int = 0  # of no event that was asked for
+    empty: int = 0  # still without a label
+
+    def __str__(self) -> str:
+        parts = [f"{self.learned:,} answers learned"]
+        rest = ((self.repeated, "given before"), (self.unknown, "of events never asked for"))
+        parts += [f"{n:,} {what}" for n, what in (*rest, (self.empty, "still empty")) if n]
+        return ", ".join(parts)
+
+
+def learn_answers(
+    model: Model, answers: Source, requests: Source, id: str | None = None
+) -> AnswerCounts:
+    """Learn answers to requests, in the order in which these were asked, each event once.
+
+    ``answers`` has a column of ids and one of labels, in any order. An event that was answered
+    before stays as it was learned. Answers by chance are counted in the model's audit. A label
+    that cannot be is refused before anything is learned.
+    """
+    counts, audit = AnswerCounts(), Audit.of(model.session)
+    seen = list(model.session.get(ANSWERED, []))
+    labels = _labels(answers, id or ID, counts)
+    rows = {str(row[ID]): (line, row) for line, row in _raw_rows(requests)}
+    counts.unknown = sum(key not in rows for key in labels)
+    before = set(seen)
+    todo = [key for key in rows if key in labels]
+    counts.repeated += sum(key in before for key in todo)
+    events = _events(model, requests)
+    wanted = [(key, events[rows[key][0]]) for key in todo if key not in before]
+    for key, event in wanted:
+        model.check(event.features, [labels[key]], event.tasks)
+    for key, event in wanted:
+        row = rows[key][1]
+        model.learn(event.features, [labels[key]], event.tasks)
+        counts.learned += 1
+        seen.append(key)
+        if row[WHY] == BY_CHANCE and model.target == "two classes":
+            side = np.array([model.side(labels[key])])
+            audit.add_answers(model.numbers(event.tasks), side, np.array([float(row[MARGIN])]))
+    model.session |= {AUDIT_KEY: audit.state(), ANSWERED: seen}
+    return counts
+
+
+def _labels(source: Source, id: str, counts: AnswerCounts) -> dict[str, str]:
+    """Return the label of each id; the first of several is taken."""
+    labels: dict[str, str] = {}
+    for line, row in _raw_rows(source):
+        key = next((name for name in (id, ID, "id") if name in row), None)
+        name = next((name for name in (source.label, "label") if name in row), None)
+        if key is None or name is None:
+            raise BadRow(source.path, line, None, f"expected columns {id!r} and {source.label!r}")
+        if row[name] in (None, ""):
+            counts.empty += 1
+        elif str(row[key]) in labels:
+            counts.repeated += 1
+        else:
+            labels[str(row[key])] = str(row[name])
+    return labels
+
+
+def _events(model: Model, requests: Source) -> dict[int, Block]:
+    """Return the events of a file of requests by line, each as a block of one."""
+    known = requests.resolve_to_predict(Schema.from_session(model.session))
+    assert known.schema is not None
+    for column in ADDED_COLUMNS:
+        known.schema.add(column, Column("ignored", "added", "by romco ask"))
+    with known.open(labelled=False) as reader:
+        return {
+            line: block.rows(at, at + 1)
+            for block in reader.blocks()
+            for at, line in enumerate(block.lines)
+        }
+
+
+def _raw_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the rows of a file as they are."""
+    if source.path == STDIN:
+        raise ValueError("events to be labelled are read more than once: give a file, not a pipe")
+    with OpenFile(source.path, source.format) as file:
+        for row in file.format.read(file.stream, file.name, ()):
+            if not isinstance(row, BadRow):
+                yield row
+            elif not source.skip_bad:
+                raise row
+
+
+def _rows_at(source: Source, lines: set[int], id: str | None) -> dict[int, Mapping[str, Any]]:
+    rows = {line: row for line, row in _raw_rows(source) if line in lines}
+    for line, row in rows.items():
+        if id is not None and row.get(id) in (None, ""):
+            raise BadRow(source.path, line, id, "an event without an id cannot be answered")
+    return rows
+
+
+def _table(rows: list[dict[str, Any]]) -> Iterator[bytes]:
+    text = io.StringIO()
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    yield text.getvalue().encode("utf-8", "surrogateescape")
+
+
+def _objects(rows: list[dict[str, Any]]) -> Iterator[bytes]:
+    return (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)

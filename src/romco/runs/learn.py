@@ -1,0 +1,417 @@
+"""Learn a file that may be long: checkpoints, resuming, predictions on the way.
+
+The model file is its own checkpoint. It remembers how many events of each source it
+has learned, so the same command goes on where it stopped, whether it was killed or the
+source has grown; the result does not depend on how often that happened.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol, final
+
+from romco.evaluation import Score
+from romco.io.formats import BadFile, BadRow, OpenFile
+from romco.io.modelfile import save
+from romco.io.reader import BLOCK_EVENTS, Block, Reader, Source
+from romco.io.schema import Schema, is_missing, read_name
+from romco.model import Model
+from romco.model.answers import Answers
+from romco.model.labels import positive_of
+from romco.model.names import Id, known_as
+from romco.runs.predict import LabelNames, predicted_labels, prediction_rows
+from romco.runs.resume import (
+    STDIN,
+    PredictionLog,
+    SourceRecord,
+    content_before,
+    explain_bad_session,
+    locked_model,
+)
+
+MIN_EVENTS_BETWEEN_SAVES = 10_000  # unless the user says otherwise
+SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as saving
+LOOK_AHEAD_EVENTS = 100_000  # among which both labels are looked for
+MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers
+MAX_SCORED_TASKS = 100_000  # tasks whose errors are counted one by one
+
+
+class Learns(LabelNames, Protocol):
+    """A model, or one in shards."""
+
+    @property
+    def session(self) -> dict[str, Any]:
+        """What the file keeps to resume by; its notes are the user's."""
+
+    def predict_and_learn(
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
+    ) -> Answers:
+        """Return what was predicted of events before they were learned."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where learning stands."""
+
+    events: int  # read from this source
+    skipped: int  # bad rows of this source
+    score: Any
+    model: Learns
+    resumed: int  # events that were read before this run
+    refused: int = 0  # of the events read: not learned, for their label is not known
+    share: float | None = None  # of the file's bytes that are read; None for a pipe
+    error_by_tasks: float | None = None  # mean over tasks of their error; None for numbers
+
+
+@final
+@dataclass
+class SaveSchedule:
+    """When to save: every so many events, or, with None, so seldom that it costs little.
+
+    >>> saves = SaveSchedule(500)
+    >>> saves.room(1400), saves.due(1400), saves.due(1500)
+    (100, False, True)
+    """
+
+    every: int | None
+    last: int = 0  # events at the last save
+    next_time: float = 0.0  # seconds from which on another one is cheap
+
+    def room(self, events: int) -> int:
+        """Return how many events may be read before the next look."""
+        left = BLOCK_EVENTS if self.every is None else self.every - events % self.every
+        return min(BLOCK_EVENTS, left)
+
+    def due(self, events: int) -> bool:
+        """Return whether it is time, after so many events."""
+        if self.every is not None:
+            return events % self.every == 0
+        enough = events - self.last >= MIN_EVENTS_BETWEEN_SAVES
+        return enough and time.perf_counter() >= self.next_time
+
+    def record(self, events: int, seconds: float) -> None:
+        """Note that a save after so many events took so long."""
+        self.last, self.next_time = events, time.perf_counter() + SAVE_TIME_RATIO * seconds
+
+
+def learn(
+    source: Source,
+    path: Path,
+    new: Learns,
+    predictions: Path | None = None,
+    every: int | None = None,
+    *,
+    stop: Stop | None = None,
+) -> Iterator[Progress]:
+    """Learn all events of a source that the model at ``path`` has not learned yet.
+
+    Parameters
+    ----------
+    new:
+        The model to begin with if there is no file at ``path``. Without any event none is made.
+    predictions:
+        File of JSON lines: each event is predicted, then learned.
+    every:
+        Events between saves; without, 10,000 or more, so that saving takes at most a twentieth
+        of the time.
+    stop:
+        Once it is wanted, what was learned is saved, and that was all.
+
+    """
+    with locked_model(path) as known:
+        yield from learn_into(known or new, source, path, predictions, every, stop=stop)
+
+
+def learn_into(
+    model: Learns,
+    source: Source,
+    path: Path,
+    predictions: Path | None = None,
+    every: int | None = None,
+    *,
+    stop: Stop | None = None,
+) -> Iterator[Progress]:
+    """Learn a source into a model whose file is locked; see :func:`learn`."""
+    if every is not None and every < 1:
+        raise ValueError(f"checkpoints must be at least 1 event apart; got {every}")
+    source = source.resolve(Schema.from_session(model.session))
+    assert source.schema is not None
+    with OpenFile(source.path, source.format) as file:
+        with explain_bad_session(path.name):
+            source.schema.store(model.session, path.name)
+            record = SourceRecord.of(model.session, source.path, file.raw)
+        with explain_bad_session(path.name, ValueError):
+            score = Score.of(model, record.score)
+            if score.target != getattr(model, "target", score.target):  # of a model since widened
+                score = Score.of(model)
+            tasks = TaskErrors.from_json(record.task_errors)
+        with (
+            source.open(record.events, file=file) as reader,
+            PredictionLog(predictions, record.written) as log,
+        ):
+            run = Run(model, source, reader, path, score, tasks, log, record)
+            yield from run.steps(SaveSchedule(every, record.events), stop or Stop())
+
+
+@final
+@dataclass
+class TaskErrors:
+    """Errors of each task, for the mean over tasks; given up where there are very many tasks."""
+
+    counts: dict[str, list[int]] | None = field(default_factory=dict)  # events, wrong
+
+    def count(self, block: Block, predicted: Sequence[Any] | None) -> None:
+        """Count the predicted labels of a block; numbers have none."""
+        if self.counts is None or predicted is None:
+            return
+        for task, label, answer in zip(block.tasks, block.labels, predicted, strict=True):
+            seen = self.counts.setdefault(task, [0, 0])
+            seen[0] += 1
+            seen[1] += label != answer and known_as(label) != known_as(answer)
+        if len(self.counts) > MAX_SCORED_TASKS:
+            self.counts = None
+
+    def error(self) -> float | None:
+        """Return the mean over tasks of their error."""
+        if not self.counts:
+            return None
+        return sum(wrong / events for events, wrong in self.counts.values()) / len(self.counts)
+
+    @classmethod
+    def from_json(cls, stored: Any) -> TaskErrors:
+        """Return what was stored, if anything was."""
+        if stored is None:
+            return cls()
+        counts = {str(task): [int(events), int(wrong)] for task, (events, wrong) in stored.items()}
+        if any(events < 1 or not 0 <= wrong <= events for events, wrong in counts.values()):
+            raise ValueError("errors of tasks must be counts")
+        return cls(counts)
+
+
+@final
+@dataclass
+class Run:
+    """One source being learned into one model file.
+
+    Events are predicted, then learned, then scored, logged and counted, always in this order.
+    """
+
+    model: Learns
+    source: Source
+    reader: Reader
+    path: Path
+    score: Score
+    tasks: TaskErrors
+    log: PredictionLog
+    record: SourceRecord
+
+    def steps(self, saves: SaveSchedule, stop: Stop) -> Iterator[Progress]:
+        """Learn to the end, or until stopped."""
+        record, trouble = self.record, None
+        while trouble is None:
+            with stop.waiting():
+                block, trouble = self.reader.take(saves.room(record.events))
+            if stop.wanted or (trouble is None and not len(block)):
+                break
+            if trouble is None:
+                self.reader.prepare(saves.room(record.events + len(block)))
+            trouble = self._learn_good(block) or trouble
+            if trouble is None and saves.due(record.events):
+                begin = time.perf_counter()
+                self._save(finished=False)
+                saves.record(record.events, time.perf_counter() - begin)
+            yield self._progress()
+        if trouble is not None:
+            self._stop_at(trouble)
+        elif record.events or stop.wanted:  # of nothing no model is made, and none is changed
+            self._save(finished=not stop.wanted)
+        yield self._progress()
+
+    def _learn_good(self, block: Block) -> BadRow | None:
+        """Learn a block, one by one if an event is bad; return it unless bad rows are skipped."""
+        try:
+            self._learn(block)
+            return None
+        except ValueError:
+            pass
+        for at in range(len(block)):
+            try:
+                self._learn(block.rows(at, at + 1))
+            except ValueError as error:
+                self.record.events += self.source.skip_bad
+                self.record.refused += self.source.skip_bad
+                if not self.source.skip_bad:
+                    reason = str(error).removeprefix("row 0: ")  # of one: the line tells it
+                    label = self.source.schema.label if self.source.schema else None
+                    column = label if reason == str(error) else None
+                    return BadRow(self.source.path, block.lines[at], column, reason)
+        return None
+
+    def _learn(self, block: Block) -> None:
+        """Learn a block, all or nothing."""
+        given = block.features, block.labels, block.tasks
+        answers = self.model.predict_and_learn(*given, weight=block.weights)
+        self.record.events += len(block)
+        self.score.count(self.model, block.labels, answers)
+        self.tasks.count(block, predicted_labels(self.model, answers))
+        if self.log.wanted:
+            for row in prediction_rows(self.model, block, answers):
+                self.log.write(row)
+
+    def _progress(self) -> Progress:
+        record = self.record
+        given = self.score, self.model, record.resumed, record.refused
+        place = self.reader.progress(), self.tasks.error()
+        return Progress(record.events, self.reader.skipped + record.refused, *given, *place)
+
+    def _save(self, finished: bool) -> None:
+        """Write first the predictions, then the model that says how many of them count."""
+        now: dict[str, Any] = {"skipped": self.reader.skipped, "score": self.score.to_json()}
+        if self.tasks.counts:
+            now["task_errors"] = self.tasks.counts
+        now |= {"open": not finished, "written": self.log.sync()}
+        self.record.store(self.model.session, self.source.path, **now)
+        if isinstance(self.model, Model):
+            save(self.model, self.path)
+        else:
+            self.model.save(self.path)  # type: ignore[attr-defined]
+
+    def _stop_at(self, trouble: BadRow | BadFile) -> None:
+        """Save what comes before the trouble, and raise it; if nothing does, no file is touched."""
+        record = self.record
+        if isinstance(trouble, BadRow):
+            place = self.source.path, trouble.line, self.source.format
+            record.content = content_before(*place)
+        if record.events > record.resumed:
+            self._save(finished=False)
+        if record.events:
+            trouble.add_note(f"what comes before it is in {self.path.name}")
+        raise trouble
+
+
+# What the labels of a file are
+
+
+def infer_target(source: Source) -> Literal["classes", "number"] | None:
+    """Return what the labels of the first rows are; None for two classes, or if there is no row."""
+    labels = _sample_labels(source)
+    if len(labels) <= 2:
+        return None
+    try:
+        numbers = [float(label) for label in labels.values()]
+    except ValueError:
+        return "classes"
+    fractions = any(not number.is_integer() for number in numbers)
+    return "number" if fractions or len(numbers) > MAX_CLASSES else "classes"
+
+
+def infer_classes(source: Source, positive: str | None = None) -> tuple[str, str] | None:
+    """Return the two labels of a file, the negative one first; None if unsure.
+
+    Looks ahead where the first rows have one label only: else the order of rows would decide
+    which is positive. What cannot be read is left to whoever learns it.
+    """
+    labels = _sample_labels(source)
+    if len(labels) < 2:
+        labels = _labels_ahead(source)
+    labels = dict(list(labels.items())[:2])
+    if len(labels) < 2 or (positive is not None and known_as(positive) not in labels):
+        return None
+    one, other = labels.values()
+    above = positive_of(one, other) if positive is None else labels[known_as(positive)]
+    return (other, one) if above == one else (one, other)
+
+
+def _sample_labels(source: Source) -> dict[Id, str]:
+    """Return the different labels of the first rows."""
+    schema = source.schema or source.resolve().schema
+    assert schema is not None
+    label = schema.label or "label"
+    cells = (row for row in schema.sample if not is_missing(row.get(label)))
+    labels: dict[Id, str] = {}
+    for row in cells:
+        with suppress(ValueError):
+            name = read_name(label, row)
+            labels.setdefault(known_as(name), name)
+    return labels
+
+
+def _labels_ahead(source: Source) -> dict[Id, str]:
+    """Return the first two labels among many events."""
+    labels: dict[Id, str] = {}
+    schema = source.schema
+    if source.path == STDIN or schema is None:  # cannot be read twice
+        return labels
+    roles = {"task": schema.task, "label": schema.label, "one_task": schema.one_task}
+    bare = replace(source, schema=Schema(**roles, features=()), skip_bad=True)  # type: ignore[arg-type]
+    try:
+        with bare.open() as reader:
+            events = 0
+            for block in reader.blocks():
+                for label in block.labels:
+                    labels.setdefault(known_as(label), str(label))
+                    if len(labels) == 2:
+                        return labels
+                events += len(block)
+                if events >= LOOK_AHEAD_EVENTS:
+                    break
+    except (ValueError, OSError):
+        pass
+    return labels
+
+
+# Stopping in good order
+
+
+class Stopped(BaseException):
+    """Breaks off waiting for more to read."""
+
+
+@final
+class Stop:
+    """Whether to stop: learning looks at it between blocks; waiting for rows is broken off.
+
+    >>> stop = Stop()
+    >>> stop.request()
+    >>> stop.wanted
+    True
+    """
+
+    def __init__(self) -> None:
+        self.wanted = False
+        self._waiting = False
+
+    def request(self, *_: object) -> None:
+        """Stop as soon as what was read is learned; can be a signal's handler."""
+        self.wanted = True
+        if self._waiting:
+            raise Stopped
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Enter while rows are read, which may take for ever."""
+        with suppress(Stopped):
+            self._waiting = not self.wanted
+            try:
+                yield
+            finally:
+                self._waiting = False
+
+
+@contextmanager
+def stop_on_sigterm(stop: Stop) -> Iterator[None]:
+    """Request a stop when SIGTERM comes."""
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop.request)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,273 @@
+"""Predict the events of a file, and write predictions as CSV, Parquet or JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.explanations import Reasons, reasons
+from romco.io import durable
+from romco.io.formats import BadRow
+from romco.io.reader import Block, Reader, Source, encode_rows
+from romco.io.schema import Schema
+from romco.kernels.core.events import LARGEST_FEATURE
+from romco.kernels.io.lexicon import Lexicon
+from romco.learners.capabilities import GivesIntervals
+from romco.model import Model
+from romco.model.answers import Answers
+from romco.model.names import Id
+
+INTERVAL_LEVEL = 0.9  # share of numbers that are between low and high
+WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
+
+Numbers = NDArray[np.float64]
+
+
+class LabelNames(Protocol):
+    """A model that knows what the two labels are called."""
+
+    @property
+    def positive(self) -> Id | None:
+        """The label that a margin above 0 speaks for."""
+
+    def label_of(self, margin: float) -> Id:
+        """Return the label that a margin predicts."""
+
+    def side(self, label: Any) -> float:
+        """Return -1 or +1."""
+
+
+class EventNames(Protocol):
+    """Events by line, task and label."""
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The line of each."""
+
+    @property
+    def tasks(self) -> list[str]:
+        """The task of each."""
+
+    @property
+    def labels(self) -> Sequence[Any]:
+        """The true label of each, or None."""
+
+
+def predict(
+    model: Model, source: Source, top: int | None = None
+) -> Generator[dict[str, Any], None, int]:
+    """Yield one prediction per event, see :func:`prediction_rows`.
+
+    With ``top`` each has ``reasons``: what so many features add to the margin, and the rest.
+    Returns at the end how many bad rows were skipped.
+    """
+    source = source.resolve_to_predict(Schema.from_session(model.session))
+    with source.open(labelled=False) as reader:
+        for block in usable_blocks(reader, source):
+            rows = prediction_rows(model, block, answers_of(model, block), _bounds(model, block))
+            for at, row in enumerate(rows):
+                if top is not None:
+                    one = block.features.rows(at, at + 1)
+                    row["reasons"] = reasons(model, one, block.tasks[at]).summary(top)
+                yield row
+        return reader.skipped
+
+
+def answers_of(model: Model, block: Block) -> Answers:
+    """Return margins and probabilities of a block; numbers have no probabilities (NaN)."""
+    margins = model.margins(block.features, block.tasks)
+    if model.target == "number":
+        return Answers(margins, np.full(len(margins), np.nan))
+    return Answers(margins, model.probability_of(margins))
+
+
+def predicted_labels(model: LabelNames, answers: Answers) -> list[Any] | None:
+    """Return the label that each answer predicts; None for numbers."""
+    if isinstance(model, Model) and model.target != "two classes":
+        return None if model.target == "number" else model.answers(answers.margins).tolist()
+    negative, positive = model.label_of(-1.0), model.label_of(1.0)
+    return [positive if margin >= 0.0 else negative for margin in answers.margins.tolist()]
+
+
+def usable_blocks(reader: Reader, source: Source) -> Iterator[Block]:
+    """Yield blocks to the end; a row with a number that is too large is a bad row."""
+    for block in reader.blocks():
+        if (np.abs(block.features.values) <= LARGEST_FEATURE).all():
+            yield block
+            continue
+        for at in range(len(block)):
+            one = block.rows(at, at + 1)
+            largest = np.abs(one.features.values).max(initial=0.0)
+            if largest <= LARGEST_FEATURE:
+                yield one
+            elif source.skip_bad:
+                reader.skipped += 1
+            else:
+                why = f"a feature is {largest:g} in size; at most {LARGEST_FEATURE:g} can be used"
+                raise BadRow(source.path, one.lines[0], None, why)
+
+
+def prediction_rows(
+    model: LabelNames, events: EventNames, answers: Answers, bounds: Numbers | None = None
+) -> Iterator[dict[str, Any]]:
+    r"""Yield predictions in the one form that files, JSON and Python share.
+
+    ``line`` and ``task`` say which event; ``predicted`` is the label, ``probability`` that of the
+    label named ``positive``, ``margin`` above 0 where that is predicted; ``label`` is the true one,
+    where it is known. Many classes have ``probabilities`` instead, numbers the bounds ``low``
+    and ``high`` if they are given.
+
+    >>> from romco.io.reader import Reader
+    >>> table = io.BytesIO(b"user,kind,age\nann,ham,3\n")
+    >>> block, _ = Reader(table, Schema(task="user", label="kind"), format="csv").take(1)
+    >>> model = Model("pa-unique", classes=("ham", "spam"))
+    >>> [row] = prediction_rows(model, block, Answers(np.ones(1), np.full(1, 0.7)))
+    >>> row  # doctest: +NORMALIZE_WHITESPACE
+    {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
+     'margin': 1.0, 'label': 'ham'}
+    """
+    number = False
+    if not isinstance(model, Model) or model.target == "two classes":
+        rows = _two_class_rows(model, answers)
+    elif model.target == "classes":
+        rows = _class_rows(model, answers)
+    else:
+        rows, number = _number_rows(model, answers, bounds), True
+    for line, task, label, answer in zip(
+        events.lines, events.tasks, events.labels, rows, strict=True
+    ):
+        row = {"line": line, "task": task, **answer}
+        if label is not None:
+            row["label"] = _as_number(label) if number else label
+        yield row
+
+
+def _two_class_rows(model: LabelNames, answers: Answers) -> Iterator[dict[str, Any]]:
+    labels = predicted_labels(model, answers) or []
+    parts = (labels, *(part.tolist() for part in answers))
+    for label, margin, chance in zip(*parts, strict=True):
+        yield {
+            "predicted": label,
+            "probability": chance,
+            "positive": model.positive,
+            "margin": margin,
+        }
+
+
+def _class_rows(model: Model, answers: Answers) -> Iterator[dict[str, Any]]:
+    names, predicted = list(map(str, model.classes)), model.answers(answers.margins).tolist()
+    for one, chances in zip(predicted, answers.probabilities.tolist(), strict=True):
+        yield {"predicted": one, "probabilities": dict(zip(names, chances, strict=False))}
+
+
+def _number_rows(
+    model: Model, answers: Answers, bounds: Numbers | None
+) -> Iterator[dict[str, Any]]:
+    for at, predicted in enumerate(model.answers(answers.margins).tolist()):
+        row = {"predicted": predicted}
+        if bounds is not None:
+            row["low"], row["high"] = bounds[at].tolist()
+        yield row
+
+
+def _as_number(label: Any) -> Any:
+    try:
+        return float(label)
+    except ValueError:  # a bad row, which is reported where it matters
+        return label
+
+
+def _bounds(model: Model, block: Block) -> Numbers | None:
+    """Return bounds of nine numbers in ten, where the learner gives them."""
+    if model.target != "number" or not isinstance(model.learner, GivesIntervals):
+        return None
+    return model.intervals(block.features, block.tasks, INTERVAL_LEVEL)
+
+
+def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any = None) -> Reasons:
+    """Return the reasons of one event by its cells, each read as its column was.
+
+    A model that learned no file takes the cells as features. See :func:`romco.reasons`.
+
+    Raises
+    ------
+    ValueError
+        If the model does not know any of the columns; it lists names that are close.
+
+    >>> import romco
+    >>> model = romco.Model()
+    >>> rows, labels = [{"free": 1}, {"lunch": 1}, {"free": 1}], ["spam", "ham", "spam"]
+    >>> _ = model.learn(rows, labels, ["a", "a", "b"])
+    >>> explain_cells(model, {"free": 1}, "a").label
+    'spam'
+
+    """
+    schema = Schema.from_session(model.session)
+    if schema is None:
+        return reasons(model, cells, task, label)
+    unknown = schema.unknown(cells) if schema.complete else []
+    if unknown:
+        raise ValueError(f"the model has no column {', '.join(unknown)}")
+    return reasons(model, encode_rows([cells], schema, Lexicon()), task, label)
+
+
+def write_predictions(rows: Iterable[dict[str, Any]], path: Path) -> None:
+    """Write predictions: ``.csv`` as CSV, ``.parquet`` or ``.pq`` as Parquet, else JSON lines.
+
+    Tables have one column ``probability:CLASS`` per class, and reasons as JSON text.
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} to put the answers in")
+    if path.suffix == ".csv":
+        durable.replace(path, _csv(map(_flat, rows)))
+    elif path.suffix in (".parquet", ".pq"):
+        durable.replace(path, _parquet(map(_flat, rows)))
+    else:
+        durable.replace(path, (json.dumps(row).encode() + b"\n" for row in rows))
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if name == "probabilities":
+            flat |= {f"probability:{label}": chance for label, chance in value.items()}
+        else:
+            flat[name] = json.dumps(value) if isinstance(value, dict | list) else value
+    flat.setdefault("label", None)
+    return flat
+
+
+def _csv(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    text = io.StringIO()
+    writer = None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(text, list(row), restval="", lineterminator="\n")
+            writer.writeheader()
+        writer.writerow(row)
+        yield text.getvalue().encode("utf-8", "surrogateescape")
+        text.seek(0)
+        text.truncate()
+
+
+def _parquet(rows: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("writing Parquet needs pyarrow: pip install 'romco[files]'") from error
+    first = list(islice(rows, WRITTEN_ROWS))
+    buffer = io.BytesIO()
+    schema = pa.Table.from_pylist(first).schema
+    with pq.ParquetWriter(buffer, schema) as writer:
+        for chunk in chain([first], iter(lambda: list(islice(rows, WRITTEN_ROWS)), [])):
+            writer.write_table(pa.Table.from_pylist(chunk, schema=schema))
+    yield buffer.getvalue()

@@ -1,0 +1,483 @@
+"""State of shards: as one model, in a folder of checkpoints, and the way back.
+
+A checkpoint is a folder of its own, named by its place in the stream: a model file of each shard
+(``shard-3.romco``, its own tasks) and one of the shared part (``front.romco``). When all are on
+disk, ``current.json`` is replaced: it names the folder that counts. Older folders are removed
+last. So at every moment ``current.json`` names a complete checkpoint, and a full disk is an error
+that changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, final
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.io import durable
+from romco.io.modelfile import ModelFileError, load, save
+from romco.learners import learner as make_learner
+from romco.learners import restore
+from romco.learners.capabilities import Merges
+from romco.learners.merging import (
+    Change,
+    Merged,
+    Values,
+    apply_merged,
+    merge,
+    mergeable,
+    pair_arrays,
+    pairs,
+    shared_values,
+    store_pairs,
+)
+from romco.model import Features, Model, Names, Scale
+from romco.model.growing import LONGEST, doubled
+from romco.model.names import from_json
+from romco.parameters import whole
+from romco.shards.reader import task_owner
+from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
+from romco.shards.shard import (
+    ShardConfig,
+    ShardUpdate,
+    Start,
+    load_shard,
+    merge_scales,
+    scale_numbers,
+)
+
+State = dict[str, Any]
+Numbers = NDArray[np.int64]
+CURRENT = "current.json"
+SECTION = "cluster"  # key of a state, and prefix of its arrays
+LEARNER = "learner."  # prefix of the learner's arrays in the state of a model
+NEW_TASK_HISTORY = {"tasks.seen": 0, "tasks.since": -1}  # arrays of the model, one entry per task
+MIN_TASK_ROOM = 8  # of a new model
+MAX_SHARDS = 2**16
+NO_TASK = np.empty(0, dtype=np.int64)
+
+
+@final
+@dataclass(frozen=True)
+class ShardsState:
+    """Everything shards start from."""
+
+    front: Model  # names of features and labels, and the shared part; it has no task
+    starts: Sequence[Start]
+    position: StreamPosition
+    updates: Sequence[ShardUpdate] | None = None  # of a period that is not over
+
+
+def new_state(front: Model, schedule: Schedule) -> ShardsState:
+    """Return the start of shards that have learned nothing."""
+    return ShardsState(front, [None] * schedule.n, StreamPosition(0, 0, schedule.after(0)))
+
+
+# One model of all shards, and back
+
+
+def to_model_state(
+    front: Model,
+    schedule: Schedule,
+    position: StreamPosition,
+    states: Sequence[State],
+    updates: Sequence[ShardUpdate],
+) -> State:
+    """Return the state of one model, with a section from which shards resume the same bits."""
+    named = front.state()
+    section = {
+        "shards": schedule.n,
+        "growth": schedule.growth,
+        "every": schedule.every,
+        **asdict(position),
+    }
+    if schedule.n == 1:
+        (state,) = states
+        state |= {part: named[part] for part in ("features", "labels", "notes", "session")}
+        return {**state, SECTION: section} if position.notes else state  # else a model's bits
+    common, start = mergeable(restore(front.learner.state())), scale_numbers(front.scale)
+    merge(common, [one.change for one in updates])
+    counts = [one.change.events for one in updates]
+    scale = merge_scales(start, [one.scale for one in updates], counts)
+    state = _combine({**named, "scale": list(scale), "events": position.events}, common, states)
+    section |= {
+        "sizes": [len(one["tasks"]) for one in states],
+        "rooms": [one["learner"]["n_tasks"] for one in states],
+        "start": list(start),
+        "counts": [],
+    }
+    if any(counts):
+        section |= {"counts": counts, "scales": [list(one.scale) for one in updates]}
+        state["arrays"] |= _open_period(front, updates)
+    return {**state, SECTION: section}
+
+
+def schedule_of(state: State, n: int | None, growth: float | None, every: int | None) -> Schedule:
+    """Return the schedule of a state; arguments that are not None replace its settings."""
+    section = state.get(SECTION, {})
+    return Schedule(
+        section.get("shards", 2) if n is None else n,
+        section.get("growth", 0.1) if growth is None else growth,
+        section.get("every", MAX_EVENTS_PER_SHARD) if every is None else every,
+    )
+
+
+def from_model_state(state: State, schedule: Schedule) -> ShardsState:
+    """Split the state of any model, or resume that of as many shards."""
+    section = state.get(SECTION)
+    plain = {key: value for key, value in state.items() if key != SECTION}
+    arrays = state["arrays"]
+    plain["arrays"] = {name: a for name, a in arrays.items() if not name.startswith(SECTION)}
+    if section is not None and section["shards"] == schedule.n > 1:
+        return _resume(plain, section, arrays)
+    section, events = section or {}, int(state["events"])
+    place = int(section.get("place", events))
+    position = StreamPosition(events, place, schedule.after(place), section.get("notes", {}))
+    starts = [plain] if schedule.n == 1 else split_state(plain, schedule.n)
+    return ShardsState(_front(plain), starts, position)
+
+
+def split_state(state: State, n: int) -> list[State]:
+    """Split a model's state by the owners of its tasks."""
+    own: list[list[int]] = [[] for _ in range(n)]
+    for number, name in enumerate(state["tasks"]):
+        if name is not None:  # else the number is free
+            own[task_owner(from_json(name), n)].append(number)
+    return [_part(state, np.array(part, dtype=np.int64)) for part in own]
+
+
+def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
+    """Return as many shards as before, each with the same tasks in the same places."""
+    front, updates = _front({**plain, "scale": section["start"]}), None
+    if section["counts"]:
+        start = _with_prefix(arrays, f"{SECTION}.start.")
+        apply_merged(mergeable(front.learner), Merged(arrays[f"{SECTION}.rows"], start))
+        updates = [_update(arrays, section, k) for k in range(section["shards"])]
+    shared = {f"{LEARNER}{name}": array for name, array in front.learner.arrays().items()}
+    own = {n: a for n, a in plain["arrays"].items() if n in _of_tasks(front) or n not in shared}
+    plain = {**plain, "scale": section["start"], "arrays": {**shared, **own}}
+    ends = np.cumsum([0, *section["sizes"]])
+    starts = [
+        _part(plain, np.arange(begin, end), room)
+        for (begin, end), room in zip(pairwise(ends), section["rooms"], strict=True)
+    ]
+    position = StreamPosition(*(section[part] for part in ("events", "place", "next", "notes")))
+    return ShardsState(front, starts, position, updates)
+
+
+def _combine(front: State, common: Merges, states: Sequence[State]) -> State:
+    """Return the state of one model: tasks of the first shard, then of the second, ...
+
+    ``front`` has the names of features and labels, ``common`` the shared part.
+    """
+    sizes = [len(state["tasks"]) for state in states]
+    room = doubled(MIN_TASK_ROOM, sum(sizes))
+    target = _empty_learner(front, common.n_features, room)
+    arrays, first, tables = target.arrays(), 0, []
+    own, paired = set(target.task_axes or ()) & set(arrays), pair_arrays(target)
+    for name, array in common.arrays().items():
+        if name not in own and name not in paired:
+            arrays[name][...] = array
+    history = {name: np.full(room, new) for name, new in NEW_TASK_HISTORY.items()}
+    for state, size in zip(states, sizes, strict=True):
+        inner, numbers = _with_prefix(state["arrays"], LEARNER), np.arange(size)
+        tables.append(pairs(target, inner, numbers, numbers + first))
+        for name in own:
+            arrays[name][first : first + size] = inner[name][:size]
+        for name, kept in history.items():
+            kept[first : first + size] = state["arrays"][name][:size]
+        first += size
+    arrays |= store_pairs(target, arrays, tables)
+    return {
+        **front,
+        "learner": {**front["learner"], "n_features": common.n_features, "n_tasks": room},
+        "tasks": [name for state in states for name in state["tasks"]],
+        "arrays": {**{LEARNER + name: a for name, a in arrays.items()}, **history},
+    }
+
+
+def _part(state: State, own: Numbers, room: int | None = None) -> State:
+    """Return the state of a model of some tasks."""
+    room = doubled(MIN_TASK_ROOM, len(own)) if room is None else room
+    inner = _with_prefix(state["arrays"], LEARNER)
+    target = _empty_learner(state, state["learner"]["n_features"], room)
+    arrays = target.arrays()
+    for name, array in arrays.items():
+        if name in (target.task_axes or ()):
+            array[: len(own)] = inner[name][own]
+        elif name not in pair_arrays(target):
+            array[...] = inner[name]
+    table = pairs(target, inner, own, np.arange(len(own)))
+    arrays |= store_pairs(target, arrays, [table])
+    history = {name: np.full(room, new) for name, new in NEW_TASK_HISTORY.items()}
+    for name, kept in history.items():
+        kept[: len(own)] = state["arrays"][name][own]
+    return {
+        **state,
+        "learner": {**state["learner"], "n_tasks": room},
+        "tasks": [state["tasks"][number] for number in own],
+        "arrays": {**{LEARNER + name: a for name, a in arrays.items()}, **history},
+    }
+
+
+def _front(plain: State) -> Model:
+    """Return the model without its tasks."""
+    return Model.from_state(_part({**plain, "tasks": []}, NO_TASK))
+
+
+def _empty_learner(state: State, n_features: int, n_tasks: int) -> Merges:
+    inner = state["learner"]
+    made = make_learner(inner["learner"], n_features, n_tasks, **inner["parameters"])
+    return mergeable(made)
+
+
+def _of_tasks(front: Model) -> set[str]:
+    """Return the names of arrays in a state that have entries per task."""
+    learner = mergeable(front.learner)
+    shared = {name for line in learner.sharing() for name in line.arrays}
+    own = (set(learner.task_axes or ()) - shared) | set(pair_arrays(learner))
+    return {f"{LEARNER}{name}" for name in own}
+
+
+def _open_period(front: Model, updates: Sequence[ShardUpdate]) -> Values:
+    """Return the changes since the last barrier, and the values before them."""
+    rows = np.unique(np.concatenate([one.change.rows for one in updates]))
+    arrays: Values = {f"{SECTION}.rows": rows}
+    for name, array in shared_values(mergeable(front.learner), rows).items():
+        arrays[f"{SECTION}.start.{name}"] = array
+    for k, one in enumerate(updates):
+        arrays |= {f"{SECTION}.{k}.rows": one.change.rows, f"{SECTION}.{k}.seen": one.change.seen}
+        for name, array in one.change.values.items():
+            arrays[f"{SECTION}.{k}.value.{name}"] = array
+    return arrays
+
+
+def _update(arrays: Values, section: State, k: int) -> ShardUpdate:
+    values = _with_prefix(arrays, f"{SECTION}.{k}.value.")
+    rows, seen = arrays[f"{SECTION}.{k}.rows"], arrays[f"{SECTION}.{k}.seen"]
+    log_a, curvature = section["scales"][k]
+    change = Change(int(section["counts"][k]), rows, seen, values)
+    return ShardUpdate(change, (float(log_a), float(curvature)), 0)
+
+
+def _with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Values:
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+
+
+# Validation: nothing in a file is trusted
+
+
+def check_state(state: Mapping[str, Any]) -> None:
+    """Raise where a state is neither that of a model nor that of shards.
+
+    >>> check_state(Model("pa-shared").state())
+    """
+    plain, section = dict(state), state.get(SECTION)
+    own = {name: a for name, a in state["arrays"].items() if name.startswith(SECTION)}
+    plain["arrays"] = {name: a for name, a in state["arrays"].items() if name not in own}
+    model = Model.from_state(plain)
+    if section is None:
+        return
+    _check_position(section)
+    if section["shards"] > 1:
+        _check_sizes(section, len(state["tasks"]))
+        Scale.from_json(section["start"])
+        if section["counts"]:
+            _check_period(section, model, own)
+
+
+def _check_position(section: Mapping[str, Any]) -> None:
+    n = whole("shards", section["shards"])
+    Schedule(n, section["growth"], section["every"])
+    events, place, barrier = (
+        whole(part, section[part], least=0) for part in ("events", "place", "next")
+    )
+    if n > MAX_SHARDS or section["every"] > LONGEST or not events <= place < barrier <= LONGEST:
+        raise ValueError(f"no {n} shards are at {place} after {events} events")
+    if not isinstance(section["notes"], dict):
+        raise ValueError("expected notes by name")
+
+
+def _check_sizes(section: Mapping[str, Any], n_tasks: int) -> None:
+    sizes = [whole("sizes", size, least=0) for size in section["sizes"]]
+    rooms = [whole("rooms", room) for room in section["rooms"]]
+    if not len(sizes) == len(rooms) == section["shards"] or sum(sizes) != n_tasks:
+        raise ValueError(f"shards of {sizes} tasks do not make {n_tasks}")
+    for size, room in zip(sizes, rooms, strict=True):
+        if not size <= room <= 4 * max(MIN_TASK_ROOM, size + 1):
+            raise ValueError(f"no shard of {size} tasks has room for {room}")
+
+
+def _check_period(section: Mapping[str, Any], model: Model, arrays: Values) -> None:
+    counts, scales = section["counts"], section["scales"]
+    if not len(counts) == len(scales) == section["shards"]:
+        raise ValueError(f"{section['shards']} shards have {len(counts)} counts")
+    _check_rows(model, arrays, f"{SECTION}.rows", f"{SECTION}.start.")
+    for k, (count, scale) in enumerate(zip(counts, scales, strict=True)):
+        whole("counts", count, least=0)
+        Scale.from_json(scale)
+        rows, seen = arrays[f"{SECTION}.{k}.rows"], arrays[f"{SECTION}.{k}.seen"]
+        _check_rows(model, arrays, f"{SECTION}.{k}.rows", f"{SECTION}.{k}.value.")
+        if seen.dtype != np.int32 or seen.shape != rows.shape or (seen < 1).any():
+            raise ValueError(f"shard {k} has no count of each feature")
+
+
+def _check_rows(model: Model, arrays: Values, name: str, prefix: str) -> None:
+    """Check that features are in order, and that merged arrays have values for each."""
+    rows, d = arrays[name], model.learner.n_features
+    if rows.dtype != np.int32 or rows.ndim != 1 or (np.diff(rows) <= 0).any():
+        raise ValueError("expected features in order")
+    if len(rows) and not 0 <= rows[0] <= rows[-1] < d:
+        raise ValueError(f"a feature is out of range; there are {d}")
+    expected, values = shared_values(mergeable(model.learner), rows), _with_prefix(arrays, prefix)
+    shapes = {name: (a.shape, a.dtype) for name, a in expected.items()}
+    if shapes != {name: (a.shape, a.dtype) for name, a in values.items()}:
+        raise ValueError("changes of shards do not fit the learner")
+
+
+# A folder of checkpoints
+
+
+@final
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint."""
+
+    folder: Path
+    schedule: Schedule
+    position: StreamPosition
+
+    @property
+    def front(self) -> Model:
+        """Names of features and labels, and the shared part."""
+        model = load(self.folder / "front.romco")
+        if not isinstance(model, Model):
+            raise ModelFileError("front.romco cannot be used: it holds no model")
+        return model
+
+    def files(self) -> list[Path]:
+        """Return the file of each shard."""
+        return [self.folder / f"shard-{k}.romco" for k in range(self.schedule.n)]
+
+    def state(self, schedule: Schedule) -> ShardsState:
+        """Return the start of shards that resume here, as many as before or not."""
+        front = self.front
+        if schedule == self.schedule:
+            return ShardsState(front, self.files(), self.position)
+        inner = front.learner
+        config = ShardConfig(inner.name, inner.n_features, 1, parameters=dict(inner.parameters))
+        states = [load_shard(path, config).state() for path in self.files()]
+        whole_state = _combine(front.state(), mergeable(inner), states)
+        position = replace(self.position, next=schedule.after(self.position.place))
+        return ShardsState(front, split_state(whole_state, schedule.n), position)
+
+
+def find_checkpoint(folder: Path) -> Checkpoint | None:
+    """Return the checkpoint in a folder, if there is one."""
+    current = folder / CURRENT
+    if not current.exists():
+        return None
+    try:
+        section = json.loads(current.read_text(encoding="utf-8"))
+        _check_position(section)
+        schedule = Schedule(section["shards"], section["growth"], section["every"])
+        at = (section[part] for part in ("events", "place", "next", "notes"))
+        return Checkpoint(folder / section["folder"], schedule, StreamPosition(*at))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelFileError(
+            f"{current} cannot be used: {error!r}; remove the folder to start anew"
+        ) from error
+
+
+def check_settings(checkpoint: Checkpoint, wanted: Model) -> None:
+    """Raise ValueError where the settings are not those of the checkpoint."""
+    front = checkpoint.front
+    settings: list[tuple[str, Any, Any]] = [
+        ("learner", front.learner.name, wanted.learner.name),
+        ("parameters", dict(front.learner.parameters), dict(wanted.learner.parameters)),
+        ("features", fixed_settings(front.features), fixed_settings(wanted.features)),
+        ("new_task", front.new_task, wanted.new_task),
+    ]
+    if wanted.classes:
+        settings.append(("classes", front.classes, wanted.classes))
+    for what, stored, new in settings:
+        if stored != new:
+            raise ValueError(
+                f"{checkpoint.folder.parent} holds shards with {what} {stored!r}, not {new!r}: "
+                "use the same settings, or another folder or model file"
+            )
+
+
+def fixed_settings(features: Features) -> dict[str, Any]:
+    """Return the settings of features that cannot change while they grow."""
+    settings = features.to_json()
+    return {"kind": settings["kind"]} if isinstance(features, Names) else settings
+
+
+def write_checkpoint(
+    checkpoint: Checkpoint, front: Model, save_shards: Callable[[list[Path]], object]
+) -> None:
+    """Save all shards, which are at a barrier; the module describes the order of writes."""
+    place, folder = checkpoint.folder, checkpoint.folder.parent
+    if place.exists():  # left by a run that ended before it counted
+        shutil.rmtree(place)
+    place.mkdir(parents=True)
+    save_shards(checkpoint.files())
+    save(front, place / "front.romco")
+    schedule = checkpoint.schedule
+    section = {
+        "folder": place.name,
+        "shards": schedule.n,
+        "growth": schedule.growth,
+        "every": schedule.every,
+        **asdict(checkpoint.position),
+    }
+    durable.replace(folder / CURRENT, [json.dumps(section, indent=1).encode()])
+    for old in folder.iterdir():
+        if old.is_dir() and old != place and old.name.isdigit():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+@final
+class FolderLock:
+    """Lock on a folder of checkpoints that other processes respect.
+
+    Within a process the newest lock has the folder: new shards for it, as in a notebook, replace
+    the old ones. A killed process holds nothing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._process = folder.resolve(), os.getpid()
+        self._lock: ExitStack | None = ExitStack()
+        other = _LOCKS.get(self._folder)
+        if other is not None and other._process == self._process:
+            other.close()
+        self._lock.enter_context(durable.exclusive(self._folder))
+        _LOCKS[self._folder] = self
+
+    def check(self) -> None:
+        """Raise RuntimeError where other shards of this process have the folder."""
+        if self._lock is None:
+            raise RuntimeError(
+                f"other shards of this program were made for {self._folder} after these: only the "
+                "last ones can write to it"
+            )
+
+    def close(self) -> None:
+        """Release the folder."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()
+
+
+_LOCKS: WeakValueDictionary[Path, FolderLock] = WeakValueDictionary()

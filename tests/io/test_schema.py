@@ -1,0 +1,91 @@
+import datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from romco.io.schema import BadCell, encode_counts, encode_free, read_name
+
+
+def encoded(value):
+    features = {}
+    encode_free("c", value, features)
+    return features
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_is_the_same_as_text_and_as_itself(number):
+    assert encoded(repr(number)) == encoded(number) == {"c": number}
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_an_identity_does_not_depend_on_the_type(number):
+    forms = (number, float(number), str(number), Decimal(number))
+    assert {read_name("c", {"c": form}) for form in forms} == {str(number)}
+
+
+@pytest.mark.parametrize(
+    ("value", "features"),
+    [
+        ("", {}),
+        ("  ", {}),
+        (None, {}),
+        (float("nan"), {}),
+        ("nan", {}),
+        (" NA ", {}),
+        ("N/A", {}),
+        ("Null", {}),
+        ("none", {"c=none": 1.0}),
+        (datetime.date(2024, 2, 29), {"c=2024-02-29": 1.0}),
+        (True, {"c": 1.0}),
+        (Decimal("0.5"), {"c": 0.5}),
+        (" Rome ", {"c=Rome": 1.0}),
+        ("1_000", {"c=1_000": 1.0}),
+        ("Zürich", {"c=Zürich": 1.0}),
+        ([2, 3.5], {"c.0": 2.0, "c.1": 3.5}),
+        (["a", "b", "a"], {"c=a": 2.0, "c=b": 1.0}),
+        ({"x": 1, "y": {"z": "q"}}, {"c.x": 1.0, "c.y.z=q": 1.0}),
+    ],
+)
+def test_what_a_cell_becomes(value, features):
+    assert encoded(value) == features
+
+
+@pytest.mark.parametrize("value", ["-inf", "Infinity", "1e999", float("inf"), 10**400])
+def test_a_number_must_be_finite(value):
+    with pytest.raises(BadCell) as caught:
+        encoded(value)
+    assert caught.value.column == "c"
+    assert "finite" in caught.value.reason
+
+
+@pytest.mark.parametrize("value", ["\udc80", b"bytes", object()])
+def test_what_is_no_feature_is_refused(value):
+    with pytest.raises(BadCell):
+        encoded(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(True, "true"), (False, "false"), (0.5, "0.5"), (" a b ", "a b")]
+)
+def test_identities(value, text):
+    assert read_name("c", {"c": value}) == text
+
+
+def test_somebody_may_be_called_na():
+    assert read_name("c", {"c": "NA"}) == "NA"
+
+
+@pytest.mark.parametrize("value", ["", " ", None, [], float("nan"), "\udcff"])
+def test_an_identity_must_be_there(value):
+    with pytest.raises(BadCell):
+        read_name("c", {"c": value})
+
+
+def test_words_are_lower_case_and_counted():
+    features = {}
+    encode_counts("c", "Été, ÉTÉ! x2", features)
+    assert features == {"c:été": 2.0, "c:x2": 1.0}
+    with pytest.raises(BadCell):
+        encode_counts("c", 7, features)

@@ -1,0 +1,76 @@
+"""What a command imports, and which files a wheel holds."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from setuptools import Distribution
+from setuptools.config.pyprojecttoml import apply_configuration
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = """
+import json, sys
+from romco.cli.main import app
+try:
+    app(sys.argv[1:], standalone_mode=False)
+finally:
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+HEAVY = ("matplotlib", "multiprocessing", "pandas", "pyarrow", "ray", "sklearn", "uvicorn")
+OTHER_ROOMS = ("romco.compare", "romco.server", "romco.streams.datasets", "romco_lab")
+
+
+def imported(*arguments):
+    """Run a command in a process of its own; return the names of the modules it imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("events")
+    rows = [f"ann,{'yes' if k % 2 else 'no'},{k % 2},{k}" for k in range(40)]
+    (folder / "events.csv").write_text("\n".join(["user,answer,a,b", *rows]) + "\n")
+    return folder / "events.csv"
+
+
+def test_learn_and_predict_import_what_they_need(file):
+    model = file.with_name("m.romco")
+    learn = imported("learn", file, "--task", "user", "--label", "answer", "--model", model)
+    predict = imported("predict", file, "--model", model)
+    assert "romco.model" in learn & predict
+    assert not learn & {*HEAVY, *OTHER_ROOMS}
+    assert not predict & {*HEAVY, *OTHER_ROOMS, "romco.shards"}
+
+
+def test_the_version_is_printed_without_numpy():
+    assert not imported("--version") & {"numpy", "rich.console", *HEAVY, *OTHER_ROOMS}
+
+
+def wheel_files():
+    """Return the files of a wheel but for the compiled kernels, relative to src."""
+    distribution = apply_configuration(Distribution(), ROOT / "pyproject.toml")
+    distribution.script_name = "setup.py"
+    command = distribution.get_command_obj("build_py")
+    command.ensure_finalized()
+    modules = [Path(path) for _, _, path in command.find_all_modules()]
+    data = [Path(folder, name) for _, folder, _, names in command.data_files for name in names]
+    return [path.relative_to("src") for path in (*modules, *data)]
+
+
+def test_a_wheel_holds_the_library_and_nothing_else(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    files = wheel_files()
+    kinds = Counter(path.suffix for path in files)
+    assert {path.parts[0] for path in files} == {"romco"}
+    assert set(kinds) <= {".py", ".pyi", ".pxd", ".typed", ".html", ".css", ".js", ".svg"}
+    assert Path("romco/py.typed") in files
+    assert not [path for path in files if {"paper", "beyond", "lab", "tests"} & set(path.parts)]
