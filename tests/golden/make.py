@@ -35,7 +35,8 @@ def main(names):
             "margins": model.margins(rows, tasks).tolist(),
             "answers": model.predict(rows, tasks).tolist(),
         }
-        version, file = model.learner.version, f"format1-{name}" + (f"-{kind}" if kind else "")
+        version = model.engine.learner.version
+        file = f"format1-{name}" + (f"-{kind}" if kind else "")
         file = file if version == 1 else f"{file}-version{version}"
         romco.save(model, HERE / f"{file}.romco")
         (HERE / f"{file}.json").write_text(json.dumps(expected, indent=1) + "\n")

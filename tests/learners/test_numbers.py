@@ -316,7 +316,7 @@ def test_states_of_version_1_and_2_go_on():
     old = romco.peek(GOLDEN / "format1-romco-auto-number-version2.romco")
     assert old is not None
     assert 15.0 < model.predict([{"length": 1.0}], ["user 1"])[0] < 26.0
-    learner = romco.restore(model.learner.state())
+    learner = romco.restore(model.engine.learner.state())
     d, m = learner.n_features, learner.n_tasks
     wide = romco.Rounds(task % m, np.pad(x, ((0, 0), (0, d - 3))), y, rounds.starts)
     found = learner.replay(wide)

@@ -111,6 +111,7 @@ class AutoNumber(CompiledLearner):
     one_pass = True
     space: ClassVar = {}
     answers = 0
+    linear: ClassVar = False  # a feature that is 0 is absent, and not at a distance from its mean
     version: ClassVar = 3  # 2: the task's last answer; 3: units of features, residuals
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: with_last_answers, 2: with_units}
     shapes: ClassVar = {
