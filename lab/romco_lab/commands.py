@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from romco.cli.compare import Address, DataDir, Engine, Jobs, check_known, typed_command
+from romco.cli.options import (
+    Address,
+    DataDir,
+    Jobs,
+    OnRay,
+    ResultsFolder,
+    Shuffles,
+    check_known,
+    typed_command,
+)
 from romco.streams import ORDERS
 
 console = Console()
@@ -20,7 +29,7 @@ def paper(
     quick: Annotated[
         bool, typer.Option("--quick", help="2 shuffles, 5 trials, 40 % of rounds.")
     ] = False,
-    shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 10,
+    shuffles: Shuffles = 10,
     batch_shuffles: Annotated[
         int | None,
         typer.Option(min=1, help="So many for batch methods; all if not given."),
@@ -39,9 +48,9 @@ def paper(
     ] = True,
     data_dir: DataDir = None,
     jobs: Jobs = None,
-    engine: Engine = None,
+    ray: OnRay = False,
     address: Address = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/paper"),
+    out: ResultsFolder = Path("results/paper"),
 ) -> None:
     """Measure every table and figure of the paper, beside the printed numbers."""
     from romco.compare.plan import chosen_learners
@@ -67,7 +76,7 @@ def paper(
         data_dir=data_dir,
     )
     progress = partial(screen.progress, console)
-    with performing(engine, address):
+    with performing("ray" if ray else None, address):
         if choices:
             page = study(Study(experiment), out, jobs, typed_command(), progress)
         else:
@@ -79,7 +88,7 @@ def paper(
 def beyond(
     data_dir: DataDir = None,
     jobs: Jobs = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/beyond"),
+    out: ResultsFolder = Path("results/beyond"),
     docs: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("docs"),
 ) -> None:
     """Compare romco-auto with all learners tuned in hindsight; real data only."""
@@ -102,14 +111,14 @@ def label_study(
         str | None, typer.Option(help="Names of label policies, a,b; all if not given.")
     ] = None,
     learner: Annotated[str, typer.Option(help="One of `romco learners`.")] = "romco-auto",
-    shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 5,
+    shuffles: Shuffles = 5,
     delay: Annotated[
         str, typer.Option(help="Events until a label is known; true for flights.")
     ] = "0",
     order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "interleaved",
     data_dir: DataDir = None,
     jobs: Jobs = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/labels"),
+    out: ResultsFolder = Path("results/labels"),
 ) -> None:
     """Compare label policies: error against the share of labels, on one or more data sets."""
     from romco.presentation import screen
