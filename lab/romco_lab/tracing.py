@@ -1,6 +1,6 @@
 """Knowledge tracing: predict whether a student answers the next question correctly.
 
-Two protocols. *Prequential*: train students first, then test students, and everything goes on learning.
+Two protocols. *Prequential*: train students first, then test students; everything learns.
 *Frozen*: the weights are those after the train students; only the history of a test student is
 updated. Files are those of Gervet et al. (2020): part, user, timestamp, item, skill, correct.
 """
@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def curve(answers: Answers, chance: Floats, part: NDArray[np.intp]) -> list[floa
     so_far: dict[str, int] = {}
     before = np.array([_count(so_far, student) for student in answers.students])[part]
     y, found = answers.y[part], []
-    for low, high in zip(CURVE_EDGES[:-1], CURVE_EDGES[1:], strict=True):
+    for low, high in pairwise(CURVE_EDGES):
         here = (before >= low) & (before < high)
         found.append(
             float(log_loss(y[here], chance[here], labels=[False, True]))
