@@ -298,7 +298,8 @@ class KafkaTopic:
 
         with _kafka_errors():
             producer = kafka.Producer(self._config)
-            key, headers = f"{self.topic}/{message.position}", {"reason": reason}
+            headers: list[tuple[str, str | bytes | None]] = [("reason", reason)]
+            key = f"{self.topic}/{message.position}"
             producer.produce(f"{self.topic}.refused", message.body, key=key, headers=headers)
             if producer.flush(self.CONNECT_SECONDS):
                 raise OSError(f"Kafka: {self.topic}.refused cannot be written")
