@@ -26,7 +26,7 @@ from romco.cli.options import (
     reads_source,
     wanted_target,
 )
-from romco.cli.shards import Wanted, learn_in_shards, on_threads
+from romco.cli.shards import Wanted, learn_in_shards, on_threads, read_threads
 from romco.io.schema import Schema
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
@@ -73,7 +73,7 @@ def learn(
         typer.Option(min=1, help="Events between saves; else 10,000 or more, as they cost little."),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Learn in so many shards, each on a thread.")
+        str | None, typer.Option(help="Learn on so many threads; auto: as many as help.")
     ] = None,
     shards: Annotated[
         int | None,
@@ -132,7 +132,7 @@ def _learn_one(
     target: str | None,
     predictions: Path | None,
     checkpoint_every: int | None,
-    threads: int | None,
+    threads: str | None,
     labels: str | None,
 ) -> None:
     """Learn one source, by a model or by threads."""
@@ -157,7 +157,7 @@ def _learn_one(
             parts["positive"] = positive
             learner = Model(wanted.learner, features, **parts, **wanted.settings)
         if threads is not None:
-            learner = on_threads(model, threads, wanted, features)
+            learner = on_threads(model, read_threads(threads), wanted, features)
         if labels is not None:
             learner = under_budget(labels, source, learner)
         stop = runs.Stop()
@@ -169,7 +169,7 @@ def _check_alone(
     known: Model | None,
     target: str | None,
     weight: str | None,
-    threads: int | None,
+    threads: str | None,
     shards: int | None,
 ) -> None:
     """Raise ValueError where something is asked of the model, or of shards, that cannot be."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 from rich.console import Console
@@ -44,7 +44,22 @@ class Wanted:
     asked: str | None = None  # the learner, if one was named
 
 
-def on_threads(path: Path, threads: int, wanted: Wanted, features: Features) -> Shards:
+def read_threads(text: str) -> int | Literal["auto"]:
+    """Return the number of threads that an option names.
+
+    >>> read_threads("4"), read_threads("auto")
+    (4, 'auto')
+    """
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"--threads takes a number from 1 on, or auto; got {text!r}")
+    return int(text)
+
+
+def on_threads(
+    path: Path, threads: int | Literal["auto"], wanted: Wanted, features: Features
+) -> Shards:
     """Return the model of a file, or a new one, in shards on threads."""
     if path.exists():
         return Shards.load(path, threads, engine="threads", **wanted.schedule)

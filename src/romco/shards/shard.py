@@ -124,6 +124,13 @@ class SharedBatch:
         self.probabilities[index] = logistic(np.exp(log_a) * margins)
 
 
+def count_entries(rows: Rows, begin: int, end: int) -> int:
+    """Count the stored entries of rows begin to end."""
+    if isinstance(rows, Sparse):
+        return int(rows.starts[end] - rows.starts[begin])
+    return (end - begin) * int(rows.shape[1])
+
+
 def row_widths(rows: Sparse) -> NDArray[np.int64]:
     """Return the columns (n,) that each row needs."""
     widths = np.zeros(len(rows.starts) - 1, dtype=np.int64)
