@@ -481,10 +481,16 @@ class Shards(Closing):
             If a row, label or weight is bad, or lengths differ; then nothing changes.
 
         """
-        return self.predict_and_learn(x, y, task, weight=weight).margins
+        return self.predict_and_learn(x, y, task, weight=weight, with_probabilities=False).margins
 
     def predict_and_learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        weight: Any = None,
+        with_probabilities: bool = True,
     ) -> Predictions:
         """Learn rows as :meth:`learn`; return also the probabilities predicted before."""
         weights = None if weight is None else read_weights(weight, self._front.engine.learner)
@@ -497,7 +503,7 @@ class Shards(Closing):
             with self._locks.step:
                 labels.adopt(sides)
                 self.features.add(new)
-            answers = self._learn(rows, signs, codes, weights)
+            answers = self._learn(rows, signs, codes, weights, with_probabilities)
             return _turn(answers, labels.outward(np.ones(len(codes)), signs, before))
 
     def forget(self, task: Any) -> None:
@@ -606,12 +612,18 @@ class Shards(Closing):
         return Predictions(np.concatenate(margins), np.concatenate(probabilities))
 
     def _learn(
-        self, rows: Rows, signs: Dense, codes: NDArray[np.int64], weights: Dense | None
+        self,
+        rows: Rows,
+        signs: Dense,
+        codes: NDArray[np.int64],
+        weights: Dense | None,
+        with_probabilities: bool,
     ) -> Predictions:
         local = self.coordinator.engine.local_shards is not None
         names, version = self._tasks.names, self._tasks.version
         grows = local and isinstance(self.features, Names)
-        batch = SharedBatch(rows, signs, weights, codes, names, version, grows)
+        wanted = with_probabilities or not local
+        batch = SharedBatch(rows, signs, weights, codes, names, version, grows, wanted)
         owners, begin = self._tasks.owners(codes), 0
         while begin < len(codes):
             left = self.coordinator.next - self.coordinator.place
@@ -718,4 +730,6 @@ def _fill(
 def _turn(answers: Predictions, turn: Dense) -> Predictions:
     """Return answers for the user's positive label, which may be the learner's -1."""
     margins, probabilities = answers
-    return Predictions(turn * margins, np.where(turn > 0.0, probabilities, 1.0 - probabilities))
+    if len(probabilities):
+        probabilities = np.where(turn > 0.0, probabilities, 1.0 - probabilities)
+    return Predictions(turn * margins, probabilities)
