@@ -92,7 +92,7 @@ class Block:
 @final
 @dataclass(frozen=True)
 class Source:
-    """Where events come from: a file, and what the user says of its columns."""
+    """A file of events, and what the user says of its columns."""
 
     path: str  # "-" is stdin
     task: str | None = None
@@ -125,7 +125,7 @@ class Source:
         return replace(self, schema=schema)
 
     def resolve_to_predict(self, known: Schema | None) -> Source:
-        """Return the source read as the model's schema says; unknown columns are not used."""
+        """Return the source with the model's schema; columns it does not know are not used."""
         if self.schema is not None:
             return self
         if known is None:

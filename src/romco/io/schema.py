@@ -67,7 +67,7 @@ class BadCell(ValueError):  # noqa: N818 - says what is wrong
 
 
 class Column(NamedTuple):
-    """How one column is read."""
+    """Kind of a column, and why it was chosen."""
 
     kind: str  # a key of ``ENCODERS``
     meaning: str  # for people: number, category, id-like, constant, ...
@@ -77,7 +77,7 @@ class Column(NamedTuple):
 
 @final
 class Schema:
-    """How each column is read, and which is the task, the label, the weight.
+    """Kinds of the columns of a table, and which is the task, the label, the weight.
 
     Parameters
     ----------
@@ -430,7 +430,7 @@ def read_name(column: str, cells: Mapping[str, object]) -> str:
 
 
 def encode_free(column: str, value: Any, features: Values) -> None:
-    """Add what one cell says by itself; text that reads as a number is one.
+    """Add a cell by its own type; text that reads as a number is one.
 
     >>> features = {}
     >>> row = {"age": " 7 ", "town": "Rome", "tags": ["a", "b"], "at": {"x": 1}, "size": "NA"}

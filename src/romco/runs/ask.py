@@ -56,7 +56,7 @@ class BudgetedModel:
 
     @property
     def session(self) -> dict[str, Any]:
-        """What the file keeps to resume by."""
+        """Contents of the file to resume by."""
         return self.model.session
 
     @property
@@ -201,7 +201,7 @@ def write_requests(requests: list[LabelRequest], path: Path, label: str | None) 
 @final
 @dataclass
 class AnswerCounts:
-    """What became of answers."""
+    """Counts of answers: learned, repeated, unknown, still empty."""
 
     learned: int = 0
     repeated: int = 0  # the same event once more

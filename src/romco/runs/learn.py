@@ -47,7 +47,7 @@ class Learns(LabelNames, Protocol):
 
     @property
     def session(self) -> dict[str, Any]:
-        """What the file keeps to resume by; its notes are the user's."""
+        """Contents of the file to resume by; its notes are the user's."""
 
     def predict_and_learn(
         self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
@@ -57,7 +57,7 @@ class Learns(LabelNames, Protocol):
 
 @dataclass(frozen=True)
 class Progress:
-    """Where learning stands."""
+    """Progress of learning a source."""
 
     events: int  # read from this source
     skipped: int  # bad rows of this source
@@ -260,7 +260,7 @@ class Run:
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers)
         self.tasks.count(block, predicted_labels(self.model, answers))
-        if self.log.wanted:
+        if self.log.enabled:
             for row in prediction_rows(self.model, block, answers):
                 self.log.write(row)
 
@@ -271,7 +271,7 @@ class Run:
         return Progress(record.events, self.reader.skipped + record.refused, *given, *place)
 
     def _save(self, finished: bool) -> None:
-        """Write first the predictions, then the model that says how many of them count."""
+        """Write first the predictions, then the model that counts them."""
         now: dict[str, Any] = {"skipped": self.reader.skipped, "score": self.score.to_json()}
         if self.tasks.counts:
             now["task_errors"] = self.tasks.counts
@@ -375,7 +375,7 @@ class Stopped(BaseException):
 
 @final
 class Stop:
-    """Whether to stop: learning looks at it between blocks; waiting for rows is broken off.
+    """Request to stop: checked between blocks; waiting for rows is broken off.
 
     >>> stop = Stop()
     >>> stop.request()

@@ -66,7 +66,7 @@ def locked_model(path: Path) -> Iterator[Model | None]:
 @final
 @dataclass
 class SourceRecord:
-    """How far a source was learned."""
+    """Position in a source that is learned."""
 
     events: int = 0  # read so far, learned or refused
     refused: int = 0  # of them: not learned, for their label is not known
@@ -224,8 +224,8 @@ class PredictionLog(Closing):
             raise ValueError(f"{path.name} is shorter than the model says it was: do not edit it")
 
     @property
-    def wanted(self) -> bool:
-        """Whether anybody reads it."""
+    def enabled(self) -> bool:
+        """True for a file and for stdout."""
         return self._stdout or self._path is not None
 
     def write(self, row: dict[str, Any]) -> None:
