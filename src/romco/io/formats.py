@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -92,6 +91,8 @@ def format_of(name: str, format: str | None = None) -> str:
 @cache
 def _extensions() -> Mapping[str, Format]:
     """Return the formats of installed packages."""
+    from importlib.metadata import entry_points  # here, so that `import romco` stays fast
+
     return {entry.name: entry.load() for entry in entry_points(group="romco.formats")}
 
 

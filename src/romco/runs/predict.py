@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from romco.explanations import Reasons, reasons
 from romco.io import durable
 from romco.io.formats import BadRow
-from romco.io.reader import Block, Reader, Source, encode_rows
-from romco.io.schema import Schema
+from romco.io.reader import Block, Reader, Source
+from romco.io.schema import Schema, encode_rows
 from romco.kernels.core.events import LARGEST_FEATURE
-from romco.kernels.io.lexicon import Lexicon
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
 from romco.model.answers import Answers
@@ -216,7 +215,7 @@ def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any 
     unknown = schema.unknown(cells) if schema.complete else []
     if unknown:
         raise ValueError(f"the model has no column {', '.join(unknown)}")
-    return reasons(model, encode_rows([cells], schema, Lexicon()), task, label)
+    return reasons(model, encode_rows([cells], schema), task, label)
 
 
 def write_predictions(rows: Iterable[dict[str, Any]], path: Path) -> None:
