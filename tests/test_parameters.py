@@ -5,7 +5,7 @@ import pytest
 
 import romco
 from romco.cli.options import chosen
-from romco.compare.compare import chosen_settings
+from romco.compare.plan import chosen_settings
 from romco.parameters import not_negative, positive, setting, truth, whole
 
 

@@ -44,8 +44,8 @@ def paper(
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/paper"),
 ) -> None:
     """Measure every table and figure of the paper, beside the printed numbers."""
-    from romco.compare.compare import chosen_learners
-    from romco.compare.elsewhere import performing
+    from romco.compare.plan import chosen_learners
+    from romco.compare.run import performing
     from romco.presentation import screen
     from romco_lab.paper.experiment import Experiment, sources_for
     from romco_lab.paper.measure import measure
@@ -112,9 +112,9 @@ def label_study(
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/labels"),
 ) -> None:
     """Compare label policies: error against the share of labels, on one or more data sets."""
-    from romco.compare.run import perform
     from romco.presentation import screen
     from romco_lab import label_study as study_of
+    from romco_lab.learner_runs import perform
 
     check_known("order", order, ORDERS)
     names = study_of.KNOWN if policies is None else tuple(policies.split(","))

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import romco
-from romco.compare.run import perform
 from romco_lab import label_study as labelling
+from romco_lab.learner_runs import perform
 
 TINY = romco.streams.simulated(n_tasks=3, n_features=5, n_events=40, name="tiny")
 

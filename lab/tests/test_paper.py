@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import romco
-from romco.compare import run as running
 from romco.compare import sources
 from romco.learners import registry
 from romco.streams import datasets
+from romco_lab import learner_runs as running
 from romco_lab.paper import experiment as planning
 from romco_lab.paper import report as reporting
 from romco_lab.paper.experiment import TUNING_SEED, Experiment, PaperData, sources_for

@@ -36,7 +36,7 @@ def test_same_margins_as_the_bare_learner():
     model = ROMCOClassifier("romco-nucl", new_task="zero")
     margins = []
     for x, y, extra in EVENTS:
-        margins.append(model.model.margin_one(x, extra["task"]))
+        margins.append(model.model.engine.margin_one(x, extra["task"]))
         model.learn_one(x, y, **extra)
     order = {name: i for i, name in enumerate(model.model.tasks)}
     padded = romco.Rounds(
@@ -80,8 +80,8 @@ def test_rounds_are_learned_in_one_step():
     model, loop = ROMCOClassifier("romco-nucl", rounds=True), ROMCOClassifier("romco-nucl")
     model.learn_many(frame, y, task=task)
     loop.learn_many(frame, y, task=task)
-    assert model.model.learner.kernel.rounds == 1
-    assert loop.model.learner.kernel.rounds == len(y)
+    assert model.model.engine.learner.kernel.rounds == 1
+    assert loop.model.engine.learner.kernel.rounds == len(y)
 
 
 def test_labels_of_other_kinds():
@@ -163,7 +163,7 @@ def test_widening_forgets_nothing():
     for x, y, extra in EVENTS:
         two.learn_one(x, y, **extra)
         many.learn_one(x, y, **extra)
-    many.model.widen_for(["a third label"])
+    many.model.engine.widen_for(["a third label"])
     for x, _, extra in EVENTS:
         assert many.predict_one(x, **extra) == two.predict_one(x, **extra)
         expected = two.predict_proba_one(x, **extra)

@@ -148,7 +148,7 @@ def test_a_third_label_is_no_dead_end(folder):
     assert run(f"learn three.csv {LEARN} --target 'two classes'") == 2
     assert run(f"learn three.csv {LEARN} --target classes") == 0  # goes on
     assert load(folder / "new.romco").events == 3
-    assert load(folder / "new.romco").target == "classes"
+    assert load(folder / "new.romco").engine.target.kind == "classes"
 
 
 def test_bad_rows_are_counted_where_they_are_skipped(folder, capsys):

@@ -56,7 +56,7 @@ def test_compare_prints_a_table_and_names_the_page(romco, tmp_path):
     assert printed.splitlines()[-1] == f"page: {page}"
     assert page.exists()
     _, again, _ = romco(*arguments, "--out", tmp_path)
-    assert again.split("Mistakes on")[1] == printed.split("Mistakes on")[1]
+    assert again.split("who predicts best")[1] == printed.split("who predicts best")[1]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_an_interrupt_says_that_nothing_finished_is_lost(romco, tmp_path, monkey
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("romco.compare.run.perform", interrupted)
+    monkeypatch.setattr("romco.compare.report.perform", interrupted)
     code, printed, _ = romco("compare", "--out", tmp_path)
     assert code == 130
     assert "the same command goes on from here" in printed

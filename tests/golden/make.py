@@ -23,7 +23,7 @@ def main(names):
             "margins": model.margins(rows, tasks).tolist(),
             "answers": model.predict(rows, tasks).tolist(),
         }
-        version = model.learner.version
+        version = model.engine.learner.version
         file = f"format1-{name}" if version == 1 else f"format1-{name}-version{version}"
         romco.save(model, HERE / f"{file}.romco")
         (HERE / f"{file}.json").write_text(json.dumps(expected, indent=1) + "\n")

@@ -379,7 +379,7 @@ def newness(w, seed=0):
     order = np.argsort(rounds.task // 30, kind="stable")  # thirty tasks begin at a time
     shuffled = type(rounds)(rounds.task[order], rounds.x[order], rounds.y[order], rounds.starts)
     learner, _ = replayed("romco-auto", shuffled)
-    return 3.0 * np.exp(learner.arrays()["turn"][9])
+    return 3.0 * np.exp(learner.arrays()["turn"][5])
 
 
 def test_how_long_a_newcomer_is_like_all_is_found_from_tasks_that_were_new():
@@ -447,9 +447,9 @@ def test_a_level_that_comes_and_goes_is_followed():
     drifting = romco.Rounds(task, x, y, np.arange(n + 1))
     settled = romco.Rounds(task, x[order], y[order], np.arange(n + 1))
     learner, margins = replayed("romco-auto", drifting)
-    assert learner.drift() > 0.0
+    assert learner.drift() > 0.5
     assert error(drifting, margins) < 0.9 * error(settled, replayed("romco-auto", settled)[1])
-    assert replayed("romco-auto", settled)[0].drift() == 0.0
+    assert replayed("romco-auto", settled)[0].drift() < 0.2
 
 
 @pytest.mark.parametrize("share", [0.03, 0.1])
@@ -461,7 +461,7 @@ def test_an_answer_that_is_rare_is_no_drift(share):
         z = 0.3 * x @ rng.normal(size=20) + rng.logistic(size=3000)
         y = np.where(z > np.quantile(z, 1.0 - share), 1.0, -1.0)
         learner, _ = replayed("romco-auto", romco.Rounds(task, x, y, np.arange(3001)))
-        assert learner.arrays()["turn"][8] == 0.0
+        assert learner.drift() < 0.2
 
 
 def test_drift_equals_its_transcription():
@@ -478,9 +478,79 @@ def test_drift_equals_its_transcription():
         expected.append(plain.predict(i[0], row[0]))
         plain.update(i, row, answer)
     learner, margins = replayed("romco-auto", rounds)
-    assert plain.drift() > 0.0
-    np.testing.assert_allclose(learner.drift(), plain.drift(), rtol=1e-6)
+    assert plain.drift > 0.2
+    np.testing.assert_allclose(learner.drift(), plain.drift, rtol=1e-6)
     np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
+
+
+# --- order, and answers that do not come ----------------------------------------------------------
+
+
+def log_loss(y, margins):
+    return float(np.logaddexp(0.0, -y * margins).mean())
+
+
+def people(n=4000, m=200, d=8, seed=0):
+    """Events of people who differ in level and taste."""
+    rng = np.random.default_rng(seed)
+    x, task = rng.normal(size=(n, d)), rng.integers(m, size=n)
+    w = rng.normal(size=d) + 0.5 * rng.normal(size=(m, d))
+    z = (x * w[task]).sum(axis=1) + 1.5 * rng.normal(size=m)[task]
+    return task, x, np.where(z + rng.logistic(size=n) > 0, 1.0, -1.0)
+
+
+def test_a_file_sorted_by_task_is_no_drift():
+    for seed in range(3):
+        task, x, y = people(seed=seed)
+        at = np.argsort(task, kind="stable")
+        rounds = romco.Rounds(task[at], x[at], y[at], np.arange(len(y) + 1))
+        without = romco.learner("romco-auto", 8, 200)
+        without.arrays()["turn"][6] = 0.0  # the learner that forgets is never right
+        losses = [
+            log_loss(rounds.y, margins)
+            for margins in (replayed("romco-auto", rounds)[1], without.replay(rounds))
+        ]
+        assert losses[0] < 1.003 * losses[1]
+
+
+def season(n=6000, m=20, seed=0):
+    """A level that rises and falls, of which one column tells, and the last answers more."""
+    rng = np.random.default_rng(seed)
+    level = 30.0 * np.sin(3.0 * np.pi * np.arange(n) / n)
+    task, z = rng.integers(m, size=n), rng.normal(size=n)
+    x = np.column_stack([level + 2.0 * rng.normal(size=n), z])
+    value = 100.0 + level + 5.0 * z + 3.0 * rng.normal(size=m)[task] + rng.normal(size=n)
+    return task, x, np.where(value > 100.0, 1.0, -1.0)
+
+
+def test_without_answers_the_last_ones_are_not_trusted():
+    """Version 5: 2.5 % error while learning, 9.8 % afterwards; logistic regression 1.8 %."""
+    errors = []
+    for seed in range(4):
+        task, x, y = season(seed=seed)
+        learner = romco.learner("romco-auto", 2, 20)
+        live = learner.replay(romco.Rounds(task[:4000], x[:4000], y[:4000], np.arange(4001)))
+        frozen = learner.predict(romco.Round(task[4000:], x[4000:], y[4000:]))
+        errors.append(
+            [np.mean((live >= 0) != (y[:4000] > 0)), np.mean((frozen >= 0) != (y[4000:] > 0))]
+        )
+    live_error, frozen_error = np.mean(errors, axis=0)
+    assert live_error < 0.03
+    assert frozen_error < 0.03
+
+
+def test_predictions_without_an_answer_are_those_of_a_settled_stream():
+    """From the hundredth on, whether they are predicted one by one or together."""
+    rounds = coming_and_going(3000, 300)
+    learner, _ = replayed("romco-auto", rounds)
+    assert learner.drift() > 0.2
+    asked = coming_and_going(300, 300, seed=2)
+    together = learner.predict(asked.events)
+    one_by_one = np.array([learner.predict(event)[0] for event in asked])
+    np.testing.assert_array_equal(together, one_by_one)
+    learner.update(rounds[0])
+    one_by_one = np.array([learner.predict(event)[0] for event in asked])
+    assert (together != one_by_one)[:100].mean() > 0.9
 
 
 # --- contributions -------------------------------------------------------------------------------
@@ -583,12 +653,12 @@ def test_late_answers_equal_their_transcription():
         waiting.append((i, row, answer, None, [plain.said(i[0], row[0])]))
         if len(waiting) > 200:
             plain.update(*waiting.pop(0))
-    assert plain.drifted
     learner = romco.learner("romco-auto", 3, 3)
     margins = late_margins(learner, rounds, 200, True)
     np.testing.assert_allclose(margins, expected, rtol=1e-6, atol=1e-8)
-    assert plain.all_turned > 0.0  # evidence that all have turned, of which late events give less
-    np.testing.assert_allclose(learner.arrays()["turn"][1], plain.all_turned, rtol=1e-6)
+    np.testing.assert_allclose(learner.drift(), plain.drift, rtol=1e-6)
+    assert plain.late > 0.0
+    np.testing.assert_allclose(learner.arrays()["late_weight"], plain.of_late.w, rtol=1e-6)
 
 
 def test_an_answer_that_comes_at_once_is_not_late():
@@ -596,7 +666,7 @@ def test_an_answer_that_comes_at_once_is_not_late():
     learner = romco.learner("romco-auto", 3, 3)
     late_margins(learner, rounds, 0, True)
     same = replayed("romco-auto", rounds)[0]
-    assert learner.drift() > 0.0
+    assert learner.drift() > 0.2
     for array, other in zip(learner.arrays().values(), same.arrays().values(), strict=True):
         np.testing.assert_array_equal(array, other)
 
@@ -607,7 +677,8 @@ def test_late_answers_of_a_settled_stream_are_learned_as_if_at_once():
         late_margins(romco.learner("romco-auto", 3, 3), rounds, 100, tells)
         for tells in (True, False)
     )
-    np.testing.assert_array_equal(told, untold)
+    losses = [np.logaddexp(0.0, -rounds.y * margins).mean() for margins in (told, untold)]
+    assert abs(losses[0] / losses[1] - 1.0) < 0.01
 
 
 def test_voices_are_judged_by_what_they_said_when_it_was_asked():

@@ -71,7 +71,9 @@ class Auto:
         self.like_all, self.on_its_own = Belief([1.0] * 2), Belief([1.0] * 2)
         self.combiner.w[[0, 2, 4]] = 1.0, 1.0, 2.0
         self.like_all.w[0] = self.on_its_own.w[0] = 3.0
-        for combiner in (self.combiner, self.like_all, self.on_its_own):
+        self.of_late = Belief([1.0] * 9 + [0.1])
+        self.of_late.w[[0, 2, 4]] = 1.0, 1.0, 2.0
+        for combiner in (self.combiner, self.of_late, self.like_all, self.on_its_own):
             w = combiner.w  # how much all of them are worth together is open
             combiner.S = combiner.S + 5.0 * np.outer(w, w) / (w @ w)
             combiner.prior = np.full(len(w), 3.0)  # up to which variance comes back
@@ -84,11 +86,12 @@ class Auto:
         self.seen, self.turned, self.turns = np.zeros((3, m))
         self.all_seen, self.all_turned, self.all_turns = 0, 0.0, 0
         self.mean_margin, self.mean_wrong = 0.0, 0.0
-        self.run = self.alike = self.spread = self.told = self.heard = 0.0
-        self.drifted, self.newness = False, 3.0
+        self.forgets, self.level = Belief(one), Belief([1.0])
+        self.tracking, self.drift, self.newness = 0.2, 0.0, 3.0
+        self.late, self.lateness, self.unanswered = 0.0, 0, 0
 
     def unit(self):
-        return np.exp(-0.5 * self.log_squares / self.count) if self.count else 1.0
+        return np.exp(-0.5 * self.log_squares / self.count) if self.count else 0.0
 
     def tally(self, x, h):
         if x.any():
@@ -114,6 +117,9 @@ class Auto:
     def global_parts(self, x):
         return (self.global_logistic, x), (self.intercept, np.ones(1))
 
+    def forgetting_parts(self, x):
+        return (self.forgets, x), (self.level, np.ones(1))
+
     def alone_parts(self, i, x):
         one = np.ones(1)
         return (self.alone_logistic[i], x), (self.common, one), (self.own[i], one)
@@ -132,8 +138,13 @@ class Auto:
         return chance / chance.sum()
 
     def predict(self, i, x):
-        _, z = self.opinions(i, self.scales.look(x) * self.unit())
-        return self.mixed(z, self.chances(i, new=self.newness))
+        _, _, margin, forgets, late = self.said(i, x)
+        w, other = self.tracking if self.drift > 0.2 else 0.0, forgets
+        self.unanswered += 1
+        if self.unanswered > 100 or self.lateness > 100:
+            w, other = self.late, late
+        yes, no = ((1 - w) * sigmoid(s * margin) + w * sigmoid(s * other) for s in (1, -1))
+        return np.log(yes / no)
 
     def mixed(self, z, chances):
         said = np.array([moderate(*verdict) for verdict in self.verdicts(z)])
@@ -142,7 +153,12 @@ class Auto:
 
     def said(self, i, x):
         """What is kept of a prediction until its answer comes."""
-        return self.count, self.opinions(i, self.scales.look(x) * self.unit())[1]
+        x = self.scales.look(x) * self.unit()
+        z = self.opinions(i, x)[1]
+        return (
+            *(self.count, z, self.mixed(z, self.chances(i, new=self.newness))),
+            *(moderate(*self.look(self.forgetting_parts(x))), moderate(*self.of_late.look(z))),
+        )
 
     def update(self, task, xs, ys, weights=None, said=None):
         weights = np.ones(len(ys)) if weights is None else weights
@@ -176,12 +192,11 @@ class Auto:
 
     def learn(self, i, x, y, h, then=None):
         p, z = self.opinions(i, x)
-        pace, now = 1.0, z[1]
-        if then is not None:
-            late = ((self.count - then[0]) / 120) ** 6
-            pace = 1 - self.drift() * late / (1 + late)
-            z = pace * z + (1 - pace) * then[1]
+        forgets = self.look(self.forgetting_parts(x))
         margin = self.mixed(z, self.chances(i))
+        if then is None or self.count - then[0] <= h:
+            then = self.count, z, margin, moderate(*forgets), 0.0
+        self.weigh(y, h, *then)
         self.learn_newness(i, y, h, z)
         self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h))
         for belief, part in self.global_parts(x):
@@ -192,15 +207,11 @@ class Auto:
         for belief, part in self.both_parts(i, x):
             belief.step(part, *arow(y, *p[4], r=1.0 / h))
             belief.forget(part, 3e-4 * h)
-        drift = pace * self.drift()
-        self.global_margin.forget(x, 0.015 * h * drift)
-        for belief, part in self.global_parts(x):
-            belief.forget(part, 0.015 * h * drift)
-        self.common.forget(np.ones(1), 0.015 * h * drift)
-        self.alone_logistic[i].forget(x, 0.015 * h * drift)
-        self.learn_combiners(i, y, h, z, pace + 10 * drift, pace + 0.1 * (1 - pace))
-        self.follow(y, now)
-        self.watch(i, y, h, margin, pace)
+        for belief, part in self.forgetting_parts(x):
+            belief.step(part, *logistic(y, *forgets, h))
+            belief.forget(part, 0.01 * h)
+        self.learn_combiners(i, y, h, z)
+        self.watch(i, y, h, margin)
 
     def learn_newness(self, i, y, h, z):
         """By the derivative of log P(y) by log newness, found from differences."""
@@ -215,23 +226,22 @@ class Auto:
         change = 0.5 * h * (more - less) / (2 * step)
         self.newness = np.clip(self.newness * np.exp(change), 3 * np.exp(-3), 3 * np.exp(3))
 
-    def drift(self):
-        """How far the errors' runs are beyond chance: from three standard deviations to four."""
-        spread = np.sqrt(0.5 * 2e-4 * self.spread * (2 - self.heard))
-        return np.clip(self.alike / spread - (1 if self.drifted else 3), 0, 1) if spread else 0.0
+    def weigh(self, y, h, count, z, settled, forgets, late):
+        """Bayes' rule with a fixed share, by what was said when the event was predicted."""
 
-    def follow(self, y, margin):
-        chance = sigmoid(margin)
-        error, variance = (y > 0) - chance, chance * (1 - chance)
-        self.told += variance
-        if self.all_seen > 200 and self.told > 50:
-            self.alike += 2e-4 * (error * self.run - self.alike)
-            self.spread += 2e-4 * (variance * self.run**2 - self.spread)
-            self.heard += 2e-4 * (1 - self.heard)
-        self.run += 0.03 * (error - self.run)
-        self.drifted = self.drifted or self.drift() == 1
+        def after(weight, margin):
+            better = weight * sigmoid(y * margin) ** h
+            w = better / (better + (1 - weight) * sigmoid(y * settled) ** h)
+            return w + 0.01 * (0.2 - w)
 
-    def watch(self, i, y, h, margin, pace):
+        self.tracking = after(self.tracking, forgets)
+        self.drift += 3e-3 * (self.tracking - self.drift)
+        self.lateness, self.unanswered = self.count - count, 0
+        if self.lateness > 100:
+            self.late = after(self.late or 0.2, late)
+            self.of_late.step(z, *logistic(y, *self.of_late.look(z), h), diagonal=False)
+
+    def watch(self, i, y, h, margin):
         """Page's test of whether the opposite of what is said explains the answers better."""
         told = np.clip(-y * margin, -3, 3)
         self.seen[i] += h
@@ -241,7 +251,7 @@ class Auto:
         if self.all_seen > 200:
             opposite = 2 * self.mean_margin - margin
             turn = np.log(sigmoid(y * opposite)) - np.log(sigmoid(y * margin))
-            self.all_turned = max(0, self.all_turned + h * pace * np.clip(turn, -3, 3))
+            self.all_turned = max(0, self.all_turned + h * np.clip(turn, -3, 3))
         self.mean_wrong += 0.02 * (told - self.mean_wrong)
         self.mean_margin += 0.02 * (margin - self.mean_margin)
         if self.all_turned > 25:
@@ -265,17 +275,18 @@ class Auto:
         self.common, self.together = Belief([1.0]), Belief(one)
         self.B, self.next = np.zeros((self.d, 4)), self.count + 32
         self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0
-        self.run = self.alike = self.spread = self.told = self.heard = 0.0
-        self.drifted, self.newness = False, 3.0
+        self.forgets, self.level = Belief(one), Belief([1.0])
+        self.tracking, self.drift, self.newness = 0.2, 0.0, 3.0
+        self.late, self.lateness = 0.0, 0
         self.all_turns += 1
 
-    def learn_combiners(self, i, y, h, z, hurry, counted):
+    def learn_combiners(self, i, y, h, z):
         said = self.verdicts(z)
         combiners = (self.combiner, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
-        shares = h * counted * np.array([self.chances(i)[0], 1, 1])
+        shares = h * np.array([self.chances(i)[0], 1, 1])
         for (combiner, heard), verdict, share in zip(combiners, said, shares, strict=True):
             combiner.step(heard, *logistic(y, *verdict, share), diagonal=False)
-            combiner.renew(3e-5 * h * hurry)
+            combiner.renew(3e-5 * h)
         self.evidence[i] += [h * np.log(sigmoid(y * moderate(*verdict))) for verdict in said]
         self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)
         self.belief[i] = self.chances(i)

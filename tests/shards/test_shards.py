@@ -29,7 +29,7 @@ def test_one_shard_is_the_model_to_the_last_bit(name, kind):
     asked = [*task[:20], "nobody"]
     np.testing.assert_array_equal(shards.margins(x[:21], asked), model.margins(x[:21], asked))
     np.testing.assert_array_equal(
-        shards.probabilities(x[:21], asked), model.probabilities(x[:21], asked)
+        shards.probabilities(x[:21], asked), model.engine.probabilities(x[:21], asked)
     )
     np.testing.assert_array_equal(shards.predict(x[:21], asked), model.predict(x[:21], asked))
 
@@ -93,7 +93,7 @@ def test_a_file_of_shards_opens_as_a_model_that_answers_alike(tmp_path):
     # Within a period shards know their own events only, the model knows all of them.
     assert np.corrcoef(model.margins(x, task), shards.margins(x, task))[0, 1] > 0.99
     for name in model.tasks:
-        assert model.events_of(name) == shards.events_of(name) > 0
+        assert model.engine.events_of(name) == shards.events_of(name) > 0
     learn(model, STREAM)  # and learns on
 
 
@@ -323,7 +323,7 @@ def test_other_targets_are_refused_with_the_reason(target):
 
 def sizes(shards):
     """Bytes of each array of each shard, and of what they share."""
-    front = shards.coordinator.front.learner.arrays()
+    front = shards.coordinator.front.engine.learner.arrays()
     found = [{name: a.nbytes for name, a in front.items()}]
     for state in shards.coordinator.engine.call_all(Shard.state):
         found.append({name: a.nbytes for name, a in state["arrays"].items()})
@@ -361,7 +361,7 @@ def test_a_store_that_would_be_too_full_is_told_before_anything_is_learned():
     x, y, task = events(60, seed=3)
     shards = Shards("romco-auto", 2, romco.Hashed(2**20))
     shards.learn(x[:30], y[:30], task[:30])
-    full = shards.coordinator.engine.local_shards[1].model.learner._personal
+    full = shards.coordinator.engine.local_shards[1].model.engine.learner._personal
     full.most = full.used
     before = shards.coordinator.engine.local_shards[1].model.events
     with pytest.raises(OverflowError, match="deal the tasks out to more shards"):

@@ -86,7 +86,7 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     if not chosen.covariances:
         arrays["typical"][4] = VERY_WIDE
     if not chosen.follows:
-        arrays["turn"][0] = NEVER_OLD
+        arrays["turn"][0], arrays["turn"][6] = NEVER_OLD, 0.0
     if not chosen.watches or LIKE_ALL in chosen.missing:  # whom newcomers are taken for
         arrays["change"][:, 0] = NEVER_OLD
     return learner

@@ -16,12 +16,12 @@ import numpy as np
 
 from romco.compare.plan import Parameters, Run, complete
 from romco.compare.results import Finished, read
-from romco.compare.run import Progress, perform, place
-from romco.compare.tuning import equal_trials
+from romco.compare.run import Progress, place
 from romco.learners import LEARNERS
 from romco_lab.beyond.ablations import ABLATIONS, SINGLE, VARIANTS
 from romco_lab.beyond.probes import probe
 from romco_lab.beyond.scenes import CLAIMS, CROWDS, INTERCEPT, LATE, OWN_ORDER, RARE, scene_digest
+from romco_lab.learner_runs import equal_trials, perform
 
 DEVELOPMENT = range(1000, 1010)  # shuffles on which romco-auto was made
 TEST = range(2000, 2010)  # shuffles on which it is judged

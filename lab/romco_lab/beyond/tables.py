@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.compare.pairing import paired
 from romco.compare.plan import title_of
 from romco.compare.results import Finished
 from romco.learners import LEARNERS
@@ -16,6 +15,7 @@ from romco.presentation.tables import Table, mark_best
 from romco_lab.beyond.ablations import ABLATIONS, SINGLE
 from romco_lab.beyond.contest import AUTO, LATE_LEARNERS, PEERS, Contest, mean_error
 from romco_lab.beyond.scenes import CLAIMS, CROWDS, INTERCEPT, RARE, late_tasks
+from romco_lab.learner_runs import paired
 
 Numbers = NDArray[np.float64]
 FIRST = (10, 20, 50)  # events of a new task

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from romco.compare.pairing import paired
 from romco.compare.plan import title_of
 from romco.compare.results import Finished
 from romco.learners import LEARNERS
@@ -15,6 +14,7 @@ from romco_lab.beyond.ablations import SINGLE
 from romco_lab.beyond.contest import AUTO, PEERS, Contest
 from romco_lab.beyond.scenes import CROWDS, INTERCEPT, RARE
 from romco_lab.beyond.tables import errors, per_event, ratio, score
+from romco_lab.learner_runs import paired
 
 STEADY = 1.3  # growth of the time per event that caches and page faults may cause
 Line = tuple[str, str, str]  # what was asked, what was measured, whether it is reached

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from romco.compare.results import Outcome
 from romco.learners import LEARNERS
 from romco.presentation.figures import COLOURS, canvas, save
+from romco_lab.learner_runs import Outcome
 from romco_lab.paper.charts import Drawn
 from romco_lab.paper.experiment import PaperData
 from romco_lab.paper.printed import printed

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from romco.compare.plan import Run, complete
-from romco.compare.results import Finished, Outcome, outcomes, read
+from romco.compare.results import Finished, read
 from romco.compare.run import place
 from romco.compare.sources import digest_of, stream_of
-from romco.compare.tuning import equal_trials, grid_trials
 from romco.learners import LEARNERS
 from romco.streams.datasets import DATASETS, VARIANT_MARK, present
+from romco_lab.learner_runs import Outcome, equal_trials, grid_trials, outcomes
 
 TUNING_SEED = 1706_01824  # a shuffle used for nothing else
 ROMCO = ("romco-nucl", "romco-logd")

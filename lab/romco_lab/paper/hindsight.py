@@ -8,11 +8,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from romco.compare.pairing import paired
 from romco.compare.plan import Run, complete, title_of
-from romco.compare.results import Outcome, in_common, outcomes, read
+from romco.compare.results import read
 from romco.compare.run import place
 from romco.presentation.tables import Table, mark_best
+from romco_lab.learner_runs import Outcome, in_common, outcomes, paired
 from romco_lab.paper.experiment import ROMCO, Chosen, Experiment, PaperData
 from romco_lab.paper.verdict import strongest
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from romco.compare.plan import Run
-from romco.compare.run import Progress, perform
+from romco.compare.run import Progress
+from romco_lab.learner_runs import perform
 from romco_lab.paper.experiment import Experiment
 from romco_lab.paper.report import findings, write
 from romco_lab.paper.review import Extent, Review

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from romco.compare.results import Outcome
 from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best, markdown
+from romco_lab.learner_runs import Outcome
 from romco_lab.paper.beside import shown
 from romco_lab.paper.charts import Drawn
 from romco_lab.paper.experiment import ROMCO, PaperData

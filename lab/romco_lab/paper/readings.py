@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.compare.pairing import paired
 from romco.compare.plan import Run, complete, title_of
-from romco.compare.results import outcomes, read
-from romco.compare.run import Progress, perform, place
+from romco.compare.results import read
+from romco.compare.run import Progress, place
 from romco.compare.sources import stream_of
 from romco.presentation.tables import Table, mark_best, markdown
 from romco.streams.datasets import DATASETS
+from romco_lab.learner_runs import outcomes, paired, perform
 from romco_lab.paper.experiment import ROMCO, Experiment, PaperData
 
 

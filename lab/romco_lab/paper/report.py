@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from romco.compare.plan import title_of
-from romco.compare.results import Outcome, read
+from romco.compare.results import read
 from romco.compare.run import place
 from romco.learners import LEARNERS
 from romco.presentation import page
 from romco.presentation.tables import Table, as_html, latex, mark_best, markdown
+from romco_lab.learner_runs import Outcome
 from romco_lab.paper import charts
 from romco_lab.paper.beside import draw_overview, draw_tasks
 from romco_lab.paper.experiment import Chosen, Experiment, PaperData

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from romco.compare.pairing import paired
 from romco.compare.plan import title_of
-from romco.compare.results import MEASURES, Outcome, in_common
 from romco.presentation.tables import Table, mark_best, mean_and_spread
+from romco_lab.learner_runs import MEASURES, Outcome, in_common, paired
 from romco_lab.paper.experiment import PaperData
 from romco_lab.paper.printed import printed, printed_numbers
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.compare.pairing import Difference, paired
 from romco.compare.plan import title_of
-from romco.compare.results import Outcome, in_common
 from romco.learners import LEARNERS
+from romco_lab.learner_runs import Difference, Outcome, in_common, paired
 from romco_lab.paper.experiment import ROMCO, PaperData
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from romco.compare.pairing import Difference, paired
 from romco.compare.plan import Run, complete, title_of
 from romco.compare.results import read
 from romco.compare.run import place
-from romco.compare.tuning import equal_trials
 from romco.learners import LEARNERS
 from romco.presentation.figures import canvas, save
 from romco.presentation.tables import Table, mark_best
+from romco_lab.learner_runs import Difference, equal_trials, paired
 from romco_lab.paper.experiment import ROMCO
 
 TUNED_ON = 1000  # seed of the world that tuning sees; its truth is another draw

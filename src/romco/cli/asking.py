@@ -45,8 +45,10 @@ def ask(
     known = source.resolve_to_predict(schema)
     assert known.schema is not None
     warn(None if schema is None else known.unknown_columns(schema))
-    if found.target != "two classes":
-        raise ValueError(f"romco ask is for two classes; {model.name} predicts {found.target}")
+    if found.engine.target.kind != "two classes":
+        raise ValueError(
+            f"romco ask is for two classes; {model.name} predicts {found.engine.target.kind}"
+        )
     options: dict[str, Any] = {"floor": floor, "audit": audit, "seed": seed}
     asked = requests.choose_requests(found, known, budget, id, **options)
     requests.write_requests(asked, out, known.schema.label)
@@ -72,7 +74,7 @@ def learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> No
 
 def under_budget(text: str, source: Source, model: Any, seed: int = 0) -> BudgetedModel:
     """Return a model that learns a part of the labels; one that has a policy keeps it."""
-    if not isinstance(model, Model) or model.target != "two classes":
+    if not isinstance(model, Model) or model.engine.target.kind != "two classes":
         raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
     if model.labels is None:
         model.labels = _policy(label_budget(text), source, seed)

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -60,29 +60,32 @@ def compare(
         typer.Option(help="What is predicted, if not one of two: classes, number, or auto."),
     ] = None,
     learners: Annotated[
-        str | None, typer.Option(help="Names from `romco learners`, a,b; or all; or paper.")
+        str | None,
+        typer.Option(help="Further rows: names from `romco learners`, a,b; or all; or paper."),
     ] = None,
-    shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 5,
+    shuffles: Annotated[
+        int | None, typer.Option(min=1, help="Orders of the events; 5, fewer for large files.")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="learner.parameter=value, repeatable.")
     ] = None,
     order: Annotated[
-        str | None,
-        typer.Option(help=f"One of: {', '.join(ORDERS)}; your file: interleaved if not given."),
-    ] = None,
+        str, typer.Option(help=f"One of: {', '.join(ORDERS)}; recorded: as in the file.")
+    ] = "interleaved",
     data_dir: DataDir = None,
     jobs: Jobs = None,
     engine: Engine = None,
     address: Address = None,
     out: Annotated[Path, typer.Option(help="Where results go.")] = Path("results/compare"),
 ) -> None:
-    """Learners side by side on one data set or your own file.
+    """Compare ROMCO-Auto with baselines on a data set or a file of yours.
 
-    A table, a sentence that says whether sharing helps and by how much, figures and a page.
+    Prints a table and a verdict: what knowing the task is worth, and what sharing adds to that.
+    Writes a page with a picture and the tasks that gain most.
     """
-    from romco.compare import compare as comparing
-    from romco.compare.elsewhere import performing
-    from romco.compare.run import perform
+    from romco.compare.plan import Comparison, chosen_learners, chosen_settings
+    from romco.compare.report import compare
+    from romco.compare.run import performing
     from romco.presentation import screen
 
     kinds = {"text": text, "category": categorical, "number": numeric}
@@ -96,31 +99,22 @@ def compare(
         skip_bad=skip_bad,
         kinds=kinds_of(kinds) or None,
     )
-    found = _found(source, positive, target, order, data_dir, out / "streams")
-    dataset, data_dir, order, answers = found
-    if answers != 1:
-        given = (dataset, learners, shuffles, order, set_ or [], data_dir)
-        with performing(engine, address):
-            _compare_others(*given, jobs, out)
-        return
-    comparison = comparing.Comparison(
-        dataset=dataset,
-        learners=comparing.chosen_learners(learners),
-        shuffles=shuffles,
-        order=order,
-        settings=comparing.chosen_settings(set_ or []),
-        data_dir=data_dir,
+    dataset, data_dir, answers = _find(source, positive, target, data_dir, out / "streams")
+    check_known("order", order, ORDERS)
+    comparison = Comparison(
+        dataset,
+        chosen_learners(learners, answers),
+        shuffles,
+        order,
+        chosen_settings(set_ or [], answers),
+        data_dir,
     )
-    runs = comparison.runs()
-    title = f"{dataset}: runs"
-    with performing(engine, address), screen.progress(console, title, len(runs)) as done:
-        perform(runs, out / "runs", data_dir, jobs, done)
-    table, page = comparing.report(comparison, out / "runs", out / dataset, typed_command())
-    screen.show(console, table)
-    told = comparing.verdict(comparison, out / "runs")
-    if told is not None:
-        console.print(told, soft_wrap=True, highlight=False, markup=False)
-    console.print(f"page: {page}", soft_wrap=True)
+    title, total = f"{dataset}: runs", len(comparison.runs())
+    with performing(engine, address), screen.progress(console, title, total) as done:
+        report = compare(comparison, out, typed_command(), jobs, done)
+    screen.show(console, report.table)
+    console.print(report.verdict.text, soft_wrap=True, highlight=False, markup=False)
+    console.print(f"page: {report.page}", soft_wrap=True)
 
 
 def learners() -> None:
@@ -140,40 +134,24 @@ def datasets(data_dir: DataDir = None) -> None:
     screen.show(console, datasets_table(describe(data_dir)))
 
 
-class _Found(NamedTuple):
-    """A data set: its name, where it is, the order of its events, and what is answered."""
-
-    dataset: str
-    data_dir: Path | None
-    order: str
-    answers: int
-
-
-def _found(
+def _find(
     source: Source,
     positive: str | None,
     target: str | None,
-    order: str | None,
     data_dir: Path | None,
     streams: Path,
-) -> _Found:
-    """A data set by name, one with another target, or a file."""
+) -> tuple[str, Path | None, int]:
+    """Return name, folder and answers of a data set, one with another target, or a file."""
     from romco.cli.own import own_stream
     from romco.compare.sources import stream_of
     from romco.streams.datasets import DATASETS
 
     name = source.path
     if source != Source(name) or name not in DATASETS:
-        answers = own_stream(source, positive, streams, target)
-        found = _Found(Path(name).name, streams, order or "interleaved", answers)
-    elif target is not None:
+        return Path(name).name, streams, own_stream(source, positive, streams, target)
+    if target is not None:
         name = _variant(name, target)
-        answers = stream_of(name, data_dir).answers
-        found = _Found(name, data_dir, order or "interleaved", answers)
-    else:
-        found = _Found(name, data_dir, order or "synchronous", 1)
-    check_known("order", found.order, ORDERS)
-    return found
+    return name, data_dir, stream_of(name, data_dir).answers
 
 
 def _variant(name: str, target: str) -> str:
@@ -189,43 +167,6 @@ def _variant(name: str, target: str) -> str:
 
 def _and(has: list[str]) -> str:
     return "".join(f", and {kind}" for kind in has)
-
-
-def _compare_others(
-    dataset: str,
-    learners: str | None,
-    shuffles: int,
-    order: str,
-    settings: list[str],
-    data_dir: Path | None,
-    jobs: int | None,
-    out: Path,
-) -> None:
-    """Learners side by side on many classes, or on numbers."""
-    from romco.compare import others
-    from romco.compare.other_reports import other_report
-    from romco.compare.run import perform
-    from romco.compare.sources import stream_of
-    from romco.presentation import screen
-
-    answers = stream_of(dataset, data_dir).answers
-    comparison = others.OtherComparison(
-        dataset,
-        others.chosen_others(learners, answers),
-        shuffles,
-        order,
-        others.other_settings(settings, answers),
-        data_dir,
-    )
-    runs = comparison.runs()
-    with screen.progress(console, f"{dataset}: runs", len(runs)) as done:
-        perform(runs, out / "runs", data_dir, jobs, done, others.other_records)
-    tables, told, page = other_report(comparison, out / "runs", out / dataset, typed_command())
-    for table in tables:
-        screen.show(console, table)
-    if told is not None:
-        console.print(told, soft_wrap=True, highlight=False, markup=False)
-    console.print(f"page: {page}", soft_wrap=True)
 
 
 def check_known(what: str, value: str, known: Iterable[str]) -> None:

@@ -69,7 +69,7 @@ def _explain_one(
     if event is None:
         if label is not None or as_json:
             raise ValueError("--label and --json go with --event")
-        if model.numbers([task])[0] < 0:
+        if model.engine.numbers([task])[0] < 0:
             raise ValueError(f"no task {task!r} is known; there are {_examples(model)}")
         told = explain_task(model, task)
         print(inert(f"{told.task}, {told.events:,} events. {story(told)}"))

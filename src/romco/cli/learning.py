@@ -30,7 +30,7 @@ from romco.cli.shards import Wanted, learn_in_shards, on_threads
 from romco.io.schema import Schema
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
-from romco.model.growing import personal_tasks
+from romco.model.engine import personal_tasks
 from romco.runs import Progress, Source
 from romco.runs.ask import BudgetedModel
 from romco.runs.learn import Learns, infer_classes, learn_into, stop_on_sigterm
@@ -145,8 +145,8 @@ def _learn_one(
         features = Names() if hash_ is None else Hashed(2**hash_)
         if known is not None:
             check_same(model, known, wanted.asked, wanted.settings, hash_, two, positive)
-            if target == "classes" and known.target == "two classes":
-                known.widen_for(("", 0, 1))  # goes on with any number of labels
+            if target == "classes" and known.engine.target.kind == "two classes":
+                known.engine.widen_for(("", 0, 1))  # goes on with any number of labels
             learner: Learns = known
         else:
             other = None if two or positive else wanted_target(target, source)
@@ -173,13 +173,15 @@ def _check_alone(
     shards: int | None,
 ) -> None:
     """Raise ValueError where something is asked of the model, or of shards, that cannot be."""
-    wider = known is not None and (known.target, target) == ("two classes", "classes")
-    if known is not None and target not in (None, "auto", known.target) and not wider:
-        raise ValueError(f"the model predicts {known.target}, not {target}: use another model file")
+    wider = known is not None and (known.engine.target.kind, target) == ("two classes", "classes")
+    if known is not None and target not in (None, "auto", known.engine.target.kind) and not wider:
+        raise ValueError(
+            f"the model predicts {known.engine.target.kind}, not {target}: use another model file"
+        )
     if threads is None and shards is None:
         return
     asked = "--threads" if shards is None else "--shards"
-    other = target if known is None else known.target
+    other = target if known is None else known.engine.target.kind
     if other not in (None, "auto", "two classes"):
         raise ValueError(
             f"{asked} goes with two classes only: how shards would agree on new classes or on the "
@@ -221,7 +223,7 @@ def _follow(
         say(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
     say(f"model: {model}" + _named(last.model))
-    if isinstance(last.model, Model) and last.model.target == "two classes":
+    if isinstance(last.model, Model) and last.model.engine.target.kind == "two classes":
         _tell_one_class(last.model)
 
 
@@ -245,11 +247,11 @@ def _tell_nothing(progress: Progress, source: str, model: Path) -> None:
 
 def _named(model: Any) -> str:
     """What a model's answers are, for people."""
-    if isinstance(model, Model) and model.target == "number":
+    if isinstance(model, Model) and model.engine.target.kind == "number":
         return ", predicts a number"
-    if isinstance(model, Model) and model.target == "classes":
+    if isinstance(model, Model) and model.engine.target.kind == "classes":
         return f", classes: {', '.join(map(str, model.classes))}"
-    return f", positive label: {model.positive}"
+    return f", positive label: {model.engine.positive}"
 
 
 @contextmanager
@@ -313,7 +315,7 @@ def _line(progress: Progress) -> str:
 
 def _found(model: Model) -> list[str]:
     """What was found of the tasks."""
-    parts, learner = [f"{len(model.tasks):,} tasks"], model.learner
+    parts, learner = [f"{len(model.tasks):,} tasks"], model.engine.learner
     if isinstance(learner, Decomposed):
         parts.append(f"rank {len(learner.singular_values())}")
     personal = personal_tasks(learner)

@@ -14,8 +14,8 @@ import typer
 from romco.io.formats import FORMATS, format_of
 from romco.io.schema import Schema
 from romco.model import Model
-from romco.model.names import known_as
-from romco.model.targets import Kind
+from romco.model.names import canonical_name
+from romco.model.target import Kind
 from romco.parameters import setting
 from romco.runs import Source
 from romco.runs.learn import infer_target
@@ -130,7 +130,7 @@ def check_same(
     positive: str | None = None,
 ) -> None:
     """Raise ValueError where options ask for another model than the one that is there."""
-    inside, features = model.learner, model.features.to_json()
+    inside, features = model.engine.learner, model.features.to_json()
     if learner is not None and learner != inside.name:
         raise ValueError(f"{path.name} holds {inside.name}, not {learner}: use another model file")
     for name, value in settings.items():
@@ -145,8 +145,10 @@ def check_same(
     if classes is not None and model.classes and model.classes != classes[: len(model.classes)]:
         had = ",".join(map(str, model.classes))
         raise ValueError(f"{path.name} has classes {had}, not {','.join(classes)}")
-    if positive is not None and known_as(positive) != known_as(model.positive):
-        raise ValueError(f"{path.name}: the positive label is {model.positive}, not {positive}")
+    if positive is not None and canonical_name(positive) != canonical_name(model.engine.positive):
+        raise ValueError(
+            f"{path.name}: the positive label is {model.engine.positive}, not {positive}"
+        )
 
 
 def listed(text: str | None) -> tuple[str, ...] | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from romco.cli.lines import report
 from romco.cli.options import check_source, wanted_target
-from romco.compare import own
+from romco.compare.sources import gather, save_stream
 from romco.runs import Source
 
 EVENTS_AT_ONCE = 10_000  # read at a time
@@ -31,6 +31,6 @@ def own_stream(
     report(source.schema)
     with source.open() as reader:
         blocks = reader.blocks(EVENTS_AT_ONCE)
-        stream = own.gather(path.name, blocks, positive, wanted_target(target, source))
-    own.keep(stream, folder)
+        stream = gather(path.name, blocks, positive, wanted_target(target, source))
+    save_stream(stream, folder)
     return stream.answers

@@ -71,7 +71,7 @@ def learn_in_shards(
         check_same(
             model, known, wanted.asked, wanted.settings, bits, wanted.classes, wanted.positive
         )
-        wanted = replace(wanted, learner=known.learner.name)
+        wanted = replace(wanted, learner=known.engine.learner.name)
     schema = None if known is None else Schema.from_session(known.session)
     source = replace(source, path=paths[0]).resolve(schema)
     classes = _known_classes(known) or wanted.classes or _classes(source, paths, wanted.positive)

@@ -1,27 +1,39 @@
-"""Results files, read back: everything that tables and figures know comes from here."""
+"""Results of runs: written by :func:`records`, read back by :func:`read` and :func:`rows`."""
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.compare.plan import Run, title_of
-from romco.compare.run import place
+from romco.compare.controls import ENGINE, Predictions, class_numbers, predict, title_of
+from romco.compare.plan import Run
+from romco.compare.run import place, shortened, versions
+from romco.compare.sources import about, shuffled, stream_of
+from romco.evaluation import Coverage, Score, Structure
+from romco.evaluation.score import log_loss
+from romco.learners import Learner, learner
+from romco.learners.capabilities import Decomposed, GivesIntervals
+from romco.learners.registry import number_learner
+from romco.rounds import Round, Rounds
+from romco.streams import ORDERS, Stream
 
 Numbers = NDArray[np.float64]
-# How summary.csv and the tables call a measure: how a record does.
-MEASURES = {"error_rate": "error", "f1_positive": "f1_positive", "f1_negative": "f1_negative"}
+UNSCORED_NUMBERS = 5  # first events of a stream of numbers: nobody knows their level yet
+INTERVAL_LEVEL = 0.9
+MIN_PROBABILITY = 1e-6  # of the log loss that decides: one bold mistake must not outweigh all
 
 
 @dataclass(frozen=True)
 class Finished:
-    """The file of one run."""
+    """Contents of one results file."""
 
     run: Run
     stream: dict[str, Any]
@@ -32,73 +44,80 @@ class Finished:
 
     @property
     def last(self) -> dict[str, Any]:
-        """Where the stream ended."""
+        """Last record along the stream."""
         return self.records[-1]
 
     def error(self) -> float:
-        """Macro error at the end; infinite for a run that broke down."""
+        """Return the error at the end; infinite for a run that broke down."""
         return float("inf") if self.failed else float(self.last["scores"]["error"])
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """One learner with one setting on one data set: all its shuffles, in order of seed."""
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One row of the table: all its shuffles."""
 
-    learner: str
+    name: str
     runs: list[Finished]
+    task: NDArray[np.int64]  # (n,) of each event, in the stream's own order
+
+    @property
+    def stream(self) -> dict[str, Any]:
+        """Description of the stream."""
+        return self.runs[0].stream
 
     @property
     def title(self) -> str:
-        """As tables print it."""
-        return title_of(self.learner)
+        """Name as tables print it."""
+        return title_of(self.name, number=self.stream["answers"] == 0)
 
     @property
     def failed(self) -> str | None:
-        """Why a shuffle broke down, if one did."""
+        """Reason why a shuffle broke down, if one did."""
         return next((run.failed for run in self.runs if run.failed), None)
 
+    @cached_property
+    def losses(self) -> Numbers:
+        """Losses (shuffles, n) of each event: -log probability, or squared error; NaN unscored."""
+        return np.array([_decode(run.end["losses"]) for run in self.runs])
+
+    @cached_property
+    def loss(self) -> float:
+        """Mean loss over events and shuffles."""
+        return float(np.nanmean(self.losses))
+
     @property
-    def parameters(self) -> dict[str, Any]:
-        """The setting."""
-        return dict(self.runs[0].run.parameters)
+    def measure(self) -> float:
+        """Figure that decides: log loss, or the root of the mean squared error."""
+        return self.loss**0.5 if self.stream["answers"] == 0 else self.loss
 
-    def macro(self, measure: str) -> Numbers:
-        """Averages over tasks, one per shuffle."""
-        return np.array([run.last["scores"][MEASURES[measure]] for run in self.runs])
+    @property
+    def measure_text(self) -> str:
+        """Figure that decides, as tables print it."""
+        return f"{self.measure:.4g}" if self.stream["answers"] == 0 else f"{self.measure:.4f}"
 
-    def per_task(self, measure: str) -> Numbers:
-        """(shuffles, m)."""
-        key = f"{MEASURES[measure]}_per_task"
-        return np.array([run.last["scores"][key] for run in self.runs], dtype=float)
+    def mean(self, name: str) -> float | None:
+        """Mean of a figure over shuffles; None where it is not known."""
+        values = [run.end[name] for run in self.runs if run.end.get(name) is not None]
+        return float(np.mean(values)) if values else None
 
-    def seconds(self) -> Numbers:
-        """One per shuffle."""
-        return np.array([run.last["seconds"] for run in self.runs])
-
-    def rounds(self) -> NDArray[np.int64]:
-        """Where along the stream the records stand."""
-        return np.array([record["rounds"] for record in self.runs[0].records])
-
-    def curve(self, measure: str) -> Numbers:
-        """Macro averages along the stream (shuffles, points)."""
-        key = MEASURES[measure]
-        return np.array([[record["scores"][key] for record in run.records] for run in self.runs])
-
-    def task_curve(self, measure: str, task: int) -> Numbers:
-        """One task along the stream (shuffles, points)."""
-        key = f"{MEASURES[measure]}_per_task"
-        values = [[record["scores"][key][task] for record in run.records] for run in self.runs]
-        return np.array(values, dtype=float)
+    def by_experience(self) -> tuple[Numbers, Numbers, Numbers]:
+        """First event, events and mean loss for 1, 2, 3-4, 5-8, ... events of a task."""
+        counts = np.sum([run.end["experience"]["events"] for run in self.runs], axis=0)
+        sums = np.sum([run.end["experience"]["loss"] for run in self.runs], axis=0)
+        first = np.concatenate([[1], 2 ** np.arange(len(counts) - 1) + 1]).astype(float)
+        return first, counts, sums / np.maximum(counts, 1)
 
 
-def in_common(first: Outcome, second: Outcome) -> tuple[Numbers, Numbers]:
-    """Macro errors of both on the shuffles that both ran on, which are the first ones."""
-    n = min(len(first.runs), len(second.runs))
-    return first.macro("error_rate")[:n], second.macro("error_rate")[:n]
+def rows(runs: Iterable[Run], results: Path, task: NDArray[np.int64]) -> list[Row]:
+    """Read the files of finished runs, by row in the order first seen; ``task`` (n,) of events."""
+    files: dict[str, list[Finished]] = {}
+    for run in dict.fromkeys(runs):
+        files.setdefault(run.learner, []).append(read(place(run, results)))
+    return [Row(name, found, task) for name, found in files.items()]
 
 
 def read(path: Path) -> Finished:
-    """One results file."""
+    """Read one results file."""
     with path.open() as lines:
         head, *records, end = (json.loads(line) for line in lines)
     fields = head["run"]
@@ -114,12 +133,110 @@ def read(path: Path) -> Finished:
     )
 
 
-def outcomes(runs: Iterable[Run], results: Path) -> list[Outcome]:
-    """The finished files of the runs, by learner in the order first seen."""
-    by_learner: dict[str, list[Finished]] = {}
-    for run in dict.fromkeys(runs):
-        by_learner.setdefault(run.learner, []).append(read(place(run, results)))
-    return [
-        Outcome(learner, sorted(files, key=lambda file: file.run.seed))
-        for learner, files in by_learner.items()
-    ]
+def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a run: a head and an end with all figures."""
+    yield {"run": asdict(run), "stream": about(run.dataset, data_dir), "versions": versions()}
+    stream = stream_of(run.dataset, data_dir)
+    rounds = shuffled(run.dataset, run.order, run.seed, data_dir)[: run.rounds]
+    try:
+        predictions = predict(run.learner, stream, rounds, dict(run.parameters))
+        yield {"end": _figures(run, stream, rounds, predictions)}
+    except (ArithmeticError, ValueError) as error:  # a setting that breaks down is a result too
+        yield {"end": {}, "failed": f"{type(error).__name__}: {error}"}
+
+
+def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions) -> dict[str, Any]:
+    events, values = rounds.events, predictions.values
+    losses, wrong = _losses(stream, events.y, values)
+    scored = ~np.isnan(losses)
+    by_task = _sums(events.task, np.where(scored, wrong, 0.0), stream.n_tasks)
+    counts = _sums(events.task, scored.astype(float), stream.n_tasks)
+    figures = _score(stream, events, values)
+    if stream.answers:
+        some = counts > 0
+        figures["error_of_tasks"] = float((by_task[some] / counts[some]).mean())
+    if isinstance(predictions.learner, Decomposed) and run.seed == 0:
+        figures["structure"] = Structure(predictions.learner).value()
+    if stream.answers == 0 and run.learner == ENGINE and run.seed == 0:
+        figures["coverage"] = _coverage(run, stream, rounds)
+    return {
+        **shortened(figures),
+        "seconds": shortened(predictions.seconds),
+        "experience": _by_experience(events.task, losses),
+        "losses": _encode(losses[np.argsort(_order(run, stream)[: len(losses)])]),
+    }
+
+
+def _losses(stream: Stream, y: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
+    """Loss and error (n,) of each event; NaN where it does not count."""
+    if stream.answers == 0:
+        losses = np.square(values - y)
+        losses[:UNSCORED_NUMBERS] = np.nan
+        return losses, losses
+    classes = class_numbers(stream, y)
+    true = values[np.arange(len(y)), classes]
+    return log_loss(np.maximum(true, MIN_PROBABILITY)), values.argmax(axis=1) != classes
+
+
+def _score(stream: Stream, events: Round, values: Numbers) -> dict[str, Any]:
+    """Figures of the whole stream beside the loss."""
+    if stream.answers == 0:
+        score = Score("number")
+        score.add(events._replace(y=events.y[UNSCORED_NUMBERS:]), values[UNSCORED_NUMBERS:])
+        return {name: score.summary()[name] for name in ("mae", "r2")}
+    logs = np.log(np.maximum(values, np.finfo(float).tiny))
+    if stream.answers > 1:
+        score = Score("classes")
+        score.add(events, logs)
+        summary = score.summary()
+        names = [str(k) for k in range(stream.answers)]
+        table = [[summary["table"].get(k, {}).get(j, 0) for j in names] for k in names]
+        return {"error": score.error, "f1": score.f1, "ece": score.calibration, "table": table}
+    score = Score()
+    score.add_binary(events.y, values[:, 1] - values[:, 0] - 1e-300, values[:, 1])
+    return {"error": score.error, "auc": score.auc, "f1": score.f1, "ece": score.calibration}
+
+
+def _coverage(run: Run, stream: Stream, rounds: Rounds) -> float | None:
+    """Share of numbers inside their 90 % intervals."""
+    shape = (stream.n_features, stream.n_tasks)
+    model: Learner = learner(number_learner(run.learner), *shape, **dict(run.parameters))
+    if not isinstance(model, GivesIntervals):
+        return None
+    coverage = Coverage()
+    for e, round in enumerate(rounds):
+        if e >= UNSCORED_NUMBERS:
+            coverage.add_bounds(round.y, model.intervals(round, INTERVAL_LEVEL))
+        model.update(round)
+    return float(coverage.value()["coverage"])
+
+
+def _order(run: Run, stream: Stream) -> NDArray[np.intp]:
+    """Numbers of the events in the stream's own order, as the run read them."""
+    numbers = np.arange(stream.n_events, dtype=np.float64)[:, None]
+    return ORDERS[run.order](replace(stream, x=numbers), run.seed).x[:, 0].astype(np.intp)
+
+
+def _by_experience(task: NDArray[np.int64], losses: Numbers) -> dict[str, list[float]]:
+    """Events and summed losses by how many events of the task came before: 0, 1, 2-3, 4-7 ..."""
+    order = np.argsort(task, kind="stable")
+    first = np.flatnonzero(np.diff(task[order], prepend=-1))
+    before = np.empty(len(task), dtype=np.intp)
+    before[order] = np.arange(len(task)) - np.repeat(first, np.diff(np.append(first, len(task))))
+    bins = np.where(before > 0, np.floor(np.log2(np.maximum(before, 1))) + 1, 0).astype(np.intp)
+    scored = ~np.isnan(losses)
+    n = int(bins.max(initial=0)) + 1
+    sums = _sums(bins, np.where(scored, losses, 0.0), n)
+    return {"events": _sums(bins, scored.astype(float), n).tolist(), "loss": sums.tolist()}
+
+
+def _sums(group: NDArray[Any], values: Numbers, n: int) -> Numbers:
+    return np.bincount(group, weights=values, minlength=n).astype(np.float64)
+
+
+def _encode(values: Numbers) -> str:
+    return base64.b64encode(values.astype("<f4").tobytes()).decode()
+
+
+def _decode(text: str) -> Numbers:
+    return np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float64)

@@ -1,15 +1,21 @@
-"""Streams as runs see them: loaded once per process, known by a digest of their events."""
+"""Streams that runs load: data sets by name, and files of the user's own."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from romco.compare import own
+from romco.io.reader import Block
+from romco.model.features import Names, Sparse
+from romco.model.names import TaskTable
+from romco.model.target import Target, TwoClasses, make_target
 from romco.rounds import Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.datasets import load
@@ -17,14 +23,14 @@ from romco.streams.datasets import load
 
 @lru_cache(maxsize=8)
 def stream_of(dataset: str, data_dir: Path | None = None) -> Stream:
-    """The stream of a data set; a second call gives the same object."""
-    kept = own.found(dataset, data_dir)
-    return load(dataset, data_dir) if kept is None else kept
+    """Load the stream of a data set; a second call returns the same object."""
+    saved = saved_stream(dataset, data_dir)
+    return load(dataset, data_dir) if saved is None else saved
 
 
 @lru_cache(maxsize=2)  # a dense shuffle may take 100 MB
 def shuffled(dataset: str, order: str, seed: int, data_dir: Path | None = None) -> Rounds:
-    """The rounds of a data set in the order named, shuffled by seed."""
+    """Return the rounds of a data set in one of ``ORDERS``, shuffled by seed."""
     if order not in ORDERS:
         raise ValueError(f"unknown order {order!r}; known are {', '.join(ORDERS)}")
     return ORDERS[order](stream_of(dataset, data_dir), seed)
@@ -32,7 +38,7 @@ def shuffled(dataset: str, order: str, seed: int, data_dir: Path | None = None) 
 
 @lru_cache(maxsize=8)
 def digest_of(dataset: str, data_dir: Path | None = None) -> str:
-    """Twelve hexadecimal digits that change with any event of the data set.
+    """Return twelve hexadecimal digits that change with any event of the data set.
 
     >>> digest_of("simulated") == digest_of("simulated")
     True
@@ -47,7 +53,7 @@ def digest_of(dataset: str, data_dir: Path | None = None) -> str:
 
 
 def about(dataset: str, data_dir: Path | None = None) -> dict[str, Any]:
-    """What a report needs to know of a stream without loading it again."""
+    """Describe a stream for a report, so that it need not be loaded again."""
     stream = stream_of(dataset, data_dir)
     events = np.bincount(stream.task, minlength=stream.n_tasks)
     positive = np.bincount(stream.task, weights=stream.y > 0, minlength=stream.n_tasks)
@@ -57,7 +63,101 @@ def about(dataset: str, data_dir: Path | None = None) -> dict[str, Any]:
         "labels": list(stream.labels),
         "notes": list(stream.notes),
         "features": stream.n_features,
+        "answers": stream.answers,
         "events": events.tolist(),
         "positive": positive.astype(int).tolist(),
         "outliers": None if stream.truth is None else stream.truth.outliers.tolist(),
     }
+
+
+def gather(
+    name: str, blocks: Iterable[Block], positive: str | None = None, target: str | None = None
+) -> Stream:
+    """Make a stream of all events of a file, in memory.
+
+    Raises ValueError where labels are not two, or do not match ``target``.
+    """
+    names, tasks, labels = Names(), TaskTable(), make_target(target, None, positive)
+    parts: list[Sparse] = []
+    task: list[int] = []
+    y: list[np.ndarray[Any, Any]] = []
+    for block in blocks:
+        new: dict[Any, int] = {}
+        rows = names.read(block.features, new)
+        assert isinstance(rows, Sparse)
+        names.add(new)
+        parts.append(rows)
+        task += [tasks.add(one) if (k := tasks.find(one)) < 0 else k for one in block.tasks]
+        signs, side = labels.read(block.labels)
+        labels.adopt(side)
+        y.append(signs)
+    if not y or (labels.kind != "number" and len(labels.classes) < 2):
+        raise ValueError(f"{name}: expected events of two labels; found {labels.classes}")
+    return Stream(
+        name,
+        np.array(task, dtype=np.int64),
+        _matrix(parts, names.width),
+        _turn(labels) * np.concatenate(y),
+        tuple(str(one) for one, _ in tasks.items()),
+        tuple(map(str, labels.classes)),
+        answers=_answers(labels),
+    )
+
+
+def _turn(target: Target) -> float:
+    """Sign that turns the positive label into +1."""
+    return float(target.turn) if isinstance(target, TwoClasses) else 1.0
+
+
+def _answers(target: Target) -> int:
+    """Number of classes as ``Stream.answers`` counts: 1 for two classes, 0 for numbers."""
+    if target.kind == "two classes":
+        return 1
+    return len(target.classes) if target.kind == "classes" else 0
+
+
+def save_stream(stream: Stream, folder: Path) -> None:
+    """Write a stream as plain arrays, for :func:`stream_of`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    words = json.dumps([stream.tasks, stream.labels, stream.notes]).encode()
+    x = csr_array(stream.x)
+    np.savez_compressed(
+        _stream_path(stream.name, folder),
+        task=stream.task,
+        y=stream.y,
+        data=x.data,
+        indices=x.indices,
+        indptr=x.indptr,
+        width=np.int64(x.shape[1]),
+        answers=np.int64(stream.answers),
+        words=np.frombuffer(words, dtype=np.uint8),
+    )
+
+
+def saved_stream(name: str, folder: Path | None) -> Stream | None:
+    """Read a stream that :func:`save_stream` wrote under this name, if there is one."""
+    if folder is None or not _stream_path(name, folder).exists():
+        return None
+    with np.load(_stream_path(name, folder)) as kept:
+        tasks, labels, notes = (tuple(one) for one in json.loads(kept["words"].tobytes()))
+        shape = (len(kept["y"]), int(kept["width"]))
+        x = csr_array((kept["data"], kept["indices"], kept["indptr"]), shape=shape)
+        answers = int(kept["answers"])
+        return Stream(name, kept["task"], x, kept["y"], tasks, labels, notes, answers=answers)
+
+
+def _stream_path(name: str, folder: Path) -> Path:
+    return folder / f"{name}.npz"
+
+
+def _matrix(parts: list[Sparse], width: int) -> csr_array:
+    ends = np.cumsum([0, *(len(part.values) for part in parts)])
+    starts = [part.starts[1:] + end for part, end in zip(parts, ends, strict=False)]
+    return csr_array(
+        (
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.columns for part in parts]),
+            np.concatenate([[0], *starts]),
+        ),
+        shape=(sum(len(part.starts) - 1 for part in parts), max(width, 1)),
+    )

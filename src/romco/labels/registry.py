@@ -1,11 +1,9 @@
-"""Label policies by name; other packages add theirs by an entry point."""
+"""Label policies by name; other packages add theirs by the entry point group ``romco.policies``."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
-from importlib.metadata import entry_points
-from typing import Any, final
+from collections.abc import Mapping
+from typing import Any
 
 from romco.labels.budget import Budget
 from romco.labels.policies import (
@@ -18,52 +16,14 @@ from romco.labels.policies import (
 )
 from romco.labels.policy import Policy
 from romco.parameters import not_negative, whole
+from romco.plugins import Registry
 
-GROUP = "romco.policies"
 BUILT_IN: tuple[type[Policy], ...] = (
     *(Budget, Random, FixedMargin, SelectiveSampling, VariableUncertainty, Peers, Committee),
 )
-
-
-@final
-class Policies(Mapping[str, type[Policy]]):
-    """Policy classes by name; those of other packages come from the group ``romco.policies``.
-
-    They are loaded when a name is not built in, or when all are listed.
-    """
-
-    def __init__(self) -> None:
-        self._known = {kind.name: kind for kind in BUILT_IN}
-        self._complete = False
-
-    def __getitem__(self, name: str) -> type[Policy]:
-        if name not in self._known:
-            self._load()
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[str]:
-        self._load()
-        return iter(tuple(self._known))
-
-    def __len__(self) -> int:
-        self._load()
-        return len(self._known)
-
-    def _load(self) -> None:
-        if self._complete:
-            return
-        self._complete = True  # first, so that a package may list policies while it is imported
-        for entry in entry_points(group=GROUP):
-            try:
-                self._known.setdefault(entry.name, entry.load())
-            except Exception as error:  # noqa: BLE001: a broken package must not break the others
-                warnings.warn(
-                    f"label policy {entry.name!r} ({entry.value}) is left out: {error}",
-                    stacklevel=2,
-                )
-
-
-POLICIES = Policies()
+POLICIES: Registry[type[Policy]] = Registry(
+    "romco.policies", {kind.name: kind for kind in BUILT_IN}
+)
 
 
 def policy(name: str, share: float, **settings: Any) -> Policy:

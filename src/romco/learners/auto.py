@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.auto import FORGETTING, AutoKernel
+from romco.kernels.auto.auto import (
+    FORGETTING,
+    TRACKING_FORGETTING,
+    TRACKING_PRIOR,
+    AutoKernel,
+)
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, columns
 from romco.kernels.core.events import Events
@@ -58,12 +63,14 @@ SCALE_DOUBT = 5.0  # and of all of them together, in proportion to the prior wei
 LEVEL_DOUBT = 0.1  # of the constant less: the learners have intercepts
 DOUBT = 3.0  # up to which variance comes back
 RENEWAL = 3e-5  # variance that each event adds to it
-COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
+COMBINED = ("weight", "covariance", "renewal", "pair_", "late_")  # arrays of the combiners begin so
 SCALED = ("units", "typical")
 NARROW = 100  # features up to which the covariances of their weights are kept
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
 COLUMNS = np.arange(4)  # of B
+CONTEXT, OLD_CONTEXT = 14, 11  # numbers kept of a prediction, now and up to version 5
+DRIFTS = 0.5  # how likely it must be before it is reported
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
 SHARING: Sharing = (  # what is not one task's, and how shards merge it
     PerFeature(
@@ -71,14 +78,17 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
         Belief(0, 3),
         Belief(1, 4),
         Belief(2, 5, forgetting=FORGETTING),
+        Belief(10, 11, forgetting=TRACKING_FORGETTING),
     ),  # the columns of B are drawn
     Whole("intercept", Belief(0, 1)),
+    Whole("level", Belief(0, 1, forgetting=TRACKING_FORGETTING)),
     Full("weight", "covariance", "renewal", ceiling=DOUBT),
+    Full("late_weight", "late_covariance", None, ceiling=DOUBT),
     Full("pair_weight", "pair_covariance", "pair_renewal", ceiling=DOUBT),
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
-    Whole("turn", Latest(tuple(range(12)))),  # of one stream of events, not of several
+    Whole("turn", Latest(tuple(range(10)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed("renewal", "pair_renewal", "joint"),  # a shard keeps no covariances of features
     PerPair("personal", "personal_keys"),
@@ -112,10 +122,30 @@ def with_variances(state: State) -> State:
     return {**state, "arrays": arrays}
 
 
+def with_tracking(state: State) -> State:
+    """A state of version 5 as one of version 6: who forgets begins as the global learner."""
+    arrays = dict(state["arrays"])
+    arrays["shared"] = np.hstack([arrays["shared"], arrays["shared"][:, [1, 4]]])
+    arrays["level"] = arrays["intercept"][:1].copy()
+    seen, turned, times, margin, wrong = arrays["turn"][:5]
+    arrays["turn"] = np.array(
+        [seen, turned, times, margin, wrong, arrays["turn"][9], 1e-12, 0, 0, 0]
+    )
+    arrays["late_weight"], arrays["late_covariance"] = np.array(TRUST), trusted()
+    return {**state, "arrays": arrays}
+
+
 def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
     """Prior covariance (n, n) of weights around ``trust``, most of which is of their scale."""
     toward = np.array(trust) / np.linalg.norm(trust)
     return np.asarray(VOICE_DOUBT * np.eye(len(trust)) + SCALE_DOUBT * np.outer(toward, toward))
+
+
+def trusted() -> NDArray[np.float64]:
+    """Prior covariance (10, 10) of the weights of all voices."""
+    covariance = doubt(TRUST)
+    covariance[-1, -1] = LEVEL_DOUBT
+    return covariance
 
 
 class Auto(CompiledLearner):
@@ -159,12 +189,14 @@ class Auto(CompiledLearner):
     linear: ClassVar = False
     one_pass = True
     looks: ClassVar = True
-    # 2: features have units of their own; 3: and covariances; 4: newness; 5: variances of answers
-    version: ClassVar = 5
+    # 2: features have units of their own; 3: and covariances; 4: newness; 5: variances of answers;
+    # 6: forgetting by a learner that is weighed
+    version: ClassVar = 6
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         2: lambda state: with_covariances(state),
         3: lambda state: with_newness(state),
         4: lambda state: with_variances(state),
+        5: lambda state: with_tracking(state),
     }
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
@@ -174,12 +206,15 @@ class Auto(CompiledLearner):
         self._personal = personal_store(n_features, n_tasks, 6)
         voices, narrow = len(VOICES), min(n_features, NARROW)
         self._arrays = {
-            "shared": np.zeros((n_features, 10)),  # three means, three spent variances, row of B
+            "shared": np.zeros((n_features, 12)),  # means, spent variances, row of B, forgetting
             "factor": np.zeros((n_tasks, 4)),  # F
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
+            "level": np.zeros((1, 2)),  # the same of the learner that forgets
             "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
             "weight": np.array(TRUST),  # of the combiner that hears all voices
-            "covariance": doubt(TRUST),
+            "covariance": trusted(),
+            "late_weight": np.array(TRUST),  # of the one that learns from answers that come late
+            "late_covariance": trusted(),
             "renewal": np.full(voices, RENEWAL),
             "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those that hear global, alone
             "pair_covariance": np.tile(doubt(PAIR_TRUST), (2, 1, 1)),
@@ -192,9 +227,10 @@ class Auto(CompiledLearner):
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
             "joint": np.zeros((narrow, narrow)),  # spent covariances, global logistic
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
-            "turn": np.zeros(12),  # the same of all tasks; how it drifts; how long tasks are new
+            "turn": np.array(
+                [0.0] * 6 + [TRACKING_PRIOR, 0.0, 0.0, 0.0]
+            ),  # a StreamState of the kernel
         }
-        self._arrays["covariance"][-1, -1] = LEVEL_DOUBT
         self._lent: tuple[str, ...] = ()  # arrays that are another's
         self.kernel = self._kernel(Scales(self._arrays["units"], self._arrays["typical"]))
 
@@ -208,6 +244,7 @@ class Auto(CompiledLearner):
             related=Combiner(a["weight"], a["covariance"], a["renewal"], DOUBT),
             like_all=like_all,
             on_its_own=on_its_own,
+            of_late=Combiner(a["late_weight"], a["late_covariance"], a["renewal"], DOUBT),
             **{name: a[name] for name in a if not name.startswith((*COMBINED, *SCALED))},
         )
 
@@ -317,8 +354,8 @@ class Auto(CompiledLearner):
         return np.flatnonzero((turns > 0) & (events < within))
 
     def drift(self) -> float:
-        """How surely the whole stream drifts, 0 to 1: whether errors come in runs."""
-        return self.kernel.drifting()
+        """Probability, 0 to 1, that the last events tell more than all of them do."""
+        return self.kernel.drift()
 
     def contributions(self, round: Round) -> Contributions:
         """What features and intercepts add to each margin of ``predict(round)``, to rounding.
@@ -337,7 +374,7 @@ class Auto(CompiledLearner):
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
     def opinions(self, round: Round) -> NDArray[np.float64]:
-        """What is said of a round's events now (n, 11): to be kept until their answers come."""
+        """What is said of a round's events now (n, 14): to be kept until their answers come."""
         return self.kernel.opinions(Events(round, self.n_features, self.n_tasks, False))
 
     def update_late(self, round: Round, opinions: NDArray[np.float64]) -> None:
@@ -363,6 +400,8 @@ class Auto(CompiledLearner):
     def recall(self, events: Events, opinions: NDArray[np.float64]) -> None:
         """Know what had been said of events that are learned next; NaN where nothing was."""
         said = np.ascontiguousarray(opinions, dtype=np.float64)
+        if said.shape[1:] == (OLD_CONTEXT,):  # kept by version 5
+            said = np.full((len(said), CONTEXT), np.nan)
         if said.ndim != 2 or not (np.isfinite(said) | np.isnan(said[:, :1])).all():
             raise ValueError("opinions must be the numbers that opinions(round) gave")
         self.kernel.recall(events, said)
@@ -373,8 +412,8 @@ class Auto(CompiledLearner):
         changed = np.isin(tasks, self.changed_tasks()).sum()
         if changed:
             lines.append(f"Answers turned lately, so that they began anew: {changed:,} tasks.")
-        if self.drift() > 0.0:
-            lines.append("All tasks drift: errors come in runs, so older events count less.")
+        if self.drift() > DRIFTS:
+            lines.append("All tasks drift: the last events tell more than all of them do.")
         if len(tasks) > 1 and self.n_tasks <= LEGIBLE and (twins := len(self.twins(tasks))):
             lines.append(
                 f"Of those on their own, {twins:,} have a twin, unlike the rest as they are."
@@ -448,7 +487,7 @@ class Auto(CompiledLearner):
         return Drawn(rows, values)
 
     def _directions(self) -> NDArray[np.float64]:
-        return self._arrays["shared"][:, 6:]
+        return self._arrays["shared"][:, 6:10]
 
     def arrays(self) -> Arrays:
         """Beliefs of the learners and of the combiners."""

@@ -51,9 +51,13 @@ def contributions(
     all_ = arrays["shared"][features]
     heard = _heard(arrays, task, row, values, all_, own, variances)
     a = _coefficients(arrays, chances, heard.z)
-    sure_all, sure_own = heard.sure.T
+    sure_all, sure_own, sure_forgets = heard.sure.T
     common = np.column_stack(
-        [a[:, 0], a[:, 1] * sure_all, a[:, 4], a[:, 5:9] * arrays["factor"][task]]
+        [
+            *(a[:, 0], a[:, 1] * sure_all, a[:, 4]),
+            *(a[:, 5:9] * arrays["factor"][task]).T,
+            a[:, 10] * sure_forgets,
+        ]
     )
     personal = np.column_stack([a[:, 2], a[:, 3] * sure_own, a[:, 4]])
     shape = (len(task), len(arrays["shared"]))
@@ -62,16 +66,16 @@ def contributions(
         terms = values * (coefficient[row] * vectors).sum(axis=1)
         return csr_array((terms, features, starts), shape=shape)
 
-    level = a[:, 1] * sure_all * heard.intercept[:, 0] + a[:, 3] * sure_own * heard.intercept[:, 1]
+    level = a[:, 9] + (a[:, [1, 3, 10]] * heard.sure * heard.intercept).sum(axis=1)
     return Contributions(
-        part(common, all_[:, [0, 1, 2, 6, 7, 8, 9]]), part(personal, own[:, :3]), level + a[:, 9]
+        part(common, all_[:, [0, 1, 2, 6, 7, 8, 9, 10]]), part(personal, own[:, :3]), level
     )
 
 
 class _Heard(NamedTuple):
-    z: Numbers  # (n, 10) what the combiners hear
-    sure: Numbers  # (n, 2) by how much variance shrinks the two logistic learners
-    intercept: Numbers  # (n, 2) of theirs
+    z: Numbers  # (n, 11) inputs of the combiners; margin of the learner that forgets
+    sure: Numbers  # (n, 3) by how much variance shrinks the logistic learners
+    intercept: Numbers  # (n, 3) of theirs
 
 
 def _heard(
@@ -91,26 +95,34 @@ def _heard(
     x = values[:, None]
     u, v = sums(x * all_[:, :3]), sums(x * own[:, :3])
     b, c = arrays["intercept"][:, 0]
-    intercept = np.column_stack([np.full(len(task), b), c + arrays["own_intercept"][task, 0]])
+    level = np.full(len(task), arrays["level"][0, 0])
+    own_level = c + arrays["own_intercept"][task, 0]
+    intercept = np.column_stack([np.full(len(task), b), own_level, level])
     sure = _sureness(variances)
-    logistic = sure * (np.column_stack([u[:, 1], v[:, 1]]) + intercept)
-    directions = sums(x * all_[:, 6:]) * arrays["factor"][task]
+    forgets = sums(x * all_[:, 10:11])[:, 0]
+    logistic = sure * (np.column_stack([u[:, 1], v[:, 1], forgets]) + intercept)
+    directions = sums(x * all_[:, 6:10]) * arrays["factor"][task]
     z = [u[:, 0], logistic[:, 0], v[:, 0], logistic[:, 1], u[:, 2] + v[:, 2]]
-    return _Heard(np.column_stack([*z, directions, np.ones(len(task))]), sure, intercept)
+    one = np.ones(len(task))
+    return _Heard(np.column_stack([*z, directions, one, logistic[:, 2]]), sure, intercept)
 
 
 def _coefficients(arrays: Arrays, chances: Numbers, z: Numbers) -> Numbers:
-    """By what (n, 10) the margin is the sum over voices."""
+    """By what (n, 11) the margin is the sum over voices."""
     shares, said = [], []
     first = slice(0, 10), arrays["weight"], arrays["covariance"]
     places = slice(0, 2), slice(2, 4)
     others = zip(places, arrays["pair_weight"], arrays["pair_covariance"], strict=True)
-    for heard, weight, covariance in (first, *others):
+    late = slice(0, 10), arrays["late_weight"], arrays["late_covariance"]
+    for heard, weight, covariance in (first, *others, late):
         part = np.zeros_like(z)
         variance = ((z[:, heard] @ covariance) * z[:, heard]).sum(axis=1)
         part[:, heard] = _sureness(variance)[:, None] * weight
         shares.append(part)
         said.append((part * z).sum(axis=1))
+    shares.insert(3, np.zeros_like(z))
+    shares[3][:, 10] = 1.0
+    said.insert(3, z[:, 10])
     margins = np.array(said).T
     yes = (chances * (1.0 / (1.0 + np.exp(-margins)))).sum(axis=1)
     whole = np.log(yes / (1.0 - yes))

@@ -42,3 +42,13 @@ def origin(command: str, versions: dict[str, str]) -> str:
     """The footer: how to make this page again, and with what it was made."""
     made = ", ".join(f"{html.escape(name)} {html.escape(v)}" for name, v in versions.items())
     return f"Made by <code>{html.escape(command)}</code> with {made}."
+
+
+def fold(summary: str, parts: Sequence[str]) -> str:
+    """Hide parts behind a line that opens them."""
+    return f"<details><summary>{html.escape(summary)}</summary>{''.join(parts)}</details>"
+
+
+def items(texts: Sequence[str]) -> str:
+    """Make a list of plain texts."""
+    return f"<ul>{''.join(f'<li>{html.escape(text)}</li>' for text in texts)}</ul>"

@@ -56,8 +56,19 @@ html:has(body.romco) { color-scheme: light dark; }
 .romco code { background: var(--mark); padding: .1rem .3rem; border-radius: 3px; }
 .romco svg { display: block; } .romco > svg { max-width: 100%; } .romco summary { cursor: pointer; }
 .romco .shared { fill: var(--blue); } .romco .own { fill: var(--orange); }
+.romco .chart { max-width: 44rem; } .romco .chart svg { width: 100%; height: auto; }
+.romco .chart > figcaption { font-weight: 600; color: var(--ink); }
+.romco .chart text { font-size: 13px; fill: var(--soft); }
+.romco .chart .grid { stroke: var(--line); } .romco .line { fill: none; stroke-width: 2.5; }
+.romco .line.shared { stroke: var(--blue); stroke-width: 3; }
+.romco .line.own { stroke: var(--orange); stroke-dasharray: 7 3; }
+.romco .line.soft { stroke: var(--soft); stroke-dasharray: 2 3; }
+.romco .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; font-size: .9rem; }
+.romco .legend svg { display: inline; width: 26px; height: 10px; vertical-align: middle; }
+.romco details { margin: 1.5rem 0; } .romco summary { font-weight: 600; }
 .romco th.text, .romco .told td, .romco .told th { text-align: left; }
-@media (max-width: 700px) { .romco table.verdict td:first-child { min-width: 9rem; }
+@media (max-width: 700px) { .romco .chart text { font-size: 22px; }
+  .romco table.verdict td:first-child { min-width: 9rem; }
   .romco th, .romco td { padding: .25rem .5rem; }
   .romco .stacked, .romco .stacked tbody, .romco .stacked caption { display: block; }
   .romco .stacked { overflow-wrap: anywhere; }
@@ -102,7 +113,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       body.append(...rows);
     });
   });
-  if (rows.length > 5) {
+  if (rows.length > 10) {
     const box = document.createElement("input");
     box.type = "search";
     box.placeholder = "search";

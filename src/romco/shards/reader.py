@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 from romco.io.formats import BadFile, BadRow, OpenFile, format_of
 from romco.io.reader import Block
 from romco.io.schema import read_name
-from romco.model.features import features_from_json
-from romco.model.labels import Labels
-from romco.model.names import Id, known_as, to_json
-from romco.model.rows import Dense, Rows
+from romco.model.features import Dense, Rows, features_from_json
+from romco.model.names import Id, canonical_name, to_json
+from romco.model.target import TwoClasses
 from romco.runs import Source
 
 HASH_MULTIPLIER = 2654435761  # 2^32 over the golden ratio: spreads names that differ in few bits
@@ -41,7 +40,7 @@ def task_owner(task: Id, n: int) -> int:
     >>> [task_owner(name, 4) for name in ("ann", "bob", 7, "7.0", ("shop", 7))]
     [2, 3, 1, 1, 0]
     """
-    name = known_as(task)
+    name = canonical_name(task)
     if isinstance(name, str):
         text = name.encode("utf-8", "surrogatepass")
     else:
@@ -130,7 +129,7 @@ class ShardReader:
     def __init__(self, files: EventFiles, n: int, k: int, position: FilePosition) -> None:
         self.position, self.skipped = position, 0  # bad rows of the shard's tasks
         self._files, self._n, self._k = files, n, k
-        self._labels = Labels(files.classes)
+        self._labels = TwoClasses(files.classes)
         self._features = features_from_json(files.features)
         self._file: _LineFilter | _BlockFilter | None = None
 
@@ -187,7 +186,7 @@ class ShardReader:
 
     def _side(self, label: str | None, line: int) -> float:
         try:
-            return self._labels.known_side(label)
+            return self._labels.number_of(label)
         except ValueError as error:
             path = self._files.paths[self.position.file]
             self._skip_or_raise(BadRow(path, line, self._files.source.label, str(error)))

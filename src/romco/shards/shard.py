@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from romco.io.modelfile import ModelFileError, load, save
 from romco.kernels.core.events import Events
+from romco.kernels.core.history import MEMORY
 from romco.kernels.merge.partition import pick_rows
 from romco.kernels.merge.rows import FeatureCounts
 from romco.learners import restore
@@ -27,11 +28,10 @@ from romco.learners.merging import (
     pairs,
 )
 from romco.model import Model, Scale
-from romco.model.answers import Answers
-from romco.model.calibration import MEMORY
-from romco.model.labels import Labels
-from romco.model.names import Effect, Id
-from romco.model.rows import Dense, Rows, Sparse, as_round, count
+from romco.model.engine import as_round
+from romco.model.features import Dense, Rows, Sparse, count_rows
+from romco.model.names import Action, Id
+from romco.model.target import Predictions, TwoClasses
 from romco.shards.reader import EventFiles, FilePosition, ShardReader
 
 CHUNK_ROWS = 2000  # read before they are learned
@@ -106,7 +106,7 @@ class NumberedFeatures:
         """Add columns."""
         self.width = max(self.width, new.get("columns", 0))
 
-    def adding(self, new: dict[Id, int], top: int) -> list[Effect]:
+    def actions(self, new: dict[Id, int], top: int) -> list[Action]:
         """Return the action that adds the columns below ``top``."""
         return [(partial(setattr, self, "width"), max(self.width, top))]
 
@@ -139,19 +139,22 @@ class Shard:
         else:
             path = isinstance(start, Path)
             self.model = load_shard(start, config) if path else _from_state(start)  # type: ignore[arg-type]
-            self.model.features = NumberedFeatures(self.model.learner.n_features)
-        self._counts = FeatureCounts(self.model.learner.n_features)
+            features = NumberedFeatures(self.model.engine.learner.n_features)
+            self.model.features = self.model.engine.features = features
+        self._counts = FeatureCounts(self.model.engine.learner.n_features)
         self._counts.add_earlier(_personal_features(self.model))
         self._events = 0  # since the last barrier
         self._reader: ShardReader | None = None
-        if config.n > 1 and isinstance(self.model.learner, Draws):
-            self.model.learner.leave_drawing()
+        if config.n > 1 and isinstance(self.model.engine.learner, Draws):
+            self.model.engine.learner.leave_drawing()
 
     # Learning and predicting
 
-    def learn(self, rows: Rows, y: Dense, tasks: list[Id], weight: Dense | None = None) -> Answers:
+    def learn(
+        self, rows: Rows, y: Dense, tasks: list[Id], weight: Dense | None = None
+    ) -> Predictions:
         """Learn rows of own tasks; return the predictions made before."""
-        answers = self.model.predict_and_learn(rows, y, tasks, weight=weight)
+        answers = self.model.engine.predict_and_learn(rows, y, tasks, weight=weight)
         self._fit()
         if self.config.n > 1:
             self._touch(rows)
@@ -165,7 +168,7 @@ class Shard:
         y: Dense,
         tasks: list[Id],
         weight: Dense | None = None,
-    ) -> Answers:
+    ) -> Predictions:
         """Learn the rows at ``index``, out of the rows of all shards of this process."""
         return self.learn(
             take_rows(rows, index),
@@ -174,10 +177,10 @@ class Shard:
             None if weight is None else weight[index],
         )
 
-    def answers(self, rows: Rows, tasks: list[Id]) -> Answers:
+    def answers(self, rows: Rows, tasks: list[Id]) -> Predictions:
         """Predict rows."""
         margins = self.model.margins(rows, tasks)
-        return Answers(margins, self.model.probability_of(margins))
+        return Predictions(margins, self.model.engine.probability_of(margins))
 
     def forget(self, task: Id) -> None:
         """Forget a task."""
@@ -214,14 +217,14 @@ class Shard:
 
     def update(self) -> ShardUpdate:
         """Return all that changed since the last barrier."""
-        with self.model.at_rest() as learner:
+        with self.model.engine.at_rest() as learner:
             changed = collect_change(mergeable(learner), self._counts, self._events)
             return ShardUpdate(changed, self.scale, learner.n_features)
 
     def apply(self, update: MergedUpdate) -> None:
         """Replace the shared part by the merged one."""
         self.widen(update.width)
-        with self.model.at_rest() as learner:
+        with self.model.engine.at_rest() as learner:
             apply_merged(mergeable(learner), update.merged)
         self.begin_period(update.scale, update.events)
 
@@ -232,17 +235,17 @@ class Shard:
     @property
     def scale(self) -> ScaleNumbers:
         """Scale of the margins."""
-        return scale_numbers(self.model.scale)
+        return scale_numbers(self.model.engine.scale)
 
     def begin_period(self, scale: ScaleNumbers, events: int) -> None:
         """Begin a new period after a merge."""
-        self.model.take_over(Scale(*scale), events)
+        self.model.engine.adopt(Scale(*scale), events)
         self._counts.clear()
         self._events = 0
 
     def widen(self, width: int) -> None:
         """Make room for at least ``width`` features."""
-        self.model.make_room(width)
+        self.model.engine.make_room(width)
         self._fit()
 
     def subspace_sums(self) -> Drawn:
@@ -265,10 +268,10 @@ class Shard:
 
     def resume(self, update: ShardUpdate) -> None:
         """Restore the changes of a period that is not over."""
-        with self.model.at_rest() as learner:
+        with self.model.engine.at_rest() as learner:
             apply_merged(mergeable(learner), Merged(update.change.rows, update.change.values))
             restore(learner.state())  # raises where the numbers of a file are not a learner's
-        self.model.take_over(Scale(*update.scale))
+        self.model.engine.adopt(Scale(*update.scale))
         self._counts.load(update.change.rows, update.change.seen)
         self._events = update.change.events
 
@@ -278,26 +281,26 @@ class Shard:
 
     def events_of(self, task: Id) -> int:
         """Count the learned events of a task."""
-        return self.model.events_of(task)
+        return self.model.engine.events_of(task)
 
     def personal_since(self, task: Id) -> int | None:
         """Return ``Model.personal_since``."""
-        return self.model.personal_since(task)
+        return self.model.engine.personal_since(task)
 
     def _fit(self) -> None:
         """Give the features the learner's room."""
-        width = self.model.learner.n_features
+        width = self.model.engine.learner.n_features
         self.model.features.add({"columns": width})
         self._counts.grow(width)
 
     def _touch(self, rows: Rows) -> None:
         """Count the features of rows."""
-        learner = self.model.learner
-        round = as_round(learner, rows, np.zeros(count(rows), dtype=np.int64))
+        learner = self.model.engine.learner
+        round = as_round(learner, rows, np.zeros(count_rows(rows), dtype=np.int64))
         self._counts.add(Events(round, learner.n_features, learner.n_tasks, False))
 
     def _subspace_learner(self) -> Draws:
-        learner = self.model.learner
+        learner = self.model.engine.learner
         assert isinstance(learner, Draws)
         return learner
 
@@ -347,7 +350,7 @@ def load_shard(path: Path, config: ShardConfig) -> Model:
     model = load(path)
     if not isinstance(model, Model):
         raise ModelFileError(f"{path.name} cannot be used: it holds no model")
-    learner = model.learner
+    learner = model.engine.learner
     settings = learner.name, learner.n_features, dict(learner.parameters)
     if settings != (config.learner, config.width, config.parameters):
         raise ModelFileError(f"{path.name} cannot be used: it is not of the same shards as others")
@@ -357,12 +360,12 @@ def load_shard(path: Path, config: ShardConfig) -> Model:
 def _from_state(state: dict[str, Any]) -> Model:
     """Return a state's model with numbers for features and labels."""
     columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
-    sides = Labels(SIDES).to_json()
+    sides = TwoClasses(SIDES).to_json()
     return Model.from_state({**state, "features": columns, "labels": sides, "notes": {}})
 
 
 def _personal_features(model: Model) -> NDArray[np.int64]:
     """Return the features that any task has weights of its own for."""
-    learner = mergeable(model.learner)
+    learner = mergeable(model.engine.learner)
     keys, _ = pairs(learner, learner.arrays(), np.arange(learner.n_tasks))
     return np.unique(keys & 0xFFFFFFFF)

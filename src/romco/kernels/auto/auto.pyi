@@ -8,6 +8,8 @@ from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 
 FORGETTING: float
+TRACKING_FORGETTING: float
+TRACKING_PRIOR: float
 
 class AutoKernel(Kernel):
     def __init__(
@@ -17,10 +19,12 @@ class AutoKernel(Kernel):
         scales: Units,
         factor: NDArray[np.float64],
         intercept: NDArray[np.float64],
+        level: NDArray[np.float64],
         own_intercept: NDArray[np.float64],
         related: Combiner,
         like_all: Combiner,
         on_its_own: Combiner,
+        of_late: Combiner,
         evidence: NDArray[np.float64],
         belief: NDArray[np.float64],
         kinds: NDArray[np.float64],
@@ -42,7 +46,7 @@ class AutoKernel(Kernel):
         NDArray[np.float64],
         NDArray[np.float64],
     ]: ...
-    def drifting(self) -> float: ...
+    def drift(self) -> float: ...
     def others_change(self) -> None: ...
     def take_note(self, rows: NDArray[np.int32]) -> None: ...
     def gather_directions(self) -> None: ...

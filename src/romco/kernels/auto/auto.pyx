@@ -14,21 +14,19 @@ and a task, or all of them, whose answers have turned begins anew. Where there a
 global logistic learner knows the covariances of its weights. Numbers that are read together lie
 together:
 
-    shared   (d, 10)    means and spent variances of margin, logistic, together; row of B (4)
+    shared   (d, 12)    means and spent variances of margin, logistic, together; row of B (4);
+                        mean and spent variance of the learner that forgets
     personal (m, d, 6)  means and spent variances of margin, logistic, together
     joint    (n, n)     what is spent of the covariances of the global logistic learner
-    change   (m, 3)     events of a task since it began, evidence that it has turned, times it did
-    turn     (12,)      the same of all tasks; mean margin, and mean evidence of a turn; mean error
-                        of the last events, its mean product with the next, mean square of that;
-                        whether drift was ever sure; log of how long newcomers are like all, in NEW;
-                        variance of the answers so far, as foretold; share of the past in the means
+    change   (m, 3)     a TaskChange of each task
+    turn     (10,)      a StreamState
 """
 
 import numpy as np
 cimport numpy as cnp
 
-from libc.math cimport NAN, exp, isfinite, log, sqrt
-from libc.string cimport memcpy
+from libc.math cimport NAN, exp, isfinite, log
+from libc.string cimport memcpy, memset
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.combiners cimport Combination, Combiner
 from romco.kernels.auto.covariances cimport Covariances
@@ -50,29 +48,28 @@ cdef enum:
     BOTH = 4                                   # the one of both vectors,
     DIRECTION = 5                              # the directions of U,
     LEVEL = 9                                  # and a constant
-    RECALLED = 11                              # numbers kept of a prediction: events, opinions
+    CONTEXT = 14                               # numbers kept of a prediction: events, opinions,
+    SETTLED = 11                               # and places of the margins of combiners,
+    FORGETFUL = 12                             # of the learner that forgets,
+    OF_LATE = 13                               # and of the combiner for late answers
     KINDS = 3                                  # of tasks: related, like all others, on their own
     LIKE_ALL = 1
-    SEEN = 0                                   # places in change and turn
-    TURNED = 1
-    TIMES = 2
-    MEAN = 3
-    WRONG = 4
-    RUN = 5
-    ALIKE = 6
-    SPREAD = 7
-    DRIFTED = 8
-    NEWNESS = 9
-    TOLD = 10
-    HEARD = 11
+    FORGETS = 2 * WIDTH + 4                    # place of the mean of the learner that forgets
+    ROW = 2 * WIDTH + 6                        # numbers that are shared, of a feature
+    TIMES = 2                                  # place in change
 
 cdef double SLACK = 0.3                        # AROW's r
 cdef double PATIENCE = 1.0                     # the same where both vectors learn together
 cdef double APART = 0.3                        # prior variance of its personal vector, not 1
 FORGETTING = 3e-4                              # share of its variance that comes back
 cdef double forgetting = FORGETTING
-cdef double DRIFTING = 1.5e-2                  # the same of others, where errors come in runs,
-cdef double HURRY = 10.0                       # and what combiners then renew, times the usual
+TRACKING_FORGETTING = 1e-2                     # the same of the learner that forgets,
+cdef double tracking_forgetting = TRACKING_FORGETTING
+TRACKING_PRIOR = 0.2                           # how likely it is to be right before any event,
+cdef double tracking_prior = TRACKING_PRIOR
+cdef double TRACKING_SHARE = 1e-2              # and the chance per event that this is open again
+cdef double DRIFT_PACE = 3e-3                  # of its mean: it is heard while that is above the prior
+cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer up to which it is heard
 cdef double SURE = 20.0                        # evidence is kept within this: a task may change
 cdef double NONE = 1e-300                      # least number of tasks of a kind, for rounding
 cdef double FIRST_DRAWING = 32.0               # events before U is first drawn,
@@ -84,20 +81,29 @@ cdef double NEW = 3.0                          # events for which a task is held
 cdef double NEW_PACE = 0.5                     # to begin with: found from tasks that are young,
 cdef double NEW_RANGE = 3.0                    # within this of its logarithm,
 cdef double OLD = 0.02                         # and it matters no more below this share
-cdef double LATE = 120.0                       # events after which an answer is late
-cdef double IN_RUNS = 0.1                      # and what it then teaches combiners, where all drifts
 cdef double BOLDEST = 3.0                      # log-odds that one event may tell of a turn
 cdef double TASK_TURNED = 14.0                 # log-odds at which a task has turned,
 cdef double ALL_TURNED = 25.0                  # or all of them
 cdef double YOUNG = 20.0                       # events before which nothing can be told of a task,
 cdef double ALL_YOUNG = 200.0                  # or of all
-cdef double INFORMED = 50.0                    # variance of answers before which the level is not known
 cdef double PACE = 0.02                        # of the means that go along with the stream
-cdef double RUN_PACE = 0.03                    # of the mean error of the last events,
-cdef double RUNS_PACE = 2e-4                   # and of how it goes with the next one
-cdef double CHANCE = 3.0                       # standard deviations that are chance; one more is
-                                               # drift for sure,
-cdef double PROVEN = 1.0                       # after which so many are enough
+
+
+cdef struct TaskChange:
+    double seen                    # events since the task began,
+    double turned                  # log-odds that its answers are the opposite since,
+    double times                   # and how often they were found to be
+
+
+cdef struct StreamState:
+    double seen, turned, times     # the same of all tasks
+    double mean_margin             # of the last events,
+    double mean_wrong              # and how likely the opposite was, in log-odds
+    double newness                 # log of how long newcomers are like all, in units of NEW
+    double tracking                # probability that the learner that forgets is right; 0: never
+    double drift                   # mean of that over the last events
+    double late                    # the same of the combiner for late answers; 0: none came late yet
+    double lateness                # events between the last answer's prediction and its learning
 
 
 cdef struct Opinions:
@@ -109,13 +115,16 @@ cdef struct Opinions:
     double missed[KINDS][2]        # their loss where the answer is no, and where it is yes
     double odds[KINDS]             # exponentials of the evidence
     double chance[KINDS]           # that the task is of the kind each combiner knows best
+    double forgets, forgets_variance   # margin of the learner that forgets, and its variance
 
 
 cdef class AutoKernel(Kernel):
     """Views of the learner's arrays and the two verbs; the learner tells what the arrays mean."""
 
-    cdef double[:, ::1] shared, factor, intercept, own_intercept, evidence, belief, change
+    cdef double[:, ::1] shared, factor, intercept, level, own_intercept, evidence, belief, change
     cdef double[::1] kinds, clock, turn
+    cdef StreamState* stream       # `turn`
+    cdef Py_ssize_t unanswered     # predictions since an answer was learned
     cdef Pairs personal
     cdef object places
     cdef Py_ssize_t* pair          # of each entry of the row that was last read: its number, or -1
@@ -123,36 +132,38 @@ cdef class AutoKernel(Kernel):
     cdef long long coming_task
     cdef void* coming_of           # and whose it is
     cdef Py_ssize_t coming_at
-    cdef Combiner related, like_all, on_its_own
+    cdef Combiner related, like_all, on_its_own, of_late
     cdef Subspace subspace
     cdef Units scales
     cdef Covariances covariances
     cdef Opinions noted_opinions   # of an event that is alone in its round
     cdef Events late               # events that come late, or None,
     cdef const double[:, ::1] said     # and what was said of them
-    cdef double pace               # of following the stream: 1 where answers come at once
 
     def __init__(
-        self, shared, Pairs personal, Units scales, factor, intercept, own_intercept,
-        Combiner related, Combiner like_all, Combiner on_its_own, evidence, belief, kinds, clock,
-        change, turn, joint,
+        self, shared, Pairs personal, Units scales, factor, intercept, level, own_intercept,
+        Combiner related, Combiner like_all, Combiner on_its_own, Combiner of_late, evidence, belief,
+        kinds, clock, change, turn, joint,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor
-        self.intercept, self.own_intercept = intercept, own_intercept
+        self.intercept, self.level, self.own_intercept = intercept, level, own_intercept
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
+        self.of_late = of_late
         self.evidence, self.belief, self.kinds, self.clock = evidence, belief, kinds, clock
         self.scales, self.change, self.turn = scales, change, turn
+        self.stream, self.unanswered = <StreamState*> &self.turn[0], 0
         self.places = np.empty(len(shared), np.intp)
         self.pair = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
         self.coming.n, self.coming_of = 0, NULL
-        self.late, self.said, self.pace = None, np.zeros((1, RECALLED)), 1.0
+        self.late, self.said = None, np.zeros((1, CONTEXT))
         self.covariances = Covariances(joint, shared[:, LOGISTIC], shared[:, WIDTH + LOGISTIC])
-        self.subspace = Subspace(shared[:, 2 * WIDTH:], factor, personal, LOGISTIC)
+        self.subspace = Subspace(shared[:, 2 * WIDTH:FORGETS], factor, personal, LOGISTIC)
 
     # --- units -------------------------------------------------------------------------------
 
     cdef double unit(self) noexcept nogil:
-        return unit_of(&self.clock[0])
+        """One over the size of a row so far; 0 before any: rows tell nothing yet."""
+        return unit_of(&self.clock[0]) if self.clock[1] > 0.0 else 0.0
 
     cdef void count(self, double x2, double h) noexcept nogil:
         count_size(&self.clock[0], x2, h)
@@ -162,9 +173,9 @@ cdef class AutoKernel(Kernel):
     cdef void read(self, Scaled x, long long task, double unit, Opinions* o) noexcept nogil:
         """Margins and variances of the learners, and the directions of U."""
         cdef Sums sums
-        cdef double[4 * WIDTH + RANK] told
+        cdef double[4 * WIDTH + RANK + 2] told
         cdef double* b = told + 2 * WIDTH
-        cdef double* v = told + 2 * WIDTH + RANK
+        cdef double* v = told + ROW
         cdef double x2 = x.x2 * unit * unit
         cdef Py_ssize_t k, j, pair
         cdef int c
@@ -174,14 +185,14 @@ cdef class AutoKernel(Kernel):
         if row != NULL:
             for k in range(x.n):
                 j = x.index[k]
-                hear(&sums, all_ + j * (2 * WIDTH + RANK), x.value[k] * unit)
+                hear(&sums, all_ + j * ROW, x.value[k] * unit)
                 hear_own(&sums, row + j * 2 * WIDTH, x.value[k] * unit)
         else:
             self.find_pairs(x, task)
             for k in range(x.n):
                 self.ask_unit(k)
                 j, pair = x.index[k], self.pair[k]
-                hear(&sums, all_ + j * (2 * WIDTH + RANK), x.value[k] * unit)
+                hear(&sums, all_ + j * ROW, x.value[k] * unit)
                 if pair >= 0:  # else it is zeros
                     hear_own(&sums, self.personal.value + pair * (2 * WIDTH), x.value[k] * unit)
         tell(&sums, told)
@@ -195,6 +206,9 @@ cdef class AutoKernel(Kernel):
         o.v[BOTH] = (1.0 + APART) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
         for c in range(RANK):
             o.z[DIRECTION + c] = b[c] * self.factor[task, c]
+        o.forgets = told[FORGETS] + self.level[0, 0]
+        o.forgets_variance = x2 - told[FORGETS + 1] + 1.0 - self.level[0, 1]
+        o.forgets = moderate(o.forgets, o.forgets_variance)
         self.add_intercepts(task, o)
 
     cdef void find_pairs(self, Scaled x, long long task) noexcept nogil:
@@ -253,7 +267,7 @@ cdef class AutoKernel(Kernel):
         cdef double total = 0.0, share = 0.0
         cdef int k
         if new > 0.0:
-            share = new / (self.change[task, SEEN] + new)
+            share = new / (self.change_of(task).seen + new)
             for k in range(KINDS):
                 total += self.kinds[k]
         for k in range(KINDS):
@@ -269,9 +283,12 @@ cdef class AutoKernel(Kernel):
         for k in range(KINDS):
             chance[k] /= total
 
+    cdef inline TaskChange* change_of(self, long long task) noexcept nogil:
+        return <TaskChange*> &self.change[task, 0]
+
     cdef double newness(self) noexcept nogil:
         """For how many events a task is held to be like all."""
-        return NEW * exp(self.turn[NEWNESS])
+        return NEW * exp(self.stream.newness)
 
     cdef void learn_newness(
         self, long long task, double y, double h, const Opinions* o
@@ -281,7 +298,7 @@ cdef class AutoKernel(Kernel):
         By the logarithm of ``newness`` it is how much likelier the answer makes it that the task
         is a newcomer like all, rather than of the kind that tasks in general are.
         """
-        cdef double share = self.newness(), seen = self.change[task, SEEN]
+        cdef double share = self.newness(), seen = self.change_of(task).seen
         cdef double like_all, by_kind = 0.0, total = 0.0, told = 0.0, before
         cdef int k
         share = share / (seen + share)
@@ -294,8 +311,8 @@ cdef class AutoKernel(Kernel):
         like_all, by_kind = share * o.odds[LIKE_ALL], (1.0 - share) * by_kind / total
         before = like_all / (like_all + by_kind)
         like_all, by_kind = like_all * exp(-o.missed[LIKE_ALL][y > 0.0]), by_kind * told
-        share = self.turn[NEWNESS] + h * NEW_PACE * (like_all / (like_all + by_kind) - before)
-        self.turn[NEWNESS] = max(-NEW_RANGE, min(NEW_RANGE, share))
+        share = self.stream.newness + h * NEW_PACE * (like_all / (like_all + by_kind) - before)
+        self.stream.newness = max(-NEW_RANGE, min(NEW_RANGE, share))
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -303,6 +320,9 @@ cdef class AutoKernel(Kernel):
         cdef Opinions o
         cdef Py_ssize_t e
         cdef double unit = self.unit()
+        cdef bint late = not self.followed and self.is_late(end - begin)
+        if not self.followed:
+            self.unanswered += end - begin
         for e in range(begin, end):
             self.expect(events, e)
             self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
@@ -312,7 +332,7 @@ cdef class AutoKernel(Kernel):
                 self.keep_notes(events, begin, end)
             self.chances(events.tasks[e], self.newness(), o.odds, o.chance)
             # Features whose squares overflow must be refused before they are learned.
-            margins[e] = mixed(&o) if isfinite(o.x2) else NAN
+            margins[e] = self.margin(late, &o) if isfinite(o.x2) else NAN
         if not self.followed:
             self.coming.n = 0  # the events may be gone before the next row is read
         return 0
@@ -356,6 +376,7 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t e
         cdef bint noted = self.has_notes(events, begin, end)
         cdef const double* then = NULL
+        self.unanswered = 0
         for e in range(begin, end):
             if events.count(e) > 0.0:
                 if <void*> events == <void*> self.late:
@@ -386,7 +407,7 @@ cdef class AutoKernel(Kernel):
     ) except -1 nogil:
         """Learn an event that counts as h of them; ``then`` is what was said of it, if late."""
         cdef Opinions o
-        cdef double unit, margin, now, common = self.scales.common()
+        cdef double unit, margin, common = self.scales.common()
         cdef bint first = self.clock[1] == 0.0
         cdef Scaled row
         self.personal.reserve(task, n_filled(x))  # before anything changes: there may be no room
@@ -403,15 +424,15 @@ cdef class AutoKernel(Kernel):
         else:
             self.read(row, task, unit, &o)
             self.combine(task, &o)
-        now = o.z[GLOBAL + LOGISTIC]
-        self.pace = 1.0 if then == NULL or then[0] != then[0] else self.pace_since(then[0])
         self.move_learners(row, task, y, h, unit, &o)
-        if self.pace < 1.0:
-            self.hear_again(task, then + 1, &o)
         margin = mixed(&o)
+        if then != NULL and self.clock[1] - then[0] > h:  # not NaN: else it is learned as at once
+            self.learn_late(y, h, then)
+        else:
+            self.stream.lateness = 0.0
+            self.weigh_tracking(y, h, margin, o.forgets)
         self.learn_newness(task, y, h, &o)
         self.move_combiners(task, y, h, &o)
-        self.follow(y, now)
         self.watch(task, y, h, margin)
         if not first:
             self.count(row.x2, h)
@@ -421,8 +442,9 @@ cdef class AutoKernel(Kernel):
         self, Scaled x, long long task, double y, double h, double unit, Opinions* o
     ) noexcept nogil:
         cdef Step[5] step
+        cdef Step forgets = logistic(y, o.forgets, o.forgets_variance, h)
         cdef Steps steps
-        cdef double value, rate = h * self.pace * DRIFTING * self.drift()
+        cdef double value
         cdef bint narrow = self.learns_covariances()
         cdef double* all_ = &self.shared[0, 0]
         cdef double* row = self.personal.dense_row(task)
@@ -435,8 +457,7 @@ cdef class AutoKernel(Kernel):
         step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE / h)
         if narrow:
             self.covariances.move(step[GLOBAL + LOGISTIC])
-            self.covariances.forget(x, rate)
-        steps = prepared(step, h, rate, narrow)
+        steps = prepared(step, forgets, h, narrow)
         steps.f[0], steps.f[1] = load(&self.factor[task, 0]), load(&self.factor[task, 2])
         for k in range(x.n):
             self.ask_shared(k)
@@ -449,12 +470,12 @@ cdef class AutoKernel(Kernel):
             else:
                 pair = self.pair[k] if self.pair[k] >= 0 else self.personal.found(task, j)
                 own = self.personal.value + pair * (2 * WIDTH)
-            go(&steps, all_ + j * (2 * WIDTH + RANK), own, value)
+            go(&steps, all_ + j * ROW, own, value)
         store(&self.factor[task, 0], steps.f[0])
         store(&self.factor[task, 2], steps.f[1])
         self.move_intercepts(task, step)
-        forget(&self.intercept[0, 1], 1.0, rate)
-        forget(&self.intercept[1, 1], 1.0, rate)
+        move(&self.level[0, 0], &self.level[0, 1], 1.0, forgets, 1.0)
+        forget(&self.level[0, 1], 1.0, h * tracking_forgetting)
 
     cdef void move_intercepts(self, long long task, const Step* step) noexcept nogil:
         move(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, step[GLOBAL + LOGISTIC], 1.0)
@@ -468,11 +489,9 @@ cdef class AutoKernel(Kernel):
         self, long long task, double y, double h, Opinions* o
     ) noexcept nogil:
         """The first combiner learns an event by the chance of its kind, the others whole."""
-        cdef double renewed = h * self.pace * (1.0 + HURRY * self.drift())
-        cdef double share = h * (self.pace + (1.0 - self.pace) * IN_RUNS)
-        self.related.learn(y, share * o.chance[0], renewed, &o.said[0])
-        self.like_all.learn(y, share, renewed, &o.said[1])
-        self.on_its_own.learn(y, share, renewed, &o.said[2])
+        self.related.learn(y, h * o.chance[0], h, &o.said[0])
+        self.like_all.learn(y, h, h, &o.said[1])
+        self.on_its_own.learn(y, h, h, &o.said[2])
         self.weigh(task, y, h, o)
 
     cdef void weigh(self, long long task, double y, double h, Opinions* o) noexcept nogil:
@@ -490,40 +509,81 @@ cdef class AutoKernel(Kernel):
             self.kinds[k] = max(NONE, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
             self.belief[task, k] = o.chance[k]
 
-    # --- answers that come late ---------------------------------------------------------------
+    # --- answers at once, and answers that come late -------------------------------------------
 
-    cdef double pace_since(self, double events) noexcept nogil:
-        """How fast to follow the stream by an event that was predicted after so many events.
+    cdef bint is_late(self, Py_ssize_t n) noexcept nogil:
+        """Whether the answers to n events that are predicted now will come late, if at all.
 
-        A settled stream is the same then and now, and those who know more now are right to be heard.
+        They do if the last one did, or if none has come for many predictions.
         """
-        cdef double late = max(0.0, self.clock[1] - events) / LATE
-        late *= late * late
-        return 1.0 - self.drift() * (1.0 - 1.0 / (1.0 + late * late))
+        return self.stream.lateness > LIVE_EVENTS or self.unanswered + n > LIVE_EVENTS
 
-    cdef void hear_again(self, long long task, const double* said, Opinions* o) noexcept nogil:
-        """Judge the voices by what they said when it was asked, the more the longer ago it was."""
-        cdef int c
-        for c in range(RECALLED - 1):
-            o.z[c] = self.pace * o.z[c] + (1.0 - self.pace) * said[c]
-        self.conclude(task, o)
+    cdef double margin(self, bint late, const Opinions* o) noexcept nogil:
+        """Log-odds of an event whose answer comes at once, or late.
+
+        At once the learner that forgets may know better than the combiners: it knows the last
+        answers best. Late it may be the combiner that learns from what was said so long before.
+        """
+        cdef Combination other
+        cdef double weight = self.other_weight(late)
+        if weight == 0.0:
+            return mixed(o)
+        if not late:
+            return with_other(mixed(o), weight, o.forgets)
+        self.of_late.combine(o.z, &other)
+        return with_other(mixed(o), weight, other.margin)
+
+    cdef double other_weight(self, bint late) noexcept nogil:
+        """Weight of the learner that forgets, if the stream drifts, or of the one for late answers."""
+        if late:
+            return self.stream.late
+        return self.stream.tracking if self.stream.drift > tracking_prior else 0.0
+
+    def drift(self):
+        """Mean probability, over the last events, that the learner that forgets is right."""
+        return self.stream.drift
+
+    cdef void weigh_tracking(
+        self, double y, double h, double margin, double forgets
+    ) noexcept nogil:
+        """Learn who was right, the combiners or the learner that forgets."""
+        cdef StreamState* stream = self.stream
+        stream.tracking = reweighted(stream.tracking, y, h, margin, forgets)
+        stream.drift += DRIFT_PACE * (stream.tracking - stream.drift)
+
+    cdef void learn_late(self, double y, double h, const double* then) noexcept nogil:
+        """Learn who was right when an event was predicted, and what voices are worth so late."""
+        cdef Combination now
+        cdef StreamState* stream = self.stream
+        self.weigh_tracking(y, h, then[SETTLED], then[FORGETFUL])
+        stream.lateness = max(0.0, self.clock[1] - then[0])
+        if stream.lateness > LIVE_EVENTS:
+            if stream.late <= 0.0:
+                stream.late = tracking_prior
+            stream.late = reweighted(stream.late, y, h, then[SETTLED], then[OF_LATE])
+            self.of_late.combine(then + 1, &now)
+            self.of_late.learn(y, h, 0.0, &now)  # events that wait together are no news of a change
 
     def opinions(self, Events events not None):
-        """What is said of events now (n, 11): after how many events, and what combiners hear."""
+        """What is said of events now (n, 14): after how many events, what combiners hear, margins."""
         self.check_idle()
         self.drop_notes()
         self.coming.n = 0
         cdef Py_ssize_t e
         cdef Opinions o
+        cdef Combination late
         cdef double unit = self.unit()
-        cdef cnp.ndarray said = np.empty((events.n, RECALLED))
+        cdef cnp.ndarray said = np.empty((events.n, CONTEXT))
         cdef double* row = <double*> cnp.PyArray_DATA(said)
         for e in range(events.n):
             self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
             self.combine(events.tasks[e], &o)
             row[0] = self.clock[1]
-            memcpy(row + 1, o.z, (RECALLED - 1) * sizeof(double))
-            row += RECALLED
+            memcpy(row + 1, o.z, 10 * sizeof(double))
+            self.chances(events.tasks[e], self.newness(), o.odds, o.chance)
+            self.of_late.combine(o.z, &late)
+            row[SETTLED], row[FORGETFUL], row[OF_LATE] = mixed(&o), o.forgets, late.margin
+            row += CONTEXT
         return said
 
     def recall(self, Events events not None, const double[:, ::1] said not None):
@@ -532,55 +592,21 @@ cdef class AutoKernel(Kernel):
         An event of which nothing was said, NaN, is learned as if its answer came at once.
         """
         self.check_idle()
-        if said.shape[0] != events.n or said.shape[1] != RECALLED:
+        if said.shape[0] != events.n or said.shape[1] != CONTEXT:
             raise ValueError(
-                f"opinions must have shape {(events.n, RECALLED)}; "
+                f"opinions must have shape {(events.n, CONTEXT)}; "
                 f"got {(said.shape[0], said.shape[1])}"
             )
         self.late, self.said = events, said
 
-    # --- a stream that drifts -----------------------------------------------------------------
+    # --- shards -------------------------------------------------------------------------------
 
     cdef bint is_shard(self) noexcept nogil:
         """Whether this is one of several shards: it sees few tasks, whose errors go together.
 
-        So it cannot tell whether all tasks drift or turn, and does not draw directions alone.
+        So it cannot tell whether all tasks turn, and does not draw directions alone.
         """
         return self.clock[2] >= NEVER
-
-    cdef double drift(self) noexcept nogil:
-        """How surely the errors come in runs, from 0 to 1: those of a settled stream do not."""
-        # Variance of the mean product, which is the larger the fewer there were.
-        cdef double spread = 0.5 * RUNS_PACE * self.turn[SPREAD] * (2.0 - self.turn[HEARD])
-        cdef double chance
-        if spread <= 0.0:
-            return 0.0
-        chance = PROVEN if self.turn[DRIFTED] > 0.0 else CHANCE
-        return max(0.0, min(1.0, self.turn[ALIKE] / sqrt(spread) - chance))
-
-    def drifting(self):
-        """How surely the errors come in runs, from 0 to 1."""
-        return self.drift()
-
-    cdef void follow(self, double y, double margin) noexcept nogil:
-        """Note whether an event's error goes with the mean error of those before it.
-
-        By how much it would by chance is told by the chance of the answer: where one answer is rare,
-        nearly all products are small and of one sign, so that their own squares would tell too little.
-        """
-        cdef double yes = 1.0 / (1.0 + exp(-margin)), run = self.turn[RUN]
-        cdef double error = (1.0 if y > 0.0 else 0.0) - yes, variance = yes * (1.0 - yes)
-        if self.is_shard():
-            return
-        self.turn[TOLD] += variance
-        # Before, errors come in runs because nothing is known.
-        if self.turn[SEEN] > ALL_YOUNG and self.turn[TOLD] > INFORMED:
-            self.turn[ALIKE] += RUNS_PACE * (error * run - self.turn[ALIKE])
-            self.turn[SPREAD] += RUNS_PACE * (variance * run * run - self.turn[SPREAD])
-            self.turn[HEARD] += RUNS_PACE * (1.0 - self.turn[HEARD])
-        self.turn[RUN] += RUN_PACE * (error - run)
-        if self.drift() == 1.0:
-            self.turn[DRIFTED] = 1.0
 
     # --- tasks whose answers turn -------------------------------------------------------------
 
@@ -592,24 +618,23 @@ cdef class AutoKernel(Kernel):
         The opposite of a margin is likelier by the factor exp(-y margin); of all tasks, the
         margin turned about its mean. Sums that fall below zero start anew (Page's
         test), and a sum that is large enough means a turn. What goes wrong in all tasks at
-        once is no evidence about one, and where all drifts late answers are none about all.
+        once is no evidence about one.
         """
-        cdef double* one = &self.change[task, 0]
-        cdef double* all_ = &self.turn[0]
+        cdef TaskChange* one = self.change_of(task)
+        cdef StreamState* all_ = self.stream
         cdef double wrong = max(-BOLDEST, min(BOLDEST, -y * margin)), told
-        one[SEEN] += h
-        all_[SEEN] += h
-        if one[SEEN] > YOUNG:
-            one[TURNED] = max(0.0, one[TURNED] + h * (wrong - max(0.0, all_[WRONG])))
-        if all_[SEEN] > ALL_YOUNG and not self.is_shard():
-            told = softplus(-y * margin) - softplus(-y * (2.0 * all_[MEAN] - margin))
-            told = self.pace * max(-BOLDEST, min(BOLDEST, told))
-            all_[TURNED] = max(0.0, all_[TURNED] + h * told)
-        all_[WRONG] += PACE * (wrong - all_[WRONG])
-        all_[MEAN] += PACE * (margin - all_[MEAN])
-        if all_[TURNED] > ALL_TURNED:
+        one.seen += h
+        all_.seen += h
+        if one.seen > YOUNG:
+            one.turned = max(0.0, one.turned + h * (wrong - max(0.0, all_.mean_wrong)))
+        if all_.seen > ALL_YOUNG and not self.is_shard():
+            told = softplus(-y * margin) - softplus(-y * (2.0 * all_.mean_margin - margin))
+            all_.turned = max(0.0, all_.turned + h * max(-BOLDEST, min(BOLDEST, told)))
+        all_.mean_wrong += PACE * (wrong - all_.mean_wrong)
+        all_.mean_margin += PACE * (margin - all_.mean_margin)
+        if all_.turned > ALL_TURNED:
             self.begin_all_anew()
-        elif one[TURNED] > TASK_TURNED:
+        elif one.turned > TASK_TURNED:
             with gil:
                 self.begin_anew(task)
         return 0
@@ -620,13 +645,14 @@ cdef class AutoKernel(Kernel):
         self.factor[task, :] = 0.0
         self.own_intercept[task, :] = 0.0
         self.evidence[task, :] = 0.0
-        self.change[task, SEEN] = self.change[task, TURNED] = 0.0
+        self.change[task, :TIMES] = 0.0
         self.change[task, TIMES] += 1.0
 
     cdef void begin_all_anew(self) noexcept nogil:
         """Forget all but the units, and which learners are worth hearing."""
         cdef Py_ssize_t pair, task = 0, feature = 0
         cdef double* own
+        cdef double times
         cdef int c
         self.shared[:, :] = 0.0
         self.covariances.doubt()
@@ -636,11 +662,13 @@ cdef class AutoKernel(Kernel):
                 own[c] = 0.0
         self.factor[:, :] = 0.0
         self.intercept[:, :] = 0.0
+        self.level[:, :] = 0.0
         self.own_intercept[:, :] = 0.0
         self.evidence[:, :] = 0.0
         self.change[:, :TIMES] = 0.0
-        for c in range(self.turn.shape[0]):
-            self.turn[c] = self.turn[c] + 1.0 if c == TIMES else 0.0
+        times = self.stream.times + 1.0
+        memset(self.stream, 0, sizeof(StreamState))
+        self.stream.times, self.stream.tracking = times, tracking_prior
         if not self.is_shard():  # which does not draw by itself
             self.clock[2] = self.clock[1] + FIRST_DRAWING
 
@@ -649,18 +677,21 @@ cdef class AutoKernel(Kernel):
     def entries(self, Events events not None):
         """What `predict` reads of an event, entry by entry; zeros are left out.
 
-        The chances (n, 3) of the tasks' kinds; where each event's entries start (n + 1,), their
-        features (k,), their values in the learners' units (k,), and the numbers of their
-        pairs of task and feature (k, 6); last the variances (n, 2) of what the two logistic learners
-        say, global and alone.
+        The chances (n, 5) of the tasks' kinds, of the learner that forgets, and of the combiner for
+        late answers; where each
+        event's entries start (n + 1,), their features (k,), their values in the learners' units
+        (k,), and the numbers of their pairs of task and feature (k, 6); last the variances (n, 3) of
+        what the logistic learners say, global, alone, and that forgets.
         """
         self.check_idle()
         self.coming.n = 0
         cdef Py_ssize_t e, k
         cdef Scaled x
         starts, features, values, pairs = [0], [], [], []
-        cdef double[:, ::1] chances = np.empty((events.n, KINDS))
-        cdef double[:, ::1] variances = np.empty((events.n, 2))
+        cdef double[:, ::1] chances = np.zeros((events.n, KINDS + 2))
+        cdef double[:, ::1] variances = np.empty((events.n, 3))
+        cdef bint late = self.is_late(events.n)
+        cdef double other = self.other_weight(late)
         cdef cnp.ndarray own
         cdef Opinions o
         for e in range(events.n):
@@ -673,9 +704,13 @@ cdef class AutoKernel(Kernel):
                 )
             self.find_odds(events.tasks[e], o.odds)
             self.chances(events.tasks[e], self.newness(), o.odds, &chances[e, 0])
+            for k in range(KINDS):
+                chances[e, k] *= 1.0 - other
+            chances[e, KINDS + late] = other
             self.read(x, events.tasks[e], self.unit(), &o)
             variances[e, 0] = o.v[GLOBAL + LOGISTIC]
             variances[e, 1] = o.v[ALONE + LOGISTIC]
+            variances[e, 2] = o.forgets_variance
             starts.append(starts[e] + x.n)
             features.append(np.array([x.index[k] for k in range(x.n)], np.int32))
             values.append(np.array([x.value[k] for k in range(x.n)]) * self.unit())
@@ -742,8 +777,10 @@ cdef class AutoKernel(Kernel):
         self.busy = False
 
 
-cdef Steps prepared(const Step* step, double h, double rate, bint narrow) noexcept nogil:
-    """The steps of the learners along each entry, side by side; ``rate`` is that of a drift.
+cdef Steps prepared(
+    const Step* step, Step forgets, double h, bint narrow
+) noexcept nogil:
+    """The steps of the learners along each entry, side by side.
 
     Where covariances are known, they move the global logistic learner.
     """
@@ -755,7 +792,7 @@ cdef Steps prepared(const Step* step, double h, double rate, bint narrow) noexce
     t.b_own = both(step[ALONE + MARGIN].b, step[ALONE + LOGISTIC].b)
     t.a_both, t.b_both = both(step[BOTH].a, step[BOTH].a), both(step[BOTH].b, step[BOTH].b)
     t.one, t.prior, t.rate = both(1.0, 1.0), both(1.0, APART), both(h * forgetting, h * forgetting)
-    t.drift, t.drift_logistic = rate, other * rate
+    t.a_forgets, t.b_forgets, t.forgetting = forgets.a, forgets.b, h * tracking_forgetting
     return t
 
 
@@ -770,3 +807,21 @@ cdef double mixed(const Opinions* o) noexcept nogil:
         yes = log_sum(yes, chance - o.missed[k][1])
         no = log_sum(no, chance - o.missed[k][0])
     return yes - no
+
+
+cdef double with_other(double margin, double weight, double other) noexcept nogil:
+    """Log-odds of a mixture of two, the other with this probability."""
+    cdef double odds = log(weight / (1.0 - weight))
+    return (
+        log_sum(-softplus(-margin), odds - softplus(-other))
+        - log_sum(-softplus(margin), odds - softplus(other))
+    )
+
+
+cdef double reweighted(double weight, double y, double h, double margin, double other) noexcept nogil:
+    """Probability that the other is right, after an answer: Bayes' rule with a fixed share."""
+    cdef double settled = exp(-h * softplus(-y * margin)), better = exp(-h * softplus(-y * other))
+    if weight <= 0.0:
+        return 0.0
+    weight = weight * better / (weight * better + (1.0 - weight) * settled)
+    return weight + TRACKING_SHARE * (tracking_prior - weight)

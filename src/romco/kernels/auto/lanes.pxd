@@ -1,7 +1,7 @@
 """What romco-auto does with each entry of an event, two numbers at a time.
 
-Rows are those of `auto`: all (10) has the means and the spent variances of margin, logistic and
-together, and a row of B; own (6) the same without B.
+Rows are those of `auto`: all (12) has the means and the spent variances of margin, logistic and
+together, a row of B, and mean and spent variance of the learner that forgets; own (6) the first six.
 """
 
 cdef extern from *:
@@ -33,11 +33,11 @@ cdef extern from *:
     #define ROMCO_LANES static inline
     #endif
 
-    /* Sums over entries: of all (10), then of own (6). */
-    typedef struct { romco_two s[8]; } romco_sums;
+    /* Sums over entries: of all (12), then of own (6). */
+    typedef struct { romco_two s[9]; } romco_sums;
 
     ROMCO_LANES void romco_clear(romco_sums* t) {
-        for (int i = 0; i < 8; i++) t->s[i] = romco_both(0.0, 0.0);
+        for (int i = 0; i < 9; i++) t->s[i] = romco_both(0.0, 0.0);
     }
     ROMCO_LANES void romco_hear(romco_sums* t, const double* all, double value) {
         const double square = value * value;
@@ -48,35 +48,33 @@ cdef extern from *:
         t->s[2] = ROMCO_ADD_PRODUCT(t->s[2], w, romco_load(all + 4));
         t->s[3] = ROMCO_ADD_PRODUCT(t->s[3], v, romco_load(all + 6));
         t->s[4] = ROMCO_ADD_PRODUCT(t->s[4], v, romco_load(all + 8));
+        t->s[5] = ROMCO_ADD_PRODUCT(t->s[5], x, romco_load(all + 10));
     }
     ROMCO_LANES void romco_hear_own(romco_sums* t, const double* own, double value) {
         const double square = value * value;
         const romco_two v = romco_both(value, value), w = romco_both(square, square);
         const romco_two x = romco_both(value, square);
-        t->s[5] = ROMCO_ADD_PRODUCT(t->s[5], v, romco_load(own));
-        t->s[6] = ROMCO_ADD_PRODUCT(t->s[6], x, romco_load(own + 2));
-        t->s[7] = ROMCO_ADD_PRODUCT(t->s[7], w, romco_load(own + 4));
+        t->s[6] = ROMCO_ADD_PRODUCT(t->s[6], v, romco_load(own));
+        t->s[7] = ROMCO_ADD_PRODUCT(t->s[7], x, romco_load(own + 2));
+        t->s[8] = ROMCO_ADD_PRODUCT(t->s[8], w, romco_load(own + 4));
     }
     ROMCO_LANES void romco_tell(const romco_sums* t, double* out) {
-        for (int i = 0; i < 8; i++) romco_store(out + 2 * i, t->s[i]);
+        for (int i = 0; i < 9; i++) romco_store(out + 2 * i, t->s[i]);
     }
 
     /* The steps of the five learners: all margin and logistic, own margin and logistic, together
        of all and of own, and what comes back of the variances. */
     typedef struct {
         romco_two a_all, b_all, a_own, b_own, a_both, b_both, prior, one, rate;
-        double drift, drift_logistic;
+        double a_forgets, b_forgets, forgetting;
         romco_two f[2];
     } romco_steps;
 
-    ROMCO_LANES double romco_less_spent(double spent, double prior, double rate) {
-        const double left = spent - rate * (prior - spent);
-        return left > 0.0 ? left : 0.0;
-    }
     /* Along an entry; f follows the change of the own logistic mean. */
     ROMCO_LANES void romco_go(romco_steps* t, double* all, double* own, double value) {
         const romco_two v = romco_both(value, value);
         romco_two mean, spent, sx, change;
+        double left;
         spent = romco_load(all + 3);
         sx = ROMCO_TIMES(ROMCO_LESS(t->one, spent), v);
         mean = ROMCO_ADD_PRODUCT(romco_load(all), t->a_all, sx);
@@ -104,11 +102,11 @@ cdef extern from *:
         own[2] = ROMCO_SECOND(mean);
         all[5] = ROMCO_FIRST(spent) > 0.0 ? ROMCO_FIRST(spent) : 0.0;
         own[5] = ROMCO_SECOND(spent) > 0.0 ? ROMCO_SECOND(spent) : 0.0;
-        if (t->drift > 0.0) {
-            all[3] = romco_less_spent(all[3], 1.0, t->drift);
-            all[4] = romco_less_spent(all[4], 1.0, t->drift_logistic);
-            own[4] = romco_less_spent(own[4], 1.0, t->drift);
-        }
+        left = (1.0 - all[11]) * value;
+        all[10] += t->a_forgets * left;
+        left = all[11] + t->b_forgets * left * left;
+        left -= t->forgetting * (1.0 - left);
+        all[11] = left > 0.0 ? left : 0.0;
     }
     """
     ctypedef struct Sums "romco_sums":
@@ -125,6 +123,6 @@ cdef extern from *:
     void store "romco_store" (double* p, Two x) noexcept nogil
     ctypedef struct Steps "romco_steps":
         Two a_all, b_all, a_own, b_own, a_both, b_both, prior, one, rate
-        double drift, drift_logistic
+        double a_forgets, b_forgets, forgetting
         Two f[2]
     void go "romco_go" (Steps* t, double* all_, double* own, double value) noexcept nogil

@@ -1,0 +1,284 @@
+"""Report of a comparison: the verdict, one picture, the table, tasks by what they gain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from romco.compare.controls import ENGINE, MEANINGS
+from romco.compare.plan import Comparison
+from romco.compare.results import UNSCORED_NUMBERS, Row, records, rows
+from romco.compare.run import Done, perform
+from romco.compare.sources import stream_of
+from romco.compare.verdict import (
+    MIN_TASK_EVENTS,
+    TaskGain,
+    Verdict,
+    gain,
+    task_gains,
+    verdict,
+)
+from romco.presentation import page
+from romco.presentation.charts import Line, bars, line_chart
+from romco.presentation.tables import Table, as_html, mark_best, markdown
+
+MAX_TABLE_CLASSES = 12  # of a confusion table
+MAX_TASKS = 1000  # on a page
+MIN_CURVE_EVENTS = 30  # events that a point of the picture stands for, at least
+HOW_TO_READ = {
+    "two classes": "Every row reads the same events one by one: it gives a probability, and then "
+    "learns the right answer. The log loss says how good these probabilities are; it decides, and "
+    "less is better. The error is the share of wrong answers, over all events and as the mean over "
+    "tasks. AUC is how often a {positive} event ranks above another one, 1 at best.",
+    "classes": "Every row reads the same events one by one: it gives a probability to each of "
+    "{n} classes, and then learns the right one. The log loss says how good these probabilities "
+    "are; it decides, and less is better. The error is the share of wrong answers, over all "
+    "events and as the mean over tasks.",
+    "number": "Every row reads the same events one by one: it predicts a number, and then learns "
+    "the right one. RMSE and MAE are how far it is off, in the unit of the answers; the RMSE "
+    "decides, and less is better. R2 is the share of the variance that is explained.",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """Verdict and table of a comparison, and the page that shows them."""
+
+    verdict: Verdict
+    table: Table
+    page: Path
+
+
+def compare(
+    comparison: Comparison,
+    out: Path,
+    command: str,
+    jobs: int | None = None,
+    done: Done | None = None,
+) -> Report:
+    """Run what is not finished, and write table and page into ``out``/data set."""
+    perform(
+        comparison.runs(),
+        out / "runs",
+        comparison.data_dir,
+        jobs,
+        done or (lambda run: None),
+        records,
+    )
+    return report(comparison, out / "runs", out / comparison.dataset, command)
+
+
+def report(comparison: Comparison, results: Path, out: Path, command: str) -> Report:
+    """Read the runs' files; write table and page."""
+    task = stream_of(comparison.dataset, comparison.data_dir).task
+    table_rows = rows(comparison.runs(), results, task)
+    found, stream = verdict(table_rows), table_rows[0].stream
+    table = scores(comparison, table_rows, found)
+    gains = task_gains(found)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "table.md").write_text(markdown(table), encoding="utf-8")
+    path = page.write_page(
+        out / "index.html",
+        found.title,
+        _data(comparison, stream),
+        [
+            page.items(found.sentences),
+            _picture(found),
+            as_html(table),
+            page.paragraph(HOW_TO_READ[_kind(stream)].format(**_words_for(stream))),
+            page.fold("What the rows mean", [page.items(_meanings(table_rows))]),
+            *_tasks(found, gains, stream),
+            _details(table_rows),
+        ],
+        page.origin(command, table_rows[0].runs[0].versions),
+    )
+    return Report(found, table, path)
+
+
+def scores(comparison: Comparison, table_rows: Sequence[Row], found: Verdict) -> Table:
+    """Make the table: the measure that decides first, best marked."""
+    stream = table_rows[0].stream
+    kind = _kind(stream)
+    head: tuple[str, ...]
+    best: tuple[int | None, ...]
+    names: tuple[tuple[str, str, float], ...]
+    if kind == "number":
+        head, best = ("predictions by", "RMSE", "MAE", "R2", "sec"), (None, -1, -1, 1, None)
+        names = (("mae", ".4g", 1.0), ("r2", ".3f", 1.0), ("seconds", ".2f", 1.0))
+    else:
+        last, key = ("AUC", "auc") if kind == "two classes" else ("macro F1", "f1")
+        head = ("predictions by", "log loss", "error %", "by task %", last, "sec")
+        best = (None, -1, -1, -1, 1, None)
+        errors = (("error", ".2f", 100.0), ("error_of_tasks", ".2f", 100.0))
+        names = (*errors, (key, ".3f", 1.0), ("seconds", ".2f", 1.0))
+    cells = [_cells(row, names, len(head)) for row in table_rows]
+    shuffles = len(comparison.seeds)
+    order = "in the order of the file" if comparison.order == "recorded" else comparison.order
+    notes = [
+        f"mean over {shuffles} shuffle{'s' if shuffles > 1 else ''}, {order}; every prediction "
+        "was made before its answer was known",
+        f"the first {UNSCORED_NUMBERS} events are not counted"
+        if kind == "number"
+        else "error: wrong answers of all events, and the mean over tasks",
+        *_coverage(table_rows),
+        *stream["notes"],
+        *(f"{row.title} broke down: {row.failed}" for row in table_rows if row.failed),
+    ]
+    return Table(f"{comparison.dataset}: who predicts best", head, mark_best(cells, best), notes)
+
+
+def _kind(stream: dict[str, Any]) -> str:
+    return {0: "number", 1: "two classes"}.get(stream["answers"], "classes")
+
+
+def _cells(row: Row, names: Sequence[tuple[str, str, float]], width: int) -> list[Any]:
+    if row.failed:
+        return [row.title, "failed", *[""] * (width - 2)]
+    cells: list[Any] = [row.title, (row.measure_text, row.measure)]
+    for name, form, scale in names:
+        value = row.mean(name)
+        cells.append("" if value is None else (f"{scale * value:{form}}", value))
+    return cells
+
+
+def _coverage(table_rows: Sequence[Row]) -> list[str]:
+    inside = next((row.mean("coverage") for row in table_rows if row.name == ENGINE), None)
+    return [] if inside is None else [f"90 % intervals of ROMCO-Auto hold {inside:.1%} of answers"]
+
+
+def _data(comparison: Comparison, stream: dict[str, Any]) -> str:
+    events, tasks = sum(stream["events"]), len(stream["tasks"])
+    size = f"{events:,} events of {tasks:,} tasks, {stream['features']:,} features"
+    if _kind(stream) == "two classes":
+        share = sum(stream["positive"]) / max(events, 1)
+        size += f"; {stream['labels'][1]} in {share:.1%} of events"
+    return f"{comparison.dataset}: {size}."
+
+
+def _words_for(stream: dict[str, Any]) -> dict[str, Any]:
+    return {"positive": stream["labels"][-1] if stream["labels"] else "", "n": stream["answers"]}
+
+
+def _picture(found: Verdict) -> str:
+    """Loss by events seen of a task: without the task, with it, and with sharing."""
+    number = found.sharing.stream["answers"] == 0
+    roles = {"without the task": found.without_task, "with the task": found.with_task}
+    lines = []
+    for role, row in {**roles, "with sharing": found.sharing}.items():
+        first, counts, means = row.by_experience()
+        keep = counts >= MIN_CURVE_EVENTS
+        heights = np.sqrt(means) if number else means
+        lines.append(
+            Line(f"{role}: {row.title}", list(zip(first[keep], heights[keep], strict=True)))
+        )
+    measure = "RMSE" if number else "Log loss"
+    title = f"{measure} by the number of events seen of a task; lower is better"
+    return line_chart(lines, "events of the task", title)
+
+
+def _meanings(table_rows: Sequence[Row]) -> list[str]:
+    return [f"{row.title}: {MEANINGS[row.name]}." for row in table_rows if row.name in MEANINGS]
+
+
+def _tasks(found: Verdict, gains: Sequence[TaskGain], stream: dict[str, Any]) -> list[str]:
+    """Tasks sorted by what they gain from sharing."""
+    if len(stream["tasks"]) == 1:
+        return []
+    few = len(stream["tasks"]) - len(gains)
+    note = f"{few:,} tasks with fewer than {MIN_TASK_EVENTS} events are not listed"
+    if not gains:
+        return [page.paragraph(f"Nothing is said of single tasks: {note}.")]
+    number = stream["answers"] == 0
+    clear = [one.sign for one in gains]
+    counted = (
+        f"{clear.count(1):,} tasks gain clearly from sharing, {clear.count(-1):,} lose, "
+        f"{clear.count(0):,} show no clear difference."
+    )
+    title = "RMSE" if number else "log loss"
+    head = (
+        "task",
+        "events",
+        f"{title}, {found.reference.title}",
+        f"{title}, {found.sharing.title}",
+        "gain",
+        "",
+    )
+    cells = [_task_row(one, number) for one in gains[:MAX_TASKS]]
+    notes = [*([note] if few else []), "a difference is clear beyond two standard errors"]
+    notes += [f"the first {MAX_TASKS:,} tasks"] if len(gains) > MAX_TASKS else []
+    table = Table(
+        "Tasks by what they gain from sharing", head, mark_best(cells, (None,) * 6), notes
+    )
+    return [page.heading("Who gains"), page.paragraph(counted), as_html(table)]
+
+
+def _task_row(one: TaskGain, number: bool) -> tuple[str, ...]:
+    before, after = (x**0.5 if number else x for x in (one.before, one.after))
+    words = {1: "gains", -1: "better without sharing", 0: "no clear difference"}
+    share = 1.0 - after / before if before > 0 else 0.0
+    return (
+        one.task,
+        f"{one.events:,}",
+        *(f"{loss:.4g}" if number else f"{loss:.3f}" for loss in (before, after)),
+        f"{share:.0%}",
+        words[one.sign],
+    )
+
+
+def _details(table_rows: Sequence[Row]) -> str:
+    """Fold: differences with intervals, confusion, singular values, norms of V, parameters."""
+    engine = next(row for row in table_rows if row.name == ENGINE)
+    parts = []
+    if not engine.failed:
+        others = [row for row in table_rows if row is not engine and not row.failed]
+        cells = [
+            (row.title, str(gain(engine, row)), _words(gain(engine, row).sign)) for row in others
+        ]
+        head = ("compared with", "difference [95 % interval]", "")
+        title = "Part of the loss that ROMCO-Auto saves"
+        parts.append(as_html(Table(title, head, mark_best(cells, (None,) * 3))))
+        parts += [*_confusion(engine), *_structure(engine)]
+    settings = [(row.title, _parameters(row)) for row in table_rows]
+    parts.append(
+        as_html(Table("Parameters", ("row", "parameters"), mark_best(settings, (None, None))))
+    )
+    return page.fold("Details: intervals, parameters, singular values, norms", parts)
+
+
+def _words(sign: int) -> str:
+    return {1: "lower loss", -1: "higher loss", 0: "no difference"}[sign]
+
+
+def _parameters(row: Row) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.runs[0].run.parameters) or "none"
+
+
+def _confusion(row: Row) -> list[str]:
+    """Confusion table of many classes, first shuffle."""
+    if "table" not in row.runs[0].end:
+        return []
+    counts, labels = np.array(row.runs[0].end["table"]), row.stream["labels"]
+    shown = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:MAX_TABLE_CLASSES])
+    cells = [[labels[k], *(f"{counts[k, j]:,}" for j in shown)] for k in shown]
+    notes = [f"the {len(shown)} most frequent of {len(labels)}"] if len(shown) < len(labels) else []
+    head = ("", *(labels[k] for k in shown))
+    title = f"True classes (rows) and answers of {row.title} (columns), first shuffle"
+    return [as_html(Table(title, head, mark_best(cells, (None,) * len(head)), notes))]
+
+
+def _structure(row: Row) -> list[str]:
+    """Singular values of U and norms of V's columns, first shuffle."""
+    structure = row.runs[0].end.get("structure")
+    if not structure:
+        return []
+    spectrum = [(f"dimension {k + 1}", value) for k, value in enumerate(structure["spectrum"][:40])]
+    norms = zip(row.stream["tasks"], structure["personal_norms"], strict=True)
+    personal = sorted(((str(task), norm or 0.0) for task, norm in norms), key=lambda one: -one[1])
+    return [
+        bars(spectrum, f"Singular values of the shared part U, rank {structure['rank']}"),
+        bars(personal[:100], "Norms of the personal part V, by task"),
+    ]

@@ -1,0 +1,209 @@
+"""Verdict of a comparison: what knowing the task is worth, and what sharing adds to that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from romco.compare.controls import ENGINE, FREQUENCY, IGNORE_TASK, KNOW_TASK
+from romco.compare.results import Row
+
+Numbers = NDArray[np.float64]
+MIN_GAIN = 0.01  # smaller parts of the loss are no difference worth speaking of
+MIN_CLUSTERS = 20  # tasks from which on they are the units of the interval
+TIME_BLOCKS = 20  # units where tasks are fewer: blocks of the file
+MIN_TASK_EVENTS = 20  # below, nothing is said of a single task
+ONE_TASK = "All events are of one task: there is nothing to share"
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Part of the loss that the first of two rows saves, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_clear(self) -> bool:
+        """True if the interval excludes 0 and the gain is at least 1 % either way."""
+        return (self.low > 0.0 or self.high < 0.0) and abs(self.value) >= MIN_GAIN
+
+    @property
+    def sign(self) -> int:
+        """1 for a clear gain, -1 for a clear loss, else 0."""
+        return int(np.sign(self.value)) if self.is_clear else 0
+
+    def __str__(self) -> str:
+        low, high = sorted((abs(self.low), abs(self.high)))
+        if self.low < 0.0 < self.high:
+            return f"{self.value:+.1%} [{self.low:+.1%}, {self.high:+.1%}]"
+        return f"{abs(self.value):.1%} [{low:.1%}, {high:.1%}]"
+
+
+@dataclass(frozen=True)
+class TaskGain:
+    """Loss of one task without and with sharing."""
+
+    task: str
+    events: int
+    before: float
+    after: float
+    error: float  # standard error of the difference
+
+    @property
+    def sign(self) -> int:
+        """1 for a clear gain, -1 for a clear loss, else 0."""
+        difference = self.before - self.after
+        return 0 if abs(difference) <= 2.0 * self.error else int(np.sign(difference))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Title, sentences, and the rows they speak of."""
+
+    title: str
+    sentences: tuple[str, ...]
+    without_task: Row  # best row that ignores the task
+    with_task: Row  # best row that knows the task and does not share
+    sharing: Row  # ROMCO-Auto
+
+    @property
+    def text(self) -> str:
+        """Title and sentences in one line."""
+        return " ".join([f"{self.title}.", *self.sentences])
+
+    @property
+    def reference(self) -> Row:
+        """Best row without sharing."""
+        return min((self.without_task, self.with_task), key=lambda row: row.loss)
+
+
+def gain(new: Row, old: Row) -> Gain:
+    """Compare two rows on the same events.
+
+    The interval adds the variance between shuffles to that between tasks (between 20 blocks of
+    the file where tasks are fewer than 20).
+    """
+    differences = old.losses - new.losses  # (shuffles, n)
+    mean, half = _interval(differences, old.task)
+    base = old.loss
+    low, value, high = (x / max(base, 1e-300) for x in (mean - half, mean, mean + half))
+    if old.stream["answers"] == 0:  # of the RMSE, not of its square
+        low, value, high = (1.0 - np.sqrt(max(0.0, 1.0 - x)) for x in (low, value, high))
+    return Gain(float(value), float(low), float(high))
+
+
+def _interval(differences: Numbers, task: NDArray[np.int64]) -> tuple[float, float]:
+    """Mean and half the width of its 95 % interval, from differences (shuffles, n)."""
+    by_shuffle = np.nanmean(differences, axis=1)
+    each = np.nanmean(differences, axis=0)
+    scored = ~np.isnan(each)
+    each = np.where(scored, each, 0.0)
+    unit, n = _units(task)
+    counts = np.bincount(unit, weights=scored, minlength=n)
+    mean = float(each.sum() / max(counts.sum(), 1.0))
+    residuals = np.bincount(unit, weights=each, minlength=n) - mean * counts
+    variance = n / max(n - 1, 1) * np.square(residuals).sum() / max(counts.sum(), 1.0) ** 2
+    if len(by_shuffle) > 1:
+        variance += by_shuffle.var(ddof=1) / len(by_shuffle)
+    return mean, float(student.ppf(0.975, max(n - 1, 1)) * np.sqrt(variance))
+
+
+def _units(task: NDArray[np.int64]) -> tuple[NDArray[np.intp], int]:
+    """Number (n,) of the cluster of each event, and how many there are."""
+    tasks, n = np.unique(task), len(task)
+    if len(tasks) >= MIN_CLUSTERS:
+        return np.searchsorted(tasks, task), len(tasks)
+    blocks = min(TIME_BLOCKS, n)
+    return np.arange(n) * blocks // n, blocks
+
+
+def verdict(table: Sequence[Row]) -> Verdict:
+    """Judge a comparison; ``table`` has all controls and ROMCO-Auto."""
+    by_name = {row.name: row for row in table if not row.failed}
+    frequency, sharing = by_name[FREQUENCY], by_name[ENGINE]
+    without = _best([by_name[name] for name in IGNORE_TASK if name in by_name])
+    known = _best([by_name[name] for name in KNOW_TASK if name in by_name])
+    measure = "RMSE" if frequency.stream["answers"] == 0 else "log loss"
+    if len(frequency.stream["tasks"]) == 1:
+        return Verdict(ONE_TASK, (_figure("Best", without, measure),), without, known, sharing)
+    best = _best([without, known, sharing])
+    worth, added = gain(known, without), gain(sharing, _best([without, known]))
+    sentences = [
+        _figure("Without the task, the best row is", without, measure),
+        _worth(worth, known, measure),
+        _added(added, sharing, measure),
+        *_errors(without, known, sharing),
+    ]
+    if gain(best, frequency).sign <= 0:
+        title = f"No difference: nothing predicts better than the {frequency.title.lower()}"
+    elif added.sign > 0:
+        title = f"Sharing between tasks lowers the {measure} by {added.value:.0%}"
+    elif added.sign < 0:
+        title = f"Sharing does not help here: {_best([without, known]).title} is better"
+    elif gain(_best([known, sharing]), without).sign > 0:
+        title = "Knowing the task helps; sharing between tasks makes no difference"
+    else:
+        title = "No difference: neither the task nor sharing between tasks matters here"
+    return Verdict(title, tuple(sentences), without, known, sharing)
+
+
+def task_gains(found: Verdict) -> list[TaskGain]:
+    """Gain of each task with at least 20 events, the largest part of its loss first."""
+    before, after = found.reference, found.sharing
+    task = before.task
+    old, new = (np.nanmean(row.losses, axis=0) for row in (before, after))
+    order = np.argsort(task, kind="stable")
+    gains = []
+    for members in np.split(order, np.flatnonzero(np.diff(task[order])) + 1):
+        members = members[~np.isnan(old[members])]
+        if len(members) < MIN_TASK_EVENTS:
+            continue
+        difference = old[members] - new[members]
+        gains.append(
+            TaskGain(
+                str(before.stream["tasks"][task[members[0]]]),
+                len(members),
+                float(old[members].mean()),
+                float(new[members].mean()),
+                float(difference.std(ddof=1) / np.sqrt(len(members))),
+            )
+        )
+    return sorted(gains, key=lambda one: one.after / max(one.before, 1e-300))
+
+
+def _best(some: Sequence[Row]) -> Row:
+    return min(some, key=lambda row: row.loss)
+
+
+def _figure(begin: str, row: Row, measure: str) -> str:
+    return f"{begin} {row.title}: {measure} {row.measure_text}."
+
+
+def _worth(worth: Gain, known: Row, measure: str) -> str:
+    end = f"{measure} {known.measure_text} ({known.title})"
+    if worth.sign > 0:
+        return f"Knowing the task is worth {worth}: {end}."
+    if worth.sign < 0:
+        return f"Knowing the task is worth nothing without sharing: {end}."
+    return f"Knowing the task makes no difference without sharing: {end}."
+
+
+def _added(added: Gain, sharing: Row, measure: str) -> str:
+    end = f"{measure} {sharing.measure_text} ({sharing.title})"
+    if added.sign > 0:
+        return f"Sharing between tasks takes off another {added}: {end}."
+    if added.sign < 0:
+        return f"Sharing between tasks costs {added}: {end}."
+    return f"Sharing between tasks makes no difference to the better of these: {end}."
+
+
+def _errors(*some: Row) -> list[str]:
+    errors = [(row.title, row.mean("error")) for row in dict.fromkeys(some)]
+    figures = [f"{title} {error:.2%}" for title, error in errors if error is not None]
+    return [f"Wrong answers, in all events: {', '.join(figures)}."] if figures else []

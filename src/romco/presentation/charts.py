@@ -1,0 +1,126 @@
+"""Charts as inline SVG: they follow the colours of the page, dark ones too, and need no file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import floor, log2, log10
+
+WIDTH, HEIGHT = 640, 300
+LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44  # margins around the axes
+Place = Callable[[float, float], tuple[float, float]]  # data to SVG coordinates
+CLASSES = ("soft", "own", "shared")  # styles of lines, see presentation.styles
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a chart: points (x, y) from left to right."""
+
+    title: str
+    points: Sequence[tuple[float, float]]
+
+
+def line_chart(lines: Sequence[Line], x_title: str, y_title: str) -> str:
+    """Draw lines over a logarithmic x axis, with a legend.
+
+    >>> chart = line_chart([Line("a", [(1, 0.5), (8, 0.25)])], "events", "error")
+    >>> chart.count("<polyline"), "events" in chart
+    (1, True)
+    """
+    points = [point for line in lines for point in line.points]
+    if not points:
+        return ""
+    right = max(2.0, max(x for x, _ in points))
+    low, high, step = _nice(min(y for _, y in points), max(y for _, y in points))
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = log2(max(x, 1.0)) / log2(right)
+        up = (y - low) / (high - low)
+        return (
+            LEFT + across * (WIDTH - LEFT - RIGHT),
+            HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM),
+        )
+
+    parts = [*_y_axis(low, high, step, place), *_x_axis(right, place)]
+    for style, line in zip(CLASSES, lines, strict=False):
+        at = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in line.points))
+        parts.append(f'<polyline class="line {style}" points="{at}"/>')
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(_text(middle, HEIGHT - 6, x_title, "middle"))
+    legend = "".join(
+        f'<span><svg width="26" height="10"><line class="line {style}" x1="1" x2="25" y1="5" '
+        f'y2="5"/></svg> {escape(line.title)}</span>'
+        for style, line in zip(CLASSES, lines, strict=False)
+    )
+    return (
+        f'<figure class="chart"><figcaption>{escape(y_title)}</figcaption>'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(y_title)}">'
+        f'{"".join(parts)}</svg><div class="legend">{legend}</div></figure>'
+    )
+
+
+def bars(values: Sequence[tuple[str, float]], title: str, height: int = 90) -> str:
+    """Draw bars from 0 up, each with its name and value as a tooltip.
+
+    >>> bars([("a", 2.0), ("b", 1.0)], "sizes").count("<rect")
+    2
+    """
+    top = max((value for _, value in values), default=0.0) or 1.0
+    width = max(4.0, min(18.0, (WIDTH - 20) / max(len(values), 1)))
+    drawn = "".join(
+        f'<rect class="shared" x="{width * k:.1f}" y="{height - height * value / top:.1f}" '
+        f'width="{0.8 * width:.1f}" height="{height * value / top:.1f}">'
+        f"<title>{escape(name)}: {value:.4g}</title></rect>"
+        for k, (name, value) in enumerate(values)
+    )
+    size = f'viewBox="0 0 {max(width * len(values), 60):.0f} {height}"'
+    return (
+        f'<figure class="chart"><figcaption>{escape(title)}</figcaption>'
+        f'<svg {size} style="max-width: {max(width * len(values), 60):.0f}px" role="img" '
+        f'aria-label="{escape(title)}">{drawn}</svg></figure>'
+    )
+
+
+def _nice(low: float, high: float) -> tuple[float, float, float]:
+    """Range and step of an axis with about four round marks."""
+    spread = max(high - low, 1e-12 + 0.1 * abs(high))
+    raw = spread / 4
+    unit = 10.0 ** floor(log10(raw))
+    step = next(unit * k for k in (1.0, 2.0, 2.5, 5.0, 10.0) if unit * k >= raw)
+    first = floor(max(low - 0.02 * spread, 0.0 if low >= 0 else low) / step) * step
+    last = first
+    while last < high:
+        last += step
+    return first, last, step
+
+
+def _y_axis(low: float, high: float, step: float, place: Place) -> list[str]:
+    parts, k = [], 0
+    while low + k * step <= high + 1e-9 * step:
+        value = low + k * step
+        _, y = place(1.0, value)
+        parts.append(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        )
+        parts.append(_text(LEFT - 8, y + 4, f"{value:.4g}", "end"))
+        k += 1
+    return parts
+
+
+def _x_axis(right: float, place: Place) -> list[str]:
+    marks = [10**k for k in range(0, int(log10(right)) + 1)]
+    marks = marks if len(marks) > 2 else [2**k for k in range(0, int(log2(right)) + 1)]
+    parts = []
+    for mark in marks:
+        x, _ = place(float(mark), 0.0)
+        bottom = HEIGHT - BOTTOM
+        parts.append(
+            f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{bottom}" y2="{bottom + 5}"/>'
+        )
+        parts.append(_text(x, bottom + 20, f"{mark:,}", "middle"))
+    return parts
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

@@ -1,0 +1,217 @@
+"""The verdict on data whose answer is known, and its controls."""
+
+import numpy as np
+import pytest
+
+import romco
+from romco.compare import controls, results
+from romco.compare.controls import ALONE, CONTROLS, ENGINE, FREQUENCY, HISTORY, POOLED
+from romco.compare.regression import regress
+from romco.compare.results import Finished, Row
+from romco.compare.verdict import ONE_TASK, gain, task_gains, verdict
+from romco.streams import Stream
+
+
+def two_classes(margin, task, x, seed=0, name="made"):
+    rng = np.random.default_rng(seed)
+    y = np.where(margin + rng.logistic(size=len(task)) > 0, 1.0, -1.0)
+    names = tuple(f"t{k}" for k in range(int(task.max()) + 1))
+    return Stream(name, task, x, y, names, ("no", "yes"))
+
+
+def personal(n=3000, m=30, d=6, seed=0):
+    """Tasks differ in direction, but within a plane that they share."""
+    rng = np.random.default_rng(seed)
+    task, x = rng.integers(m, size=n), rng.normal(size=(n, d))
+    w = rng.normal(size=(m, 2)) @ rng.normal(size=(2, d)) * 1.5
+    return two_classes((x * w[task]).sum(axis=1), task, x, seed)
+
+
+def impersonal(n=3000, m=30, d=6, seed=0):
+    """All tasks have the same weights."""
+    rng = np.random.default_rng(seed)
+    task, x = rng.integers(m, size=n), rng.normal(size=(n, d))
+    return two_classes(x @ (1.2 * rng.normal(size=d)), task, x, seed)
+
+
+def rare(n=3000, m=60, seed=0):
+    """4 % positives by chance alone."""
+    rng = np.random.default_rng(seed)
+    task, x = rng.integers(m, size=n), rng.normal(size=(n, 4))
+    return two_classes(np.full(n, -3.2), task, x, seed)
+
+
+def level(n=3000, m=60, seed=0):
+    """Each task has its own frequency, and columns say nothing."""
+    rng = np.random.default_rng(seed)
+    task, x = rng.integers(m, size=n), rng.normal(size=(n, 4))
+    return two_classes(4.0 * rng.normal(size=m)[task], task, x, seed)
+
+
+def judged(stream, shuffles=2):
+    """Rows and verdict of a stream, without files."""
+    table = []
+    for name in (*CONTROLS, ENGINE):
+        runs = []
+        for seed in range(shuffles):
+            rounds = romco.streams.interleaved(stream, seed)
+            values = controls.predict(name, stream, rounds, {}).values
+            losses, wrong = results._losses(stream, rounds.events.y, values)
+            order = np.random.default_rng([seed, stream.n_events]).permutation(stream.n_events)
+            about = {"answers": stream.answers, "tasks": list(stream.tasks)}
+            end = {"losses": results._encode(losses[np.argsort(order)]), "error": wrong.mean()}
+            runs.append(Finished(None, about, {}, [], end, None))
+        table.append(Row(name, runs, stream.task))
+    return {row.name: row for row in table}, verdict(table)
+
+
+def test_a_gain_is_seen_where_tasks_share_directions():
+    rows, found = judged(personal())
+    assert found.title.startswith("Sharing between tasks lowers the log loss by ")
+    share = gain(found.sharing, found.reference)
+    assert share.low > 0.05
+    assert rows[ENGINE].loss < min(row.loss for name, row in rows.items() if name != ENGINE)
+    assert "takes off another" in found.text
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_no_difference_where_tasks_are_all_alike(seed):
+    _, found = judged(impersonal(seed=seed))
+    assert found.title == "No difference: neither the task nor sharing between tasks matters here"
+    assert gain(found.sharing, found.without_task).sign == 0
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_no_difference_where_always_no_is_as_good(seed):
+    rows, found = judged(rare(seed=seed))
+    assert found.title.startswith("No difference: nothing predicts better than the overall freq")
+    wrong = {name: row.mean("error") for name, row in rows.items()}
+    assert wrong[ALONE] <= wrong[FREQUENCY] + 0.005  # not wrong on the first event of each task
+
+
+def test_past_answers_of_the_task_are_given_their_due():
+    rows, found = judged(level())
+    assert found.with_task.name == HISTORY
+    assert found.title == "Knowing the task helps; sharing between tasks makes no difference" or (
+        found.title == "Sharing does not help here: Past answers of the task is better"
+    )
+    assert "Knowing the task is worth" in found.text
+    assert rows[HISTORY].loss < 0.9 * rows[FREQUENCY].loss
+
+
+def test_one_task_has_nothing_to_share():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    _, found = judged(two_classes(x[:, 0] * 2.0, np.zeros(200, dtype=np.int64), x))
+    assert found.title == ONE_TASK
+
+
+def test_numbers_are_judged_by_their_rmse():
+    rng = np.random.default_rng(5)
+    task, x = rng.integers(60, size=1500), rng.normal(size=(1500, 10))
+    w = rng.normal(size=(60, 1)) @ rng.normal(size=(1, 10))
+    y = 500.0 + 10.0 * ((x * w[task]).sum(axis=1) + 0.5 * rng.normal(size=1500))
+    names = tuple(f"t{k}" for k in range(60))
+    rows, found = judged(Stream("made", task, x, y, names, (), answers=0))
+    assert found.title.startswith("Sharing between tasks lowers the RMSE by ")
+    assert rows[FREQUENCY].measure == pytest.approx(y.std(), rel=0.02)
+    assert np.isnan(rows[ENGINE].losses).sum() == 2 * 5
+    share = gain(found.sharing, rows[FREQUENCY])
+    ratio = rows[ENGINE].measure / rows[FREQUENCY].measure
+    assert share.value == pytest.approx(1.0 - ratio, rel=0.02)
+
+
+def test_nothing_is_said_of_tasks_with_few_events():
+    stream = personal(n=400, m=30)
+    _, found = judged(stream)
+    gains = task_gains(found)
+    counts = np.bincount(stream.task)
+    assert {one.events for one in gains} <= {n for n in counts.tolist() if n >= 20}
+    assert len(gains) == np.count_nonzero(counts >= 20) < 30
+
+
+def test_tasks_come_by_what_they_gain():
+    _, found = judged(personal())
+    parts = [one.after / one.before for one in task_gains(found)]
+    assert parts == sorted(parts)
+    assert len(parts) == 30
+
+
+def rows_of(losses):
+    about = {"answers": 1, "tasks": ["a", "b"]}
+    task = np.arange(losses[0].shape[1]) % 2
+    runs = [[Finished(None, about, {}, [], {}, None)] for _ in losses]
+    made = [Row(name, run, task) for name, run in zip("ab", runs, strict=True)]
+    for row, loss in zip(made, losses, strict=True):
+        row.__dict__["losses"] = loss  # as if read from files
+    return made
+
+
+def test_the_interval_covers_the_order_and_the_events():
+    rng = np.random.default_rng(0)
+    old = 1.0 + rng.normal(size=(3, 2000)) * 0.1
+    small = gain(*rows_of([old - 0.005, old]))
+    assert small.low > 0.0  # certain,
+    assert small.sign == 0  # but not worth speaking of
+    noisy = gain(*rows_of([old - 0.05 + rng.normal(size=(1, 2000)) * 2.0, old]))
+    assert noisy.sign == 0  # each shuffle agrees, the events do not
+    assert gain(*rows_of([old - 0.05, old])).sign == 1
+    assert gain(*rows_of([old + 0.05, old])).sign == -1
+    shaken = old - np.array([[0.2], [-0.1], [0.05]])
+    assert gain(*rows_of([shaken, old])).sign == 0  # shuffles disagree
+
+
+def test_regression_is_the_posterior_of_a_linear_model():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(300, 3)), rng.normal(size=300)
+    predicted = regress(np.zeros(300, dtype=np.int64), x, y, np.zeros((300, 1)), "number")
+    z = np.column_stack([(x - x.mean(axis=0)) / x.std(axis=0), np.ones(300)])
+    each = []
+    for variance in (0.003, 0.03, 0.3):
+        precision = np.diag([1 / variance] * 3 + [1.0]) + z[:-1].T @ z[:-1]
+        each.append(z[-1] @ np.linalg.solve(precision, z[:-1].T @ y[:-1]))
+    assert min(each) <= predicted[-1, 0] <= max(each)
+
+
+def test_wide_sparse_columns_are_regressed_by_variances_alone():
+    from scipy.sparse import csr_array
+
+    rng = np.random.default_rng(2)
+    dense = (rng.random((600, 400)) < 0.02) * rng.normal(size=(600, 400))
+    w = rng.normal(size=400) * 3.0
+    y = (dense @ w > 0).astype(float)
+    offset = np.zeros((600, 1))
+    group = np.zeros(600, dtype=np.int64)
+    chance = regress(group, csr_array(dense), y, offset, "two classes")[:, 0]
+    loss = -np.log(np.where(y > 0, chance, 1 - chance))
+    assert loss[300:].mean() < 0.9 * np.log(2.0)
+    late = regress(group, csr_array(dense), np.append(y[:-1], 1 - y[-1]), offset, "two classes")
+    np.testing.assert_array_equal(late[:, 0], chance)  # no answer is known before
+
+
+def test_every_control_predicts_before_it_learns():
+    stream = personal(n=300, m=5)
+    rounds = romco.streams.interleaved(stream, 0)
+    turned = romco.Rounds(
+        rounds.task, rounds.x, np.append(rounds.y[:-1], -rounds.y[-1]), rounds.starts
+    )
+    for name in (*CONTROLS, ENGINE, "pa-unique"):
+        first = controls.predict(name, stream, rounds, {}).values
+        assert first.shape == (300, 2)
+        np.testing.assert_allclose(first.sum(axis=1), 1.0)
+        np.testing.assert_array_equal(controls.predict(name, stream, turned, {}).values, first)
+
+
+def test_the_pooled_regression_is_close_to_a_batch_one():
+    from sklearn.linear_model import LogisticRegression
+
+    stream = impersonal(n=4000)
+    rounds = romco.streams.interleaved(stream, 0)
+    chance = controls.predict(POOLED, stream, rounds, {}).values[:, 1]
+    y = rounds.events.y
+    online = -np.log(np.where(y > 0, chance, 1 - chance))[2000:].mean()
+    model = LogisticRegression().fit(rounds.x[:2000], y[:2000])
+    true = np.take_along_axis(
+        model.predict_log_proba(rounds.x[2000:]), (y[2000:, None] > 0).astype(int), axis=1
+    )
+    assert online < 1.01 * -true.mean()
