@@ -19,7 +19,6 @@ from romco import runs
 from romco.cli.lines import inert, say, tell_skipped, warn
 from romco.cli.options import ModelPath, check_source, reads_source
 from romco.evaluation import Score
-from romco.io.schema import Schema
 from romco.model import Model
 from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions
@@ -54,7 +53,7 @@ def predict(
 
 def _resolved(model: Model, source: Source, labelled: bool) -> tuple[Source, str | None]:
     """Return the source read as the model's columns were, and a warning where they differ."""
-    schema = Schema.from_session(model.session)
+    schema = model.schema
     check_source(source, labelled, schema)
     known = source.resolve_to_predict(schema)
     return known, None if schema is None else known.unknown_columns(schema)

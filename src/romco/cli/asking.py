@@ -11,7 +11,6 @@ import typer
 from romco.cli.lines import say, warn
 from romco.cli.options import ModelPath, check_source, label_budget, reads_source
 from romco.io.modelfile import save
-from romco.io.schema import Schema
 from romco.labels import Budget
 from romco.labels.audit import Audit
 from romco.model import Model
@@ -40,7 +39,7 @@ def ask(
     or give the answers alone, a file with columns ask_id and the label, in any order.
     """
     found = load_model(model)
-    schema = Schema.from_session(found.session)
+    schema = found.schema
     check_source(source, False, schema)
     known = source.resolve_to_predict(schema)
     assert known.schema is not None
@@ -61,7 +60,7 @@ def learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> No
     with locked_model(path) as model:
         if model is None:
             raise FileNotFoundError(f"there is no model file {path}")
-        schema = Schema.from_session(model.session)
+        schema = model.schema
         label = source.label or (None if schema is None else schema.label)
         file = Source(str(asked), skip_bad=source.skip_bad)
         came = requests.learn_answers(model, replace(source, label=label), file, id)

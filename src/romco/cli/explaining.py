@@ -11,7 +11,7 @@ import typer
 from romco.cli.lines import inert, say
 from romco.io import durable
 from romco.io.modelfile import load
-from romco.io.schema import ONLY_TASK, Schema
+from romco.io.schema import ONLY_TASK
 from romco.model import Model
 from romco.runs.resume import load_model
 
@@ -74,7 +74,7 @@ def _explain_one(
         told = explain_task(model, task)
         print(inert(f"{told.task}, {told.events:,} events. {story(told)}"))
         return
-    schema = Schema.from_session(model.session)
+    schema = model.schema
     if task is None and not (schema is not None and schema.one_task):
         raise ValueError("say whose event it is: --task NAME")
     found = explain_cells(model, _cells(event), ONLY_TASK if task is None else task, label)

@@ -27,7 +27,6 @@ from romco.cli.options import (
     wanted_target,
 )
 from romco.cli.shards import Wanted, learn_in_shards, on_threads
-from romco.io.schema import Schema
 from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
 from romco.model.engine import personal_tasks
@@ -137,7 +136,7 @@ def _learn_one(
 ) -> None:
     """Learn one source, by a model or by threads."""
     with locked_model(model) as known:
-        schema = None if known is None else Schema.from_session(known.session)
+        schema = None if known is None else known.schema
         check_source(source, True, schema)
         _check_alone(known, target, source.weight, threads, None)
         source = source.resolve(schema)

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from romco.cli.lines import inert
 from romco.cli.options import check_same
-from romco.io.schema import Schema
 from romco.model import Hashed, Model
 from romco.model.features import Features
 from romco.runs import Source, Stop
@@ -72,7 +71,7 @@ def learn_in_shards(
             model, known, wanted.asked, wanted.settings, bits, wanted.classes, wanted.positive
         )
         wanted = replace(wanted, learner=known.engine.learner.name)
-    schema = None if known is None else Schema.from_session(known.session)
+    schema = None if known is None else known.schema
     source = replace(source, path=paths[0]).resolve(schema)
     classes = _known_classes(known) or wanted.classes or _classes(source, paths, wanted.positive)
     features = Hashed(2 ** (bits or BITS)) if known is None else known.features

@@ -139,6 +139,9 @@ def learn_into(
     with OpenFile(source.path, source.format) as file:
         with explain_bad_session(path.name):
             source.schema.store(model.session, path.name)
+            inner = getattr(model, "model", model)  # of a budget
+            if isinstance(inner, Model):
+                inner.schema = source.schema
             record = SourceRecord.of(model.session, source.path, file.raw)
         with explain_bad_session(path.name, ValueError):
             score = Score.of(model, record.score)

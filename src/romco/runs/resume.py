@@ -17,7 +17,6 @@ from romco.closing import Closing
 from romco.io import durable
 from romco.io.formats import FORMATS, format_of
 from romco.io.modelfile import load
-from romco.io.schema import Schema
 from romco.model import Model
 from romco.parameters import whole
 from romco.presentation.names import inert_json
@@ -33,7 +32,7 @@ def load_model(path: Path) -> Model:
     Raises
     ------
     ValueError
-        If it is a bare learner, which knows no names, or its columns cannot be used.
+        If it is a bare learner, which knows no names.
 
     """
     model = load(path)
@@ -42,13 +41,6 @@ def load_model(path: Path) -> Model:
             f"{path.name} holds a bare learner, which knows no names of tasks and features; "
             "save a romco.Model"
         )
-    try:
-        Schema.from_session(model.session)
-    except ValueError as error:
-        raise ValueError(
-            f"what {path.name} remembers of columns cannot be used ({error}): learn into another "
-            "model file"
-        ) from None
     return model
 
 

@@ -93,6 +93,7 @@ cdef class Mappings:
                 encoded = cells.encode(name, value, self.names_known(), self.learning)
             except ValueError as error:
                 raise ValueError(f"row {i}: {error}") from None
+            columns = cells.columns  # may have grown
             for name, value in encoded.items():
                 self.put(name, as_number(name, value, i), place)
                 place += 1
