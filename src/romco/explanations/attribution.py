@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from romco.io.schema import Schema
 from romco.kernels.io.encoded import Encoded
+from romco.kernels.io.mappings import hash_name
 from romco.learners import Learner, grown
 from romco.learners.capabilities import Contributes, Decomposed, Newcomer, Started, StartsTasks
 from romco.learners.classes import Classes, coupled
@@ -390,17 +392,13 @@ def _hashed_names(model: Model, x: Any) -> dict[int, str]:
     if not isinstance(model.features, Hashed):
         return {}
     if isinstance(x, Encoded):
-        listed = [x.lexicon.names[n] for n in x.names.tolist()]
-        cells: list[Mapping[Any, Any]] = [{name: 1.0} for name in listed]
+        names = [x.lexicon.names[n] for n in x.names.tolist()]
     else:
-        listed = [
-            f"{name}={value}" if isinstance(value, str) else name for name, value in x.items()
-        ]
-        cells = [{name: value} for name, value in x.items()]
+        names = list(map(str, (model.schema or Schema()).encode(x)))
     found: dict[int, str] = {}
-    for name, cell in zip(listed, cells, strict=True):
-        for column in model.features.read([cell]).columns.tolist():  # type: ignore[union-attr]
-            found[column] = f"{found[column]} or {name}" if column in found else str(name)
+    for name in names:
+        column = hash_name(name) & (model.features.width - 1)
+        found[column] = f"{found[column]} or {name}" if column in found else name
     return found
 
 
