@@ -1,4 +1,4 @@
-"""Commands that the lab adds to the command line: paper, beyond, label-study."""
+"""Commands that the lab adds to the command line: paper, beyond, label-study, kt."""
 
 from __future__ import annotations
 
@@ -142,3 +142,20 @@ def label_study(
     if len(studies) > 1 and "random" in names:
         for table in study_of.report_sets(studies, out / "runs", out / "all"):
             screen.show(console, table)
+
+
+def kt(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of NAME.csv.gz: part, user, item, skill, correct.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/kt"),
+) -> None:
+    """Predict students' next answers: AUC beside published figures, learning curves, speed."""
+    from romco_lab import tracing
+
+    paths = sorted(folder.glob("*.csv.gz"))
+    if not paths:
+        raise ValueError(f"{folder}: no file NAME.csv.gz of answers")
+    page = tracing.write([tracing.run(path, console.print) for path in paths], out)
+    console.print(page.read_text(encoding="utf-8"), markup=False)
+    console.print(f"page: {page}", soft_wrap=True)

@@ -6,8 +6,10 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -30,6 +32,8 @@ class Registry(Mapping[str, T]):
 
     @cached_property
     def _entries(self) -> dict[str, EntryPoint]:
+        from importlib.metadata import entry_points  # takes 30 ms, and few names are not built in
+
         found = {entry.name: entry for entry in entry_points(group=self.group)}
         return {name: found[name] for name in sorted(found) if name not in self._names}
 

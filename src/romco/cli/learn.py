@@ -41,7 +41,6 @@ from romco.cli.options import (
 )
 from romco.cli.output import console, note, note_schema, warn
 from romco.io.modelfile import save
-from romco.io.schema import Schema
 from romco.labels import Budget
 from romco.labels.audit import Audit
 from romco.learners.capabilities import Decomposed
@@ -170,7 +169,7 @@ def _learn_one(
 ) -> None:
     """Learn one source, in one process or on threads."""
     with locked_model(path) as known:
-        schema = None if known is None else Schema.from_session(known.session)
+        schema = None if known is None else known.schema
         check_source(source, True, schema)
         _check_combination(known, options.target, source.weight, threads, None)
         source = source.resolve(schema)
@@ -399,7 +398,7 @@ def _learn_in_shards(
     if known is not None:
         options.check(model, known)
         options = replace(options, learner=known.engine.learner.name)
-    schema = None if known is None else Schema.from_session(known.session)
+    schema = None if known is None else known.schema
     source = replace(source, path=paths[0]).resolve(schema)
     classes = _known_classes(known) or options.classes
     classes = classes or _infer_classes(source, paths, options.positive)
@@ -485,7 +484,7 @@ def ask(
     or give the answers alone, a file with columns ask_id and the label, in any order.
     """
     found = load_model(model)
-    schema = Schema.from_session(found.session)
+    schema = found.schema
     check_source(source, False, schema)
     known = source.resolve_to_predict(schema)
     assert known.schema is not None
@@ -509,7 +508,7 @@ def _learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> N
     with locked_model(path) as model:
         if model is None:
             raise FileNotFoundError(f"there is no model file {path}")
-        schema = Schema.from_session(model.session)
+        schema = model.schema
         label = source.label or (None if schema is None else schema.label)
         file = Source(str(asked), skip_bad=source.skip_bad)
         result = requests.learn_answers(model, replace(source, label=label), file, id)

@@ -54,7 +54,7 @@ Rows = Generator[Row | BadRow, None, None]  # a bad row is yielded, not raised: 
 
 @dataclass(frozen=True)
 class Format:
-    """How to read a kind of file.
+    """Reader of a kind of file.
 
     ``read(stream, name, wanted)`` yields its rows and raises ``BadFile`` if it can tell
     that a ``wanted`` column is not there; ``name`` is for messages.
@@ -106,7 +106,7 @@ class OpenFile(Closing):
 
     @property
     def live(self) -> bool:
-        """Whether it is a pipe, whose rows may be waited for."""
+        """True for a pipe, whose rows may be waited for."""
         return self.raw is None and not self.stream.seekable()
 
     def close(self) -> None:
