@@ -54,7 +54,7 @@ def asked_of(path):
 
 def ask(folder, *more):
     out = folder / "asked.csv"
-    model = ("--model", str(folder / "m.romco"), "--budget", "40", "--out", str(out))
+    model = ("--model", str(folder / "m.romco"), "--labels", "40", "--out", str(out))
     run("ask", str(folder / "events.csv"), *model, *more)
     return asked_of(out)
 
@@ -128,7 +128,7 @@ def test_learning_as_if_labels_cost(files):
     assert "error of all predictions by audit" in told
     assert model.events == model.labels.spent <= 121
     assert model.labels.events == 300
-    assert model.learner.arrays()["typical"][0] == 300  # rows without a label are noticed
+    assert model.engine.learner.arrays()["typical"][0] == 300  # rows without a label are noticed
 
 
 def test_explain_tells_what_was_spent_and_the_error_of_all(files):

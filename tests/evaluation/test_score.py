@@ -8,7 +8,7 @@ from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 import romco
 from romco.evaluation import Score
-from romco.model.answers import Answers
+from romco.model.target import Predictions
 
 
 def events(n=3000, rare=0.1, seed=0):
@@ -82,7 +82,7 @@ def of_classes(n=400, seed=1):
     chances = rng.dirichlet(np.ones(3), n)
     y = np.array([rng.choice(3, p=p) for p in chances])
     model = romco.Model(target="classes", classes=("a", "b", "c"))
-    return model, [("a", "b", "c")[k] for k in y], Answers(np.log(chances), chances)
+    return model, [("a", "b", "c")[k] for k in y], Predictions(np.log(chances), chances)
 
 
 def test_scores_of_named_classes_are_those_of_numbered_ones():
@@ -106,11 +106,11 @@ def test_other_scores_too_do_not_depend_on_how_events_are_cut(kind):
     model, labels, answers = of_classes()
     if kind == "number":
         model, labels = romco.Model(target="number"), answers.margins[:, 0].tolist()
-        answers = Answers(answers.margins[:, 1], np.full(400, np.nan))
+        answers = Predictions(answers.margins[:, 1], np.full(400, np.nan))
     whole, cut = Score.of(model), Score.of(model)
     whole.count(model, labels, answers)
     for places in np.array_split(np.arange(400), 23):
-        some = Answers(answers.margins[places], answers.probabilities[places])
+        some = Predictions(answers.margins[places], answers.probabilities[places])
         cut.count(model, [labels[i] for i in places], some)
         cut = Score.of(model, cut.to_json())
     assert json.dumps(cut.to_json()) == json.dumps(whole.to_json())
@@ -127,7 +127,7 @@ def test_the_loop_keeps_the_same_score_as_a_model():
     score = Score.of(model)
     rows = [dict(zip("abcd", x.tolist(), strict=True)) for x in rounds.x]
     labels = rounds.y.astype(int).tolist()
-    score.count(model, labels, model.predict_and_learn(rows, labels, rounds.task.tolist()))
+    score.count(model, labels, model.engine.predict_and_learn(rows, labels, rounds.task.tolist()))
     told = score.summary()
     for name in ("events", "error", "baseline", "f1"):
         assert record.metrics["score"][name] == told[name]

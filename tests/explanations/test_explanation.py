@@ -28,8 +28,8 @@ MODEL = learned()
 
 
 def test_numbers_are_those_of_the_learner():
-    found, learner = explain(MODEL), MODEL.learner
-    numbers = MODEL.numbers([task.task for task in found.tasks])
+    found, learner = explain(MODEL), MODEL.engine.learner
+    numbers = MODEL.engine.numbers([task.task for task in found.tasks])
     U, V = learner.shared()[:, numbers], learner.personal()[:, numbers]
     np.testing.assert_allclose([t.shared for t in found.tasks], np.linalg.norm(U, axis=0))
     np.testing.assert_allclose([t.personal for t in found.tasks], np.linalg.norm(V, axis=0))
@@ -57,7 +57,7 @@ def test_learner_without_parts_is_split_at_the_mean():
 
 
 def test_bare_learner_and_fresh_model():
-    assert explain(MODEL.learner).n_tasks == 8
+    assert explain(MODEL.engine.learner).n_tasks == 8
     empty = explain(Model())
     assert (empty.rank, empty.tasks) == (0, ())
     assert "rank 0" in str(empty)
@@ -71,7 +71,7 @@ FACTORED = ["romco-nucl", "romco-logd", "romco-auto", "pa-shared", "arow-shared"
 @pytest.mark.parametrize("name", FACTORED)
 def test_no_dense_weights_are_laid_out(name, features, monkeypatch):
     model = learned(name, features())
-    learner, tasks = model.learner, model.numbers(model.tasks)
+    learner, tasks = model.engine.learner, model.engine.numbers(model.tasks)
     d = min(learner.n_features, 64) if isinstance(model.features, Names) else learner.n_features
     assert d == learner.n_features
     U, V = learner.shared()[:, tasks], learner.personal()[:, tasks]
@@ -119,7 +119,7 @@ def test_a_learner_of_ones_own_with_parts_is_explained():
 
 def test_the_page_says_how_often_it_was_looked_at():
     assert "every 1,000" in explain(MODEL).page()
-    assert "every 1,000" not in explain(MODEL.learner).page()
+    assert "every 1,000" not in explain(MODEL.engine.learner).page()
 
 
 def test_text_and_page_tell_the_same_and_escape_names():

@@ -39,7 +39,7 @@ def test_they_add_up(name):
     for row in (0, 7, 100):
         task = f"user {STREAM.task[row]}"
         found = reasons(model, STREAM.x[row], task)
-        assert found.margin == model.margin_one(STREAM.x[row], task)
+        assert found.margin == model.engine.margin_one(STREAM.x[row], task)
         assert total(found) == pytest.approx(found.margin, abs=1e-9)
         assert 1 <= len(found.features) <= 6
         assert "personal" in str(found)
@@ -53,11 +53,11 @@ def test_they_add_up(name):
 )
 def test_a_task_that_nobody_has_seen_is_told_from_what_tasks_share(name, new_task):
     model = taught(name, new_task=new_task)
-    before, events = model.learner, model.events
+    before, events = model.engine.learner, model.events
     found = reasons(model, STREAM.x[3], "nobody")
-    assert model.learner is before
+    assert model.engine.learner is before
     assert model.events == events
-    assert found.margin == pytest.approx(model.margin_one(STREAM.x[3], "nobody"), abs=1e-12)
+    assert found.margin == pytest.approx(model.engine.margin_one(STREAM.x[3], "nobody"), abs=1e-12)
     assert total(found) == pytest.approx(found.margin, abs=1e-9)
     assert not found.task_known
     assert "unknown" in str(found)

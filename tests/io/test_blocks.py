@@ -251,7 +251,7 @@ def test_names_are_forgotten_when_there_are_too_many(monkeypatch):
     for event in read_events(io.BytesIO(content.encode()), "u", "y", format="csv"):
         other.learn_one(event.features, event.label, event.task)
     assert model.features.to_json() == other.features.to_json()
-    np.testing.assert_array_equal(model.learner.weights(), other.learner.weights())
+    np.testing.assert_array_equal(model.engine.learner.weights(), other.engine.learner.weights())
 
 
 @pytest.mark.parametrize("make", [Names, lambda: Hashed(64)])

@@ -241,6 +241,7 @@ def test_a_state_of_an_older_version_is_refused_by_name():
         "romco-auto-version3",
         "romco-auto-version4",
         "romco-auto-version5",
+        "romco-auto-classes-version4",
     ],
 )
 def test_golden_file_of_format_1_stays_readable(name):
@@ -256,7 +257,7 @@ def test_what_could_not_be_loaded_is_not_written(tmp_path):
     path = tmp_path / "m.romco"
     model = tiny()
     save(model, path)
-    model.learner.arrays()["w"][:] = np.inf
+    model.engine.learner.arrays()["w"][:] = np.inf
     for _ in range(2):  # the second would cost the one that is kept
         with pytest.raises(ValueError, match=r"'learner.w' holds numbers that are not finite"):
             save(model, path)
@@ -274,7 +275,7 @@ def test_a_state_is_saved_as_its_model_is_and_the_last_one_kept(tmp_path):
     assert (load(path).events, load(tmp_path / "m.romco.bak").events) == (3, 2)
     save(model, tmp_path / "same.romco")
     assert peek(path) == peek(tmp_path / "same.romco")
-    save(model.learner, path)
+    save(model.engine.learner, path)
     with pytest.raises(ModelFileError, match="but a bare learner"):
         load_state(path)
 

@@ -6,9 +6,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 from romco.kernels.io.places import all_known, in_order, needed_width
 from romco.model import Columns, Hashed, Names
-from romco.model.features import features_from_json
-from romco.model.places import _distinct
-from romco.model.rows import cut, matrix, tidy, widths
+from romco.model.features import as_matrix, cut, distinct, features_from_json, needed_widths, tidy
 
 
 def grown(features, rows):
@@ -22,9 +20,9 @@ def test_names_grow_in_order_and_unknown_ones_weigh_nothing():
     names = Names()
     rows = grown(names, [{"a": 1, "b": 2}, {"c": 3.0, "a": 4}])
     assert [names.name(j) for j in range(names.width)] == ["a", "b", "c"]
-    np.testing.assert_array_equal(matrix(rows, 3).toarray(), [[1, 2, 0], [4, 0, 3]])
-    np.testing.assert_array_equal(widths(rows), [2, 3])
-    assert matrix(names.read([{"z": 1.0}]), 3).nnz == 0
+    np.testing.assert_array_equal(as_matrix(rows, 3).toarray(), [[1, 2, 0], [4, 0, 3]])
+    np.testing.assert_array_equal(needed_widths(rows), [2, 3])
+    assert as_matrix(names.read([{"z": 1.0}]), 3).nnz == 0
     assert names.width == 3
 
 
@@ -34,7 +32,7 @@ def test_frames_are_read_by_column(kind):
     names = Names()
     rows = grown(names, frame)
     assert [names.name(j) for j in range(3)] == ["age", "town=Rome", "town=Bonn"]
-    np.testing.assert_array_equal(matrix(rows, 3).toarray(), [[1, 1, 0], [2, 0, 1]])
+    np.testing.assert_array_equal(as_matrix(rows, 3).toarray(), [[1, 1, 0], [2, 0, 1]])
 
 
 @pytest.mark.parametrize("sparse", [csr_array, csr_matrix])
@@ -42,9 +40,9 @@ def test_columns_take_arrays_sparse_rows_and_named_mappings(sparse):
     x = np.array([[1.0, 0.0], [0.0, 2.0]])
     columns = Columns(2, ["a", "b"])
     np.testing.assert_array_equal(columns.read(x), x)
-    np.testing.assert_array_equal(matrix(columns.read(sparse(x)), 2).toarray(), x)
+    np.testing.assert_array_equal(as_matrix(columns.read(sparse(x)), 2).toarray(), x)
     mapped = columns.read([{"a": 1.0, "other": 9.0}, {"b": 2.0}])
-    np.testing.assert_array_equal(matrix(mapped, 2).toarray(), x)
+    np.testing.assert_array_equal(as_matrix(mapped, 2).toarray(), x)
     for bad in ([[1.0]], [[1.0, np.nan]], sparse([[np.inf, 0.0]]), [1.0, 2.0]):
         with pytest.raises(ValueError, match=r"features|finite"):
             columns.read(bad)
@@ -58,11 +56,11 @@ def test_tidy_sorts_and_adds_without_touching_the_input():
     values, columns = np.array([1.0, 2.0, 4.0, 8.0]), np.array([2, 0, 2, 1])
     kept = values.copy(), columns.copy()
     rows = tidy(values, columns, np.array([0, 3, 4]))
-    np.testing.assert_array_equal(matrix(rows, 3).toarray(), [[2, 0, 5], [0, 8, 0]])
+    np.testing.assert_array_equal(as_matrix(rows, 3).toarray(), [[2, 0, 5], [0, 8, 0]])
     np.testing.assert_array_equal(values, kept[0])
     np.testing.assert_array_equal(columns, kept[1])
-    np.testing.assert_array_equal(matrix(cut(rows, 1, 2), 3).toarray(), [[0, 8, 0]])
-    assert matrix(rows, 2).toarray().tolist() == [[2, 0], [0, 8]]  # beyond the width: dropped
+    np.testing.assert_array_equal(as_matrix(cut(rows, 1, 2), 3).toarray(), [[0, 8, 0]])
+    assert as_matrix(rows, 2).toarray().tolist() == [[2, 0], [0, 8]]  # beyond the width: dropped
 
 
 @pytest.mark.parametrize("features", [Columns(2, ["a", 3]), Names(["a", ("b", 1)]), Hashed(16)])
@@ -94,7 +92,7 @@ def test_missing_text_of_a_pandas_frame_is_absent_and_a_missing_number_is_refuse
     frame = pd.DataFrame({"town": pd.Series(["Rome", None], dtype=text), "age": [1.0, 2.0]})
     before = frame.copy()
     rows = grown(Names(), frame)
-    np.testing.assert_array_equal(matrix(rows, 2).toarray(), [[1.0, 1.0], [0.0, 2.0]])
+    np.testing.assert_array_equal(as_matrix(rows, 2).toarray(), [[1.0, 1.0], [0.0, 2.0]])
     pd.testing.assert_frame_equal(frame, before)
     frame.loc[0, "age"] = np.nan
     with pytest.raises(ValueError, match="row 0: feature 'age' is nan"):
@@ -145,7 +143,7 @@ def test_rows_that_do_not_fit_their_arrays_are_not_in_order(starts):
 @pytest.mark.parametrize("seed", range(5))
 def test_distinct_numbers_are_those_of_numpy_in_order_of_appearance(seed):
     numbers = np.random.default_rng(seed).integers(3, 30, size=50).astype(np.int32)
-    found, place = _distinct(numbers)
+    found, place = distinct(numbers)
     known, first = np.unique(numbers, return_index=True)
     assert found.tolist() == known[np.argsort(first)].tolist()
     assert found[place].tolist() == numbers.tolist()

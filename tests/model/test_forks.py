@@ -39,7 +39,7 @@ def test_children_of_a_process_with_a_learning_thread_predict_and_learn(name):
             model.learn(X, Y, TASK)
 
     def in_child():
-        seen = int(model._inside.history.seen.sum())
+        seen = int(model.engine.history.seen.sum())
         assert np.isfinite(model.margins(X, TASK)).all()
         before = model.events
         assert seen == before
@@ -63,10 +63,10 @@ def test_a_thread_that_forks_while_it_holds_the_model_goes_on_in_both():
     def in_child():
         model.learn(X, Y, TASK)
 
-    with model.at_rest():
+    with model.engine.at_rest():
         pid = os.fork()
         if pid == 0:
-            os._exit(0 if model._locks.step.is_mine() else 1)
+            os._exit(0 if model.engine.locks.step.is_mine() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert forked(in_child) == 0
     model.learn(X, Y, TASK)
@@ -79,7 +79,7 @@ def test_a_fork_waits_until_who_holds_one_model_and_wants_another_is_done():
 
     def both():
         while not stop:
-            with first.at_rest():
+            with first.engine.at_rest():
                 second.margins(X[:2], TASK[:2])
 
     thread = threading.Thread(target=both)

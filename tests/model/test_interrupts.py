@@ -15,6 +15,7 @@ from romco.learners import Learner
 from romco.learners.base import copy_arrays, replay_in_turn
 from romco.learners.registry import LEARNERS
 from romco.model import Columns, Model, Names
+from romco.model.engine import Engine
 
 OURS = str(Path(romco.__file__).parent)  # wherever the checkout is: it may be called romco too
 STREAM = romco.streams.simulated(n_tasks=4, n_features=5, n_events=12, outliers=1, sparsity=0.5)
@@ -102,10 +103,10 @@ def free(model):
     found = []
 
     def look():
-        if model._locks.writing.acquire(timeout=5):
-            model._locks.writing.release()
-            if model._locks.step.acquire_at_once():
-                model._locks.step.release()
+        if model.engine.locks.writing.acquire(timeout=5):
+            model.engine.locks.writing.release()
+            if model.engine.locks.step.acquire_at_once():
+                model.engine.locks.step.release()
                 found.append(True)
 
     thread = threading.Thread(target=look)
@@ -152,7 +153,7 @@ def test_learning_broken_off_at_every_bytecode(name):
         if step % 3 == 0:
             model.learn(*(part[learned:] for part in rest))
             assert contents(model) == prefixes[-1]
-        assert model._locks.step.acquire_at_once()
+        assert model.engine.locks.step.acquire_at_once()
         step += stride
     assert step > 300
     assert {0, n - known} <= found
@@ -173,7 +174,7 @@ def test_learning_one_broken_off_at_every_bytecode(name, row):
         model = Model.from_state(state)
         broken = broken_off(partial(model.learn_one, *event), step)
         assert contents(model) == (after if model.events == 10 else before), step
-        assert model._locks.step.acquire_at_once()
+        assert model.engine.locks.step.acquire_at_once()
         seen.add(model.events)
         step += STRIDES.get(name, 7)
     assert seen == {9, 10}
@@ -204,8 +205,8 @@ def test_predicting_broken_off_at_every_bytecode(name):
     step, broken = 0, True
     while broken:
         broken = broken_off(lambda: model.predict(rows, tasks), step)
-        assert model._locks.step.acquire_at_once(), step
-        model._locks.step.release()
+        assert model.engine.locks.step.acquire_at_once(), step
+        model.engine.locks.step.release()
         step += 1
     assert contents(model) == before
     assert step > 50
@@ -222,7 +223,7 @@ def test_forgetting_broken_off_at_every_bytecode():
             model = Model.from_state(state)
             broken = broken_off(lambda model=model: model.forget(TASKS[0]), step)
             assert contents(model) in (before, after), step
-            assert model._locks.step.acquire_at_once()
+            assert model.engine.locks.step.acquire_at_once()
             step += 1
 
 
@@ -347,7 +348,7 @@ def test_a_new_task_whose_first_fit_fails_leaves_no_start(name, monkeypatch):
     def fails(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(model.learner), "proposed", fails)
+    monkeypatch.setattr(type(model.engine.learner), "proposed", fails)
     with pytest.raises(KeyboardInterrupt):
         model.learn_one(ROWS[10], LABELS[10], "a new task")
     assert contents(model) == before
@@ -374,9 +375,7 @@ def test_ten_thousand_signals(name, batch, readers):
 
 @pytest.mark.parametrize("target", ["two classes", "classes"])
 def test_labels_of_rows_that_were_not_learned_are_not_known(target, monkeypatch):
-    from romco.model import pieces
-
-    model, real, calls = Model("pa-unique", target=target), pieces.learn, []
+    model, real, calls = Model("pa-unique", target=target), Engine._learn_chunk, []
 
     def broken(*given):
         calls.append(given)
@@ -384,7 +383,7 @@ def test_labels_of_rows_that_were_not_learned_are_not_known(target, monkeypatch)
             raise KeyboardInterrupt
         return real(*given)
 
-    monkeypatch.setattr(pieces, "learn", broken)
+    monkeypatch.setattr(Engine, "_learn_chunk", broken)
     rows, labels = [{"a": 1.0}] * 300, ["ham"] * 280 + ["spam"] * 20
     with pytest.raises(KeyboardInterrupt):
         model.learn(rows, labels, ["ann"] * 300)
@@ -399,23 +398,23 @@ def test_labels_of_rows_that_were_not_learned_are_not_known(target, monkeypatch)
 
 @pytest.mark.parametrize("name", ["ogd-unique", "romco-auto"])
 def test_looking_broken_off_at_every_bytecode(name):
-    """``with model.at_rest()``: between getting the lock and the block there is no gap."""
+    """``with model.engine.at_rest()``: between getting the lock and the block there is no gap."""
     model = Model.from_state(started(name))
     before = contents(model)
 
     def look():
-        with model.at_rest() as learner:
+        with model.engine.at_rest() as learner:
             return learner.n_tasks
 
     step, broken = 0, True
     while broken:
         broken = broken_off(look, step)
-        assert model._locks.step.acquire_at_once(), step
-        model._locks.step.release()
+        assert model.engine.locks.step.acquire_at_once(), step
+        model.engine.locks.step.release()
         step += 1
     assert step > 15
     for step in range(0, 3000, 101):
         broken_off(lambda: romco.explain(model), step)
-        assert model._locks.step.acquire_at_once(), step
-        model._locks.step.release()
+        assert model.engine.locks.step.acquire_at_once(), step
+        model.engine.locks.step.release()
     assert contents(model) == before

@@ -8,6 +8,7 @@ import pytest
 import romco
 from romco.learners.capabilities import Started
 from romco.model import Columns, Hashed, Model, Names
+from romco.model.engine import Engine
 
 STREAM = romco.streams.simulated(n_tasks=5, n_features=12, n_events=60, outliers=1, sparsity=0.5)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)
@@ -60,7 +61,7 @@ def test_together_is_one_round():
     model = Model("romco-nucl", Columns(12), classes=("ham", "spam"), tasks=NAMES)
     model.learn(ROUNDS.x, LABELS, TASKS, together=True)
     bare.update(ROUNDS.events)
-    np.testing.assert_array_equal(model.learner.weights(), bare.weights())
+    np.testing.assert_array_equal(model.engine.learner.weights(), bare.weights())
 
 
 def common(learner, started):
@@ -117,12 +118,12 @@ def test_forgotten_task_is_as_new(name):
     before = model.margins(ROUNDS.x[:4], others)
     model.forget("user 2")
     assert model.tasks == others
-    assert model.events_of("user 2") == 0
+    assert model.engine.events_of("user 2") == 0
     np.testing.assert_allclose(model.margins(ROUNDS.x[:4], others), before, atol=1e-12)
     fresh = model.margins(ROUNDS.x[:9], ["user 2"] * 9)
     np.testing.assert_allclose(fresh, model.margins(ROUNDS.x[:9], ["nobody"] * 9))
     model.learn(ROUNDS.x[:9], LABELS[:9], ["user 9"] * 9)
-    assert model.numbers(["user 9"]).tolist() == [2]
+    assert model.engine.numbers(["user 9"]).tolist() == [2]
     with pytest.raises(KeyError, match="user 2"):
         model.forget("user 2")
 
@@ -133,9 +134,9 @@ def test_forgotten_task_is_as_new_where_weights_are_kept_in_tables(name):
     model.learn(ROWS, LABELS, ROUNDS.task.tolist())
     model.forget(2)
     fresh = model.margins(ROWS[:9], ["nobody"] * 9)
-    assert model.numbers([2]).tolist() == [-1]
-    model._tasks.add("next")
-    assert model.numbers(["next"]).tolist() == [2]
+    assert model.engine.numbers([2]).tolist() == [-1]
+    model.engine.tasks.add("next")
+    assert model.engine.numbers(["next"]).tolist() == [2]
     np.testing.assert_allclose(model.margins(ROWS[:9], ["next"] * 9), fresh, atol=1e-12)
 
 
@@ -184,12 +185,14 @@ def test_personal_since_is_found_and_kept():
     rounds = romco.streams.interleaved(stream, seed=0)
     model = Model("romco-nucl", Columns(20), tasks=range(6), lambda2=0.02)
     model.learn(rounds.x, rounds.y, rounds.task)
-    norms = model.learner.personal_norms()
-    found = [model.personal_since(task) for task in range(6)]
+    norms = model.engine.learner.personal_norms()
+    found = [model.engine.personal_since(task) for task in range(6)]
     assert any(found)
     assert all(since is None or (since % 1000 == 0 and since <= 4000) for since in found)
-    model._inside.watch()
-    assert [model.personal_since(task) is not None for task in range(6)] == (norms > 0).tolist()
+    model.engine.watch()
+    assert [model.engine.personal_since(task) is not None for task in range(6)] == (
+        norms > 0
+    ).tolist()
 
 
 def test_probabilities_are_calibrated_enough_to_trust():
@@ -199,7 +202,7 @@ def test_probabilities_are_calibrated_enough_to_trust():
     model = Model("romco-nucl", Columns(8), tasks=range(6), classes=(-1, 1), **strengths)
     model.learn(rounds.x[:3600], rounds.y[:3600], rounds.task[:3600])
     x, y, task = rounds.x[3600:], rounds.y[3600:] > 0, rounds.task[3600:]
-    p, margins = model.probabilities(x, task), model.margins(x, task)
+    p, margins = model.engine.probabilities(x, task), model.margins(x, task)
     np.testing.assert_array_equal(p >= 0.5, margins >= 0)
     # As good, within 0.01, as the best scale that could have been chosen knowing the answers.
     best = min(np.mean((1 / (1 + np.exp(-a * margins)) - y) ** 2) for a in np.logspace(-2, 2, 60))
@@ -227,15 +230,13 @@ def test_many_tasks_and_hashed_features_in_bounded_memory():
 
 @pytest.mark.parametrize("name", ["romco-auto", "pa-unique", "romco-nucl"])
 def test_rows_that_need_no_room_are_learned_in_few_pieces(name, monkeypatch):
-    from romco.model import pieces
-
-    counted, plan = [], pieces.plan
+    counted, plan = [], Engine._plan
 
     def counting(*given):
         counted.append(plan(*given))
         return counted[-1]
 
-    monkeypatch.setattr(pieces, "plan", counting)
+    monkeypatch.setattr(Engine, "_plan", counting)
     rng = np.random.default_rng(0)
     rows = [{"a": value, "b": 1.0} for value in rng.standard_normal(1000).tolist()]
     labels, tasks = rng.integers(0, 2, 1000).tolist(), [f"u{i % 4}" for i in range(1000)]

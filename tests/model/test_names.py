@@ -3,9 +3,8 @@ import pandas as pd
 import pytest
 
 from romco.model import Model
-from romco.model.labels import Labels
-from romco.model.names import from_json, identity, known_as, to_json
-from romco.model.tasks import Tasks
+from romco.model.names import TaskTable, canonical_name, from_json, identity, to_json
+from romco.model.target import TwoClasses
 
 
 @pytest.mark.parametrize("name", ["ann", 3, 2.5, True, ("shop", 3), b"\x00\xff", (("a",), b"b")])
@@ -30,7 +29,7 @@ def test_missing_identity_is_refused(missing):
 
 
 def test_numpy_and_python_names_are_the_same():
-    tasks = Tasks()
+    tasks = TaskTable()
     tasks.add(identity("task", np.int64(3)))
     assert tasks.numbers([3, np.int32(3), "4"]).tolist() == [0, 0, -1]
 
@@ -45,23 +44,23 @@ def test_a_task_is_the_same_however_it_is_typed_and_keeps_its_first_form(first):
         model.learn([{"a": 1}, {"a": 2}], [first, 0], [first, form])
     assert len(model.tasks) == 1
     assert model.tasks[0] == first
-    assert model.events_of(1) == model.events_of("1") == 2 * len(SAME)
+    assert model.engine.events_of(1) == model.engine.events_of("1") == 2 * len(SAME)
     assert (
         model.margins([{"a": 1}] * 2, ["1", True]) == model.margins([{"a": 1}] * 2, [1, 1])
     ).all()
     again = Model.from_state(model.state())
-    assert again.numbers(SAME).tolist() == [0] * len(SAME)
+    assert again.engine.numbers(SAME).tolist() == [0] * len(SAME)
     again.forget("1.0")
-    assert again.numbers(SAME).tolist() == [-1] * len(SAME)
+    assert again.engine.numbers(SAME).tolist() == [-1] * len(SAME)
 
 
 def test_other_text_is_itself():
     names = ["007", "7", "7.5", "1e3", "1_000", "", "-", "\u0661", "true story", "7 "]
-    tasks = Tasks()
+    tasks = TaskTable()
     for name in names:
         tasks.add(name)
     assert tasks.numbers(names).tolist() == list(range(len(names)))
-    assert known_as("-0") == known_as(0) == known_as(False) == "0"
+    assert canonical_name("-0") == canonical_name(0) == canonical_name(False) == "0"
 
 
 @pytest.mark.parametrize("labels", [(0, 1), ("0", "1"), (0.0, True), ("false", 1), (False, "True")])
@@ -69,7 +68,7 @@ def test_labels_are_the_same_however_they_are_typed(labels):
     model = Model("pa-unique", classes=(0, 1))
     model.learn([{"a": 1}, {"a": -1}], labels, ["ann", "ann"])
     assert model.classes == (0, 1)
-    assert [model.side(label) for label in labels] == [-1.0, 1.0]
+    assert [model.engine.side(label) for label in labels] == [-1.0, 1.0]
     with pytest.raises(ValueError, match="a third label 'yes'"):
         model.learn([{"a": 1}], ["yes"], ["ann"])
 
@@ -102,9 +101,9 @@ def test_the_positive_label_does_not_depend_on_which_comes_first(
         for cut in [[0], [1], [2, 3]] if alone else [[0, 1, 2, 3]]:
             model.learn([rows[i] for i in cut], [labels[i] for i in cut], ["ann"] * len(cut))
         assert model.classes == (negative, positive)
-        assert model.positive == positive
+        assert model.engine.positive == positive
         again = Model.from_state(model.state())
-        assert again.positive == positive
+        assert again.engine.positive == positive
         margins = again.margins(rows, ["ann"] * 4)
         np.testing.assert_array_equal(margins, model.margins(rows, ["ann"] * 4))
         assert again.predict(rows, ["ann"] * 4)[0] == (positive if margins[0] >= 0 else negative)
@@ -116,21 +115,21 @@ def test_what_is_positive_can_be_named():
     model = Model("pa-unique", positive="ham")
     model.learn_one({"a": 1}, "spam", "ann")
     assert model.classes == ("spam", "ham")
-    assert Model.from_state(model.state()).positive == "ham"
+    assert Model.from_state(model.state()).engine.positive == "ham"
     waiting = Model.from_state(Model("pa-unique", positive="ham").state())
     waiting.learn_one({"a": 1}, "spam", "ann")
-    assert waiting.positive == "ham"
+    assert waiting.engine.positive == "ham"
     with pytest.raises(ValueError, match="'spam' is positive, not 'ham'"):
         Model("pa-unique", classes=("ham", "spam"), positive="ham")
 
 
 def test_freed_numbers_are_used_again_smallest_first_also_after_a_file():
-    tasks = Tasks()
+    tasks = TaskTable()
     for name in "abcd":
         tasks.add(name)
     tasks.remove("c")
     tasks.remove("a")
-    again = Tasks.from_json(tasks.to_json())
+    again = TaskTable.from_json(tasks.to_json())
     assert tasks.to_json() == [None, "b", None, "d"]
     assert [again.add("x"), again.add("y"), again.add("z")] == [0, 2, 4]
 
@@ -147,28 +146,28 @@ def test_freed_numbers_are_used_again_smallest_first_also_after_a_file():
     ],
 )
 def test_sides_of_labels_as_they_come(seen, classes):
-    labels = Labels()
+    labels = TwoClasses()
     labels.take(seen)
     assert labels.classes == classes
 
 
 def test_third_label_is_refused_and_changes_nothing():
-    labels = Labels(("ham", "spam"))
+    labels = TwoClasses(("ham", "spam"))
     with pytest.raises(ValueError, match="third label 'eggs'"):
         labels.take(["ham", "eggs"])
     assert labels.classes == ("ham", "spam")
     for classes in (["a"], ["a", "a"], ["a", "b", "c"]):
         with pytest.raises(ValueError, match="two different labels"):
-            Labels(classes)
+            TwoClasses(classes)
 
 
 def test_answers_before_and_after_labels_are_known():
-    labels = Labels()
-    assert labels.answer(1.0) is None
+    labels = TwoClasses()
+    assert labels.label_of(1.0) is None
     labels.take(["ham"])
-    assert (labels.answer(1.0), labels.answer(-1.0)) == ("ham", "ham")
+    assert (labels.label_of(1.0), labels.label_of(-1.0)) == ("ham", "ham")
     labels.take(["spam"])
-    assert labels.answers(np.array([0.0, -0.1])).tolist() == ["spam", "ham"]
+    assert labels.labels_of(np.array([0.0, -0.1])).tolist() == ["spam", "ham"]
 
 
 class Text(str):
@@ -223,10 +222,10 @@ def test_text_of_another_kind_is_plain_text():
 
 
 def test_digits_without_end_are_text():
-    assert known_as("9" * 5000) == "9" * 5000
-    assert known_as("9" * 50) == known_as(int("9" * 50))
+    assert canonical_name("9" * 5000) == "9" * 5000
+    assert canonical_name("9" * 50) == canonical_name(int("9" * 50))
 
 
 def test_one_label_in_two_forms_is_not_two():
     with pytest.raises(ValueError, match="two different labels"):
-        Labels.from_json([["1", -1.0], [1, 1.0]])
+        TwoClasses.from_json([["1", -1.0], [1, 1.0]])

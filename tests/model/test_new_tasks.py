@@ -36,14 +36,17 @@ def test_a_new_task_is_predicted_from_the_others_and_starts_there(name):
 def test_what_it_is_predicted_from_is_where_it_starts_and_others_stay(name):
     model = learned(name)
     predicted, before = model.margins(X, NEW), model.margins(X, TASK)
-    body = model._inside.body.grown(0, 7)
+    body = model.engine.body.grown(0, 7)
     if isinstance(body.learner, StartsTasks):
         body.learner.start_task(6, Started(body.history.started, body.history.n_started))
     margins = body.learner.predict(Round(np.full(len(Y), 6), X, Y))
     np.testing.assert_allclose(margins, predicted, rtol=1e-9, atol=1e-12)
     if name not in ("perceptron-coupled", "omtlvon", "omtllog"):  # room for more relates them anew
         np.testing.assert_allclose(
-            body.learner.predict(Round(model.numbers(TASK), X, Y)), before, rtol=1e-9, atol=1e-12
+            body.learner.predict(Round(model.engine.numbers(TASK), X, Y)),
+            before,
+            rtol=1e-9,
+            atol=1e-12,
         )
 
 
@@ -53,7 +56,7 @@ def test_the_mean_is_that_of_the_tasks_seen(name):
     if name in ("mtfl", "trml"):
         model = Model(name, Columns(12), classes=(-1, 1), tasks=range(9), every=40)
     model.learn(X, Y, TASK)
-    learner = model.learner
+    learner = model.engine.learner
     part = learner.shared() if hasattr(learner, "shared") else learner.weights()
     expected = X @ part[:, :6].mean(axis=1)
     if hasattr(learner, "intercepts"):
@@ -64,12 +67,14 @@ def test_the_mean_is_that_of_the_tasks_seen(name):
 @pytest.mark.parametrize("name", DRAWN)
 def test_tasks_that_are_drawn_to_a_model_of_all_start_there(name):
     model = learned(name)
-    np.testing.assert_allclose(model.margins(X, NEW), X @ model.learner.arrays()["u"], rtol=1e-9)
+    np.testing.assert_allclose(
+        model.margins(X, NEW), X @ model.engine.learner.arrays()["u"], rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", BY_ITSELF)
 def test_learners_with_a_common_model_need_no_start(name):
-    learner = learned(name).learner
+    learner = learned(name).engine.learner
     assert (
         not isinstance(learner, StartsTasks)
         or learner.common(Started(np.ones(8, dtype=bool), 8)) is None
@@ -81,7 +86,7 @@ def test_zero_is_the_learners_own_beginning(name):
     model = learned(name, new_task="zero")
     if name != "perceptron-coupled":  # there each mistake moves every task, seen or not
         np.testing.assert_array_equal(model.margins(X, NEW), 0.0)
-    assert not isinstance(learned("romco-auto").learner, StartsTasks)
+    assert not isinstance(learned("romco-auto").engine.learner, StartsTasks)
 
 
 def test_coupled_tasks_share_from_the_start():
@@ -95,7 +100,7 @@ def test_coupled_tasks_share_from_the_start():
 def test_inner_products_of_a_started_task_are_kept_up(name):
     model = learned(name)
     model.learn(X[:30], Y[:30], ["new", "newer"] * 15)
-    arrays = model.learner.arrays()
+    arrays = model.engine.learner.arrays()
     np.testing.assert_allclose(arrays["G"], arrays["w"] @ arrays["w"].T, atol=1e-9)
 
 

@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-import romco
-from romco.kernels.io.mappings import NamedMappings
-from romco.kernels.single import Single
-from romco.model import Columns, Hashed, Model, Names, Scale
-from romco.model.singles import Singles
+from romco.model import Hashed, Model, Names, Scale
 
 from .test_model import FAST, LABELS, ROWS, TASKS
 
@@ -29,40 +25,20 @@ def test_one_row_is_a_round_of_one(name, features):
             model.learn(ROWS[:end], LABELS[:end], TASKS[:end])
         for row in [*ROWS[:8], *STRANGE]:
             for task in ("user 0", "user 3", "somebody new", 7):
-                assert model.margin_one(row, task) == model.margins([row], [task])[0]
-                assert model.probability_one(row, task) == model.probabilities([row], [task])[0]
-
-
-def test_the_compiled_way_is_taken():
-    model = Model("romco-auto")
-    model.learn(ROWS, LABELS, TASKS)
-    taken = [Singles(model.features).margin(model.learner, row, 0) for row in ROWS]
-    assert taken == (model.turn * model.margins(ROWS, [model.tasks[0]] * len(ROWS))).tolist()
+                assert model.engine.margin_one(row, task) == model.margins([row], [task])[0]
+                assert (
+                    model.engine.probability_one(row, task)
+                    == model.engine.probabilities([row], [task])[0]
+                )
 
 
 def test_names_that_come_later_are_seen_and_new_features_are_taken():
     model = Model("pa-unique", classes=("no", "yes"), tasks=["ann"])
     for k in range(200):  # the learner grows on the way
         row = {f"f{k}": 1.0}
-        assert model.margin_one(row, "ann") == 0.0
+        assert model.engine.margin_one(row, "ann") == 0.0
         model.learn_one(row, "yes", "ann")
-        assert model.margin_one(row, "ann") == model.margins([row], ["ann"])[0] > 0.0
-    model.features = Names(reversed([f"f{k}" for k in range(200)]))
-    model.learn_one({"f0": 3.0}, "no", "ann")
-    assert model.margin_one({"f0": 1.0}, "ann") == model.margins([{"f0": 1.0}], ["ann"])[0]
-
-
-def test_what_only_a_round_can_tell_is_left_to_it():
-    learner, kernel = romco.learner("pa-unique", 2, 1), romco.learner("pa-unique", 2, 1).kernel
-    single = Single(NamedMappings({"a": 0, "b": 1, "c": 2}))
-    assert single.margin(kernel, 2, 1, 0, {"a": 1.0}) == 0.0
-    assert single.margin(kernel, 2, 1, 0, {"c": 1.0}) is None  # no room for the feature
-    assert single.margin(kernel, 2, 1, 1, {"a": 1.0}) is None  # nor for the task
-    assert single.margin(kernel, 2, 1, -1, {"a": 1.0}) is None
-    assert Singles(Columns(2)).margin(learner, [1.0, 2.0], 0) is None
-    many = Model(target="classes")
-    many.learn([{"a": 1.0}] * 3, ["x", "y", "z"], ["ann"] * 3)
-    assert Singles(many.features).margin(many.learner, {"a": 1.0}, 0) is None
+        assert model.engine.margin_one(row, "ann") == model.margins([row], ["ann"])[0] > 0.0
 
 
 @pytest.mark.parametrize("row", [{"a": []}, {"a": float("nan")}, {"a": 1e61}, {"a": 1j}, [1.0], 3])
@@ -72,14 +48,14 @@ def test_a_bad_row_is_refused_in_the_same_words(row):
     with pytest.raises(ValueError) as long:  # noqa: PT011
         model.margins([row], ["ann"])
     with pytest.raises(ValueError) as short:  # noqa: PT011
-        model.margin_one(row, "ann")
+        model.engine.margin_one(row, "ann")
     assert str(short.value) == str(long.value)
-    assert model.margin_one({"a": 1.0}, "ann") == model.margins([{"a": 1.0}], ["ann"])[0]
+    assert model.engine.margin_one({"a": 1.0}, "ann") == model.margins([{"a": 1.0}], ["ann"])[0]
 
 
 def test_a_task_that_is_no_name_is_refused():
     with pytest.raises(ValueError, match="cannot be a name"):
-        Model().margin_one({"a": 1.0}, ["ann"])
+        Model().engine.margin_one({"a": 1.0}, ["ann"])
 
 
 def test_a_probability_has_the_same_bits_alone():

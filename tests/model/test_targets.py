@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.model.targets import ManyClasses, Number, target_from_json, target_of
+from romco.model.target import ManyClasses, NumberTarget, make_target, target_from_json
 
 RNG = np.random.default_rng(0)
 ROWS = [{"a": a, "b": b} for a, b in RNG.normal(size=(200, 2)).tolist()]
@@ -40,9 +40,9 @@ def test_a_model_goes_on_past_thirty_classes(tmp_path):
     forms = []
     for x, y, task in zip(rows, labels, USERS, strict=True):
         model.learn_one(x, y, task)
-        forms.append(model.learner.form)
+        forms.append(model.engine.learner.form)
     assert (forms[0], forms[-1]) == ("pairs", "softmax")
-    chances = model.probabilities(rows[:9], USERS[:9])
+    chances = model.engine.probabilities(rows[:9], USERS[:9])
     np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-9)
     romco.save(model, tmp_path / "shops.romco")
     again = romco.load(tmp_path / "shops.romco")
@@ -59,7 +59,9 @@ def test_two_of_many_are_the_two(learner):
     assert two.classes == many.classes == ("no", "yes")
     np.testing.assert_array_equal(margins >= 0.0, scores[:, 1] >= scores[:, 0])
     np.testing.assert_allclose(
-        two.probabilities(ROWS, TASKS), many.probabilities(ROWS, TASKS)[:, 1], rtol=1e-9
+        two.engine.probabilities(ROWS, TASKS),
+        many.engine.probabilities(ROWS, TASKS)[:, 1],
+        rtol=1e-9,
     )
     np.testing.assert_array_equal(two.predict(ROWS, TASKS), many.predict(ROWS, TASKS))
 
@@ -70,16 +72,16 @@ def test_before_and_after_the_first_label():
     assert model.predict([{"a": 1}], ["t"]).tolist() == [None]
     model.learn_one({"a": 1.0}, "yes", "t")
     assert model.predict_one({"a": -1}, "new") == "yes"
-    assert model.probabilities_one({"a": 1}, "t") == {"yes": 1.0}
+    assert model.predict_proba_one({"a": 1}, "t") == {"yes": 1.0}
     model.learn_one({"a": -1.0}, "perhaps", "t")
-    assert sum(model.probabilities_one({"a": 1}, "t").values()) == pytest.approx(1.0)
+    assert sum(model.predict_proba_one({"a": 1}, "t").values()) == pytest.approx(1.0)
 
 
 def test_announced_classes_are_known_without_events():
     model = romco.Model(target="classes", classes=["a", "b", "c"])
     assert model.classes == ("a", "b", "c")
     assert model.predict_one({"x": 1}, 0) == "c"  # all alike: the last
-    np.testing.assert_allclose(model.probabilities([{"x": 1}], [0]), 1 / 3)
+    np.testing.assert_allclose(model.engine.probabilities([{"x": 1}], [0]), 1 / 3)
     for bad in (["a"], ["a", "a"], []):
         with pytest.raises(ValueError, match="two or more"):
             romco.Model(target="classes", classes=bad)
@@ -159,12 +161,12 @@ def test_targets_read_what_they_wrote():
     target.adopt(target.read([True, ("a", 1), "x"])[1])
     again = target_from_json(target.to_json())
     assert again.known == target.known
-    assert isinstance(target_from_json(Number().to_json()), Number)
+    assert isinstance(target_from_json(NumberTarget().to_json()), NumberTarget)
     for bad in ({"kind": "classes", "labels": [["a", 0], ["b", 0]]}, {"kind": "?"}):
         with pytest.raises(ValueError, match=r"number|unknown"):
             target_from_json(bad)
     with pytest.raises(ValueError, match="target must be"):
-        target_of("colour", None)
+        make_target("colour", None)
 
 
 NUMBERS = [3.0 * r["a"] - r["b"] + 50.0 for r in ROWS]
@@ -179,10 +181,10 @@ def test_numbers_by_name(learner, tmp_path):
     romco.save(batch, tmp_path / "numbers.romco")
     again = romco.load(tmp_path / "numbers.romco")
     np.testing.assert_array_equal(again.predict(ROWS, TASKS), batch.predict(ROWS, TASKS))
-    assert again.target == "number"
+    assert again.engine.target.kind == "number"
     assert batch.classes == ()
     assert isinstance(batch.predict_one(ROWS[0], "somebody new"), float)
-    assert np.isnan(batch.predict_and_learn(ROWS[:1], [1.0], ["t0"]).probabilities).all()
+    assert np.isnan(batch.engine.predict_and_learn(ROWS[:1], [1.0], ["t0"]).probabilities).all()
 
 
 def test_intervals_of_numbers():
@@ -196,7 +198,7 @@ def test_intervals_of_numbers():
     with pytest.raises(ValueError, match="no intervals"):
         romco.Model().intervals(ROWS[:1], ["t"])
     with pytest.raises(ValueError, match="no probability"):
-        model.probabilities(ROWS[:1], ["t"])
+        model.engine.probabilities(ROWS[:1], ["t"])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 import romco
 from romco.model import Columns, Model, Names
-from romco.model.fairlock import FairLock
+from romco.model.lock import FairLock
 
 STREAM = romco.streams.simulated(n_tasks=5, n_features=12, n_events=60, outliers=1, sparsity=0.5)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)
@@ -49,14 +49,14 @@ def watch_while_learning(name, seconds, n_tasks):
     """Every margin a reader sees must be that of some state between two updates."""
     model = Model(name, Names())
     probe, task = ROWS[0], 0
-    states, seen = {model.margin_one(probe, task)}, [[], []]
-    readers = [lambda mine=mine: mine.append(model.margin_one(probe, task)) for mine in seen]
+    states, seen = {model.engine.margin_one(probe, task)}, [[], []]
+    readers = [lambda mine=mine: mine.append(model.engine.margin_one(probe, task)) for mine in seen]
     end, i = time.monotonic() + seconds, 0
     with others(*readers):
         while time.monotonic() < end or min(map(len, seen)) < 20:
             row, label = {**ROWS[i % 300], f"new {i % 500}": 0.01}, LABELS[i % 300]
             model.learn_one(row, label, i % n_tasks if i % 3 else task)
-            states.add(model.margin_one(probe, task))
+            states.add(model.engine.margin_one(probe, task))
             i += 1
     assert all(margin in states for mine in seen for margin in mine)
 

@@ -61,5 +61,5 @@ def learned_late(some: list[Lesson]) -> Model:
     """One that was never interrupted, and told what was said where answers come apart."""
     made = unsettled()
     for lesson in some:
-        made.learn([lesson.x], [lesson.y], [lesson.task], opinions=[said_of(lesson)])
+        made.learn([lesson.x], [lesson.y], [lesson.task], context=[said_of(lesson)])
     return made

@@ -46,8 +46,9 @@ def test_beginning_with_a_model_file(tmp_path):
     ("options", "why"),
     [
         (["--host", "0.0.0.0"], "--token-file"),
-        (["--features", "hashed:7"], "power of two"),
-        (["--features", "what"], "hashed:2^18"),
+        (["--hash", "18", "--columns", "3"], "contradict"),
+        (["--target", "what"], "auto, two-classes, classes, number"),
+        (["--labels", "500"], "give a share"),
         (["--learner", "what"], "unknown learner"),
         (["--durability", "what"], "durable, logged or none"),
         (["--token-file", "missing"], "missing"),

@@ -5,7 +5,7 @@ import pytest
 
 import romco
 from romco.shards import Shards
-from romco.shards.reader import TaskOwners, task_owner
+from romco.shards.reader import TaskCodes, task_owner
 from romco.shards.schedule import Schedule
 from romco.shards.shard import Shard
 from tests.learners.test_merging import SHARDED
@@ -29,7 +29,7 @@ def test_one_shard_is_the_model_to_the_last_bit(name, kind):
     asked = [*task[:20], "nobody"]
     np.testing.assert_array_equal(shards.margins(x[:21], asked), model.margins(x[:21], asked))
     np.testing.assert_array_equal(
-        shards.probabilities(x[:21], asked), model.probabilities(x[:21], asked)
+        shards.probabilities(x[:21], asked), model.engine.probabilities(x[:21], asked)
     )
     np.testing.assert_array_equal(shards.predict(x[:21], asked), model.predict(x[:21], asked))
 
@@ -93,7 +93,7 @@ def test_a_file_of_shards_opens_as_a_model_that_answers_alike(tmp_path):
     # Within a period shards know their own events only, the model knows all of them.
     assert np.corrcoef(model.margins(x, task), shards.margins(x, task))[0, 1] > 0.99
     for name in model.tasks:
-        assert model.events_of(name) == shards.events_of(name) > 0
+        assert model.engine.events_of(name) == shards.events_of(name) > 0
     learn(model, STREAM)  # and learns on
 
 
@@ -228,9 +228,12 @@ def test_owners_are_spread_evenly_and_do_not_depend_on_the_form_of_a_name():
 
 def test_owners_are_found_again_whatever_was_forgotten(monkeypatch):
     monkeypatch.setattr("romco.shards.reader.MAX_CACHED_TASKS", 5)
-    owners = TaskOwners(4)
+    tasks = TaskCodes(4)
     for names in (["a", "b", "a"], ["c", "d", "e"], ["f", "a"], list("abcdefgh"), ["h", 7, "7"]):
-        assert owners.of(names).tolist() == [task_owner(name, 4) for name in names]
+        codes = tasks.encode(names)
+        assert [tasks.names[code] for code in codes] == names
+        assert tasks.owners(codes).tolist() == [task_owner(name, 4) for name in names]
+    assert tasks.version > 0
 
 
 def test_others_may_predict_while_shards_learn():
@@ -323,7 +326,7 @@ def test_other_targets_are_refused_with_the_reason(target):
 
 def sizes(shards):
     """Bytes of each array of each shard, and of what they share."""
-    front = shards.coordinator.front.learner.arrays()
+    front = shards.coordinator.front.engine.learner.arrays()
     found = [{name: a.nbytes for name, a in front.items()}]
     for state in shards.coordinator.engine.call_all(Shard.state):
         found.append({name: a.nbytes for name, a in state["arrays"].items()})
@@ -361,7 +364,7 @@ def test_a_store_that_would_be_too_full_is_told_before_anything_is_learned():
     x, y, task = events(60, seed=3)
     shards = Shards("romco-auto", 2, romco.Hashed(2**20))
     shards.learn(x[:30], y[:30], task[:30])
-    full = shards.coordinator.engine.local_shards[1].model.learner._personal
+    full = shards.coordinator.engine.local_shards[1].model.engine.learner._personal
     full.most = full.used
     before = shards.coordinator.engine.local_shards[1].model.events
     with pytest.raises(OverflowError, match="deal the tasks out to more shards"):

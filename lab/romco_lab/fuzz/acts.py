@@ -62,9 +62,9 @@ def use(rng: Generator, made: Any) -> None:
     labels = [known[i % len(known)] for i in range(ROWS)]
     for _ in range(2):
         made.predict(rows, tasks)
-        made.probabilities(rows, tasks)
+        made.predict_proba(rows, tasks)
         made.learn(rows, labels, tasks)
-    if made.learner.n_features * made.learner.n_tasks <= MOST:
+    if made.engine.learner.n_features * made.engine.learner.n_tasks <= MOST:
         str(romco.explain(made))
     if made.tasks:
         made.forget(made.tasks[0])

@@ -286,7 +286,10 @@ def _events(rng: Generator, made: romco.Model) -> tuple[Any, list[Any], list[Any
     n = int(rng.integers(1, 5))
     tasks = [_some(rng, [*made.tasks[:6], "new", "newer", 7]) for _ in range(n)]
     words = list(made.classes) or ["no", "yes"]
-    labels = [float(rng.normal()) if made.target == "number" else _some(rng, words) for _ in tasks]
+    labels = [
+        float(rng.normal()) if made.engine.target.kind == "number" else _some(rng, words)
+        for _ in tasks
+    ]
     if isinstance(made.features, romco.Columns):
         rows: Any = rng.normal(size=(n, made.features.width))
     else:
@@ -302,20 +305,20 @@ def _learn(rng: Generator, made: romco.Model) -> None:
 def _predict(rng: Generator, made: romco.Model) -> None:
     rows, _, tasks = _events(rng, made)
     assert len(made.margins(rows, tasks)) == len(tasks)
-    if made.target == "number":
+    if made.engine.target.kind == "number":
         made.intervals(rows, tasks)
     else:
-        made.probabilities(rows, tasks)
+        made.predict_proba(rows, tasks)
         made.predict(rows, tasks)
 
 
 def _look(rng: Generator, made: romco.Model) -> None:
     for task in made.tasks[:9]:
-        assert made.events_of(task) >= 0
-        made.personal_since(task)
-    if made.learner.n_features * made.learner.n_tasks <= MOST:
+        assert made.engine.events_of(task) >= 0
+        made.engine.personal_since(task)
+    if made.engine.learner.n_features * made.engine.learner.n_tasks <= MOST:
         str(romco.explain(made))
-        if made.tasks and made.target == "two classes":
+        if made.tasks and made.engine.target.kind == "two classes":
             rows, _, _ = _events(rng, made)
             str(romco.reasons(made, rows[0], made.tasks[0]))
 

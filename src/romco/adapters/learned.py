@@ -12,7 +12,8 @@ from romco.explanations.parts import Parts, parts
 from romco.learners import Learner
 from romco.learners.capabilities import Decomposed, personal_of, shared_of
 from romco.model import Model
-from romco.model.rows import Sparse, predict
+from romco.model.engine import predict
+from romco.model.features import Sparse
 
 Numbers = NDArray[np.float64]
 
@@ -36,17 +37,17 @@ class Learned:
 
         Absent (AttributeError) where a learner's answers are not that, as the default's.
         """
-        turn = self._model().turn
+        turn = self._model().engine.turn
         return self._rows(lambda learner: turn * _linear(learner).weights())
 
     @property
     def intercept_(self) -> Numbers:
         """What is answered to a row of zeros, for each task (m,); absent where coef_ is."""
         model = self._model()
-        with model.at_rest() as learner:
-            numbers = model.numbers(model.tasks)
+        with model.engine.at_rest() as learner:
+            numbers = model.engine.numbers(model.tasks)
             zeros = Sparse(np.empty(0), np.empty(0, np.int32), np.zeros(len(numbers) + 1, np.int32))
-            return model.turn * predict(_linear(learner), zeros, numbers)
+            return model.engine.turn * predict(_linear(learner), zeros, numbers)
 
     @property
     def shared_(self) -> Numbers:
@@ -71,14 +72,14 @@ class Learned:
     def _rows(self, read: Callable[[Learner], Numbers]) -> Numbers:
         """What is read of the learner, (d, m), as one row per task (m, d); so for each class."""
         model = self._model()
-        with model.at_rest() as learner:
-            return read(learner).T[..., model.numbers(model.tasks), :]
+        with model.engine.at_rest() as learner:
+            return read(learner).T[..., model.engine.numbers(model.tasks), :]
 
     def _parts(self) -> Parts:
         model = self._model()
-        with model.at_rest() as learner:
+        with model.engine.at_rest() as learner:
             _decomposed(learner)
-            return parts(learner, model.numbers(model.tasks))
+            return parts(learner, model.engine.numbers(model.tasks))
 
     def _model(self) -> Model:
         if "model_" not in self.__dict__:

@@ -35,7 +35,7 @@ def epochs_of(asked: int | None, model: Model) -> int:
     Raises ValueError where more than one pass is asked of a learner that takes each row as
     evidence: rows would count several times, and its probabilities would be too sure.
     """
-    once = model.learner.one_pass
+    once = model.engine.learner.one_pass
     if asked is None:
         return 1 if once else SEVERAL
     if whole("epochs", asked) > 1 and once:
@@ -66,13 +66,13 @@ def passes(
         model.learn(X, y, task)
         return
     rows = np.arange(len(y)) if random is None else _canonical(X, y, task)
-    rows, part = _copies(rows, weight, model.learner.weighs, random)
+    rows, part = _copies(rows, weight, model.engine.learner.weighs, random)
     for _ in range(epochs):
         order = rows if random is None else rows[turn := random.permutation(len(rows))]
         parts = part if part is None or random is None else part[turn]
         model.learn(X[order], y[order], [task[i] for i in order], weight=parts)
     if epochs > 1:
-        model.count_once(epochs)
+        model.engine.count_once(epochs)
 
 
 def _canonical(X: Any, y: NDArray[Any], task: list[Any]) -> Rows:

@@ -206,7 +206,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         """
         x, task = self._apart_one(x, task)
         if y not in self.model.classes:
-            self.model.widen_for([y])
+            self.model.engine.widen_for([y])
         self.model.learn_one(x, y, task, w)
 
     def predict_one(  # type: ignore[override]
@@ -253,9 +253,9 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         if len(self.model.classes) < 2:
             if len(classes) < 2:
                 return dict.fromkeys(classes, 1.0)
-            positive = self.model.probability_one(*self._apart_one(x, task))
+            positive = self.model.engine.probability_one(*self._apart_one(x, task))
             return {classes[0]: 1.0 - positive, classes[1]: positive}
-        return self.model.probabilities_one(*self._apart_one(x, task))
+        return self.model.predict_proba_one(*self._apart_one(x, task))
 
     def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
         """Learn the rows of a frame.
@@ -279,7 +279,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         """
         X, task = self._apart_many(X, task)
         labels = list(y)
-        self.model.widen_for(labels)
+        self.model.engine.widen_for(labels)
         self.model.learn(X, labels, task, together=self.rounds, weight=_weights(w, len(labels)))
 
     def predict_many(self, X: Any, task: Any = "all") -> Any:
@@ -321,7 +321,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
-        found = self.model.probabilities(*self._apart_many(X, task))
+        found = self.model.engine.probabilities(*self._apart_many(X, task))
         if found.ndim == 1:
             found = np.column_stack([1.0 - found, found])
         return _frame(X, dict(zip(classes, found.T, strict=True)))
@@ -432,7 +432,7 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
             Its number; 0 before any is known.
 
         """
-        return self.model.margin_one(*self._apart_one(x, task))
+        return self.model.engine.margin_one(*self._apart_one(x, task))
 
     def predict_interval_one(
         self, x: Mapping[Any, Any], task: Any = "all", level: float = 0.9

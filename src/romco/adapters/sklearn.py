@@ -287,7 +287,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
         """
         self._check_fitted()
-        found = self.model_.probabilities(*self._asked(X, task))
+        found = self.model_.engine.probabilities(*self._asked(X, task))
         return found if found.ndim == 2 else _both(found)
 
     @property

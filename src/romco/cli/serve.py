@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from romco.cli.options import check_same, chosen, listed
-from romco.model import Columns, Features, Hashed, Model, Names
+from romco.cli.options import (
+    Classes,
+    HashBits,
+    LabelBudget,
+    LearnerName,
+    Settings,
+    Target,
+    check_same,
+    parse_label_budget,
+    parse_settings,
+    parse_target,
+    split_list,
+)
+from romco.model import Columns, Features, Hashed, Model
 from romco.runs.resume import load_model
 
 console = Console(stderr=True)
@@ -25,22 +37,15 @@ def serve(
     ] = Path("romco-data"),
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8400,
-    learner: Annotated[str | None, typer.Option(help="One of `romco learners`.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="parameter=value, repeatable.")
+    learner: LearnerName = None,
+    set_: Settings = None,
+    hash_bits: HashBits = None,
+    columns: Annotated[
+        int | None, typer.Option(min=1, help="Events are arrays of so many numbers.")
     ] = None,
-    features: Annotated[
-        str | None, typer.Option(help="names, hashed:2^18, or columns:N; else names.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="two classes, classes or number; else two classes.")
-    ] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="The labels, of two NEGATIVE,POSITIVE; else as they come.")
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="Share of the events whose answers may be asked for.")
-    ] = None,
+    target: Target = "auto",
+    classes: Classes = None,
+    labels: LabelBudget = None,
     from_: Annotated[
         str | None,
         typer.Option("--from", help="Learn a stream too: redis://host:port/db?stream=NAME."),
@@ -77,8 +82,8 @@ def serve(
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    parameters, labels = chosen(set_ or []), listed(classes)
-    kind = None if features is None else features_of(features)
+    parameters, names = parse_settings(set_), split_list(classes)
+    features = _features(hash_bits, columns)
     settings = Settings(
         durability=durability,  # type: ignore[arg-type]
         group_events=group_events,
@@ -88,17 +93,17 @@ def serve(
         ids=ids,
         pending_seconds=pending_seconds,
         pending_events=pending_events,
-        budget=budget,
+        budget=None if labels is None else _share(labels),
     )
 
     def new() -> Model:
         if model is not None:
             return load_model(model)
-        return Model(learner or "romco-auto", kind, target=target, classes=labels, **parameters)  # type: ignore[arg-type]
+        parts: dict[str, Any] = {"target": parse_target(target), "classes": names, **parameters}
+        return Model(learner or "romco-auto", features, **parts)
 
     def ready(url: str, store: Store) -> None:
-        bits = kind.width.bit_length() - 1 if isinstance(kind, Hashed) else None
-        check_same(data, store.live.model, learner, parameters, bits, labels)
+        check_same(data, store.live.model, learner, parameters, hash_bits, names)
         known = f", {store.live.sequence:,} changes known" if store.live.sequence else ""
         _say(f"data: {data}{known}")
         _say(f"page: {url}")
@@ -117,28 +122,24 @@ def token(
     """Make a token for `romco serve --token-file`; it is printed now and never again."""
     from romco.server.tokens import create
 
-    print(create(path, list(listed(scopes) or ()), name))
+    print(create(path, list(split_list(scopes) or ()), name))
 
 
-def features_of(text: str) -> Features:
-    """Features as the command line names them.
+def _features(hash_bits: int | None, columns: int | None) -> Features | None:
+    """Return the features of a new model; None where the options leave them open."""
+    if hash_bits is not None and columns is not None:
+        raise ValueError("--hash and --columns contradict each other: events are named or arrays")
+    if columns is not None:
+        return Columns(columns)
+    return None if hash_bits is None else Hashed(2**hash_bits)
 
-    >>> features_of("hashed:2^18").width
-    262144
-    """
-    kind, _, size = text.partition(":")
-    base, power, exponent = size.partition("^")
-    try:
-        number = int(base) ** int(exponent) if power else int(size or 2**18)
-    except ValueError:
-        number = 0
-    if kind == "names" and not size:
-        return Names()
-    if kind == "hashed" and number > 0:
-        return Hashed(number)
-    if kind == "columns" and size and number > 0:
-        return Columns(number)
-    raise ValueError(f"--features {text}: expected names, hashed:2^18 or columns:N")
+
+def _share(labels: str) -> float:
+    """Return the label budget of a server, whose stream has no known end."""
+    share = parse_label_budget(labels)
+    if isinstance(share, int):
+        raise ValueError(f"--labels {labels}: a server has no last event, give a share (5%)")
+    return share
 
 
 def _say(text: str) -> None:

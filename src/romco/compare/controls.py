@@ -16,7 +16,7 @@ from romco.evaluation import baselines
 from romco.learners import LEARNERS, Learner, learner
 from romco.learners.capabilities import GivesProbabilities
 from romco.learners.registry import number_learner
-from romco.model.calibration import Scale
+from romco.model import Scale
 from romco.rounds import Features, Rounds
 from romco.streams import Stream
 

@@ -13,11 +13,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from romco.io.reader import Block
-from romco.model.features import Names
-from romco.model.labels import Labels
-from romco.model.rows import Sparse
-from romco.model.targets import Target, target_of
-from romco.model.tasks import Tasks
+from romco.model.features import Names, Sparse
+from romco.model.names import TaskTable
+from romco.model.target import Target, TwoClasses, make_target
 from romco.rounds import Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.datasets import load
@@ -79,7 +77,7 @@ def gather(
 
     Raises ValueError where labels are not two, or do not match ``target``.
     """
-    names, tasks, labels = Names(), Tasks(), target_of(target, None, positive)
+    names, tasks, labels = Names(), TaskTable(), make_target(target, None, positive)
     parts: list[Sparse] = []
     task: list[int] = []
     y: list[np.ndarray[Any, Any]] = []
@@ -108,7 +106,7 @@ def gather(
 
 def _turn(target: Target) -> float:
     """Sign that turns the positive label into +1."""
-    return float(target.turn) if isinstance(target, Labels) else 1.0
+    return float(target.turn) if isinstance(target, TwoClasses) else 1.0
 
 
 def _answers(target: Target) -> int:

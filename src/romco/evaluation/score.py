@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from romco.evaluation.baselines import majority
 from romco.model import Model
-from romco.model.answers import Answers
-from romco.model.calibration import logistic
-from romco.model.names import known_as
+from romco.model.names import canonical_name
+from romco.model.target import Predictions, logistic
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
@@ -84,7 +83,7 @@ class Score:
         >>> Score.of(romco.Model(target="number")).target
         'number'
         """
-        target = model.target if isinstance(model, Model) else "two classes"
+        target = model.engine.target.kind if isinstance(model, Model) else "two classes"
         return cls.from_json(saved, target) if saved else cls(target, curve)
 
     def add(self, round: Round, scores: Numbers) -> None:
@@ -110,20 +109,22 @@ class Score:
                 names, map(str, answers.tolist()), true, np.exp(scores[rows, answers])
             )
 
-    def count(self, model: Any, labels: Sequence[Any], answers: Answers) -> None:
+    def count(self, model: Any, labels: Sequence[Any], answers: Predictions) -> None:
         """Count events by their labels, and the answers that ``model`` gave before."""
         if self.target == "two classes":
             self.add_binary(_signs(model, labels), *answers)
         elif self.target == "number":
-            y = np.array([model.number(label) for label in labels], dtype=np.float64)
+            y = np.array([model.engine.number_of(label) for label in labels], dtype=np.float64)
             self._add_numbers(y, answers.margins)
         else:
-            column = {known_as(label): k for k, label in enumerate(model.classes)}
+            column = {canonical_name(label): k for k, label in enumerate(model.classes)}
             rows = np.arange(len(labels))
-            true = answers.probabilities[rows, [column[known_as(label)] for label in labels]]
-            names = [str(known_as(label)) for label in model.answers(answers.margins)]
+            true = answers.probabilities[rows, [column[canonical_name(label)] for label in labels]]
+            names = [
+                str(canonical_name(label)) for label in model.engine.labels_of(answers.margins)
+            ]
             stated = answers.probabilities.max(axis=1, initial=0.0)
-            self._add_classes([str(known_as(label)) for label in labels], names, true, stated)
+            self._add_classes([str(canonical_name(label)) for label in labels], names, true, stated)
 
     def add_binary(self, y: Numbers, margins: Numbers, probabilities: Numbers) -> None:
         """Count events of two classes.
@@ -394,7 +395,7 @@ def _signs(model: Any, labels: Sequence[Any]) -> Numbers:
     known: dict[Any, float] = {}
     for label in set(labels):
         with suppress(ValueError):
-            known[label] = model.side(label)
+            known[label] = model.engine.side(label)
     return np.array(list(map(known.get, labels)), dtype=np.float64)
 
 

@@ -11,7 +11,8 @@ from scipy.sparse import csr_array
 
 from romco.learners import Learner
 from romco.learners.capabilities import Contributes, Decomposed, Newcomer
-from romco.model.rows import Rows, Sparse, as_round, count, predict
+from romco.model.engine import as_round, predict
+from romco.model.features import Rows, Sparse, count_rows
 
 Numbers = NDArray[np.float64]
 SMALL = 1e-12  # of a feature's whole: less is rounding
@@ -41,8 +42,8 @@ def additions(learner: Learner, rows: Rows, asked: Asked) -> Additions:
 
     def margins(rows: Rows) -> Numbers:
         if asked.common is None:
-            return predict(learner, rows, np.full(count(rows), asked.number))
-        nobody = np.zeros(count(rows), dtype=np.int64)
+            return predict(learner, rows, np.full(count_rows(rows), asked.number))
+        nobody = np.zeros(count_rows(rows), dtype=np.int64)
         return asked.common.margins(as_round(learner, rows, nobody))
 
     margin = float(margins(rows)[0])

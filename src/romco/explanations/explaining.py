@@ -15,8 +15,8 @@ from romco.labels.audit import Audit
 from romco.learners import Learner
 from romco.learners.capabilities import FindsGroups, TellsFindings, TellsKinds
 from romco.model import Model
-from romco.model.growing import WATCH, personal_tasks
-from romco.model.names import known_as
+from romco.model.engine import PERSONAL_CHECK_EVENTS, personal_tasks
+from romco.model.names import canonical_name
 
 LEGIBLE = 1000  # tasks up to which groups are looked for when nobody asked: it costs m^2
 
@@ -52,7 +52,7 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
 
     """
     if isinstance(model, Model):
-        with model.at_rest() as inside:  # as long as it takes to copy, not to compute
+        with model.engine.at_rest() as inside:  # as long as it takes to copy, not to compute
             found = _Found(inside, model, findings)
     else:
         found = _Found(model, findings=findings)
@@ -95,12 +95,12 @@ def explain_task(model: Model, task: Any) -> TaskInsight:
     >>> [name for name, _ in explain_task(model, "ann").nearest]
     ['bob']
     """
-    with model.at_rest() as inside:
+    with model.engine.at_rest() as inside:
         found = _Found(inside, model, findings=False)
-    known = [known_as(name) for name in found.names]
-    if known_as(task) not in known:
+    known = [canonical_name(name) for name in found.names]
+    if canonical_name(task) not in known:
         raise KeyError(f"no task {task!r} is known")
-    i = known.index(known_as(task))
+    i = known.index(canonical_name(task))
     alike = found.parts.cosines(np.array([i]))[0]
     return found.task(i, nearest=found.nearest(i, alike), features=found.features(i))
 
@@ -111,7 +111,7 @@ class _Found:
     def __init__(self, learner: Learner, model: Model | None = None, findings: bool = True) -> None:
         self.learner = learner.name
         self.names: list[Any] = list(range(learner.n_tasks)) if model is None else model.tasks
-        numbers = np.arange(learner.n_tasks) if model is None else model.numbers(self.names)
+        numbers = np.arange(learner.n_tasks) if model is None else model.engine.numbers(self.names)
         self.parts = parts(learner, numbers)
         self._shared, self._personal = self.parts.shared(), self.parts.personal()
         self.findings: tuple[str, ...] = tuple(spoken_for(learner, model))
@@ -124,7 +124,7 @@ class _Found:
         self._different = self._personal > 0.0 if judged is None else judged[numbers]
         self._kinds = _kinds(learner, numbers, self._different)
         self._model = model
-        self.positive = None if model is None else model.positive
+        self.positive = None if model is None else model.engine.positive
         self.events = None if model is None else model.events
         self.n_features = learner.n_features if model is None else model.features.width
 
@@ -133,10 +133,10 @@ class _Found:
         name, model = self.names[i], self._model
         return TaskInsight(
             task=name,
-            events=None if model is None else model.events_of(name),
+            events=None if model is None else model.engine.events_of(name),
             shared=float(self._shared[i]),
             personal=float(self._personal[i]),
-            since=None if model is None else model.personal_since(name),
+            since=None if model is None else model.engine.personal_since(name),
             different=bool(self._different[i]),
             kind=self._kinds[i],
             group=None if self._groups is None else self._groups[i],
@@ -151,7 +151,7 @@ class _Found:
     def features(self, i: int, n: int = 5) -> tuple[tuple[Any, float], ...]:
         """Where a task differs most."""
         name = (lambda j: j) if self._model is None else self._model.features.name
-        turn = 1.0 if self._model is None else self._model.turn
+        turn = 1.0 if self._model is None else self._model.engine.turn
         per, largest = self.parts.per_feature, self.parts.largest(i, n)
         return tuple(
             (f"{name(j // per)} for {self._label(j % per)}" if per > 1 else name(j), turn * value)
@@ -172,7 +172,8 @@ class _Found:
         """What the column "since" means, where it says anything."""
         if self._model is None or not self._different.any():
             return None
-        return f"Since: events of all tasks when it was found different; looked at every {WATCH:,}."
+        every = f"{PERSONAL_CHECK_EVENTS:,}"
+        return f"Since: events of all tasks when it was found different; looked at every {every}."
 
 
 def _kinds(learner: Learner, numbers: NDArray[np.int64], different: NDArray[np.bool_]) -> list[str]:

@@ -22,7 +22,8 @@ from romco.learners.capabilities import Newcomer, Started, StartsTasks
 from romco.learners.classes import Classes
 from romco.learners.softmax import AutoSoftmax
 from romco.model import Hashed, Model
-from romco.model.rows import Rows, as_round
+from romco.model.engine import as_round
+from romco.model.features import Rows
 from romco.presentation.names import inert
 
 
@@ -110,7 +111,7 @@ def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
     -------
     :
         The margin, and its parts, which add up to it to rounding. Of two classes it is the margin
-        of ``model.margin_one(x, task)``, turned if ``label`` is the negative one; of numbers what
+        of ``model.margins``, turned if ``label`` is the negative one; of numbers what
         is predicted; of many classes the log-odds of the label against all others.
 
     Raises
@@ -132,8 +133,8 @@ def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
 
     """
     rows = model.features.read(x if isinstance(x, Encoded) else [x])
-    with model.at_rest() as learner:
-        number = int(model.numbers([task])[0])
+    with model.engine.at_rest() as learner:
+        number = int(model.engine.numbers([task])[0])
         known = number >= 0
         if not known:
             learner, number = _with_room(model, learner)
@@ -162,13 +163,13 @@ def _told(model: Model, x: Any, parts: Additions, label: Any, known: bool) -> Re
 
 def _side(model: Model, label: Any) -> tuple[Any, float]:
     """For what the margin of a learner of two classes, or of numbers, speaks, and its sign."""
-    if model.target == "number":
+    if model.engine.target.kind == "number":
         if label is not None:
             raise ValueError("numbers have no labels: leave label out")
         return None, 1.0
-    if label is None or model.side(label) > 0.0:
-        return model.positive, model.turn
-    return label, -model.turn
+    if label is None or model.engine.side(label) > 0.0:
+        return model.engine.positive, model.engine.turn
+    return label, -model.engine.turn
 
 
 def _of_many(
@@ -185,7 +186,7 @@ def _of_many(
     factors = factors_of(learner)
     odds = factors * [each.margin for each in said]
     scores = scores_of(learner, odds)
-    at = int(model.number(label)) if label is not None else _likeliest(scores)
+    at = int(model.engine.number_of(label)) if label is not None else _likeliest(scores)
     shares = shares_of_pairs(learner, odds, at) * factors
     weighed = [_times(float(c), each) for c, each in zip(shares, said, strict=True)]
     shared, personal = (sum(parts[1:], parts[0]) for parts in list(zip(*weighed, strict=True))[1:])
@@ -200,7 +201,7 @@ def _of_very_many(
     features, shared, personal, rest = learner.additions(round)
     scores = shared.sum(axis=0) + personal.sum(axis=0) + rest
     scores = scores - scores.max()
-    at = int(model.number(label)) if label is not None else _likeliest(scores)
+    at = int(model.engine.number_of(label)) if label is not None else _likeliest(scores)
     shares = shares_of_classes(scores, at)
     where = (np.zeros(len(features), dtype=np.int64), features)
     parts = [
@@ -221,7 +222,7 @@ def _times(factor: float, parts: Additions) -> Additions:
 
 def _with_room(model: Model, learner: Learner) -> tuple[Learner, int]:
     """The number of a task that is still free, in a larger copy where there is none."""
-    free = np.setdiff1d(np.arange(learner.n_tasks), model.numbers(model.tasks))
+    free = np.setdiff1d(np.arange(learner.n_tasks), model.engine.numbers(model.tasks))
     if len(free):
         return learner, int(free[0])
     return grown(learner, learner.n_features, learner.n_tasks + 1), learner.n_tasks
@@ -231,9 +232,9 @@ def _started(model: Model, learner: Learner) -> Started | None:
     """Which tasks have learned, where new ones begin with what these have in common."""
     which = np.zeros(learner.n_tasks, dtype=np.bool_)
     tasks = model.tasks
-    which[model.numbers(tasks)] = [model.events_of(task) > 0 for task in tasks]
+    which[model.engine.numbers(tasks)] = [model.engine.events_of(task) > 0 for task in tasks]
     number = int(np.count_nonzero(which))
-    return Started(which, number) if number and model.new_task == "mean" else None
+    return Started(which, number) if number and model.engine.new_task == "mean" else None
 
 
 def _common(learner: Learner, start: Started | None) -> Newcomer | None:

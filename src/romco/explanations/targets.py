@@ -22,14 +22,14 @@ def spoken_for(learner: Learner, model: Model | None) -> list[str]:
     >>> model = romco.Model(target="number")
     >>> x = [{"a": float(k % 3), "b": float(k % 2)} for k in range(40)]
     >>> _ = model.learn(x, [5.0 * row["a"] for row in x], ["ann"] * 40)
-    >>> [line] = spoken_for(model.learner, model)
+    >>> [line] = spoken_for(model.engine.learner, model)
     >>> line.startswith("What moves the number most, on average over tasks: a +")
     True
     """
-    if model is None or model.target == "two classes" or not len(model.tasks):
+    if model is None or model.engine.target.kind == "two classes" or not len(model.tasks):
         return []
-    W = learner.weights()[: model.features.width, model.numbers(model.tasks)].mean(axis=1)
-    if model.target == "number":
+    W = learner.weights()[: model.features.width, model.engine.numbers(model.tasks)].mean(axis=1)
+    if model.engine.target.kind == "number":
         return [f"What moves the number most, on average over tasks: {_largest(model, W)}."]
     counted = list(enumerate(model.classes))[: W.shape[1]]
     lines = [f"Speaks for {label}: {_largest(model, W[:, k])}." for k, label in counted[:TOLD]]

@@ -33,7 +33,7 @@ from romco.io.validation import ModelFileError as ModelFileError
 from romco.learners import Learner, restore
 from romco.model import Model
 from romco.model.features import features_from_json
-from romco.model.labels import Labels
+from romco.model.target import TwoClasses
 
 # Kinds of estimators, and where each is: it is imported when a file of its kind is loaded.
 ESTIMATORS = {
@@ -226,18 +226,18 @@ def _content(array: NDArray[Any]) -> memoryview:
 def _summary(model: Model | Learner) -> dict[str, Any]:
     if isinstance(model, Model):
         return {
-            "learner": model.learner.name,
+            "learner": model.engine.learner.name,
             "tasks": len(model.tasks),
             "features": model.features.width,
             "events": model.events,
             "classes": [str(label) for label in model.classes],
-            "positive": None if model.positive is None else str(model.positive),
+            "positive": None if model.engine.positive is None else str(model.engine.positive),
         }
     return {"learner": model.name, "tasks": model.n_tasks, "features": model.n_features}
 
 
 def _summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    labels = Labels.from_json(state["labels"])
+    labels = TwoClasses.from_json(state["labels"])
     return {
         "learner": state["learner"]["learner"],
         "tasks": sum(name is not None for name in state["tasks"]),

@@ -83,7 +83,7 @@ cdef class Single:
     cdef put_in_order(self, target):
         """The labels below and above 0; the only one for both, None before any is known."""
         cdef double turn = target.turn
-        side = target.side
+        side = target.known
         if target is self.target and side is self.side and len(side) == self.n_labels \
                 and turn == self.turn:
             return

@@ -1,21 +1,42 @@
-"""Features by column, by growing name, or by hashed name: outside rows to numbers."""
+"""Features by column, by growing name, or by hashed name: rows of events become rows of numbers.
+
+Text, numbers and gaps of a raw row become numbers in one place: ``read_row`` of
+:mod:`romco.kernels.io.mappings`, which all rows by name go through.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
-from typing import Any, Protocol, final
+from itertools import compress, islice, repeat
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from romco.kernels.core.events import LARGEST_FEATURE
+from romco.kernels.io.delimited import arrange
 from romco.kernels.io.encoded import Encoded
-from romco.kernels.io.mappings import HashedMappings, Mappings, NamedMappings
-from romco.model.names import Effect, Id, all_to_json, from_json, identity, to_json
-from romco.model.places import HashedPlaces, Places
-from romco.model.rows import Rows, Sparse, tidy
+from romco.kernels.io.lexicon import Lexicon
+from romco.kernels.io.mappings import HashedMappings, Mappings, NamedMappings, hash_name
+from romco.kernels.io.places import in_order
+from romco.model.names import Action, Id, all_to_json, from_json, identity, to_json
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Dense = NDArray[np.float64]
 New = dict[Id, int]
+
+
+class Sparse(NamedTuple):
+    """Rows in CSR form whose width is still open; each sorted, without duplicates."""
+
+    values: NDArray[np.float64]
+    columns: NDArray[np.int32]
+    starts: NDArray[np.int32]
+
+
+Rows = Dense | Sparse
 
 
 class Features(Protocol):
@@ -26,78 +47,23 @@ class Features(Protocol):
         """Columns in use."""
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Rows of numbers. Names not seen before are added to ``new``, or dropped if it is None.
+        """Return rows of numbers (n, d), as an array or sparse.
 
-        Parameters
-        ----------
-        rows:
-            As the kind of features has them.
-        new:
-            Takes the names not seen before, with their columns; None drops these.
-
-        Returns
-        -------
-        :
-            Rows of numbers (n, d), as an array or sparse.
-
-        Raises
-        ------
-        ValueError
-            Where a row cannot be read, or a number is not finite or too large.
-
+        Names not seen before are added to ``new`` with their columns, or dropped if it is None.
+        Raises ValueError where a row cannot be read, or a number is not finite or too large.
         """
 
     def add(self, new: New) -> None:
-        """Take over the new names that ``read`` found.
+        """Adopt the new names that :meth:`read` found."""
 
-        Parameters
-        ----------
-        new:
-            What :meth:`read` found.
-
-        """
-
-    def adding(self, new: New, top: int) -> list[Effect]:
-        """What takes over those of them whose columns are below ``top``.
-
-        Parameters
-        ----------
-        new:
-            What :meth:`read` found.
-        top:
-            The first column that is not taken over.
-
-        Returns
-        -------
-        :
-            Functions and what to call them with; none where nothing is to be done.
-
-        """
+    def actions(self, new: New, top: int) -> list[Action]:
+        """Return the actions that adopt the new names whose columns are below ``top``."""
 
     def name(self, column: int) -> Id:
-        """What a column is called.
-
-        Parameters
-        ----------
-        column:
-            Its number.
-
-        Returns
-        -------
-        :
-            Its name.
-
-        """
+        """Return the name of a column."""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to make the same again.
-
-        Returns
-        -------
-        :
-            What :func:`features_from_json` reads; JSON can hold it.
-
-        """
+        """Return what :func:`features_from_json` reads."""
 
 
 @final
@@ -107,9 +73,9 @@ class Columns:
     Parameters
     ----------
     n:
-        How many.
+        Number of columns.
     names:
-        Of the columns, in their order.
+        Names of the columns, in their order.
 
     >>> Columns(3).read([[1.0, 0.0, 2.0]])
     array([[1., 0., 2.]])
@@ -123,25 +89,9 @@ class Columns:
         self.names = None if names is None else tuple(identity("feature", name) for name in names)
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Rows (n, d) of an array, a CSR matrix, a frame, or mappings by column name.
+        """Return the rows (n, d) of an array, a CSR matrix, a frame, or mappings by column name.
 
-        Parameters
-        ----------
-        rows:
-            An array (n, d), a CSR matrix, a frame, or mappings if the columns have names.
-        new:
-            Stays as it is: there are no new names.
-
-        Returns
-        -------
-        :
-            Rows of numbers (n, d), as an array or sparse.
-
-        Raises
-        ------
-        ValueError
-            Where a row cannot be read, or a number is not finite or too large.
-
+        ``new`` stays as it is: there are no new names.
         """
         _check_many(rows)
         if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
@@ -161,58 +111,18 @@ class Columns:
         return self._fits(x, x.shape)
 
     def add(self, new: New) -> None:
-        """Columns are fixed: there is nothing to add.
+        """Do nothing: columns are fixed."""
 
-        Parameters
-        ----------
-        new:
-            What :meth:`read` found.
-
-        """
-
-    def adding(self, new: New, top: int) -> list[Effect]:
-        """Columns are fixed: there is nothing to add.
-
-        Parameters
-        ----------
-        new:
-            What :meth:`read` found.
-        top:
-            The first column that is not taken over.
-
-        Returns
-        -------
-        :
-            Functions and what to call them with; none where nothing is to be done.
-
-        """
+    def actions(self, new: New, top: int) -> list[Action]:
+        """Return no action: columns are fixed."""
         return []
 
     def name(self, column: int) -> Id:
-        """The column's name, or its number.
-
-        Parameters
-        ----------
-        column:
-            Its number.
-
-        Returns
-        -------
-        :
-            Its name; its number where columns have none.
-
-        """
+        """Return the column's name; its number where columns have none."""
         return column if self.names is None else self.names[column]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to make the same again.
-
-        Returns
-        -------
-        :
-            What :func:`features_from_json` reads; JSON can hold it.
-
-        """
+        """Return what :func:`features_from_json` reads."""
         names = None if self.names is None else [to_json(name) for name in self.names]
         return {"kind": "columns", "width": self.width, "names": names}
 
@@ -221,11 +131,11 @@ class Columns:
             raise ValueError(
                 f"expected rows of {self.width} features; got an array of shape {shape}"
             )
-        _check_finite(rows, self.name)
+        _check_finite(rows, self)
         return rows
 
     def _in_order(self, frame: Any) -> Any:
-        """A frame's columns in the order of the names; columns of other names are left out."""
+        """Return a frame's columns in the order of the names, without columns of other names."""
         missing = [name for name in self.names or () if name not in frame.columns]
         if missing:
             raise ValueError(f"the frame has no column {', '.join(map(repr, missing))}")
@@ -263,7 +173,7 @@ class Names:
     def __init__(self, names: Iterable[Any] = ()) -> None:
         self._names = [identity("feature", name) for name in names]  # in the order of columns
         self._column = {name: column for column, name in enumerate(self._names)}
-        self._places = Places()
+        self._lookup = NameLookup()
         if len(self._column) < len(self._names):
             raise ValueError("a feature is named twice")
 
@@ -273,104 +183,41 @@ class Names:
         return len(self._column)
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Rows of mappings or of a frame; see the class for what values mean.
+        """Return sparse rows of mappings, of a pandas or Polars frame, or of a file's block.
 
-        Parameters
-        ----------
-        rows:
-            Mappings by name, a pandas or Polars frame, the encoded rows of a file, or rows that
-            :meth:`mappings` has read.
-        new:
-            Takes the names not seen before, with their columns; None drops these.
-
-        Returns
-        -------
-        :
-            Sparse rows of numbers.
-
-        Raises
-        ------
-        ValueError
-            Where a row cannot be read, or a number is not finite or too large.
-
+        See the class for what values mean. ``new`` takes the names not seen before, with their
+        columns; None drops these.
         """
         if isinstance(rows, Sparse):
             return rows
         if isinstance(rows, Encoded):
-            return _checked(self._places.read(rows, self._column, new), rows)
+            return _checked(self._lookup.read(rows, self._column, new), rows)
         return Sparse(*NamedMappings(self._column, new).read(_mappings(rows)))
 
     def add(self, new: New) -> None:
-        """Take over new names.
-
-        Parameters
-        ----------
-        new:
-            What :meth:`read` found.
-
-        """
+        """Adopt new names that :meth:`read` found."""
         self._column.update(new)
 
-    def adding(self, new: New, top: int) -> list[Effect]:
-        """What takes over the new names whose columns are below ``top``.
-
-        Parameters
-        ----------
-        new:
-            What :meth:`read` found.
-        top:
-            The first column that is not taken over.
-
-        Returns
-        -------
-        :
-            Functions and what to call them with; none where nothing is to be done.
-
-        """
+    def actions(self, new: New, top: int) -> list[Action]:
+        """Return the actions that adopt the new names whose columns are below ``top``."""
         known, first = self.width, next(iter(new.values()), 0)
-        met = dict(islice(new.items(), known - first, max(top, known) - first))
-        return [(self._column.update, met)] if met else []
+        names = dict(islice(new.items(), known - first, max(top, known) - first))
+        return [(self._column.update, names)] if names else []
 
     def mappings(self) -> Mappings:
-        """What reads single rows as :meth:`read` does, dropping new names.
-
-        Returns
-        -------
-        :
-            A reader that sees names added later.
-
-        """
+        """Return a reader of single rows that drops new names, and sees names added later."""
         return NamedMappings(self._column)
 
     def name(self, column: int) -> Id:
-        """What a column is called.
-
-        Parameters
-        ----------
-        column:
-            Its number.
-
-        Returns
-        -------
-        :
-            Its name.
-
-        """
+        """Return the name of a column."""
         return self._listed()[column]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to make the same again.
-
-        Returns
-        -------
-        :
-            What :func:`features_from_json` reads; JSON can hold it.
-
-        """
+        """Return what :func:`features_from_json` reads."""
         return {"kind": "names", "names": all_to_json(self._listed())}
 
     def _listed(self) -> list[Id]:
-        """Names by column; listed anew after names were added."""
+        """Return names by column; listed anew after names were added."""
         names = self._names
         if len(names) < len(self._column):
             self._names = names = list(self._column)
@@ -387,12 +234,7 @@ class Hashed:
     Parameters
     ----------
     size:
-        How many columns, a power of two.
-
-    Raises
-    ------
-    ValueError
-        Where it is none.
+        Number of columns, a power of two from 2 to 2**30.
 
     >>> Hashed(16).read([{"age": 7, "town": "Rome"}]).columns
     array([ 3, 10], dtype=int32)
@@ -403,137 +245,221 @@ class Hashed:
         if size < 2 or size & (size - 1) or size > 2**30:
             raise ValueError(f"size must be a power of two from 2 to 2**30; got {size}")
         self.width = int(size)
-        self._places = HashedPlaces(self.width)
+        self._lookup = HashLookup(self.width)
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Rows of mappings or of a frame; values mean the same as in :class:`Names`.
-
-        Parameters
-        ----------
-        rows:
-            Mappings by name, a pandas or Polars frame, the encoded rows of a file, or rows that
-            :meth:`mappings` has read.
-        new:
-            Stays as it is: there are no new names.
-
-        Returns
-        -------
-        :
-            Sparse rows of numbers.
-
-        Raises
-        ------
-        ValueError
-            Where a row cannot be read, or a number is not finite or too large.
-
-        """
+        """Return sparse rows; values mean the same as in :class:`Names`, ``new`` is not used."""
         if isinstance(rows, Sparse):
             return rows
         if isinstance(rows, Encoded):
-            return _checked(self._places.read(rows), rows)
+            return _checked(self._lookup.read(rows), rows)
         return Sparse(*HashedMappings(self.width).read(_mappings(rows)))
 
     def add(self, new: New) -> None:
-        """Nothing is stored.
+        """Do nothing: no name is stored."""
 
-        Parameters
-        ----------
-        new:
-            What :meth:`read` found.
-
-        """
-
-    def adding(self, new: New, top: int) -> list[Effect]:
-        """Nothing is stored.
-
-        Parameters
-        ----------
-        new:
-            What :meth:`read` found.
-        top:
-            The first column that is not taken over.
-
-        Returns
-        -------
-        :
-            Functions and what to call them with; none where nothing is to be done.
-
-        """
+    def actions(self, new: New, top: int) -> list[Action]:
+        """Return no action: no name is stored."""
         return []
 
     def mappings(self) -> Mappings:
-        """What reads single rows as :meth:`read` does.
-
-        Returns
-        -------
-        :
-            A reader.
-
-        """
+        """Return a reader of single rows."""
         return HashedMappings(self.width)
 
     def name(self, column: int) -> Id:
-        """The column's number: names are not stored.
-
-        Parameters
-        ----------
-        column:
-            Its number.
-
-        Returns
-        -------
-        :
-            Its number behind a "#".
-
-        """
+        """Return the column's number behind a "#": names are not stored."""
         return f"#{column}"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything needed to make the same again.
-
-        Returns
-        -------
-        :
-            What :func:`features_from_json` reads; JSON can hold it.
-
-        """
+        """Return what :func:`features_from_json` reads."""
         return {"kind": "hashed", "size": self.width}
 
 
-def features_from_json(found: Mapping[str, Any]) -> Features:
-    """The features that ``to_json`` described.
-
-    Parameters
-    ----------
-    found:
-        What ``to_json`` gave.
-
-    Returns
-    -------
-    :
-        Features of the same kind and columns.
-
-    Raises
-    ------
-    ValueError
-        Where the kind is unknown.
+def features_from_json(entry: Mapping[str, Any]) -> Features:
+    """Restore the features that ``to_json`` described; ValueError where the kind is unknown.
 
     >>> features_from_json({"kind": "hashed", "size": 8}).width
     8
-
     """
-    if found["kind"] == "columns":
-        names = found["names"]
-        return Columns(found["width"], names and [from_json(name) for name in names])
-    if found["kind"] == "names":
-        return Names(from_json(name) for name in found["names"])
-    if found["kind"] == "hashed":
-        return Hashed(found["size"])
-    raise ValueError(f"unknown kind of features {found['kind']!r}")
+    if entry["kind"] == "columns":
+        names = entry["names"]
+        return Columns(entry["width"], names and [from_json(name) for name in names])
+    if entry["kind"] == "names":
+        return Names(from_json(name) for name in entry["names"])
+    if entry["kind"] == "hashed":
+        return Hashed(entry["size"])
+    raise ValueError(f"unknown kind of features {entry['kind']!r}")
+
+
+# Names of a file's lexicon: each name is looked up once, not once per row.
+
+
+@final
+class NameLookup:
+    """Columns of the names of the lexicon that is read at the moment."""
+
+    def __init__(self) -> None:
+        self._lexicon: Lexicon | None = None
+        self._column = np.empty(0, dtype=np.int32)  # by number of the name; -1: not known
+        self._known = 0  # names known when the -1 were found
+
+    def read(self, rows: Encoded, known: New, new: New | None) -> Sparse:
+        """Return rows by column; a name not known is added to ``new``, or dropped without it."""
+        self._look_up(rows.lexicon, known)
+        columns = self._column[rows.names]
+        unknown = np.flatnonzero(columns < 0)
+        if len(unknown) and (new is not None or len(known) > self._known):
+            columns[unknown] = self._again(rows, unknown, known, new)
+        return Sparse(*arrange(rows.values, columns, rows.starts))
+
+    def _look_up(self, lexicon: Lexicon, known: New) -> None:
+        if lexicon is not self._lexicon:
+            self._column = np.empty(0, dtype=np.int32)  # first: an interrupt may come between
+            self._lexicon = lexicon
+        if len(self._column) < len(lexicon):
+            more = list(map(known.get, lexicon.names[len(self._column) :], repeat(-1)))
+            self._column = np.concatenate([self._column, np.array(more, dtype=np.int32)])
+
+    def _again(
+        self, rows: Encoded, unknown: NDArray[np.intp], known: New, new: New | None
+    ) -> NDArray[np.int32]:
+        """Return columns of entries whose names were not known; they may be known by now."""
+        numbers, place = distinct(rows.names[unknown])
+        names = list(map(rows.lexicon.names.__getitem__, numbers.tolist()))
+        columns = np.array(list(map(known.get, names, repeat(-1))), dtype=np.int32)
+        resolved = columns >= 0
+        self._column[numbers[resolved]] = columns[resolved]
+        if new is None:
+            self._known = len(known)
+        else:
+            columns[~resolved] = _place(list(compress(names, ~resolved)), len(known), new)
+        return columns[place]
+
+
+def _place(names: list[str], n_known: int, new: New) -> list[int]:
+    """Return the columns of unknown names, all different: those in ``new`` or behind them."""
+    if new:
+        return [new.setdefault(name, n_known + len(new)) for name in names]
+    columns = range(n_known, n_known + len(names))
+    new.update(zip(names, columns, strict=True))
+    return list(columns)
+
+
+def distinct(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
+    """Return the numbers that occur, in order of appearance, and the place of each among them.
+
+    They are of a lexicon, so they are small: places by number take less time than sorting.
+    """
+    least = int(numbers.min())
+    shifted = numbers - least
+    first = np.full(int(shifted.max()) + 1, -1, dtype=np.intp)
+    first[shifted[::-1]] = np.arange(len(numbers))[::-1]  # the last that is written stays
+    firsts = np.sort(first[first >= 0])
+    rank = np.empty(len(numbers), dtype=np.intp)
+    rank[firsts] = np.arange(len(firsts))
+    return numbers[firsts], rank[first[shifted]]
+
+
+@final
+class HashLookup:
+    """Columns and signs by hash of the names of the lexicon that is read at the moment."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lexicon: Lexicon | None = None
+        self._column, self._sign = np.empty(0, dtype=np.int32), np.empty(0)
+
+    def read(self, rows: Encoded) -> Sparse:
+        """Return rows by column; see :class:`romco.model.Hashed`."""
+        self._look_up(rows.lexicon)
+        values = rows.values * self._sign[rows.names]
+        return Sparse(*arrange(values, self._column[rows.names], rows.starts))
+
+    def _look_up(self, lexicon: Lexicon) -> None:
+        if lexicon is not self._lexicon:
+            self._column, self._sign = np.empty(0, dtype=np.int32), np.empty(0)
+            self._lexicon = lexicon
+        if len(self._column) < len(lexicon):
+            names = lexicon.names[len(self._column) :]
+            hashes = np.array([hash_name(name) for name in names], dtype=np.uint64)
+            columns = (hashes & np.uint64(self._size - 1)).astype(np.int32)
+            signs = np.where(hashes >> np.uint64(63), -1.0, 1.0)
+            self._sign = np.concatenate([self._sign[: len(self._column)], signs])
+            self._column = np.concatenate([self._column, columns])  # last: then both are there
+
+
+# Rows of any kind
+
+
+def count_rows(rows: Rows) -> int:
+    """Return the number of rows."""
+    return len(rows.starts) - 1 if isinstance(rows, Sparse) else len(rows)
+
+
+def needed_widths(rows: Rows) -> NDArray[np.int64]:
+    """Return the number of columns that rows 0 to i need, for each i."""
+    top = np.zeros(count_rows(rows), dtype=np.int64)
+    if isinstance(rows, Sparse):
+        filled = np.diff(rows.starts) > 0
+        top[filled] = rows.columns[rows.starts[1:][filled] - 1] + 1  # sorted: the last is largest
+    return np.maximum.accumulate(top)
+
+
+def cut(rows: Rows, begin: int, end: int) -> Rows:
+    """Return rows begin to end."""
+    if not isinstance(rows, Sparse):
+        return rows[begin:end]
+    if begin == 0 and end == len(rows.starts) - 1:
+        return rows
+    first, last = rows.starts[begin], rows.starts[end]
+    return Sparse(
+        rows.values[first:last], rows.columns[first:last], rows.starts[begin : end + 1] - first
+    )
+
+
+def as_matrix(rows: Sparse, width: int) -> csr_array:
+    """Return rows with ``width`` columns; what is stored beyond is dropped."""
+    from scipy.sparse import csr_array  # here, so that `import romco` stays fast
+
+    values, columns, starts = rows
+    if len(columns) and columns.max() >= width:
+        kept = columns < width
+        starts = np.concatenate([[0], np.cumsum(kept)]).astype(np.int32)[starts]
+        values, columns = values[kept], columns[kept]
+    return csr_array((values, columns, starts), shape=(len(starts) - 1, width))
+
+
+def select_rows(x: Any, at: NDArray[np.intp]) -> Any:
+    """Return some rows of a list, an array, a CSR matrix, a frame or of a file."""
+    if isinstance(x, Encoded):
+        return x.at(at)
+    if isinstance(x, list | tuple):
+        return [x[i] for i in at]
+    if hasattr(x, "iloc"):
+        return x.iloc[at]
+    return (x.tocsr() if hasattr(x, "tocsr") else x)[at]
+
+
+def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> Sparse:
+    """Sort each row by column and add entries of the same column; the input stays as it is."""
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    columns = np.ascontiguousarray(columns, dtype=np.int32)
+    starts = np.ascontiguousarray(starts, dtype=np.int32)
+    if in_order(columns, starts):
+        return Sparse(values, columns, starts)
+    row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    place = row * (1 << 31) + columns
+    order = np.argsort(place, kind="stable")
+    place, values = place[order], values[order]
+    first = np.concatenate([[True], np.diff(place) > 0])
+    begins = np.flatnonzero(first)
+    merged = np.add.reduceat(values, begins)
+    starts = np.concatenate([[0], np.cumsum(first)]).astype(np.int32)[starts]
+    return Sparse(merged, (place[begins] & ((1 << 31) - 1)).astype(np.int32), starts)
 
 
 def _mappings(rows: Any) -> Sequence[Mapping[Any, Any]]:
-    """Rows as mappings: of a pandas or Polars frame, or as they are."""
+    """Return rows as mappings: of a pandas or Polars frame, or as they are."""
     if isinstance(rows, list | tuple):
         return rows
     _check_many(rows)
@@ -547,7 +473,7 @@ def _mappings(rows: Any) -> Sequence[Mapping[Any, Any]]:
 
 
 def _records(frame: Any) -> Sequence[Mapping[Any, Any]]:
-    """Rows of a pandas frame; missing text, which is NaN there, becomes None, that is absent."""
+    """Return the rows of a pandas frame; missing text, NaN there, becomes None, that is absent."""
     gaps = [c for c in frame.columns if frame[c].dtype.kind == "O" and frame[c].hasnans]
     if gaps:
         frame = frame.copy()
@@ -562,8 +488,8 @@ def _check_many(rows: Any) -> None:
         raise ValueError("expected rows, got a single mapping: put it in a list")
 
 
-def _checked(found: Sparse, rows: Encoded) -> Sparse:
-    """Rows of a file, if their numbers can be learned."""
+def _checked(sparse: Sparse, rows: Encoded) -> Sparse:
+    """Return the rows of a file, if their numbers can be learned."""
     if len(rows.values) and np.abs(rows.values).max() > LARGEST_FEATURE:
         at = int(np.argmax(np.abs(rows.values)))
         place = int(np.searchsorted(rows.starts, at, side="right")) - 1
@@ -571,10 +497,10 @@ def _checked(found: Sparse, rows: Encoded) -> Sparse:
             f"row {place}: feature {rows.lexicon.names[rows.names[at]]!r} is {rows.values[at]}: "
             f"features are numbers up to {LARGEST_FEATURE:g} in size; scale or drop it"
         )
-    return found
+    return sparse
 
 
-def _check_finite(rows: Rows, name: Any) -> None:
+def _check_finite(rows: Rows, features: Columns) -> None:
     values = rows.values if isinstance(rows, Sparse) else rows
     if np.vdot(values, values) <= LARGEST_FEATURE**2:  # one look at all of them, mostly enough
         return
@@ -588,6 +514,6 @@ def _check_finite(rows: Rows, name: Any) -> None:
         place, column = (int(i) for i in np.argwhere(bad)[0])
     what = "is not finite" if not np.isfinite(values[bad]).all() else "is too large"
     raise ValueError(
-        f"row {place}: feature {name(int(column))!r} {what}: features are numbers up to "
+        f"row {place}: feature {features.name(int(column))!r} {what}: features are numbers up to "
         f"{LARGEST_FEATURE:g} in size; scale, impute or drop it"
     )

@@ -22,8 +22,8 @@ from romco.labels import Budget
 from romco.labels.audit import AUDIT_KEY, Audit
 from romco.labels.policy import doubt
 from romco.model import Model
-from romco.model.answers import Answers
 from romco.model.names import Id
+from romco.model.target import Predictions
 from romco.runs.predict import usable_blocks
 from romco.runs.resume import STDIN
 
@@ -49,7 +49,7 @@ class BudgetedModel:
     """
 
     def __init__(self, model: Model) -> None:
-        if model.labels is None or model.target != "two classes":
+        if model.labels is None or model.engine.target.kind != "two classes":
             raise ValueError("expected a model of two classes with a policy that asks for labels")
         self.model, self.policy = model, model.labels
         self.audit = Audit.of(model.session)
@@ -60,18 +60,23 @@ class BudgetedModel:
         return self.model.session
 
     @property
+    def engine(self) -> BudgetedModel:
+        """Itself: it has the methods of a model's engine that a run calls."""
+        return self
+
+    @property
     def positive(self) -> Id | None:
         """The label that a margin above 0 speaks for."""
-        return self.model.positive
+        return self.model.engine.positive
 
     def label_of(self, margin: float) -> Id:
         """Return the label that a margin predicts."""
-        label: Id = self.model.label_of(margin)
+        label: Id = self.model.engine.label_of(margin)
         return label
 
     def side(self, label: Any) -> float:
         """Return -1 or +1."""
-        return self.model.side(label)
+        return self.model.engine.side(label)
 
     def save(self, path: Path) -> None:
         """Write the model file."""
@@ -79,7 +84,7 @@ class BudgetedModel:
 
     def predict_and_learn(
         self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
-    ) -> Answers:
+    ) -> Predictions:
         """Return what was predicted; events asked for are then learned, the others noticed."""
         if weight is not None:
             raise ValueError(
@@ -87,14 +92,14 @@ class BudgetedModel:
                 "leave them out, or learn all labels"
             )
         labels, tasks = list(y), list(task)
-        self.model.check(x, labels, tasks)  # all of it, before any is learned
+        self.model.engine.check(x, labels, tasks)  # all of it, before any is learned
         rows = (
             x.rows(i, i + 1) if isinstance(x, Encoded) else x[i : i + 1] for i in range(len(labels))
         )
         parts = [self._learn_one(*event) for event in zip(rows, labels, tasks, strict=True)]
         self.model.session[AUDIT_KEY] = self.audit.state()
         margins, chances = np.array(parts).T if parts else np.empty((2, 0))
-        return Answers(margins, chances)
+        return Predictions(margins, chances)
 
     def summary(self) -> str:
         """Return labels spent, and what they say of all predictions."""
@@ -103,16 +108,16 @@ class BudgetedModel:
     def _learn_one(self, x: Any, y: Any, task: Any) -> tuple[float, float]:
         model = self.model
         margins = model.margins(x, [task])
-        chance = model.probability_of(margins)
-        number = model.numbers([task])
+        chance = model.engine.probability_of(margins)
+        number = model.engine.numbers([task])
         if self.policy.choose(number, _log_odds(chance))[0]:
             model.learn(x, [y], [task])
             if self.policy.audited[0]:
-                number = model.numbers([task])
-                side = np.array([model.side(y)])
+                number = model.engine.numbers([task])
+                side = np.array([model.engine.side(y)])
                 self.audit.add_answers(number, side, _log_odds(chance, margins))
         else:
-            model.notice(x, [task])
+            model.observe(x, [task])
         return float(margins[0]), float(chance[0])
 
 
@@ -134,7 +139,7 @@ class LabelRequest(NamedTuple):
 
 
 def choose_requests(
-    model: Model, source: Source, budget: int, id: str | None = None, **options: Any
+    model: Model, source: Source, budget: float, id: str | None = None, **options: Any
 ) -> list[LabelRequest]:
     """Return the events of a file to label, the most urgent first; at most ``budget`` of them.
 
@@ -142,6 +147,8 @@ def choose_requests(
 
     Parameters
     ----------
+    budget:
+        A number of labels (int), or a share of the events (float).
     id:
         Column of the ids; else the line of an event is its id.
     options:
@@ -159,7 +166,8 @@ def choose_requests(
     lines, tasks, scores = zip(*events, strict=True)
     margins = np.array(scores)
     errors = doubt(margins)
-    total = min(budget, len(events))
+    share = isinstance(budget, float)
+    total = min(max(1, round(budget * len(events)) if share else int(budget)), len(events))
     policy = Budget.of(total, len(events), **options)
     number = {task: n for n, task in enumerate(dict.fromkeys(tasks))}
     chosen = policy.choose(np.array([number[task] for task in tasks], dtype=np.int64), margins)
@@ -221,7 +229,7 @@ def learn_answers(
     """Learn answers to requests, in the order in which these were asked, each event once.
 
     ``answers`` has a column of ids and one of labels, in any order. An event that was answered
-    before stays as it was learned. Answers by chance are counted in the model's audit. A label
+    before stays as it was learned. Predictions by chance are counted in the model's audit. A label
     that cannot be is refused before anything is learned.
     """
     counts, audit = AnswerCounts(), Audit.of(model.session)
@@ -235,15 +243,17 @@ def learn_answers(
     events = _events(model, requests)
     wanted = [(key, events[rows[key][0]]) for key in todo if key not in before]
     for key, event in wanted:
-        model.check(event.features, [labels[key]], event.tasks)
+        model.engine.check(event.features, [labels[key]], event.tasks)
     for key, event in wanted:
         row = rows[key][1]
         model.learn(event.features, [labels[key]], event.tasks)
         counts.learned += 1
         seen.append(key)
-        if row[WHY] == BY_CHANCE and model.target == "two classes":
-            side = np.array([model.side(labels[key])])
-            audit.add_answers(model.numbers(event.tasks), side, np.array([float(row[MARGIN])]))
+        if row[WHY] == BY_CHANCE and model.engine.target.kind == "two classes":
+            side = np.array([model.engine.side(labels[key])])
+            audit.add_answers(
+                model.engine.numbers(event.tasks), side, np.array([float(row[MARGIN])])
+            )
     model.session |= {AUDIT_KEY: audit.state(), ANSWERED: seen}
     return counts
 

@@ -14,8 +14,8 @@ from romco.io.formats import BadRow
 from romco.io.reader import Block, Source
 from romco.io.schema import Schema
 from romco.model import Model
-from romco.model.answers import Answers
-from romco.model.names import known_as
+from romco.model.names import canonical_name
+from romco.model.target import Predictions
 from romco.runs.predict import answers_of, usable_blocks
 from romco.runs.resume import events_learned
 
@@ -36,7 +36,7 @@ class Evaluation:
     def __post_init__(self) -> None:
         self.whole = Score.of(self.model)
 
-    def add(self, events: Block, answers: Answers, known: Sequence[int]) -> None:
+    def add(self, events: Block, answers: Predictions, known: Sequence[int]) -> None:
         """Count the ``known`` events: those whose label is one of the model's."""
         self._count(self.whole, events, answers, known)
         if events.weights is not None and known:
@@ -52,7 +52,7 @@ class Evaluation:
     def summary(self) -> dict[str, Any]:
         """Return all numbers by name; ``error`` is by events, ``error_by_tasks`` over tasks."""
         whole = self.whole.summary()
-        name = "rmse" if self.model.target == "number" else "error"
+        name = "rmse" if self.model.engine.target.kind == "number" else "error"
         tasks = {task: score.summary() for task, score in self.tasks.items()}
         by_tasks = float(np.mean([score[name] for score in tasks.values()])) if tasks else None
         learned = {"events_learned_before": self.learned}
@@ -63,14 +63,14 @@ class Evaluation:
         if not self.weight_sum:
             return {}
         mean = self.weighted_loss / self.weight_sum
-        if self.model.target == "number":
+        if self.model.engine.target.kind == "number":
             return {"weighted_rmse": float(np.sqrt(mean))}
         return {"weighted_error": mean}
 
     def _add_weights(
         self,
         events: Block,
-        answers: Answers,
+        answers: Predictions,
         known: Sequence[int],
         weight: NDArray[np.float64],
     ) -> None:
@@ -79,19 +79,19 @@ class Evaluation:
             line = events.lines[known[int(np.argmin(good))]]
             raise ValueError(f"line {line}: a weight must be 0 or a positive number")
         labels = [events.labels[at] for at in known]
-        if self.model.target == "number":
-            truth = np.array([self.model.number(label) for label in labels])
+        if self.model.engine.target.kind == "number":
+            truth = np.array([self.model.engine.number_of(label) for label in labels])
             losses = np.square(answers.margins[known] - truth)
         else:
-            predicted = self.model.answers(answers.margins[known]).tolist()
+            predicted = self.model.engine.labels_of(answers.margins[known]).tolist()
             pairs = zip(predicted, labels, strict=True)
-            losses = np.array([float(known_as(a) != known_as(b)) for a, b in pairs])
+            losses = np.array([float(canonical_name(a) != canonical_name(b)) for a, b in pairs])
         self.weight_sum += float(weight.sum())
         self.weighted_loss += float(weight @ losses)
 
-    def _count(self, score: Score, events: Block, answers: Answers, at: Sequence[int]) -> None:
+    def _count(self, score: Score, events: Block, answers: Predictions, at: Sequence[int]) -> None:
         if at:
-            some = Answers(answers.margins[at], answers.probabilities[at])
+            some = Predictions(answers.margins[at], answers.probabilities[at])
             score.count(self.model, [events.labels[i] for i in at], some)
 
 
@@ -126,7 +126,7 @@ def _known(model: Model, source: Source, block: Block) -> list[int]:
 
 def _label_error(model: Model, label: Any) -> ValueError | None:
     try:
-        model.number(label)
+        model.engine.number_of(label)
     except ValueError as error:
         return error
     return None

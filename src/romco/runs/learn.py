@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,9 +22,8 @@ from romco.io.modelfile import save
 from romco.io.reader import BLOCK_EVENTS, Block, Reader, Source
 from romco.io.schema import Schema, is_missing, read_name
 from romco.model import Model
-from romco.model.answers import Answers
-from romco.model.labels import positive_of
-from romco.model.names import Id, known_as
+from romco.model.names import Id, canonical_name
+from romco.model.target import Predictions, positive_of
 from romco.runs.predict import LabelNames, predicted_labels, prediction_rows
 from romco.runs.resume import (
     STDIN,
@@ -48,11 +47,6 @@ class Learns(LabelNames, Protocol):
     @property
     def session(self) -> dict[str, Any]:
         """What the file keeps to resume by; its notes are the user's."""
-
-    def predict_and_learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
-    ) -> Answers:
-        """Return what was predicted of events before they were learned."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +142,7 @@ def learn_into(
             record = SourceRecord.of(model.session, source.path, file.raw)
         with explain_bad_session(path.name, ValueError):
             score = Score.of(model, record.score)
-            if score.target != getattr(model, "target", score.target):  # of a model since widened
+            if score.target != _kind_of(model, score.target):  # of a model since widened
                 score = Score.of(model)
             tasks = TaskErrors.from_json(record.task_errors)
         with (
@@ -173,7 +167,7 @@ class TaskErrors:
         for task, label, answer in zip(block.tasks, block.labels, predicted, strict=True):
             seen = self.counts.setdefault(task, [0, 0])
             seen[0] += 1
-            seen[1] += label != answer and known_as(label) != known_as(answer)
+            seen[1] += label != answer and canonical_name(label) != canonical_name(answer)
         if len(self.counts) > MAX_SCORED_TASKS:
             self.counts = None
 
@@ -256,7 +250,7 @@ class Run:
     def _learn(self, block: Block) -> None:
         """Learn a block, all or nothing."""
         given = block.features, block.labels, block.tasks
-        answers = self.model.predict_and_learn(*given, weight=block.weights)
+        answers: Predictions = self.model.engine.predict_and_learn(*given, weight=block.weights)
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers)
         self.tasks.count(block, predicted_labels(self.model, answers))
@@ -321,10 +315,10 @@ def infer_classes(source: Source, positive: str | None = None) -> tuple[str, str
     if len(labels) < 2:
         labels = _labels_ahead(source)
     labels = dict(list(labels.items())[:2])
-    if len(labels) < 2 or (positive is not None and known_as(positive) not in labels):
+    if len(labels) < 2 or (positive is not None and canonical_name(positive) not in labels):
         return None
     one, other = labels.values()
-    above = positive_of(one, other) if positive is None else labels[known_as(positive)]
+    above = positive_of(one, other) if positive is None else labels[canonical_name(positive)]
     return (other, one) if above == one else (one, other)
 
 
@@ -338,7 +332,7 @@ def _sample_labels(source: Source) -> dict[Id, str]:
     for row in cells:
         with suppress(ValueError):
             name = read_name(label, row)
-            labels.setdefault(known_as(name), name)
+            labels.setdefault(canonical_name(name), name)
     return labels
 
 
@@ -355,7 +349,7 @@ def _labels_ahead(source: Source) -> dict[Id, str]:
             events = 0
             for block in reader.blocks():
                 for label in block.labels:
-                    labels.setdefault(known_as(label), str(label))
+                    labels.setdefault(canonical_name(label), str(label))
                     if len(labels) == 2:
                         return labels
                 events += len(block)
@@ -415,3 +409,8 @@ def stop_on_sigterm(stop: Stop) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _kind_of(model: Learns, default: str) -> str:
+    """Return the target of a model; shards have the default."""
+    return model.engine.target.kind if isinstance(model, Model) else default

@@ -22,8 +22,7 @@ from romco.kernels.core.events import LARGEST_FEATURE
 from romco.kernels.io.lexicon import Lexicon
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
-from romco.model.answers import Answers
-from romco.model.names import Id
+from romco.model.target import Predictions
 
 INTERVAL_LEVEL = 0.9  # share of numbers that are between low and high
 WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
@@ -35,14 +34,8 @@ class LabelNames(Protocol):
     """A model that knows what the two labels are called."""
 
     @property
-    def positive(self) -> Id | None:
-        """The label that a margin above 0 speaks for."""
-
-    def label_of(self, margin: float) -> Id:
-        """Return the label that a margin predicts."""
-
-    def side(self, label: Any) -> float:
-        """Return -1 or +1."""
+    def engine(self) -> Any:
+        """The engine of a model, or whatever has its methods."""
 
 
 class EventNames(Protocol):
@@ -81,19 +74,23 @@ def predict(
         return reader.skipped
 
 
-def answers_of(model: Model, block: Block) -> Answers:
+def answers_of(model: Model, block: Block) -> Predictions:
     """Return margins and probabilities of a block; numbers have no probabilities (NaN)."""
     margins = model.margins(block.features, block.tasks)
-    if model.target == "number":
-        return Answers(margins, np.full(len(margins), np.nan))
-    return Answers(margins, model.probability_of(margins))
+    if model.engine.target.kind == "number":
+        return Predictions(margins, np.full(len(margins), np.nan))
+    return Predictions(margins, model.engine.probability_of(margins))
 
 
-def predicted_labels(model: LabelNames, answers: Answers) -> list[Any] | None:
+def predicted_labels(model: LabelNames, answers: Predictions) -> list[Any] | None:
     """Return the label that each answer predicts; None for numbers."""
-    if isinstance(model, Model) and model.target != "two classes":
-        return None if model.target == "number" else model.answers(answers.margins).tolist()
-    negative, positive = model.label_of(-1.0), model.label_of(1.0)
+    if isinstance(model, Model) and model.engine.target.kind != "two classes":
+        return (
+            None
+            if model.engine.target.kind == "number"
+            else model.engine.labels_of(answers.margins).tolist()
+        )
+    negative, positive = model.engine.label_of(-1.0), model.engine.label_of(1.0)
     return [positive if margin >= 0.0 else negative for margin in answers.margins.tolist()]
 
 
@@ -116,7 +113,7 @@ def usable_blocks(reader: Reader, source: Source) -> Iterator[Block]:
 
 
 def prediction_rows(
-    model: LabelNames, events: EventNames, answers: Answers, bounds: Numbers | None = None
+    model: LabelNames, events: EventNames, answers: Predictions, bounds: Numbers | None = None
 ) -> Iterator[dict[str, Any]]:
     r"""Yield predictions in the one form that files, JSON and Python share.
 
@@ -129,15 +126,15 @@ def prediction_rows(
     >>> table = io.BytesIO(b"user,kind,age\nann,ham,3\n")
     >>> block, _ = Reader(table, Schema(task="user", label="kind"), format="csv").take(1)
     >>> model = Model("pa-unique", classes=("ham", "spam"))
-    >>> [row] = prediction_rows(model, block, Answers(np.ones(1), np.full(1, 0.7)))
+    >>> [row] = prediction_rows(model, block, Predictions(np.ones(1), np.full(1, 0.7)))
     >>> row  # doctest: +NORMALIZE_WHITESPACE
     {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
      'margin': 1.0, 'label': 'ham'}
     """
     number = False
-    if not isinstance(model, Model) or model.target == "two classes":
+    if not isinstance(model, Model) or model.engine.target.kind == "two classes":
         rows = _two_class_rows(model, answers)
-    elif model.target == "classes":
+    elif model.engine.target.kind == "classes":
         rows = _class_rows(model, answers)
     else:
         rows, number = _number_rows(model, answers, bounds), True
@@ -150,28 +147,31 @@ def prediction_rows(
         yield row
 
 
-def _two_class_rows(model: LabelNames, answers: Answers) -> Iterator[dict[str, Any]]:
+def _two_class_rows(model: LabelNames, answers: Predictions) -> Iterator[dict[str, Any]]:
     labels = predicted_labels(model, answers) or []
     parts = (labels, *(part.tolist() for part in answers))
     for label, margin, chance in zip(*parts, strict=True):
         yield {
             "predicted": label,
             "probability": chance,
-            "positive": model.positive,
+            "positive": model.engine.positive,
             "margin": margin,
         }
 
 
-def _class_rows(model: Model, answers: Answers) -> Iterator[dict[str, Any]]:
-    names, predicted = list(map(str, model.classes)), model.answers(answers.margins).tolist()
+def _class_rows(model: Model, answers: Predictions) -> Iterator[dict[str, Any]]:
+    names, predicted = (
+        list(map(str, model.classes)),
+        model.engine.labels_of(answers.margins).tolist(),
+    )
     for one, chances in zip(predicted, answers.probabilities.tolist(), strict=True):
         yield {"predicted": one, "probabilities": dict(zip(names, chances, strict=False))}
 
 
 def _number_rows(
-    model: Model, answers: Answers, bounds: Numbers | None
+    model: Model, answers: Predictions, bounds: Numbers | None
 ) -> Iterator[dict[str, Any]]:
-    for at, predicted in enumerate(model.answers(answers.margins).tolist()):
+    for at, predicted in enumerate(model.engine.labels_of(answers.margins).tolist()):
         row = {"predicted": predicted}
         if bounds is not None:
             row["low"], row["high"] = bounds[at].tolist()
@@ -187,7 +187,7 @@ def _as_number(label: Any) -> Any:
 
 def _bounds(model: Model, block: Block) -> Numbers | None:
     """Return bounds of nine numbers in ten, where the learner gives them."""
-    if model.target != "number" or not isinstance(model.learner, GivesIntervals):
+    if model.engine.target.kind != "number" or not isinstance(model.engine.learner, GivesIntervals):
         return None
     return model.intervals(block.features, block.tasks, INTERVAL_LEVEL)
 

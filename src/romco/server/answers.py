@@ -9,8 +9,8 @@ import numpy as np
 
 from romco.explanations import reasons
 from romco.model import Model
-from romco.model.names import known_as
-from romco.model.rows import Dense
+from romco.model.features import Dense
+from romco.model.names import canonical_name
 from romco.server.changes import Answer, Event, Prediction, Row, Task
 
 PLAIN = (str, int, float)
@@ -40,11 +40,11 @@ def predict(model: Model, rows: Sequence[Row], tasks: Sequence[Task]) -> list[Pr
 
 def meant(model: Model, margins: Dense) -> list[Prediction]:
     """The predictions that margins stand for."""
-    if model.target == "number":
+    if model.engine.target.kind == "number":
         return [Prediction(number, None, number) for number in margins.tolist()]
-    chances = model.probability_of(margins)
-    if model.target == "classes":
-        labels = [model.label_of(row) for row in margins]
+    chances = model.engine.probability_of(margins)
+    if model.engine.target.kind == "classes":
+        labels = [model.engine.label_of(row) for row in margins]
         return [
             Prediction(_plain(label), float(chance.max(initial=0.0)), float(row.max(initial=0.0)))
             for label, chance, row in zip(labels, chances, margins, strict=True)
@@ -69,12 +69,12 @@ def judge(model: Model, made: Prediction, answer: Answer) -> tuple[float, bool |
 
     Of numbers the first is the distance, else 0 or 1.
     """
-    if model.target == "number" and made.label is not None:
+    if model.engine.target.kind == "number" and made.label is not None:
         return abs(float(made.label) - float(answer)), None
-    wrong = made.label is None or known_as(made.label) != known_as(answer)
-    if model.target == "classes":
+    wrong = made.label is None or canonical_name(made.label) != canonical_name(answer)
+    if model.engine.target.kind == "classes":
         return float(wrong), not wrong
-    return float(wrong), model.side(answer) > 0
+    return float(wrong), model.engine.side(answer) > 0
 
 
 def refused(model: Model, rows: Sequence[Row], error: ValueError) -> Refused:
@@ -105,25 +105,25 @@ def check_labels(
     ``also`` are labels that are accepted but not learned yet, ``places`` where each event
     stands in its request.
     """
-    if model.target != "two classes":
+    if model.engine.target.kind != "two classes":
         for place, event in zip(places, events, strict=True):
             try:
-                model.check([event.x], [event.y], [event.task])
+                model.engine.check([event.x], [event.y], [event.task])
             except ValueError as error:
                 raise Refused(str(error), place) from None
         return set()
-    known: set[Any] = {known_as(label) for label in (*model.classes, *also)}
+    known: set[Any] = {canonical_name(label) for label in (*model.classes, *also)}
     for place, event in zip(places, events, strict=True):
-        known.add(known_as(event.y))
+        known.add(canonical_name(event.y))
         if len(known) > 2:
-            others = " and ".join(sorted(str(other) for other in known - {known_as(event.y)}))
+            others = " and ".join(sorted(str(other) for other in known - {canonical_name(event.y)}))
             raise Refused(f"y is {event.y!r}, a third label: there are {others} already", place)
     return known
 
 
 def opinions(model: Model, rows: Any, tasks: Sequence[Task]) -> list[list[float] | None]:
     """What the learner says of rows, to be kept until their answers come; None where nothing."""
-    said = model.opinions(rows, tasks)
+    said = model.engine.prediction_context(rows, tasks)
     if said is None:
         return [None] * len(tasks)
     return [one.tolist() if np.isfinite(one).all() else None for one in said]  # JSON has no other
@@ -140,7 +140,7 @@ def learn(model: Model, events: Sequence[Event]) -> None:
     before = model.events
     try:
         try:
-            model.learn(*given, opinions=said)
+            model.learn(*given, context=said)
         except ValueError:
             if not any(said) or model.events != before:
                 raise

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, final
 
 import msgspec
 
-from romco.model.names import known_as
+from romco.model.names import canonical_name
 from romco.server import answers
 from romco.server.answers import Refused
 from romco.server.changes import Answer, Change, Event, Forget, Learn, Row, Task
@@ -77,7 +77,10 @@ class Draft:
 
     def forget(self, task: Task) -> Read:
         """A task to forget; raises KeyError if it is not known."""
-        if self._live.model.numbers([task])[0] < 0 and known_as(task) not in self._tasks:
+        if (
+            self._live.model.engine.numbers([task])[0] < 0
+            and canonical_name(task) not in self._tasks
+        ):
             raise KeyError(task)
         return self._take(Forget(task, self._now), [Outcome("applied", self.next)])
 
@@ -116,8 +119,10 @@ class Draft:
         except Refused as error:
             raise Refused(error.reason, places[error.index]) from None
         known = answers.check_labels(model, self._labels, events, places)
-        numbers = model.numbers([event.task for event in events]).tolist()
-        new = {known_as(event.task) for event, n in zip(events, numbers, strict=True) if n < 0}
+        numbers = model.engine.numbers([event.task for event in events]).tolist()
+        new = {
+            canonical_name(event.task) for event, n in zip(events, numbers, strict=True) if n < 0
+        }
         tasks = self._tasks | new
         if new and len(model.tasks) + len(tasks) > limits.all_tasks:
             raise Refused(f"the model has room for {limits.all_tasks:,} tasks", places[0])

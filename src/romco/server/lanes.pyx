@@ -269,7 +269,7 @@ cdef class Lane:
 
     cdef tuple predict(self, task):
         """Label, probability and margin of the row that was read, or None."""
-        cdef tuple found = self.live.model.answer_read(self.questions.reader, task)
+        cdef tuple found = self.live.model.engine.predict_read(self.questions.reader, task)
         plain = found is not None and (found[0] is None or isinstance(found[0], PLAIN))
         return found if plain else None
 

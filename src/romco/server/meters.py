@@ -65,8 +65,8 @@ class Meters:
         return {
             "time": time.time(),
             "up": time.time() - self._began,
-            "learner": model.learner.name,
-            "target": model.target,
+            "learner": model.engine.learner.name,
+            "target": model.engine.target.kind,
             "classes": [str(label) for label in model.classes],
             "sequence": live.sequence,
             "events": model.events,
@@ -136,7 +136,7 @@ class Meters:
         yield "error", "Share of wrong predictions", live.running.whole.error
         yield "recent_error", "Among about the last thousand", live.running.recent
         yield "log_loss", "Mean log loss of the predictions", live.running.log_loss
-        with live.model.at_rest() as learner:
+        with live.model.engine.at_rest() as learner:
             if isinstance(learner, Decomposed):
                 yield "rank", "Rank of what is shared", len(learner.singular_values())
         yield "durable", "1 if answers wait for a sync", store.settings.durability == "durable"

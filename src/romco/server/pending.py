@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import final
 
-from romco.model.names import known_as
+from romco.model.names import canonical_name
 from romco.server import frames
 from romco.server.changes import Asked, Task, Waiting, decode_waiting, encode
 from romco.server.frames import Damaged
@@ -77,7 +77,7 @@ class Pending:
         with self._lock:
             lines = list(self._kept.items())
         for identity, (since, line) in lines:
-            if since <= time and known_as(decode_waiting(line).task) == known_as(task):
+            if since <= time and canonical_name(decode_waiting(line).task) == canonical_name(task):
                 self.remove(identity)
 
     def sweep(self, now: float) -> None:

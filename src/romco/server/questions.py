@@ -12,8 +12,7 @@ import numpy as np
 from romco.kernels.io.mappings import Mappings
 from romco.kernels.io.questions import Questions
 from romco.labels import Budget
-from romco.model.features import Hashed, Names
-from romco.model.rows import Sparse
+from romco.model.features import Hashed, Names, Sparse
 from romco.rounds import Round
 from romco.server import answers
 from romco.server.changes import Answer, Asked, Prediction, Waiting
@@ -115,7 +114,7 @@ def _ask_for(live: Live, budget: Budget, questions: Sequence[Question], told: li
     some = [k for k, question in enumerate(questions) if question.id is not None]
     if not some:
         return
-    tasks = live.model.numbers([questions[k].task for k in some])
+    tasks = live.model.engine.numbers([questions[k].task for k in some])
     margins = np.array([told[k].margin for k in some])
     round = Round(tasks, np.zeros((len(some), 1)), np.full(len(some), np.nan))
     with live.budget_lock:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from romco.model.names import known_as
+from romco.model.names import canonical_name
 from romco.server.changes import Prediction, Task
 
 BINS = 10
@@ -90,7 +90,7 @@ class Running(msgspec.Struct):
     def add(self, task: Task, made: Prediction, wrong: float, positive: bool | None) -> None:
         """Count a prediction; ``positive`` says whether what its probability is of came true."""
         self.whole.add(wrong)
-        known = str(known_as(task))
+        known = str(canonical_name(task))
         if known not in self.tasks:
             self.tasks[known] = Tally()
         self.tasks[known].add(wrong)
@@ -101,11 +101,11 @@ class Running(msgspec.Struct):
 
     def forget(self, task: Task) -> None:
         """Forget a task's own score."""
-        self.tasks.pop(str(known_as(task)), None)
+        self.tasks.pop(str(canonical_name(task)), None)
 
     def score(self, task: Any) -> Tally | None:
         """A task's own score, if any of its predictions could be judged."""
-        return self.tasks.get(str(known_as(task)))
+        return self.tasks.get(str(canonical_name(task)))
 
     @property
     def recent(self) -> float | None:

@@ -74,7 +74,7 @@ class Views:
 
     def named(self, text: str) -> Task:
         """The text if it names a task; raises KeyError if it does not."""
-        if self._live.model.numbers([text])[0] < 0:
+        if self._live.model.engine.numbers([text])[0] < 0:
             raise KeyError(text)
         return text
 

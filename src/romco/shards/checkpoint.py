@@ -41,7 +41,7 @@ from romco.learners.merging import (
     store_pairs,
 )
 from romco.model import Features, Model, Names, Scale
-from romco.model.growing import LONGEST, doubled
+from romco.model.engine import MAX_EVENTS, next_double
 from romco.model.names import from_json
 from romco.parameters import whole
 from romco.shards.reader import task_owner
@@ -104,7 +104,10 @@ def to_model_state(
         (state,) = states
         state |= {part: named[part] for part in ("features", "labels", "notes", "session")}
         return {**state, SECTION: section} if position.notes else state  # else a model's bits
-    common, start = mergeable(restore(front.learner.state())), scale_numbers(front.scale)
+    common, start = (
+        mergeable(restore(front.engine.learner.state())),
+        scale_numbers(front.engine.scale),
+    )
     merge(common, [one.change for one in updates])
     counts = [one.change.events for one in updates]
     scale = merge_scales(start, [one.scale for one in updates], counts)
@@ -160,9 +163,9 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
     front, updates = _front({**plain, "scale": section["start"]}), None
     if section["counts"]:
         start = _with_prefix(arrays, f"{SECTION}.start.")
-        apply_merged(mergeable(front.learner), Merged(arrays[f"{SECTION}.rows"], start))
+        apply_merged(mergeable(front.engine.learner), Merged(arrays[f"{SECTION}.rows"], start))
         updates = [_update(arrays, section, k) for k in range(section["shards"])]
-    shared = {f"{LEARNER}{name}": array for name, array in front.learner.arrays().items()}
+    shared = {f"{LEARNER}{name}": array for name, array in front.engine.learner.arrays().items()}
     own = {n: a for n, a in plain["arrays"].items() if n in _of_tasks(front) or n not in shared}
     plain = {**plain, "scale": section["start"], "arrays": {**shared, **own}}
     ends = np.cumsum([0, *section["sizes"]])
@@ -180,7 +183,7 @@ def _combine(front: State, common: Merges, states: Sequence[State]) -> State:
     ``front`` has the names of features and labels, ``common`` the shared part.
     """
     sizes = [len(state["tasks"]) for state in states]
-    room = doubled(MIN_TASK_ROOM, sum(sizes))
+    room = next_double(MIN_TASK_ROOM, sum(sizes))
     target = _empty_learner(front, common.n_features, room)
     arrays, first, tables = target.arrays(), 0, []
     own, paired = set(target.task_axes or ()) & set(arrays), pair_arrays(target)
@@ -207,7 +210,7 @@ def _combine(front: State, common: Merges, states: Sequence[State]) -> State:
 
 def _part(state: State, own: Numbers, room: int | None = None) -> State:
     """Return the state of a model of some tasks."""
-    room = doubled(MIN_TASK_ROOM, len(own)) if room is None else room
+    room = next_double(MIN_TASK_ROOM, len(own)) if room is None else room
     inner = _with_prefix(state["arrays"], LEARNER)
     target = _empty_learner(state, state["learner"]["n_features"], room)
     arrays = target.arrays()
@@ -242,7 +245,7 @@ def _empty_learner(state: State, n_features: int, n_tasks: int) -> Merges:
 
 def _of_tasks(front: Model) -> set[str]:
     """Return the names of arrays in a state that have entries per task."""
-    learner = mergeable(front.learner)
+    learner = mergeable(front.engine.learner)
     shared = {name for line in learner.sharing() for name in line.arrays}
     own = (set(learner.task_axes or ()) - shared) | set(pair_arrays(learner))
     return {f"{LEARNER}{name}" for name in own}
@@ -252,7 +255,7 @@ def _open_period(front: Model, updates: Sequence[ShardUpdate]) -> Values:
     """Return the changes since the last barrier, and the values before them."""
     rows = np.unique(np.concatenate([one.change.rows for one in updates]))
     arrays: Values = {f"{SECTION}.rows": rows}
-    for name, array in shared_values(mergeable(front.learner), rows).items():
+    for name, array in shared_values(mergeable(front.engine.learner), rows).items():
         arrays[f"{SECTION}.start.{name}"] = array
     for k, one in enumerate(updates):
         arrays |= {f"{SECTION}.{k}.rows": one.change.rows, f"{SECTION}.{k}.seen": one.change.seen}
@@ -301,7 +304,11 @@ def _check_position(section: Mapping[str, Any]) -> None:
     events, place, barrier = (
         whole(part, section[part], least=0) for part in ("events", "place", "next")
     )
-    if n > MAX_SHARDS or section["every"] > LONGEST or not events <= place < barrier <= LONGEST:
+    if (
+        n > MAX_SHARDS
+        or section["every"] > MAX_EVENTS
+        or not events <= place < barrier <= MAX_EVENTS
+    ):
         raise ValueError(f"no {n} shards are at {place} after {events} events")
     if not isinstance(section["notes"], dict):
         raise ValueError("expected notes by name")
@@ -333,12 +340,15 @@ def _check_period(section: Mapping[str, Any], model: Model, arrays: Values) -> N
 
 def _check_rows(model: Model, arrays: Values, name: str, prefix: str) -> None:
     """Check that features are in order, and that merged arrays have values for each."""
-    rows, d = arrays[name], model.learner.n_features
+    rows, d = arrays[name], model.engine.learner.n_features
     if rows.dtype != np.int32 or rows.ndim != 1 or (np.diff(rows) <= 0).any():
         raise ValueError("expected features in order")
     if len(rows) and not 0 <= rows[0] <= rows[-1] < d:
         raise ValueError(f"a feature is out of range; there are {d}")
-    expected, values = shared_values(mergeable(model.learner), rows), _with_prefix(arrays, prefix)
+    expected, values = (
+        shared_values(mergeable(model.engine.learner), rows),
+        _with_prefix(arrays, prefix),
+    )
     shapes = {name: (a.shape, a.dtype) for name, a in expected.items()}
     if shapes != {name: (a.shape, a.dtype) for name, a in values.items()}:
         raise ValueError("changes of shards do not fit the learner")
@@ -373,7 +383,7 @@ class Checkpoint:
         front = self.front
         if schedule == self.schedule:
             return ShardsState(front, self.files(), self.position)
-        inner = front.learner
+        inner = front.engine.learner
         config = ShardConfig(inner.name, inner.n_features, 1, parameters=dict(inner.parameters))
         states = [load_shard(path, config).state() for path in self.files()]
         whole_state = _combine(front.state(), mergeable(inner), states)
@@ -400,12 +410,12 @@ def find_checkpoint(folder: Path) -> Checkpoint | None:
 
 def check_settings(checkpoint: Checkpoint, wanted: Model) -> None:
     """Raise ValueError where the settings are not those of the checkpoint."""
-    front = checkpoint.front
+    front, mine, other = checkpoint.front, checkpoint.front.engine.learner, wanted.engine.learner
     settings: list[tuple[str, Any, Any]] = [
-        ("learner", front.learner.name, wanted.learner.name),
-        ("parameters", dict(front.learner.parameters), dict(wanted.learner.parameters)),
+        ("learner", mine.name, other.name),
+        ("parameters", dict(mine.parameters), dict(other.parameters)),
         ("features", fixed_settings(front.features), fixed_settings(wanted.features)),
-        ("new_task", front.new_task, wanted.new_task),
+        ("new_task", front.engine.new_task, wanted.engine.new_task),
     ]
     if wanted.classes:
         settings.append(("classes", front.classes, wanted.classes))

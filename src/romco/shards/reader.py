@@ -13,7 +13,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, final
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from romco.io.formats import BadFile, BadRow, OpenFile, format_of
 from romco.io.reader import Block
 from romco.io.schema import read_name
-from romco.model.features import features_from_json
-from romco.model.labels import Labels
-from romco.model.names import Id, known_as, to_json
-from romco.model.rows import Dense, Rows
+from romco.kernels.merge.partition import encode
+from romco.model.features import Dense, Rows, features_from_json
+from romco.model.names import Id, canonical_name, identity, to_json
+from romco.model.target import TwoClasses
 from romco.runs import Source
 
 HASH_MULTIPLIER = 2654435761  # 2^32 over the golden ratio: spreads names that differ in few bits
@@ -41,7 +41,7 @@ def task_owner(task: Id, n: int) -> int:
     >>> [task_owner(name, 4) for name in ("ann", "bob", 7, "7.0", ("shop", 7))]
     [2, 3, 1, 1, 0]
     """
-    name = known_as(task)
+    name = canonical_name(task)
     if isinstance(name, str):
         text = name.encode("utf-8", "surrogatepass")
     else:
@@ -50,31 +50,39 @@ def task_owner(task: Id, n: int) -> int:
 
 
 @final
-class TaskOwners:
-    """Cache of :func:`task_owner`: a stream asks for the same tasks again and again."""
+class TaskCodes:
+    """Codes 0, 1, ... of task names in the order of their appearance, and the shard of each.
+
+    After ``MAX_CACHED_TASKS`` names it starts anew with another ``version``.
+    """
 
     def __init__(self, n: int) -> None:
         self.n = n
-        self._cache: dict[Id, int] = {}
+        self.names: list[Id] = []  # by code
+        self.version = 0
+        self._codes: dict[Id, int] = {}
+        self._owners = np.zeros(1024, dtype=np.uint16)  # by code; room is doubled
 
-    def of(self, tasks: list[Id]) -> NDArray[np.int64]:
-        """Return the shard (k,) of each task."""
-        if self.n == 1:
-            return np.zeros(len(tasks), dtype=np.int64)
-        try:
-            return self._lookup(tasks)
-        except KeyError:
-            self._add(set(tasks))
-            return self._lookup(tasks)
+    def encode(self, tasks: Iterable[Any]) -> NDArray[np.int64]:
+        """Return the code (k,) of each task; ValueError where one is no name."""
+        names = tasks.tolist() if isinstance(tasks, np.ndarray) else list(tasks)
+        if len(self.names) > MAX_CACHED_TASKS:
+            self.names, self._codes, self.version = [], {}, self.version + 1
+        return encode(self._codes, names, self._add)
 
-    def _lookup(self, tasks: list[Id]) -> NDArray[np.int64]:
-        return np.fromiter(map(self._cache.__getitem__, tasks), np.int64, len(tasks))
+    def owners(self, codes: NDArray[np.int64]) -> NDArray[np.uint16]:
+        """Return the shard (k,) of each code."""
+        return self._owners[codes]
 
-    def _add(self, tasks: set[Id]) -> None:
-        new = tasks.difference(self._cache)
-        if len(self._cache) + len(new) > MAX_CACHED_TASKS:
-            self._cache, new = {}, tasks
-        self._cache |= {task: task_owner(task, self.n) for task in new}
+    def _add(self, task: Any) -> int:
+        name = identity("task", task)
+        code = self._codes.setdefault(name, len(self.names))
+        if code == len(self.names):
+            self.names.append(name)
+            if code == len(self._owners):
+                self._owners = np.concatenate([self._owners, np.zeros_like(self._owners)])
+            self._owners[code] = task_owner(name, self.n) if self.n > 1 else 0
+        return code
 
 
 @final
@@ -130,7 +138,7 @@ class ShardReader:
     def __init__(self, files: EventFiles, n: int, k: int, position: FilePosition) -> None:
         self.position, self.skipped = position, 0  # bad rows of the shard's tasks
         self._files, self._n, self._k = files, n, k
-        self._labels = Labels(files.classes)
+        self._labels = TwoClasses(files.classes)
         self._features = features_from_json(files.features)
         self._file: _LineFilter | _BlockFilter | None = None
 
@@ -187,7 +195,7 @@ class ShardReader:
 
     def _side(self, label: str | None, line: int) -> float:
         try:
-            return self._labels.known_side(label)
+            return self._labels.number_of(label)
         except ValueError as error:
             path = self._files.paths[self.position.file]
             self._skip_or_raise(BadRow(path, line, self._files.source.label, str(error)))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, final
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from romco.io.modelfile import ModelFileError, load, save
 from romco.kernels.core.events import Events
+from romco.kernels.core.history import MEMORY, ChunkStep
 from romco.kernels.merge.partition import pick_rows
 from romco.kernels.merge.rows import FeatureCounts
 from romco.learners import restore
@@ -27,14 +29,15 @@ from romco.learners.merging import (
     pairs,
 )
 from romco.model import Model, Scale
-from romco.model.answers import Answers
-from romco.model.calibration import MEMORY
-from romco.model.labels import Labels
-from romco.model.names import Effect, Id
-from romco.model.rows import Dense, Rows, Sparse, as_round, count
+from romco.model.engine import PERSONAL_CHECK_EVENTS, as_round, is_compiled
+from romco.model.features import Dense, Rows, Sparse, count_rows
+from romco.model.names import Action, Id
+from romco.model.target import Predictions, TwoClasses, logistic
+from romco.rounds import Round
 from romco.shards.reader import EventFiles, FilePosition, ShardReader
 
 CHUNK_ROWS = 2000  # read before they are learned
+NEW_TASK_ROWS = 64  # learned by name from a new task on
 SIDES = (-1.0, 1.0)  # labels of a shard's model
 ScaleNumbers = tuple[float, float]  # log a of the margins' scale, and its curvature
 Start = dict[str, Any] | Path | None  # state, the file that holds it, or a new shard
@@ -87,6 +90,49 @@ class ReadReport:
 
 
 @final
+class SharedBatch:
+    """Rows that all shards of this process read in place, and their predictions."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        y: Dense,
+        weight: Dense | None,
+        codes: NDArray[np.int64],
+        names: list[Id],
+        version: int,
+        grows: bool,
+    ) -> None:
+        self.rows, self.y, self.weight = rows, y, weight
+        self.codes, self.names, self.version = codes, names, version  # see TaskCodes
+        self.widths = row_widths(rows) if grows and isinstance(rows, Sparse) else None
+        self.margins, self.probabilities = np.empty(len(y)), np.empty(len(y))
+
+    def matrix(self, width: int) -> Any:
+        """Return the rows as a matrix of ``width`` columns."""
+        if not isinstance(self.rows, Sparse):
+            return self.rows
+        values, columns, starts = self.rows
+        shape = len(starts) - 1, width
+        return SimpleNamespace(
+            format="csr", shape=shape, data=values, indices=columns, indptr=starts
+        )
+
+    def fill(self, index: NDArray[np.int64], margins: Dense, log_a: Dense) -> None:
+        """Set the predictions of rows; ``log_a`` is the scale before each."""
+        self.margins[index] = margins
+        self.probabilities[index] = logistic(np.exp(log_a) * margins)
+
+
+def row_widths(rows: Sparse) -> NDArray[np.int64]:
+    """Return the columns (n,) that each row needs."""
+    widths = np.zeros(len(rows.starts) - 1, dtype=np.int64)
+    filled = np.diff(rows.starts) > 0
+    widths[filled] = rows.columns[rows.starts[1:][filled] - 1] + 1  # sorted: the last is largest
+    return widths
+
+
+@final
 class NumberedFeatures:
     """Features of a shard's model: rows come as numbers, and may need more columns."""
 
@@ -106,7 +152,7 @@ class NumberedFeatures:
         """Add columns."""
         self.width = max(self.width, new.get("columns", 0))
 
-    def adding(self, new: dict[Id, int], top: int) -> list[Effect]:
+    def actions(self, new: dict[Id, int], top: int) -> list[Action]:
         """Return the action that adds the columns below ``top``."""
         return [(partial(setattr, self, "width"), max(self.width, top))]
 
@@ -139,49 +185,101 @@ class Shard:
         else:
             path = isinstance(start, Path)
             self.model = load_shard(start, config) if path else _from_state(start)  # type: ignore[arg-type]
-            self.model.features = NumberedFeatures(self.model.learner.n_features)
-        self._counts = FeatureCounts(self.model.learner.n_features)
+            features = NumberedFeatures(self.model.engine.learner.n_features)
+            self.model.features = self.model.engine.features = features
+        self._counts = FeatureCounts(self.model.engine.learner.n_features)
         self._counts.add_earlier(_personal_features(self.model))
         self._events = 0  # since the last barrier
+        self._numbers, self._version = np.empty(0, dtype=np.int64), -1  # of tasks, by code
         self._reader: ShardReader | None = None
-        if config.n > 1 and isinstance(self.model.learner, Draws):
-            self.model.learner.leave_drawing()
+        if config.n > 1 and isinstance(self.model.engine.learner, Draws):
+            self.model.engine.learner.leave_drawing()
 
     # Learning and predicting
 
-    def learn(self, rows: Rows, y: Dense, tasks: list[Id], weight: Dense | None = None) -> Answers:
+    def learn(
+        self, rows: Rows, y: Dense, tasks: list[Id], weight: Dense | None = None
+    ) -> Predictions:
         """Learn rows of own tasks; return the predictions made before."""
-        answers = self.model.predict_and_learn(rows, y, tasks, weight=weight)
+        answers = self.model.engine.predict_and_learn(rows, y, tasks, weight=weight)
         self._fit()
         if self.config.n > 1:
             self._touch(rows)
         self._events += len(tasks)
         return answers
 
-    def learn_at(
-        self,
-        index: NDArray[np.int64],
-        rows: Rows,
-        y: Dense,
-        tasks: list[Id],
-        weight: Dense | None = None,
-    ) -> Answers:
-        """Learn the rows at ``index``, out of the rows of all shards of this process."""
-        return self.learn(
-            take_rows(rows, index),
-            y[index],
-            list(map(tasks.__getitem__, index.tolist())),
-            None if weight is None else weight[index],
-        )
+    def learn_at(self, batch: SharedBatch, index: NDArray[np.int64]) -> None:
+        """Learn the rows of a batch at ``index``; fill in the predictions made before."""
+        ready, begin = self._known_tasks(batch, index), 0
+        while begin < len(index):
+            slow = np.flatnonzero(ready[begin:] < 0)
+            end = begin + int(slow[0]) if len(slow) else len(index)
+            if begin < end:
+                self._learn_known(batch, index[begin:end], ready[begin:end])
+            else:
+                end = min(len(index), begin + NEW_TASK_ROWS)
+                self._learn_named(batch, index[begin:end])
+                ready[end:] = self._known_tasks(batch, index[end:])
+            begin = end
 
-    def answers(self, rows: Rows, tasks: list[Id]) -> Answers:
+    def _known_tasks(self, batch: SharedBatch, index: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of each row's task; -1 where the task is new, or needs more room."""
+        engine, codes = self.model.engine, batch.codes[index]
+        if self._version != batch.version:
+            self._numbers, self._version = np.empty(0, dtype=np.int64), batch.version
+        if len(self._numbers) < len(batch.names):
+            more = np.full(2 * len(batch.names) - len(self._numbers), -1, dtype=np.int64)
+            self._numbers = np.concatenate([self._numbers, more])
+        numbers = self._numbers[codes]
+        if (numbers < 0).any():
+            new = np.unique(codes[numbers < 0])
+            self._numbers[new] = engine.numbers([batch.names[code] for code in new])
+            numbers = self._numbers[codes]
+        if batch.widths is not None:
+            numbers[batch.widths[index] > engine.learner.n_features] = -1
+        return numbers if is_compiled(engine.learner) else np.full(len(index), -1)
+
+    def _learn_known(
+        self, batch: SharedBatch, index: NDArray[np.int64], numbers: NDArray[np.int64]
+    ) -> None:
+        """Learn rows in place, without a name or a copy."""
+        engine, begin = self.model.engine, 0
+        while begin < len(index):
+            end = begin + PERSONAL_CHECK_EVENTS - engine.events % PERSONAL_CHECK_EVENTS
+            part, task = index[begin:end], numbers[begin:end]
+            weight = None if batch.weight is None else batch.weight[part]
+            log_a, starts = np.empty(len(part)), np.arange(len(part) + 1)
+            with engine.at_rest() as learner:
+                round = Round(task, batch.matrix(learner.n_features), batch.y[part], weight)
+                sizes = learner.n_features, learner.n_tasks
+                events = Events(round, *sizes, True, learner.answers, part)
+                step = ChunkStep(
+                    engine.body.history, engine.scale, log_a, events, starts,
+                    None, [], None, engine.watch, PERSONAL_CHECK_EVENTS,
+                )  # fmt: skip
+                margins = step.compiled(learner.kernel)  # type: ignore[attr-defined]
+            if self.config.n > 1:
+                self._counts.add(events)
+            self._events += len(part)
+            batch.fill(part, margins, log_a)
+            begin = end
+
+    def _learn_named(self, batch: SharedBatch, index: NDArray[np.int64]) -> None:
+        """Learn a copy of rows, whose tasks may be new."""
+        weight = None if batch.weight is None else batch.weight[index]
+        names = [batch.names[code] for code in batch.codes[index]]
+        learned = self.learn(take_rows(batch.rows, index), batch.y[index], names, weight)
+        batch.margins[index], batch.probabilities[index] = learned
+
+    def answers(self, rows: Rows, tasks: list[Id]) -> Predictions:
         """Predict rows."""
         margins = self.model.margins(rows, tasks)
-        return Answers(margins, self.model.probability_of(margins))
+        return Predictions(margins, self.model.engine.probability_of(margins))
 
     def forget(self, task: Id) -> None:
         """Forget a task."""
         self.model.forget(task)
+        self._version = -1
 
     # Reading files
 
@@ -214,14 +312,14 @@ class Shard:
 
     def update(self) -> ShardUpdate:
         """Return all that changed since the last barrier."""
-        with self.model.at_rest() as learner:
+        with self.model.engine.at_rest() as learner:
             changed = collect_change(mergeable(learner), self._counts, self._events)
             return ShardUpdate(changed, self.scale, learner.n_features)
 
     def apply(self, update: MergedUpdate) -> None:
         """Replace the shared part by the merged one."""
         self.widen(update.width)
-        with self.model.at_rest() as learner:
+        with self.model.engine.at_rest() as learner:
             apply_merged(mergeable(learner), update.merged)
         self.begin_period(update.scale, update.events)
 
@@ -232,17 +330,17 @@ class Shard:
     @property
     def scale(self) -> ScaleNumbers:
         """Scale of the margins."""
-        return scale_numbers(self.model.scale)
+        return scale_numbers(self.model.engine.scale)
 
     def begin_period(self, scale: ScaleNumbers, events: int) -> None:
         """Begin a new period after a merge."""
-        self.model.take_over(Scale(*scale), events)
+        self.model.engine.adopt(Scale(*scale), events)
         self._counts.clear()
         self._events = 0
 
     def widen(self, width: int) -> None:
         """Make room for at least ``width`` features."""
-        self.model.make_room(width)
+        self.model.engine.make_room(width)
         self._fit()
 
     def subspace_sums(self) -> Drawn:
@@ -265,10 +363,10 @@ class Shard:
 
     def resume(self, update: ShardUpdate) -> None:
         """Restore the changes of a period that is not over."""
-        with self.model.at_rest() as learner:
+        with self.model.engine.at_rest() as learner:
             apply_merged(mergeable(learner), Merged(update.change.rows, update.change.values))
             restore(learner.state())  # raises where the numbers of a file are not a learner's
-        self.model.take_over(Scale(*update.scale))
+        self.model.engine.adopt(Scale(*update.scale))
         self._counts.load(update.change.rows, update.change.seen)
         self._events = update.change.events
 
@@ -278,26 +376,26 @@ class Shard:
 
     def events_of(self, task: Id) -> int:
         """Count the learned events of a task."""
-        return self.model.events_of(task)
+        return self.model.engine.events_of(task)
 
     def personal_since(self, task: Id) -> int | None:
         """Return ``Model.personal_since``."""
-        return self.model.personal_since(task)
+        return self.model.engine.personal_since(task)
 
     def _fit(self) -> None:
         """Give the features the learner's room."""
-        width = self.model.learner.n_features
+        width = self.model.engine.learner.n_features
         self.model.features.add({"columns": width})
         self._counts.grow(width)
 
     def _touch(self, rows: Rows) -> None:
         """Count the features of rows."""
-        learner = self.model.learner
-        round = as_round(learner, rows, np.zeros(count(rows), dtype=np.int64))
+        learner = self.model.engine.learner
+        round = as_round(learner, rows, np.zeros(count_rows(rows), dtype=np.int64))
         self._counts.add(Events(round, learner.n_features, learner.n_tasks, False))
 
     def _subspace_learner(self) -> Draws:
-        learner = self.model.learner
+        learner = self.model.engine.learner
         assert isinstance(learner, Draws)
         return learner
 
@@ -347,7 +445,7 @@ def load_shard(path: Path, config: ShardConfig) -> Model:
     model = load(path)
     if not isinstance(model, Model):
         raise ModelFileError(f"{path.name} cannot be used: it holds no model")
-    learner = model.learner
+    learner = model.engine.learner
     settings = learner.name, learner.n_features, dict(learner.parameters)
     if settings != (config.learner, config.width, config.parameters):
         raise ModelFileError(f"{path.name} cannot be used: it is not of the same shards as others")
@@ -357,12 +455,12 @@ def load_shard(path: Path, config: ShardConfig) -> Model:
 def _from_state(state: dict[str, Any]) -> Model:
     """Return a state's model with numbers for features and labels."""
     columns = {"kind": "columns", "width": state["learner"]["n_features"], "names": None}
-    sides = Labels(SIDES).to_json()
+    sides = TwoClasses(SIDES).to_json()
     return Model.from_state({**state, "features": columns, "labels": sides, "notes": {}})
 
 
 def _personal_features(model: Model) -> NDArray[np.int64]:
     """Return the features that any task has weights of its own for."""
-    learner = mergeable(model.learner)
+    learner = mergeable(model.engine.learner)
     keys, _ = pairs(learner, learner.arrays(), np.arange(learner.n_tasks))
     return np.unique(keys & 0xFFFFFFFF)

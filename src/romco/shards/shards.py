@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, Self, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,11 @@ from romco.io.validation import refusing
 from romco.learners.capabilities import Draws
 from romco.learners.merging import Period, merge, merge_in_place, mergeable
 from romco.model import Features, Model, Scale
-from romco.model.answers import Answers
-from romco.model.batches import check_lengths, many
-from romco.model.fairlock import Locks
-from romco.model.names import Id, identities, identity
-from romco.model.rows import Dense, Rows, cut
-from romco.model.targets import target_from_json
-from romco.model.weights import rows_at, weights_of
+from romco.model.engine import check_lengths, check_sequence, read_weights
+from romco.model.features import Dense, Names, Rows, select_rows
+from romco.model.lock import Locks
+from romco.model.names import Id
+from romco.model.target import Predictions, target_from_json
 from romco.parameters import choice, whole
 from romco.shards.checkpoint import (
     Checkpoint,
@@ -39,7 +37,7 @@ from romco.shards.checkpoint import (
     write_checkpoint,
 )
 from romco.shards.engines import Arguments, Engine, Method, Serial, Threads
-from romco.shards.reader import TaskOwners
+from romco.shards.reader import TaskCodes
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
 from romco.shards.shard import (
     MergedUpdate,
@@ -47,6 +45,7 @@ from romco.shards.shard import (
     Shard,
     ShardConfig,
     ShardUpdate,
+    SharedBatch,
     merge_scales,
     scale_numbers,
     take_rows,
@@ -71,18 +70,19 @@ class Coordinator:
     ) -> None:
         self.schedule, self.front = schedule, state.front
         self.merge_seconds = 0.0
+        self._has_subspace = isinstance(state.front.engine.learner, Draws)
         self.events = self.place = self.next = 0
         self.notes: dict[str, Any] = {}
         self.reopen: Arguments | None = None  # of Shard.open, for shards that read files
         self.new = all(start is None for start in state.starts)  # nothing was learned
         self._arrived: list[Any] | None = None  # updates or periods, returned with other answers
         self._barriers, self._folder, self._checkpoint_every = 0, folder, checkpoint_every
-        learner = self.front.learner
+        learner = self.front.engine.learner
         self.config = ShardConfig(
             learner.name,
             learner.n_features,
             schedule.n,
-            self.front.new_task,
+            self.front.engine.new_task,
             dict(learner.parameters),
         )
         self._lock = None if folder is None else FolderLock(folder)
@@ -131,8 +131,8 @@ class Coordinator:
 
     def take_over(self, state: ShardsState) -> None:
         """Continue from shards that started as these did."""
-        self.front.learner.load(state.front.learner.arrays())
-        self.front.take_over(state.front.scale, state.front.events)
+        self.front.engine.learner.load(state.front.engine.learner.arrays())
+        self.front.engine.adopt(state.front.engine.scale, state.front.events)
         self.new = False
         self.engine.start(state.starts)
         self._set_position(state)
@@ -189,19 +189,19 @@ class Coordinator:
         updates: list[ShardUpdate] = self._arrived or self.engine.call_all(Shard.update)
         width = self._widen(one.width for one in updates)
         changes = [one.change for one in updates]
-        merged = merge(mergeable(self.front.learner), changes, self.engine.map_ranges)
+        merged = merge(mergeable(self.front.engine.learner), changes, self.engine.map_ranges)
         scale = self._merge_scale([one.scale for one in updates], [one.events for one in changes])
         self.engine.post(Shard.apply, MergedUpdate(merged, scale, self.events, width))
 
     def _merge_local(self, shards: Sequence[Shard]) -> None:
         """Merge in place: only small arrays are copied."""
-        width = self._widen(shard.model.learner.n_features for shard in shards)
+        width = self._widen(shard.model.engine.learner.n_features for shard in shards)
         for shard in shards:
             shard.widen(width)
         periods: list[Period] = self._arrived or [shard.period() for shard in shards]
         with ExitStack() as rest:
-            learners = [mergeable(rest.enter_context(one.model.at_rest())) for one in shards]
-            common = mergeable(self.front.learner)
+            learners = [mergeable(rest.enter_context(one.model.engine.at_rest())) for one in shards]
+            common = mergeable(self.front.engine.learner)
             merge_in_place(common, learners, periods, self.engine.map_ranges)
         scale = self._merge_scale([one.scale for one in shards], [one.events for one in periods])
         for shard in shards:
@@ -209,18 +209,20 @@ class Coordinator:
 
     def _widen(self, widths: Iterable[int]) -> int:
         """Give the shared part as much room for features as any shard has; return it."""
-        self.front.make_room(max(self.front.features.width, *widths))
-        return self.front.learner.n_features
+        self.front.engine.make_room(max(self.front.features.width, *widths))
+        return self.front.engine.learner.n_features
 
     def _merge_scale(self, parts: Sequence[ScaleNumbers], events: Sequence[int]) -> ScaleNumbers:
-        scale = merge_scales(scale_numbers(self.front.scale), parts, events)
-        self.front.take_over(Scale(*scale), self.events)
+        scale = merge_scales(scale_numbers(self.front.engine.scale), parts, events)
+        self.front.engine.adopt(Scale(*scale), self.events)
         return scale
 
     def _update_subspace(self) -> None:
         """Recompute the shared subspace from all tasks, if it is due."""
-        common = self.front.learner
-        if isinstance(common, Draws) and common.drawing_due():
+        if not self._has_subspace:
+            return
+        common = cast("Draws", self.front.engine.learner)
+        if common.drawing_due():
             sums = self.engine.call_all(Shard.subspace_sums)
             self.engine.post(Shard.take_subspace, common.drawn(sums))
 
@@ -305,7 +307,7 @@ class Shards(Closing):
         front = Model(
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )
-        mergeable(front.learner)
+        mergeable(front.engine.learner)
         schedule = Schedule(n, growth, every)
         folder = None if checkpoint is None else Path(checkpoint)
         stored = None if folder is None else find_checkpoint(folder)
@@ -319,7 +321,7 @@ class Shards(Closing):
 
     def _start(self, coordinator: Coordinator) -> None:
         self.coordinator, self._front = coordinator, coordinator.front
-        self._owners = TaskOwners(coordinator.n)
+        self._tasks = TaskCodes(coordinator.n)
         self._locks = Locks()
 
     @property
@@ -348,9 +350,14 @@ class Shards(Closing):
         return self._front.classes
 
     @property
+    def engine(self) -> Shards:
+        """Itself: it has the methods of a model's engine that a run calls."""
+        return self
+
+    @property
     def positive(self) -> Id | None:
         """Label of margins above 0; None if unknown."""
-        return self._front.positive
+        return self._front.engine.positive
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -379,11 +386,11 @@ class Shards(Closing):
 
     def label_of(self, margin: float) -> Id:
         """Return the label that a margin predicts; None before any label is known."""
-        return self._front.label_of(margin)
+        return self._front.engine.label_of(margin)
 
     def side(self, label: Any) -> float:
         """Return +1 for the positive label, -1 for the other; ValueError if it is unknown."""
-        return self._front.side(label)
+        return self._front.engine.side(label)
 
     def margins(self, x: Any, task: Iterable[Any]) -> Dense:
         """Return margins (n,) of rows, above 0 for the positive label.
@@ -405,7 +412,7 @@ class Shards(Closing):
 
     def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
         """Return labels (n,) of rows; arguments as in :meth:`margins`."""
-        return self._front.answers(self.margins(x, task))
+        return self._front.engine.labels_of(self.margins(x, task))
 
     def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
         """Return the probability (n,) of the positive label; arguments as in :meth:`margins`."""
@@ -421,7 +428,7 @@ class Shards(Closing):
 
     def predict_one(self, x: Any, task: Any) -> Id:
         """Return the label of one event; None before any label is known."""
-        return self._front.label_of(self.margin_one(x, task))
+        return self._front.engine.label_of(self.margin_one(x, task))
 
     def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> float:
         """Learn one event; return the margin predicted before. A bad event changes nothing."""
@@ -450,20 +457,20 @@ class Shards(Closing):
 
     def predict_and_learn(
         self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
-    ) -> Answers:
+    ) -> Predictions:
         """Learn rows as :meth:`learn`; return also the probabilities predicted before."""
-        weights = None if weight is None else weights_of(weight, self._front.learner)
+        weights = None if weight is None else read_weights(weight, self._front.engine.learner)
         if weights is not None and not weights.all():
-            return self._learn_weighted(x, list(y), list(many(task)), weights)
+            return self._learn_weighted(x, list(y), list(check_sequence(task)), weights)
         with self._locks.writing:
-            labels = self._front.sides
-            rows, signs, ids, sides, new = self._read(x, y, task, weights)
+            labels = self._front.engine.two_classes
+            rows, signs, codes, sides, new = self._read(x, y, task, weights)
             before = labels.turn
             with self._locks.step:
                 labels.adopt(sides)
                 self.features.add(new)
-            answers = self._learn(rows, signs, ids, weights)
-            return _turn(answers, labels.outward(np.ones(len(ids)), signs, before))
+            answers = self._learn(rows, signs, codes, weights)
+            return _turn(answers, labels.outward(np.ones(len(codes)), signs, before))
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, weights and history. KeyError if it is unknown."""
@@ -531,17 +538,18 @@ class Shards(Closing):
 
     def _read(
         self, x: Any, y: Iterable[Any], task: Iterable[Any], weights: Dense | None
-    ) -> tuple[Rows, Dense, list[Id], dict[Id, float], dict[Id, int]]:
-        """Return rows, signs, tasks, and new labels and features; changes nothing."""
-        signs, sides = self._front.sides.read(y)
-        ids = identities("task", many(task))
+    ) -> tuple[Rows, Dense, NDArray[np.int64], dict[Id, float], dict[Id, int]]:
+        """Return rows, signs, codes of tasks, and new labels and features; learns nothing."""
+        signs, sides = self._front.engine.two_classes.read(y)
+        with self._locks.step:
+            codes = self._tasks.encode(check_sequence(task))
         new: dict[Id, int] = {}
         rows = self.features.read(x, new)
         lengths = {} if weights is None else {"weight": weights}
-        check_lengths(rows, task=ids, y=signs, **lengths)
-        return rows, signs, ids, sides, new
+        check_lengths(rows, task=codes, y=signs, **lengths)
+        return rows, signs, codes, sides, new
 
-    def _learn_weighted(self, x: Any, y: list[Any], task: list[Any], weights: Dense) -> Answers:
+    def _learn_weighted(self, x: Any, y: list[Any], task: list[Any], weights: Dense) -> Predictions:
         """Learn the rows of positive weight; predict those of weight 0, each in its turn."""
         if not len(y) == len(task) == len(weights):
             raise ValueError(
@@ -549,7 +557,7 @@ class Shards(Closing):
             )
 
         def select(index: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
-            return rows_at(x, index), [y[i] for i in index], [task[i] for i in index]
+            return select_rows(x, index), [y[i] for i in index], [task[i] for i in index]
 
         self._read(*select(np.flatnonzero(weights)), None)  # check all before any is learned
         ends = np.flatnonzero((weights[1:] > 0.0) != (weights[:-1] > 0.0)) + 1
@@ -562,49 +570,52 @@ class Shards(Closing):
                 else self._answers(rows, tasks)
             )
         margins, probabilities = zip(*parts, strict=True)
-        return Answers(np.concatenate(margins), np.concatenate(probabilities))
+        return Predictions(np.concatenate(margins), np.concatenate(probabilities))
 
-    def _learn(self, rows: Rows, signs: Dense, ids: list[Id], weights: Dense | None) -> Answers:
-        owners, begin = self._owners.of(ids), 0
-        answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
-        while begin < len(ids):
+    def _learn(
+        self, rows: Rows, signs: Dense, codes: NDArray[np.int64], weights: Dense | None
+    ) -> Predictions:
+        local = self.coordinator.engine.local_shards is not None
+        names, version = self._tasks.names, self._tasks.version
+        grows = local and isinstance(self.features, Names)
+        batch = SharedBatch(rows, signs, weights, codes, names, version, grows)
+        owners, begin = self._tasks.owners(codes), 0
+        while begin < len(codes):
             left = self.coordinator.next - self.coordinator.place
-            end = min(len(ids), begin + left, begin + CHUNK_EVENTS * self.n)
-            part = slice(begin, end)
+            end = min(len(codes), begin + left, begin + CHUNK_EVENTS * self.n)
+            indices = _indices_by_shard(owners, begin, end, self.n)
             with self._locks.step:
-                own_weights = [] if weights is None else [weights[part]]
-                columns = cut(rows, begin, end), signs[part], ids[part], *own_weights
-                call = self._learn_call(owners[part], columns)
-                learned = self.coordinator.run(*call, end - begin)
-                _fill(answers, begin, owners[part], learned)
+                if local:
+                    arguments = [(batch, own) if len(own) else None for own in indices]
+                    self.coordinator.run(Shard.learn_at, arguments, end - begin)
+                else:
+                    copies = [_copies(batch, own) if len(own) else None for own in indices]
+                    learned = self.coordinator.run(Shard.learn, copies, end - begin)
+                    _fill(batch.margins, batch.probabilities, indices, learned)
                 self.coordinator.advance(end - begin, end - begin)
             begin = end
-        return answers
+        return Predictions(batch.margins, batch.probabilities)
 
-    def _learn_call(
-        self, owners: NDArray[np.int64], columns: tuple[Any, ...]
-    ) -> tuple[Method, Arguments]:
-        """Return the call that learns rows: by copies, or by index where shards see all rows."""
-        if self.coordinator.engine.local_shards is None or self.n == 1:
-            return Shard.learn, _split(self.n, owners, *columns)
-        indices = [np.flatnonzero(owners == k) for k in range(self.n)]
-        return Shard.learn_at, [(own, *columns) if len(own) else None for own in indices]
-
-    def _answers(self, x: Any, task: Iterable[Any]) -> Answers:
+    def _answers(self, x: Any, task: Iterable[Any]) -> Predictions:
         with self._locks.step:
             rows = self.features.read(x)
-            ids = identities("task", many(task))
-            check_lengths(rows, task=ids)
-            owners = self._owners.of(ids)
-            answers = Answers(np.empty(len(ids)), np.empty(len(ids)))
-            arguments = _split(self.n, owners, rows, ids)
+            codes = self._tasks.encode(check_sequence(task))
+            check_lengths(rows, task=codes)
+            indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)
+            names = self._tasks.names
+            arguments = [
+                (take_rows(rows, own), [names[code] for code in codes[own]]) if len(own) else None
+                for own in indices
+            ]
             own = self.coordinator.engine.call_each(Shard.answers, arguments)
-            _fill(answers, 0, owners, own)
-            return _turn(answers, np.full(len(ids), self._front.turn))
+            margins, probabilities = np.empty(len(codes)), np.empty(len(codes))
+            _fill(margins, probabilities, indices, own)
+            turn = np.full(len(codes), self._front.engine.turn)
+            return _turn(Predictions(margins, probabilities), turn)
 
     def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:
-            (owner,) = self._owners.of([identity("task", task)])
+            (owner,) = self._tasks.owners(self._tasks.encode([task]))
             return self.coordinator.engine.call_one(int(owner), method, task)
 
 
@@ -616,35 +627,35 @@ def _check_target(kind: str) -> None:
         )
 
 
-def _split(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, ...] | None]:
-    """Split rows, and arrays or lists with an entry per row, by shard."""
-    if n == 1:
-        return [columns] if len(owners) else [None]
-    parts: list[tuple[Any, ...] | None] = []
-    for k in range(n):
-        index = np.flatnonzero(owners == k)
-        own = tuple(_select(column, index) for column in columns)
-        parts.append(own if len(index) else None)
-    return parts
+def _indices_by_shard(
+    owners: NDArray[np.uint16], begin: int, end: int, n: int
+) -> list[NDArray[np.int64]]:
+    """Return the rows of each shard, in order."""
+    part = owners[begin:end]
+    order = begin + np.argsort(part, kind="stable")  # radix sort
+    return np.split(order, np.cumsum(np.bincount(part, minlength=n))[:-1])
 
 
-def _select(column: Any, index: NDArray[np.int64]) -> Any:
-    if type(column) is list:
-        return list(map(column.__getitem__, index.tolist()))
-    return take_rows(column, index)
+def _copies(batch: SharedBatch, index: NDArray[np.int64]) -> tuple[Any, ...]:
+    """Return the arguments of ``Shard.learn`` for rows that go to another process."""
+    names = [batch.names[code] for code in batch.codes[index]]
+    weight = [] if batch.weight is None else [batch.weight[index]]
+    return take_rows(batch.rows, index), batch.y[index], names, *weight
 
 
 def _fill(
-    answers: Answers, begin: int, owners: NDArray[np.int64], parts: Sequence[Answers | None]
+    margins: Dense,
+    probabilities: Dense,
+    indices: Sequence[NDArray[np.int64]],
+    parts: Sequence[Predictions | None],
 ) -> None:
-    """Put the answers of the shards in the order of the rows."""
-    for k, one in enumerate(parts):
+    """Put the predictions of the shards in the order of the rows."""
+    for index, one in zip(indices, parts, strict=True):
         if one is not None:
-            index = begin + np.flatnonzero(owners == k)
-            answers.margins[index], answers.probabilities[index] = one
+            margins[index], probabilities[index] = one
 
 
-def _turn(answers: Answers, turn: Dense) -> Answers:
+def _turn(answers: Predictions, turn: Dense) -> Predictions:
     """Return answers for the user's positive label, which may be the learner's -1."""
     margins, probabilities = answers
-    return Answers(turn * margins, np.where(turn > 0.0, probabilities, 1.0 - probabilities))
+    return Predictions(turn * margins, np.where(turn > 0.0, probabilities, 1.0 - probabilities))

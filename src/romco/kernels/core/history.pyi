@@ -29,7 +29,7 @@ class History:
     def grown(self, n_tasks: int) -> History: ...
     def forget(self, task: int) -> None: ...
 
-class PieceStep:
+class ChunkStep:
     def __init__(
         self,
         history: History,
@@ -37,8 +37,8 @@ class PieceStep:
         scales: NDArray[np.float64] | None,
         events: Events,
         starts: NDArray[np.int64],
-        settle: Callable[[int], list[tuple[Callable[[Any], object], Any]]] | None,
-        beginnings: Sequence[Callable[[], object]],
+        commit: Callable[[int], list[tuple[Callable[[Any], object], Any]]] | None,
+        starts_of_tasks: Sequence[Callable[[], object]],
         undo: Callable[[], object] | None,
         watch: Callable[[], object],
         every: int,
@@ -49,4 +49,4 @@ class PieceStep:
         attempt: Callable[[], tuple[NDArray[np.float64], Callable[[], object] | None]],
     ) -> NDArray[np.float64]: ...
 
-def surely(act: Callable[..., object], *given: Any) -> object: ...
+def retry_idempotent(act: Callable[..., object], *given: Any) -> object: ...

@@ -2,7 +2,7 @@
 
 Ctrl-C and other exceptions of signals and tracers are raised between two bytecodes. Compiled code
 has none: what is done here one after the other is done together. Where Python must be
-called on the way it is called so that it may be called again: see :func:`surely`.
+called on the way it is called so that it may be called again: see :func:`retry_idempotent`.
 """
 
 import numpy as np
@@ -114,8 +114,8 @@ cdef class History:
         self.events += n
 
 
-cdef class PieceStep:
-    """Rows that are learned together with all that must be remembered of them.
+cdef class ChunkStep:
+    """A chunk of rows that is learned, counted and named in one transaction.
 
     Parameters
     ----------
@@ -126,33 +126,32 @@ cdef class PieceStep:
         None where margins are not those of two classes.
     events, starts:
         The events, and where each round begins, as :meth:`Kernel.replay` takes them.
-    settle:
-        Gives for a number of events the effects of having learned them, pairs of a function
-        and its argument; None if there are none. It changes nothing, the effects do: each
-        must be a compiled function, such as a dictionary's ``update``.
-    beginnings, undo:
-        What comes before, such as the starts of new tasks, each a compiled function or one that
-        may be done twice; and what takes them back, None if there is nothing to take back.
+    commit:
+        Returns for a number of events the actions that commit them, pairs of a function and its
+        argument; None if there are none. It changes nothing, the actions do: each must be a
+        compiled function, such as a dictionary's ``update``.
+    starts_of_tasks, undo:
+        Functions that start new tasks, each compiled or idempotent; and one that rolls back what
+        they and the learner changed, None if there is nothing to roll back.
     watch, every:
-        What is done whenever the number of events passes a multiple of ``every``. It
-        may be done twice.
+        Function that runs whenever the number of events passes a multiple of ``every``; idempotent.
     """
 
     cdef History history
     cdef Scale scale
     cdef Events events
-    cdef object starts, settle, beginnings, undo, watch
+    cdef object starts, commit, starts_of_tasks, undo, watch
     cdef double[::1] scales
     cdef long long every
     cdef object interrupt
 
     def __init__(
         self, History history, Scale scale, double[::1] scales, Events events, starts,
-        settle, beginnings, undo, watch, every,
+        commit, starts_of_tasks, undo, watch, every,
     ):
         self.history, self.scale, self.scales = history, scale, scales
-        self.events, self.starts, self.settle = events, starts, settle
-        self.beginnings, self.undo = beginnings, undo
+        self.events, self.starts, self.commit = events, starts, commit
+        self.starts_of_tasks, self.undo = starts_of_tasks, undo
         self.watch, self.every = watch, every
 
     def compiled(self, Kernel kernel not None):
@@ -178,7 +177,7 @@ cdef class PieceStep:
         """The same by a learner without a kernel, whose rows are one round.
 
         ``attempt()`` gives margins and what makes the learner take over what it learned, a
-        compiled function, or None if it has done so. Where it fails, ``undo`` takes it back.
+        compiled function, or None if it has done so. Where it fails, ``undo`` rolls it back.
         """
         error = self.begin()
         if error is not None:
@@ -187,7 +186,7 @@ cdef class PieceStep:
             margins, adopt = attempt()
             margins = np.ascontiguousarray(margins, dtype=np.float64)
         except BaseException:
-            self.take_back()
+            self.rollback()
             raise
         if adopt is not None:
             adopt()
@@ -197,26 +196,26 @@ cdef class PieceStep:
     cdef begin(self):
         """Do what comes first; gives the error if it cannot be done."""
         try:
-            for start in self.beginnings:
-                self.surely(start, ())
+            for start in self.starts_of_tasks:
+                self.retry(start, ())
         except BaseException as failed:
-            self.take_back()
+            self.rollback()
             return failed
 
     cdef end(self, Py_ssize_t n, margins):
         """The first n events were learned: count them, and let what follows from them follow."""
         cdef long long before = self.history.events
         if n == 0:
-            self.take_back()
+            self.rollback()
             return
-        effects = () if self.settle is None else self.surely(self.settle, (n,))
+        actions = () if self.commit is None else self.retry(self.commit, (n,))
         self.history.count(self.events, n)
         if self.scale is not None:
             self.calibrate(n, margins)
-        for effect, given in effects:
-            effect(given)
+        for act, argument in actions:
+            act(argument)
         if self.history.events // self.every > before // self.every:
-            self.surely(self.watch, ())
+            self.retry(self.watch, ())
 
     cdef calibrate(self, Py_ssize_t n, const double[::1] margins):
         cdef Py_ssize_t e
@@ -224,15 +223,15 @@ cdef class PieceStep:
             self.scales[e] = self.scale.log_a
             self.scale.add(margins[e], self.events.labels[e], self.events.count(e))
 
-    cdef take_back(self):
+    cdef rollback(self):
         if self.undo is not None:
             try:
-                self.surely(self.undo, ())
-            except Exception:  # what cannot be taken back is the start of a task without a name
+                self.retry(self.undo, ())
+            except Exception:  # what cannot be rolled back is the start of a task without a name
                 pass
 
-    cdef surely(self, act, tuple given):
-        """Do what may be done twice; where it is interrupted, again, and raise in the end."""
+    cdef retry(self, act, tuple given):
+        """Run what is idempotent; after an interrupt run it again, and raise in the end."""
         try:
             return act(*given)
         except BaseException as first:
@@ -246,10 +245,10 @@ cdef class PieceStep:
         return margins
 
 
-def surely(act, *given):
-    """Do what may be done twice, and not half: where it is interrupted it is done again.
+def retry_idempotent(act, *given):
+    """Run what is idempotent; after an interrupt run it again, then raise.
 
-    >>> surely(max, 1, 2)
+    >>> retry_idempotent(max, 1, 2)
     2
     """
     try:

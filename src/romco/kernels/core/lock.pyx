@@ -1,8 +1,8 @@
 """A fair lock: handed on to the one who waits, and no interrupt can leave it held.
 
 Ctrl-C raises between two bytecodes. In compiled code there are none, so that a lock that was
-got here is let go here, whatever happens meanwhile. ``with lock`` in Python has moments in
-which it is not.
+got here is released here, whatever happens meanwhile. ``with lock`` in Python has moments in
+which it is not; ``with Hold(lock)`` has none.
 """
 
 from cpython.pythread cimport PyThread_get_thread_ident
@@ -66,15 +66,16 @@ cdef class FairLock:
         self.release()
 
 
-cdef class Held:
-    """``with Held(lock, give) as given``: what ``give()`` gives, while the lock is held.
+cdef class Hold:
+    """``with Hold(lock)``: the lock is held, and no interrupt can leave it so.
 
     An interrupt may fall between the last line of the block and the end of ``with``, so that
-    nobody lets go: then this object goes, and lets go.
+    ``__exit__`` is not called: then nothing refers to this object any more, and that releases the
+    lock. With ``give``, ``with Hold(lock, give) as value`` binds what it returns under the lock.
 
     >>> lock = Lock()
-    >>> with Held(lock, list) as given:
-    ...     lock.locked(), given
+    >>> with Hold(lock, list) as value:
+    ...     lock.locked(), value
     (True, [])
     >>> lock.locked()
     False
@@ -83,38 +84,27 @@ cdef class Held:
     cdef object lock, give
     cdef bint held
 
-    def __init__(self, lock, give):
+    def __init__(self, lock, give=None):
         self.lock, self.give = lock, give
 
     def __enter__(self):
         self.lock.acquire()
         self.held = True
+        if self.give is None:
+            return None
         try:
             return self.give()
         except BaseException:
-            self.let_go()
+            self.release()
             raise
 
     def __exit__(self, *_):
-        self.let_go()
+        self.release()
 
     def __del__(self):
-        self.let_go()
+        self.release()
 
-    cdef let_go(self):
+    cdef release(self):
         if self.held:
             self.held = False
             self.lock.release()
-
-
-def holding(lock, act, *given):
-    """``act(*given)`` while the lock is held.
-
-    >>> holding(Lock(), max, 1, 2)
-    2
-    """
-    lock.acquire()
-    try:
-        return act(*given)
-    finally:
-        lock.release()

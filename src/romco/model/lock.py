@@ -1,4 +1,4 @@
-"""The locks of a model, which neither an interrupt nor a fork can leave held."""
+"""Locks of a model that neither an interrupt nor a fork can leave held."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ import time
 import weakref
 from typing import final
 
-from romco.kernels.core.lock import FairLock, Held, holding
+from romco.kernels.core.lock import FairLock, Hold
 
-__all__ = ["FairLock", "Held", "Locks", "holding"]
+__all__ = ["FairLock", "Hold", "Locks"]
+RETRY_SECONDS = 0.0005  # between attempts of a fork to have all locks
 
 
 @final
 class Locks:
-    """``writing`` is held by who learns, from first to last row, ``step`` for one look or step.
+    """Two locks: ``writing`` for a whole batch that is learned, ``step`` for one look or chunk.
 
     A fork waits until no other thread is within a step. In the child, where only the thread
     that forked lives on, nobody else holds anything.
 
     >>> locks = Locks()
-    >>> holding(locks.step, max, 1, 2)
-    2
+    >>> with Hold(locks.step):
+    ...     locks.step.is_mine()
+    True
     """
 
     def __init__(self) -> None:
@@ -32,7 +34,7 @@ class Locks:
         _ALL[id(self)] = weakref.ref(self)
 
     def forget_others(self) -> None:
-        """In the child of a fork: what other threads held or waited for is free."""
+        """Free what other threads held or waited for, in the child of a fork."""
         self.step.forget_others()
         if not self.writing._is_owned():  # type: ignore[attr-defined]
             self.writing = threading.RLock()
@@ -47,17 +49,17 @@ _held: list[FairLock] = []  # by the thread that forks
 
 def _before() -> None:
     _forking.acquire()
-    while not _take_all():  # somebody within a step may wait for another: let all go meanwhile
-        _let_go()
-        time.sleep(0.0005)
+    while not _acquire_all():  # somebody within a step may wait for another: release meanwhile
+        _release_all()
+        time.sleep(RETRY_SECONDS)
 
 
 def _living() -> list[Locks]:
-    found = (reference() for reference in list(_ALL.values()))
-    return [locks for locks in found if locks is not None]
+    living = (reference() for reference in list(_ALL.values()))
+    return [locks for locks in living if locks is not None]
 
 
-def _take_all() -> bool:
+def _acquire_all() -> bool:
     for locks in _living():
         if not locks.step.is_mine():
             if not locks.step.acquire_at_once():
@@ -66,18 +68,18 @@ def _take_all() -> bool:
     return True
 
 
-def _let_go() -> None:
+def _release_all() -> None:
     while _held:
         _held.pop().release()
 
 
 def _in_parent() -> None:
-    _let_go()
+    _release_all()
     _forking.release()
 
 
 def _in_child() -> None:
-    _let_go()
+    _release_all()
     for locks in _living():
         locks.forget_others()
     _forking.release()

@@ -1,16 +1,54 @@
-"""What there is to choose from: learners and data sets, as tables."""
+"""Lines for people, on stderr, and lists as tables; stdout is for other programs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from romco.learners import Method
-from romco.presentation.tables import Table, mark_best
-from romco.streams.datasets import Description
+from rich.console import Console
+
+from romco.io.schema import Schema
+from romco.presentation.names import inert as inert
+
+if TYPE_CHECKING:
+    from romco.learners import Method
+    from romco.presentation.tables import Table
+    from romco.streams.datasets import Description
+
+MAX_WARNINGS = 30
+
+console = Console(stderr=True)
+
+
+def note(text: str) -> None:
+    """Print a line for people."""
+    console.print(inert(text), highlight=False, soft_wrap=True, markup=False)
+
+
+def warn(text: str | None) -> None:
+    """Print a warning, if there is one."""
+    if text is not None:
+        note(f"warning: {text}")
+
+
+def note_schema(schema: Schema) -> None:
+    """Print how each column is read, and what is suspicious."""
+    for line in str(schema).splitlines() if schema.columns else ():
+        note(line)
+    for warning in schema.warnings[:MAX_WARNINGS]:
+        warn(warning)
+
+
+def note_skipped(skipped: int) -> None:
+    """Print how many rows could not be read, if any."""
+    if skipped:
+        note(f"{skipped:,} bad rows skipped")
 
 
 def learners_table(methods: Mapping[str, Method]) -> Table:
-    """Names, titles, roles, parameters."""
+    """Return names, titles, roles and parameters."""
+    from romco.presentation.tables import Table, mark_best
+
     rows = [
         (
             name,
@@ -25,7 +63,9 @@ def learners_table(methods: Mapping[str, Method]) -> Table:
 
 
 def datasets_table(found: Iterable[Description]) -> Table:
-    """The paper's Table 1 for what is here; where the rest comes from."""
+    """Return sizes of the data sets that are here, and where the others come from."""
+    from romco.presentation.tables import Table, mark_best
+
     rows, notes = [], []
     for each in found:
         name, summary, figures = each.dataset.name, each.dataset.summary, each.statistics

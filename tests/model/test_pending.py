@@ -15,7 +15,7 @@ def model():
 
 
 def test_an_answer_is_learned_once_and_gives_what_was_said_then(model):
-    said = model.margin_one({"a": 1.0}, "ann")
+    said = model.engine.margin_one({"a": 1.0}, "ann")
     assert model.predict_one({"a": 1.0, "new": 2.0}, "ann", id=7) == "yes"
     model.learn([{"a": 1.0}] * 5, ["no"] * 5, ["ann"] * 5)
     twin = romco.Model.from_state(model.state())
@@ -31,16 +31,16 @@ def test_a_bad_answer_leaves_the_event_waiting(model):
     model.predict([{"a": 1.0}, {"b": 1.0}], ["ann", "bob"], id=["e1", "e2"])
     with pytest.raises(ValueError, match="maybe"):
         model.answer("e1", "maybe")
-    assert len(model.waiting) == 2
+    assert len(model.pending) == 2
     model.answer("e1", "yes")
-    assert len(model.waiting) == 1
+    assert len(model.pending) == 1
 
 
 def test_the_oldest_are_dropped_and_counted():
-    model = romco.Model("pa-unique", waiting=2)
+    model = romco.Model("pa-unique", pending=2)
     model.learn_one({"a": 1.0}, "yes", "ann")
     model.predict([{"a": 1.0}] * 3, ["ann"] * 3, id=[1, 2, 3])
-    assert model.waiting.dropped == 1
+    assert model.pending.dropped == 1
     with pytest.raises(KeyError, match="dropped"):
         model.answer(1, "yes")
 
@@ -112,7 +112,7 @@ def test_a_late_answer_is_learned_with_what_was_said_of_its_event():
         if k >= 60:
             learner.update_late(*waiting.pop(0))
     assert learner.drift() > 0.0
-    number = dict(zip(model.tasks, model.numbers(model.tasks), strict=True))
+    number = dict(zip(model.tasks, model.engine.numbers(model.tasks), strict=True))
     for i in range(3):
         rows = romco.Round(np.full(9, i), x[:9], np.full(9, np.nan))
         np.testing.assert_allclose(model.margins(x[:9], [i] * 9), learner.predict(rows), rtol=1e-9)
@@ -123,32 +123,32 @@ def test_opinions_may_be_kept_by_others_and_some_may_be_missing():
     x, y, task = drifting()
     model = romco.Model(features=romco.Columns(3), classes=[0, 1])
     model.learn(x[:1400], y[:1400], task[:1400])
-    said = model.opinions(x[1400:], task[1400:])
+    said = model.engine.prediction_context(x[1400:], task[1400:])
     model.learn(x[:300], y[:300], task[:300])
     told, halves, untold = (romco.Model.from_state(model.state()) for _ in range(3))
     rest = x[1400:], y[1400:], task[1400:]
     given = [None if k % 2 else row for k, row in enumerate(said.tolist())]
     margins = [
-        told.learn(*rest, opinions=said),
-        halves.learn(*rest, opinions=given),
-        untold.learn(*rest, opinions=[None] * 100),
+        told.learn(*rest, context=said),
+        halves.learn(*rest, context=given),
+        untold.learn(*rest, context=[None] * 100),
     ]
     assert not np.array_equal(margins[0], margins[1])
     assert not np.array_equal(margins[1], margins[2])
     weighed = romco.Model.from_state(model.state())
-    some = weighed.learn(*rest, weight=np.arange(100) % 2 == 0, opinions=said)
+    some = weighed.learn(*rest, weight=np.arange(100) % 2 == 0, context=said)
     again = romco.Model.from_state(model.state())
     kept = x[1400::2], y[1400::2], task[1400::2]
-    np.testing.assert_array_equal(some[::2], again.learn(*kept, opinions=said[::2]))
+    np.testing.assert_array_equal(some[::2], again.learn(*kept, context=said[::2]))
     state = model.state()["arrays"]
     for bad, why in ((said[1:], "99 entries"), (said * np.nan, "numbers"), (said[:, 1:], "shape")):
         with pytest.raises(ValueError, match=why):
-            model.learn(*rest, opinions=bad)
+            model.learn(*rest, context=bad)
     for name, array in model.state()["arrays"].items():
         np.testing.assert_array_equal(array, state[name])
 
 
 def test_other_learners_say_nothing_that_helps_later(model):
-    assert model.opinions([{"a": 1.0}], ["ann"]) is None
+    assert model.engine.prediction_context([{"a": 1.0}], ["ann"]) is None
     model.predict([{"a": 1.0}], ["ann"], id=["late"])
     model.answer("late", "yes")

@@ -1,0 +1,917 @@
+"""A learner behind names: reads, predicts, learns, grows, counts, and goes on from a state.
+
+:class:`romco.Model` is what users call. Other packages (shards, server, runs, explanations) reach
+what they need beyond it by ``model.engine``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import groupby
+from typing import Any, NamedTuple, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.core.events import LARGEST_WEIGHT, Events
+from romco.kernels.core.history import ChunkStep, History, Scale, retry_idempotent
+from romco.kernels.io.mappings import Mappings
+from romco.kernels.io.places import all_known, needed_width
+from romco.kernels.single import Single
+from romco.learners import Learner, grown, known, number_learner, restore
+from romco.learners.base import CompiledLearner, check_weights
+from romco.learners.capabilities import (
+    AddsClasses,
+    FindsOutliers,
+    GivesIntervals,
+    LearnsLate,
+    Newcomer,
+    Proposes,
+    Started,
+    StartsAtOnce,
+    StartsTasks,
+)
+from romco.learners.states import forget, unstart
+from romco.model.features import (
+    Dense,
+    Features,
+    Hashed,
+    Names,
+    Rows,
+    Sparse,
+    as_matrix,
+    count_rows,
+    cut,
+    features_from_json,
+    needed_widths,
+    select_rows,
+)
+from romco.model.lock import Hold, Locks
+from romco.model.names import Action, Id, TaskTable, canonical_name, identities, identity
+from romco.model.pending import read_context
+from romco.model.target import Predictions, Target, TwoClasses, target_from_json, widened
+from romco.parameters import choice, whole
+from romco.rounds import Round
+
+Numbers = NDArray[np.int64]
+MAX_EVENTS = 2**60  # more cannot be counted further
+PERSONAL_CHECK_EVENTS = 1000  # events between looks at which tasks are personal
+CHUNK_EVENTS = 250  # events learned before waiting readers get a turn
+ONE_ROUND = np.array([0, 1], dtype=np.int64)
+NO_NUMBERS = np.empty(0)
+
+
+class Body(NamedTuple):
+    """A learner and the history of its tasks, which grow together and are replaced together."""
+
+    learner: Learner
+    history: History
+
+    def grown(self, n_features: int, n_tasks: int, n_classes: int = 0) -> Body:
+        """Return the same if it has the room, else a larger copy; doubled, so that it is rare."""
+        old = self.learner
+        if n_features <= old.n_features and n_tasks <= old.n_tasks and n_classes <= old.answers:
+            return self
+        d, m = next_double(old.n_features, n_features), next_double(old.n_tasks, n_tasks)
+        new = grown(old, d, m)
+        if isinstance(new, AddsClasses):
+            new.make_classes(max(n_classes, old.answers))
+        return Body(new, self.history.grown(m))
+
+
+class Batch(NamedTuple):
+    """Rows that were read and checked, to be learned one by one or ``together``."""
+
+    rows: Rows
+    ids: list[Id]  # task of each row
+    y: Dense
+    weight: Dense | None
+    needed: Numbers  # columns that the rows up to each one need
+    n_classes: int  # labels known once all rows are learned
+    together: bool
+    actions: Callable[[int], list[Action]] | None  # adopt the names of so many rows
+    context: Dense | None  # prediction context of the rows; NaN where there is none
+
+
+class Chunk(NamedTuple):
+    """Rows begin to end of a batch, for which ``body`` has room: learned whole or not at all."""
+
+    begin: int
+    end: int
+    body: Body
+    fresh: dict[Id, int]  # numbers for the tasks that are new
+    start: int  # number of them that need a start
+
+
+@final
+class Engine:
+    """All of a model that learning changes: names, the learner, counts, the scale, the locks.
+
+    Tasks and features are numbers to the learner; -1 is a task that has no number yet. With
+    ``new_task="mean"`` such a task is predicted, and starts, at the learner's ``common``.
+
+    One thread may learn while others predict: they see the engine between two steps.
+    """
+
+    def __init__(
+        self, learner: Learner, features: Features, target: Target, tasks: TaskTable, new_task: str
+    ) -> None:
+        m = learner.n_tasks
+        empty = History(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
+        self.features, self.target, self.tasks, self.scale = features, target, tasks, Scale()
+        self.new_task = choice("new_task", new_task, "mean", "zero")
+        self.body = Body(learner, empty)
+        self.locks = Locks()
+        self._starts = new_task == "mean" and isinstance(learner, StartsTasks)
+        self._adds_classes = isinstance(learner, AddsClasses)
+        self._newcomer: tuple[int, Learner, Newcomer | None] | None = None
+        self._single: Single | None = None  # where rows are read by name
+        if isinstance(features, Names | Hashed):
+            self._single = Single(features.mappings(), CompiledLearner.predict)
+
+    # The learner, its tasks and its target
+
+    @property
+    def learner(self) -> Learner:
+        """The learner; replaced when it grows, so use :meth:`at_rest` beside other threads."""
+        return self.body.learner
+
+    @property
+    def history(self) -> History:
+        """Events of each task; replaced together with the learner."""
+        return self.body.history
+
+    @property
+    def events(self) -> int:
+        """Number of events learned."""
+        return self.history.events
+
+    def at_rest(self) -> Hold[Learner]:
+        """Hold the learner between two steps: ``with engine.at_rest() as learner``.
+
+        Whoever learns or predicts waits meanwhile, so only read the learner within.
+
+        >>> import romco
+        >>> with romco.Model("pa-unique").engine.at_rest() as learner:
+        ...     learner.name
+        'pa-unique'
+
+        """
+        return Hold(self.locks.step, lambda: self.body.learner)
+
+    def numbers(self, tasks: Iterable[Any]) -> Numbers:
+        """Return the learner's number of each task (n,), -1 where a task is not known.
+
+        >>> import romco
+        >>> romco.Model(tasks=["ann"]).engine.numbers(["ann", "bob"])
+        array([ 0, -1])
+
+        """
+        return self.tasks.numbers(tasks)
+
+    def events_of(self, task: Any) -> int:
+        """Return the number of events of a task that were learned; 0 if it is not known."""
+        number = self.tasks.find(task)
+        return int(self.history.seen[number]) if number >= 0 else 0
+
+    def personal_since(self, task: Any) -> int | None:
+        """Return after how many events of all tasks this one became personal, and stayed so.
+
+        Looked at every ``PERSONAL_CHECK_EVENTS``; None if the task is not personal.
+        """
+        number = self.tasks.find(task)
+        since = int(self.history.since[number]) if number >= 0 else -1
+        return since if since >= 0 else None
+
+    @property
+    def two_classes(self) -> TwoClasses:
+        """The target, where it is two classes; else ValueError."""
+        if not isinstance(self.target, TwoClasses):
+            raise ValueError(
+                f"expected a model of two classes; this one predicts {self.target.kind}"
+            )
+        return self.target
+
+    @property
+    def positive(self) -> Id | None:
+        """The label that a margin above 0 predicts; None if unknown, or not of two classes."""
+        return self.target.positive if isinstance(self.target, TwoClasses) else None
+
+    @property
+    def turn(self) -> float:
+        """-1 where the learner's +1 is the negative label, else +1; see :class:`TwoClasses`."""
+        return self.target.turn
+
+    def side(self, label: Any) -> float:
+        """Return the side of margin 0 of a label, -1 or +1; ValueError if it is not known.
+
+        >>> import romco
+        >>> romco.Model(classes=("ham", "spam")).engine.side("spam")
+        1.0
+
+        """
+        return self.two_classes.number_of(label)
+
+    def number_of(self, label: Any) -> float:
+        """Return a label's side, its place in ``classes``, or the number itself."""
+        return self.target.number_of(label)
+
+    def label_of(self, margin: Any) -> Any:
+        """Return what a margin (of many classes: all log-probabilities) predicts."""
+        return self.target.label_of(margin)
+
+    def labels_of(self, margins: Dense) -> NDArray[Any]:
+        """Return what margins of n events predict (n,)."""
+        return self.target.labels_of(margins)
+
+    # Predicting
+
+    def margins(self, x: Any, task: Iterable[Any]) -> Dense:
+        """Return margins of rows; see :meth:`romco.Model.margins`."""
+        with Hold(self.locks.step):
+            rows, numbers = self._read_rows(x, task)
+            margins, turn = self._margins(rows, numbers), self.target.turn
+            return margins if turn == 1.0 else turn * margins
+
+    def margins_and_context(self, x: Any, task: Iterable[Any]) -> tuple[Dense, Dense | None]:
+        """Return margins and :meth:`prediction_context` of rows, of the same moment."""
+        with Hold(self.locks.step):
+            rows, numbers = self._read_rows(x, task)
+            margins = self.target.turn * self._margins(rows, numbers)
+            return margins, self._context(rows, numbers)
+
+    def prediction_context(self, x: Any, task: Iterable[Any]) -> Dense | None:
+        """Return numbers (n, k) to learn rows by whose labels come late: ``learn(context=)``.
+
+        None where the learner has no use for them. With ids, :meth:`romco.Model.predict` and
+        :meth:`romco.Model.answer` do so by themselves.
+
+        >>> import romco
+        >>> model = romco.Model()
+        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
+        >>> context = model.engine.prediction_context([{"a": 1}], ["ann"])
+        >>> context.shape
+        (1, 11)
+        >>> _ = model.learn([{"a": 1}], ["yes"], ["ann"], context=context)
+
+        """
+        with Hold(self.locks.step):
+            return self._context(*self._read_rows(x, task))
+
+    def intervals(self, x: Any, task: Iterable[Any], level: float) -> Dense:
+        """Return bounds (n, 2) of rows; see :meth:`romco.Model.intervals`."""
+        with Hold(self.locks.step):
+            rows, numbers = self._read_rows(x, task)
+            if not isinstance(self.learner, GivesIntervals):
+                raise ValueError(f"{self.learner.name} predicts no numbers, so it has no intervals")
+            round, learner = self._round_with_room(rows, numbers), self.learner
+            assert isinstance(learner, GivesIntervals)
+            return learner.intervals(round, level)
+
+    def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
+        """Return P(positive) (n,) of rows, of many classes (n, K); ValueError for numbers."""
+        return self.probability_of(self.margins(x, task))
+
+    def probability_of(self, margins: Dense) -> Dense:
+        """Return the probabilities that margins of this model stand for."""
+        return self.target.probabilities(margins, self.scale)
+
+    def margin_one(self, x: Any, task: Any) -> float:
+        """Return the margin of one event of two classes, or the predicted number.
+
+        ``x`` is the event's features, or a reader (``features.mappings()``) that has read them.
+        """
+        with Hold(self.locks.step):
+            margin = self._single_margin(x, task)
+            if margin is not None:
+                return self.target.turn * margin
+            rows = Sparse(*x.arrays()) if isinstance(x, Mappings) else [x]
+            margins = self._margins(*self._read_rows(rows, [task]))
+            return float(self.target.turn * margins[0])
+
+    def probability_one(self, x: Any, task: Any) -> float:
+        """Return P(positive) of one event; ValueError where the target is a number."""
+        if isinstance(self.target, TwoClasses):
+            return self.scale.probability_of_one(self.margin_one(x, task))
+        return float(self.probabilities([x], [task])[0])
+
+    def predict_read(self, row: Mappings, task: Any) -> tuple[Any, float, float] | None:
+        """Return label, probability and margin of one event of two classes, at the least cost.
+
+        ``row`` is a reader (``features.mappings()``) that has read the event's features. None
+        where the slower methods must be called: the task is new, or the learner not compiled.
+
+        >>> import romco
+        >>> engine = romco.Model("pa-unique", classes=("no", "yes"), tasks=["ann"]).engine
+        >>> row = engine.features.mappings()
+        >>> _ = row.read([{"a": 1}])
+        >>> engine.predict_read(row, "ann")
+        ('yes', 0.5, 0.0)
+
+        """
+        target, single = self.target, self._single
+        if single is None or type(target) is not TwoClasses:
+            return None
+        numbers = self.tasks.number
+        return single.answer(self.locks.step, numbers, self, target, self.scale, row, task)
+
+    def _single_margin(self, x: Any, task: Any) -> float | None:
+        """Return the margin of a known task without arrays; None where they are needed."""
+        single, learner = self._single, self.learner
+        if single is None or not isinstance(learner, CompiledLearner):
+            return None
+        if not single.is_compiled(learner) or not (type(x) is dict or isinstance(x, Mappings)):
+            return None
+        try:
+            number = self.tasks.find(task)
+        except TypeError:  # no name: refused by the slower way
+            return None
+        if number < 0:
+            return None
+        return single.margin(learner.kernel, learner.n_features, learner.n_tasks, number, x)
+
+    def _read_rows(self, x: Any, task: Iterable[Any]) -> tuple[Rows, Numbers]:
+        rows = self.features.read(x)
+        numbers = self.tasks.numbers(check_sequence(task))
+        check_lengths(rows, task=numbers)
+        return rows, numbers
+
+    def _margins(self, rows: Rows, task: Numbers) -> Dense:
+        """Return the learner's margins (n,); those of task -1 are as the next task would start."""
+        if all_known(task):
+            return predict(self.learner, rows, task)
+        margins = self._margins_of_new(rows)
+        named = task >= 0
+        if named.any():  # any number does for the others: their margins are there already
+            margins[named] = predict(self.learner, rows, np.maximum(task, 0))[named]
+        return margins
+
+    def _margins_of_new(self, rows: Rows) -> Dense:
+        common = self._common()
+        if common is not None:
+            nobody = np.zeros(count_rows(rows), dtype=np.int64)
+            return common.margins(as_round(self.learner, rows, nobody))
+        self.body = self.body.grown(0, self.tasks.next + 1)
+        return predict(self.learner, rows, np.full(count_rows(rows), self.tasks.next))
+
+    def _common(self) -> Newcomer | None:
+        """Return how a new task starts; kept until the next event, for it may cost all weights."""
+        kept, learner, history = self._newcomer, self.learner, self.history
+        if kept is None or kept[0] != history.events or kept[1] is not learner:
+            common = None
+            if self._starts and isinstance(learner, StartsTasks) and history.n_started:
+                common = learner.common(Started(history.started, history.n_started))
+            self._newcomer = kept = (history.events, learner, common)
+        return kept[2]
+
+    def _context(self, rows: Rows, task: Numbers) -> Dense | None:
+        if not isinstance(self.learner, LearnsLate) or not len(task):
+            return None
+        round, learner = self._round_with_room(rows, task), self.learner
+        assert isinstance(learner, LearnsLate)
+        return learner.opinions(round)
+
+    def _round_with_room(self, rows: Rows, task: Numbers) -> Round:
+        """Return rows as a round in which task -1 is the next task, for which there is room."""
+        if not all_known(task):
+            self.body = self.body.grown(0, self.tasks.next + 1)
+            task = np.where(task < 0, self.tasks.next, task)
+        return as_round(self.learner, rows, task)
+
+    # Learning
+
+    def predict_and_learn(
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        together: bool = False,
+        weight: Any = None,
+        context: Any = None,
+        with_probabilities: bool = True,
+    ) -> Predictions:
+        """Learn rows as :meth:`romco.Model.learn`; return what was predicted just before.
+
+        >>> import romco
+        >>> engine = romco.Model("pa-unique").engine
+        >>> engine.predict_and_learn([{"a": 1}, {"a": 1}], [1, 0], ["ann", "ann"])
+        Predictions(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
+
+        """
+        if weight is not None:
+            weight = read_weights(weight, self.learner)
+            if not weight.all():
+                return self._learn_counted(x, list(y), list(task), together, weight, context)
+        with Hold(self.locks.writing):
+            batch = self._read(x, y, task, together, weight, context)
+            before, turn, n = self.events, self.target.turn, len(batch.ids)
+            margins, log_a = self.target.allocate(n, batch.n_classes), np.zeros(n)
+            try:
+                self._learn_chunks(batch, margins, log_a)
+            except BaseException as error:
+                if self.events > before:
+                    error.add_note(f"{self.events - before} of {n} rows were learned")
+                raise
+            margins = self.target.outward(margins, batch.y, turn)
+        if not with_probabilities:
+            return Predictions(margins, NO_NUMBERS)
+        return Predictions(margins, self.target.probabilities_then(margins, log_a))
+
+    def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
+        """Raise ValueError where rows could not be learned; changes nothing."""
+        with Hold(self.locks.writing):
+            self._read(x, y, task)
+
+    def observe(self, x: Any, task: Iterable[Any]) -> None:
+        """Learn from rows without labels; see :meth:`romco.Model.observe`."""
+        with Hold(self.locks.writing):
+            ids = [identity("task", one) for one in check_sequence(task)]
+            new: dict[Id, int] = {}
+            rows = self.features.read(x, new)
+            check_lengths(rows, task=ids)
+            new = {identity("feature", name): column for name, column in new.items()}
+            fresh = {} if self._starts else self.tasks.offered(ids)
+            width, n = int(needed_widths(rows)[-1]) if new else 0, count_rows(rows)
+            body = self.body.grown(width, max(fresh.values(), default=-1) + 1)
+            rounds = []
+            if n:
+                nobody = np.zeros(n, dtype=np.int64)  # the same is observed whatever the task
+                unlabelled = as_round(body.learner, rows, nobody)._replace(y=np.full(n, np.nan))
+                rounds.append(unlabelled)
+            actions = [*self.features.actions(new, width), *self.tasks.actions(fresh)]
+            with Hold(self.locks.step):
+                retry_idempotent(self._commit_observed, actions, body, rounds)
+
+    def widen_for(self, labels: Iterable[Any]) -> None:
+        """Become a model of many classes if there are more than two, with all learned so far.
+
+        Two classes are learned alike by both, so nothing else changes; margins are then
+        log-probabilities of the classes.
+
+        >>> import romco
+        >>> model = romco.Model()
+        >>> for label in ("bus", "car", "train"):
+        ...     model.engine.widen_for([label])
+        ...     _ = model.learn_one({"minutes": 7}, label, "ann")
+        >>> model.classes
+        ('bus', 'car', 'train')
+
+        """
+        if not isinstance(self.target, TwoClasses):
+            return
+        names = [*self.target.classes, *labels]
+        if len({canonical_name(identity("label", name)) for name in names}) > 2:
+            with Hold(self.locks.writing), Hold(self.locks.step):
+                retry_idempotent(self._widen)
+
+    def forget(self, task: Any) -> None:
+        """Forget a task: its name, its weights, its history; KeyError where it is not known."""
+        if self.tasks.find(task) < 0:
+            raise KeyError(f"no task {task!r} is known")
+        with Hold(self.locks.writing), Hold(self.locks.step):
+            retry_idempotent(self._forget, task)
+
+    def make_room(self, n_features: int) -> None:
+        """Make room for at least so many features, before they come."""
+        self.body = self.body.grown(n_features, 0)
+
+    def adopt(self, scale: Scale, events: int | None = None) -> None:
+        """Go on with the scale, and the number of events, that several engines agreed on."""
+        self.scale = scale
+        if events is not None:
+            self.history.events = events
+
+    def count_once(self, passes: int) -> None:
+        """Count every event once, after all were learned ``passes`` times over."""
+        with Hold(self.locks.step):
+            old = self.history
+            since = np.where(old.since < 0, -1, -(-old.since // passes))
+            counted = History(old.seen // passes, since, old.events // passes)
+            self.body = Body(self.learner, counted)
+
+    def _learn_counted(
+        self, x: Any, y: list[Any], task: list[Any], together: bool, weight: Dense, context: Any
+    ) -> Predictions:
+        """Learn the rows that count; the others, of weight 0, are only predicted, in their turn."""
+        n = len(weight)
+        check_sequence(task)
+        if not len(y) == len(task) == n:
+            raise ValueError(f"weight has {n} entries but y has {len(y)} and task {len(task)}")
+        read_context(context, n)  # refused, if so, before anything is learned
+
+        def learn(at: NDArray[np.intp]) -> Predictions:
+            known = None if context is None else [context[i] for i in at]
+            return self.predict_and_learn(
+                *some(at), together=together, weight=weight[at], context=known
+            )
+
+        def some(at: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
+            return select_rows(x, at), [y[i] for i in at], [task[i] for i in at]
+
+        counts = np.flatnonzero(weight > 0.0)
+        if together or not len(counts):
+            predictions = self._predict(x, task)
+            if len(counts):
+                learn(counts)
+            return predictions
+        self.check(*some(counts))  # all of it, before any is learned
+        parts = []
+        for counted, run in groupby(range(n), key=lambda i: weight[i] > 0.0):
+            at = np.array(list(run))
+            parts.append(learn(at) if counted else self._predict(select_rows(x, at), some(at)[2]))
+        margins, probabilities = zip(*parts, strict=True)
+        return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
+
+    def _predict(self, x: Any, task: list[Any]) -> Predictions:
+        margins = self.margins(x, task)
+        if self.target.kind == "number":
+            return Predictions(margins, np.full(len(margins), np.nan))
+        return Predictions(margins, self.probability_of(margins))
+
+    def _read(
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        together: bool = False,
+        weight: Dense | None = None,
+        context: Any = None,
+    ) -> Batch:
+        """Read and check rows; changes nothing."""
+        answers, labels = self.target.read(y)
+        ids = identities("task", check_sequence(task))
+        new: dict[Id, int] = {}
+        rows = self.features.read(x, new)
+        check_lengths(rows, task=ids, y=answers, **({} if weight is None else {"weight": weight}))
+        if self._adds_classes and isinstance(self.learner, AddsClasses):
+            self.learner.check_classes(len(labels))
+        actions, needed = None, np.zeros(len(ids), dtype=np.int64)
+        if new or labels is not self.target.known:
+            new = dict(zip(identities("feature", new), new.values(), strict=True))
+            needed = needed_widths(rows) if new else needed
+            since = {
+                label: 0 if label in self.target.known else int(np.argmax(answers == number))
+                for label, number in labels.items()
+            }
+            actions = partial(self._naming, new, labels, since, needed)
+        known = read_context(context, len(ids))
+        return Batch(rows, ids, answers, weight, needed, len(labels), together, actions, known)
+
+    def _naming(
+        self,
+        new: dict[Id, int],
+        labels: dict[Id, float],
+        since: dict[Id, int],
+        needed: Numbers,
+        end: int,
+    ) -> list[Action]:
+        """Return the actions that adopt features and labels of the rows up to ``end``."""
+        actions = self.features.actions(new, int(needed[end - 1])) if new else []
+        adopted = {label: number for label, number in labels.items() if since[label] < end}
+        return [*actions, (self.target.__dict__.update, self.target.changes(adopted))]
+
+    def _learn_chunks(self, batch: Batch, margins: Dense, log_a: Dense) -> None:
+        """Learn a batch chunk by chunk; fill margins, and log a before each row."""
+        end, n = 0, len(batch.ids)
+        while end < n:
+            begin = end
+            with Hold(self.locks.step):
+                end, chunk = self._learn_chunk(batch, begin, log_a)
+            margins[(slice(begin, end), *map(slice, chunk.shape[1:]))] = chunk
+
+    def _learn_chunk(self, batch: Batch, begin: int, log_a: Dense) -> tuple[int, Dense]:
+        """Learn the chunk from row ``begin`` on; return its end and its margins.
+
+        Where it raises, the engine is as before, or as after the whole chunk; or, where the
+        learner itself failed, as after the rows before the one that it failed at.
+        """
+        chunk = self._plan(batch, begin)
+        (learner, history), end = chunk.body, chunk.end
+        ids = batch.ids[begin:end]
+        numbers = self.tasks.numbers(ids)
+        for at in np.flatnonzero(numbers < 0) if chunk.fresh else ():
+            numbers[at] = chunk.fresh[ids[at]]
+        weight = None if batch.weight is None else batch.weight[begin:end]
+        rows = cut(batch.rows, begin, end)
+        round = as_round(learner, rows, numbers, batch.y[begin:end], weight)
+        check_weights(learner, round)
+        events = Events(round, learner.n_features, learner.n_tasks, True, learner.answers)
+        if batch.context is not None and isinstance(learner, LearnsLate):
+            learner.recall(events, batch.context[begin:end])
+        named = chunk.fresh or chunk.body is not self.body or batch.actions is not None
+        commit = partial(self._actions, batch, chunk) if named else None
+        starts, rollback = _starts_of(chunk)
+        if not is_compiled(learner) and not isinstance(learner, Proposes):
+            rollback = partial(learner.load, {k: a.copy() for k, a in learner.arrays().items()})
+        scale = self.scale if isinstance(self.target, TwoClasses) else None
+        step = ChunkStep(
+            history, scale, log_a[begin:end], events, _round_starts(batch, len(ids)),
+            commit, starts, rollback, self.watch, PERSONAL_CHECK_EVENTS,
+        )  # fmt: skip
+        if is_compiled(learner):
+            return end, step.compiled(learner.kernel)  # type: ignore[attr-defined]
+        return end, step.plain(partial(_attempt, learner, round))
+
+    def _plan(self, batch: Batch, begin: int) -> Chunk:
+        """Return the longest chunk from row ``begin`` on; changes nothing.
+
+        It ends before a row that needs more room, or a task that must be started.
+        """
+        ids, needed, known = batch.ids, batch.needed, self.tasks.number
+        single = len(ids) == 1 and ids[0] in known and not self._adds_classes
+        if single and needed[0] <= self.learner.n_features:  # short: it is most of small calls
+            return Chunk(0, 1, self.body, {}, 0)
+        last = len(ids) if batch.together else begin + 1
+        alone = ids[begin] in known and last == begin + 1
+        fresh = {} if alone else self.tasks.offered(ids[begin:last])
+        classes = int(batch.y[begin:last].max()) + 1 if self._adds_classes else 0
+        room = max(fresh.values(), default=-1) + 1
+        body = self.body.grown(int(needed[last - 1]), room, classes)
+        if batch.together:
+            return Chunk(0, last, body, fresh, len(set(fresh.values())) if self._starts else 0)
+        if is_compiled(body.learner):
+            last = min(len(ids), begin + CHUNK_EVENTS - self.events % CHUNK_EVENTS)
+        last = _fitting(batch, body.learner, begin, last)
+        end = _first_unknown(known, ids, begin + 1, last)
+        if end < last:  # tasks that are known by another form, or need no start, may join
+            offered = {} if self._starts else self.tasks.offered(ids[begin:last])
+            fits = {task: at for task, at in offered.items() if at < body.learner.n_tasks}
+            joining = fits or fresh
+            while end < last and (ids[end] in joining or self.tasks.find(ids[end]) >= 0):
+                end += 1
+            fresh = {task: joining[task] for task in ids[begin:end] if task in joining}
+        return Chunk(begin, end, body, fresh, min(len(fresh), 1) if self._starts else 0)
+
+    def _actions(self, batch: Batch, chunk: Chunk, n: int) -> list[Action]:
+        """Return the actions that commit the first n rows of a chunk: names, the larger body."""
+        begin, end = chunk.begin, chunk.begin + n
+        fresh = {task: chunk.fresh[task] for task in batch.ids[begin:end] if task in chunk.fresh}
+        actions = self.tasks.actions(fresh)
+        if chunk.body is not self.body:
+            actions.append((partial(setattr, self, "body"), chunk.body))
+        return actions + (batch.actions(end) if batch.actions is not None else [])
+
+    # Idempotent: may be run twice, see retry_idempotent
+
+    def watch(self) -> None:
+        """Note which tasks have become personal, and which no longer are."""
+        personal = personal_tasks(self.learner)
+        if personal is not None:
+            since = self.history.since
+            since[~personal] = -1
+            since[personal & (since < 0)] = self.events
+
+    def _commit_observed(self, actions: list[Action], body: Body, rounds: list[Round]) -> None:
+        for act, argument in actions:
+            act(argument)
+        self.body = body
+        while rounds:
+            body.learner.update(rounds.pop())  # once, though this may be run again
+
+    def _widen(self) -> None:
+        if not isinstance(self.target, TwoClasses):
+            return
+        if not self._adds_classes:
+            old, scale = self.learner, [self.scale.log_a, self.scale.curvature]
+            parameters = {"inner": old.name, "parameters": dict(old.parameters)}
+            made = known("classes")(old.n_features, old.n_tasks, **parameters)
+            arrays = {f"0.{name}": array for name, array in old.arrays().items()}
+            made.load({"classes": np.array([2]), **arrays, "0.scale": np.array(scale)})
+            self.body = Body(made, self.history)
+            self._adds_classes, self._newcomer = True, None
+        self.target = widened(self.target)  # last
+
+    def _forget(self, task: Any) -> None:
+        number = self.tasks.find(task)
+        if number >= 0:
+            forget(self.learner, number)
+            self.history.forget(number)
+            self._newcomer = None
+            self.tasks.remove(task)  # last
+
+    # State
+
+    def state(self) -> dict[str, Any]:
+        """Return a copy of everything, NumPy arrays under ``"arrays"``."""
+        with Hold(self.locks.step):
+            inner, history = self.learner.state(), self.history
+            arrays = {f"learner.{name}": array for name, array in inner.pop("arrays").items()}
+            arrays |= {"tasks.seen": history.seen.copy(), "tasks.since": history.since.copy()}
+            return {
+                "learner": inner,
+                "events": self.events,
+                "arrays": arrays,
+                "features": self.features.to_json(),
+                "tasks": self.tasks.to_json(),
+                "labels": self.target.to_json(),
+                "new_task": self.new_task,
+                "scale": [self.scale.log_a, self.scale.curvature],
+            }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Return the engine that gave a state; ValueError where it does not hold together."""
+        features, tasks = features_from_json(state["features"]), TaskTable.from_json(state["tasks"])
+        target, scale = target_from_json(state["labels"]), Scale.from_json(state["scale"])
+        arrays = state["arrays"]
+        inner = {name[8:]: array for name, array in arrays.items() if name.startswith("learner.")}
+        learner = restore({**state["learner"], "arrays": inner})
+        made = cls(learner, features, target, tasks, state["new_task"])
+        made.scale = scale
+        events = whole("events", state["events"], least=0)
+        seen, since = (arrays[f"tasks.{name}"] for name in ("seen", "since"))
+        for counts, least in ((seen, 0), (since, -1)):
+            if counts.shape != (learner.n_tasks,) or counts.dtype != np.int64:
+                raise ValueError(f"expected the history of {learner.n_tasks} tasks")
+            if events > MAX_EVENTS or counts.min() < least or counts.max() > MAX_EVENTS:
+                raise ValueError(f"no task has the history {counts.min()} or {counts.max()}")
+        made.body = Body(learner, History(seen.copy(), since.copy(), events))
+        _check_size(learner, len(state["tasks"]), features)
+        return made
+
+
+# Making
+
+
+def make_learner(target: Target, name: str, d: int, m: int, parameters: dict[str, Any]) -> Learner:
+    """Return the learner of a name for a target, with room for d features and m tasks."""
+    if target.kind == "classes":
+        form, n = parameters.pop("form", None), max(2, len(target.classes))
+        return known("classes")(d, m, inner=name, n_classes=n, form=form, parameters=parameters)
+    made = known(number_learner(name) if target.kind == "number" else name)(d, m, **parameters)
+    if (made.answers == 0) != (target.kind == "number"):
+        raise ValueError(f"{made.name} does not predict {target.kind}")
+    return made
+
+
+def fixed_width(features: Features) -> int | None:
+    """Return the number of columns where it is fixed; None if columns grow."""
+    return None if isinstance(features, Names) else features.width
+
+
+def next_double(size: int, needed: int) -> int:
+    """Return the size, doubled until it is enough.
+
+    >>> next_double(8, 20)
+    32
+    """
+    while size < needed:
+        size *= 2
+    return size
+
+
+def _check_size(learner: Learner, n_tasks: int, features: Features) -> None:
+    """Raise ValueError where the names that a file has do not fit its learner."""
+    n, d, width = learner.n_tasks, learner.n_features, fixed_width(features)
+    if n_tasks > n or (width or features.width) > d or (width or d) != d:
+        raise ValueError("the tasks or features named do not fit the learner's size")
+
+
+# Reading
+
+
+def check_sequence(tasks: Iterable[Any]) -> Iterable[Any]:
+    """Return the tasks; ValueError for a text, which is one task and no list of them."""
+    if isinstance(tasks, str | bytes):
+        raise ValueError(f"expected a task for each row, got the text {tasks!r}: put it in a list")
+    return tasks
+
+
+def check_lengths(rows: Rows, **others: Any) -> None:
+    """Raise ValueError where something has not one entry per row."""
+    n = count_rows(rows)
+    for name, values in others.items():
+        if len(values) != n:
+            raise ValueError(f"x has {n} rows but {name} has {len(values)} entries")
+
+
+def read_weights(weight: Any, learner: Learner) -> Dense:
+    """Return weights (n,) as numbers; ValueError where one is bad, or the learner takes none."""
+    if not learner.weighs:
+        raise ValueError(
+            f"{learner.name} cannot learn events that count differently: leave out the weights, "
+            "or take romco-auto or another learner that can"
+        )
+    weights = np.asarray(weight)
+    if weights.ndim != 1 or weights.dtype.kind not in "fiub":
+        raise ValueError(f"expected one weight per row; got {weights.dtype}{list(weights.shape)}")
+    weights = weights.astype(np.float64)
+    bad = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST_WEIGHT)))
+    if len(bad):
+        raise ValueError(
+            f"row {bad[0]}: weight {weights[bad[0]]}; a weight must be 0 or a positive number up "
+            f"to {LARGEST_WEIGHT:g}"
+        )
+    return weights
+
+
+def _stack(parts: Any, missing: float) -> Dense:
+    """Return parts end to end; earlier ones may know fewer classes."""
+    if parts[0].ndim == 1:
+        return np.concatenate(parts)
+    widest = max(part.shape[1] for part in parts)
+    return np.concatenate(
+        [
+            np.pad(part, ((0, 0), (0, widest - part.shape[1])), constant_values=missing)
+            for part in parts
+        ]
+    )
+
+
+# Rows as a learner takes them
+
+
+class _LightMatrix:
+    """The attributes of a CSR matrix that compiled learners read, without the cost to make one."""
+
+    __slots__ = ("data", "indices", "indptr", "shape")
+    format = "csr"
+
+    def __init__(self, rows: Sparse, width: int) -> None:
+        self.data, self.indices, self.indptr = rows
+        self.shape = (len(rows.starts) - 1, width)
+
+
+def as_round(
+    learner: Learner, rows: Rows, task: Numbers, y: Dense = NO_NUMBERS, weight: Dense | None = None
+) -> Round:
+    """Return rows of these tasks as the learner takes them; without labels if none are given."""
+    x: Any = rows
+    if isinstance(rows, Sparse):
+        fits = needed_width(rows.columns) <= learner.n_features
+        light = fits and type(learner).predict is CompiledLearner.predict
+        x = _LightMatrix(rows, learner.n_features) if light else as_matrix(rows, learner.n_features)
+    return Round(task, x, y, weight)
+
+
+def predict(learner: Learner, rows: Rows, task: Numbers) -> Dense:
+    """Return margins (n,); columns that the learner does not have yet weigh nothing."""
+    return learner.predict(as_round(learner, rows, task)) if len(task) else np.empty(0)
+
+
+def is_compiled(learner: Learner) -> bool:
+    """Return whether a kernel learns whole chunks."""
+    return type(learner).replay is CompiledLearner.replay
+
+
+def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
+    """Return which tasks (m,) the learner finds personal; None if it does not judge."""
+    if not isinstance(learner, FindsOutliers):
+        return None
+    return np.isin(np.arange(learner.n_tasks), learner.personal_tasks())
+
+
+# Chunks
+
+
+def _first_unknown(known: dict[Id, int], ids: list[Id], begin: int, end: int) -> int:
+    """Return the first place from ``begin`` on whose task has no number; ``end`` if all have."""
+    if all(map(known.__contains__, ids[begin:end])):
+        return max(begin, end)
+    return next(at for at in range(begin, end) if ids[at] not in known)
+
+
+def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:
+    """Return the end of the rows from ``begin`` on that need no more columns and classes."""
+    needed = batch.needed[begin:last]  # never falls
+    end = begin + int(np.searchsorted(needed, learner.n_features, side="right"))
+    if learner.answers > 1:
+        beyond = np.flatnonzero(batch.y[begin:end] >= learner.answers)
+        end = begin + int(beyond[0]) if len(beyond) else end
+    return max(end, begin + 1)
+
+
+def _round_starts(batch: Batch, n: int) -> Numbers:
+    return ONE_ROUND if n == 1 else np.array([0, n]) if batch.together else np.arange(n + 1)
+
+
+def _attempt(learner: Learner, round: Round) -> tuple[Dense, Callable[[], object] | None]:
+    margins = learner.predict(round)
+    if isinstance(learner, Proposes):
+        return margins, learner.proposed(round)
+    learner.update(round)
+    return margins, None
+
+
+def _starts_of(chunk: Chunk) -> tuple[list[Callable[[], object]], Callable[[], None] | None]:
+    """Return what starts the chunk's new tasks, and what rolls that back."""
+    learner, history = chunk.body
+    if not chunk.start or not history.n_started:
+        return [], None
+    started = Started(history.started, history.n_started)
+    numbers = list(dict.fromkeys(chunk.fresh.values()))[: chunk.start]
+    starts = [_start_of(learner, number, started) for number in numbers]
+    return starts, partial(_unstart_all, learner, numbers)
+
+
+def _start_of(learner: Any, task: int, started: Started) -> Callable[[], object]:
+    if isinstance(learner, StartsAtOnce):
+        return learner.starting(task, started)
+    return partial(learner.start_task, task, started)
+
+
+def _unstart_all(learner: Learner, numbers: list[int]) -> None:
+    for number in numbers:
+        unstart(learner, number)

@@ -1,0 +1,551 @@
+"""Targets: from labels of events to a learner's numbers, and from its scores to predictions.
+
+A learner's score is a margin on one side of 0 or the other, a log-probability of each class, or a
+number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import Any, Literal, NamedTuple, Protocol, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.core.events import LARGEST_FEATURE
+from romco.kernels.core.history import Scale
+from romco.model.names import Id, canonical_name, from_json, identity, to_json
+
+Numbers = NDArray[np.float64]
+Known = dict[Id, float]
+Kind = Literal["two classes", "classes", "number"]
+POSITIVE_WORDS = frozenset(("true", "t", "yes", "y", "positive", "pos", "on"))
+NEGATIVE_WORDS = frozenset(("false", "f", "no", "n", "negative", "neg", "off", "none"))
+
+
+class Predictions(NamedTuple):
+    """Margins of events and the probabilities they stand for."""
+
+    margins: Numbers  # (n,) above 0 for the positive label; (n, K) of many classes
+    probabilities: Numbers  # (n,) of the positive label; (n, K) of each class; NaN for numbers
+
+
+class Target(Protocol):
+    """Turns labels of events into a learner's numbers, and its scores into predictions."""
+
+    turn: float
+
+    @property
+    def kind(self) -> Kind:
+        """What is predicted."""
+
+    @property
+    def classes(self) -> tuple[Id, ...]:
+        """The labels known so far, in the order of their numbers; none for numbers."""
+
+    @property
+    def known(self) -> Known:
+        """The number of each label, to the learner."""
+
+    def read(self, answers: Iterable[Any]) -> tuple[Numbers, Known]:
+        """Return a number for each answer, and the labels as then known; changes nothing."""
+
+    def adopt(self, known: Known) -> None:
+        """Remember the labels that :meth:`read` gave."""
+
+    def changes(self, known: Known) -> dict[str, Any]:
+        """Return the attributes that :meth:`adopt` sets."""
+
+    def number_of(self, label: Any) -> float:
+        """Return the side, the class or the number of one label; ValueError if unknown."""
+
+    def label_of(self, score: Any) -> Any:
+        """Return the prediction that the score of one event stands for."""
+
+    def labels_of(self, scores: Numbers) -> NDArray[Any]:
+        """Return the predictions that scores of n events stand for."""
+
+    def allocate(self, n: int, n_classes: int) -> Numbers:
+        """Return an array for the scores of n events; unknown classes have probability 0."""
+
+    def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
+        """Turn a learner's scores to the side that users see; ``before`` was the turn until now."""
+
+    def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
+        """Return P(positive) (n,), or of each class (n, K); ValueError for numbers."""
+
+    def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
+        """Return probabilities by the scale before each event (n,); NaN for numbers."""
+
+    def to_json(self) -> Any:
+        """Return everything needed to make the same again."""
+
+
+@final
+class TwoClasses:
+    """Two labels of any kind, one on each side of margin 0.
+
+    ``classes`` names (negative, positive), or ``positive`` the positive one.
+    Else it follows from the labels, not from their order: a number above 0, true or yes is
+    positive where the other is not; a number up to 0, false or no is negative where the
+    other is not; else the larger one (the later in the alphabet) is positive.
+    A label is found in any form that :func:`romco.model.names.canonical_name` takes for the same.
+
+    The learner cannot wait for the second label: to it, the first is +1 if it is positive
+    by itself, else -1, for ever. ``turn`` is -1 where that is not the side that users see.
+
+    >>> labels = TwoClasses()
+    >>> labels.take(["spam", "ham", "spam"])
+    array([ 1., -1.,  1.])
+    >>> labels.classes
+    ('ham', 'spam')
+    """
+
+    def __init__(self, classes: Sequence[Any] | None = None, positive: Any = None) -> None:
+        self.known: Known = {}  # side of each label, as the learner sees it
+        self.turn = 1.0  # times that: as users see it
+        self._named = classes is not None or positive is not None
+        if classes is not None:
+            negative, above = _two(classes)
+            self.known = {negative: -1.0, above: 1.0}
+            if positive is not None and canonical_name(positive) != canonical_name(above):
+                raise ValueError(f"classes say that {above!r} is positive, not {positive!r}")
+        elif positive is not None:
+            self.known = {identity("label", positive): 1.0}
+
+    kind: Kind = "two classes"
+
+    @property
+    def classes(self) -> tuple[Id, ...]:
+        """The labels known so far, the negative one first."""
+        side = self.known  # which others may exchange
+        labels = tuple(side)
+        first = self.turn * side[labels[0]] if labels else -1.0
+        return labels if first < 0.0 else labels[::-1]
+
+    @property
+    def positive(self) -> Id | None:
+        """The label above margin 0, if it is known."""
+        sides = self.known.items()
+        return next((label for label, side in sides if side * self.turn > 0.0), None)
+
+    def number_of(self, label: Any) -> float:
+        """Return the side, as users see it, of a label that must be known."""
+        form = _form(self.known, label)
+        if form is None:
+            raise ValueError(f"label {label!r} is not one of the model's: {_listed(self.classes)}")
+        return self.turn * self.known[form]
+
+    def read(self, labels: Iterable[Any]) -> tuple[Numbers, Known]:
+        """The learner's -1 or +1 for each label, and the sides they then have; changes nothing."""
+        side = self.known
+        labels = list(labels)
+        try:
+            return np.array([side[label] for label in labels], dtype=np.float64), side
+        except (KeyError, TypeError):
+            side = dict(side)
+        return np.array([_add_side(side, label) for label in labels], dtype=np.float64), side
+
+    def adopt(self, side: Known) -> None:
+        """Remember the sides that :meth:`read` gave."""
+        self.__dict__.update(self.changes(side))
+
+    def changes(self, side: Known) -> dict[str, Any]:
+        """Return the attributes that :meth:`adopt` sets."""
+        if len(side) == 2 > len(self.known) and not self._named:
+            return {"turn": side[positive_of(*side)], "known": side}
+        return {"known": side}
+
+    def take(self, labels: Iterable[Any]) -> Numbers:
+        """-1 or +1 for each label, as users see it; new ones are remembered."""
+        y, side = self.read(labels)
+        self.adopt(side)
+        return self.turn * y
+
+    def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
+        """The learner's margins as users see them, where ``before`` was the turn until now.
+
+        Margins of the rows before the second label keep their sign, as in a loop of single rows.
+        """
+        if self.turn == before:
+            return margins if before == 1.0 else before * margins
+        first = next(iter(self.known.values()))  # the side of the label that came first
+        second = int(np.argmax(y != first))
+        return np.where(np.arange(len(y)) < second, before, self.turn) * margins
+
+    def label_of(self, margin: float) -> Id:
+        """The label that a margin predicts; the only one known if there is but one."""
+        classes = self.classes
+        return None if not classes else classes[-1] if margin >= 0.0 else classes[0]
+
+    def labels_of(self, margins: Numbers) -> NDArray[Any]:
+        """The labels that margins predict."""
+        classes = self.classes or (None,)
+        return _array((classes[0], classes[-1]))[(margins >= 0.0).astype(np.intp)]
+
+    def allocate(self, n: int, n_classes: int) -> Numbers:
+        """Return an array for n margins."""
+        return np.empty(n)
+
+    def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
+        """Return P(positive) of each margin."""
+        return scale.probability(margins)
+
+    def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
+        """Return P(positive) by the scale before each event."""
+        return logistic(np.exp(log_a) * margins)
+
+    def to_json(self) -> list[list[Any]]:
+        """Labels and their sides; a third entry is the side users see, where that is no rule."""
+        named = self.turn < 0.0 or (self._named and len(self.known) == 1)
+        return [
+            [to_json(label), side, *([self.turn * side] if named else [])]
+            for label, side in self.known.items()
+        ]
+
+    @classmethod
+    def from_json(cls, entries: Iterable[Any]) -> TwoClasses:
+        """Restore what :meth:`to_json` wrote."""
+        labels = cls()
+        for label, side, *outward in entries:
+            if not {side, *outward} <= {-1.0, 1.0}:
+                raise ValueError(f"label {label!r} has side {side!r}, expected -1 or 1")
+            labels.known[from_json(label)] = float(side)
+            if outward:
+                labels._named, labels.turn = True, float(side * outward[0])
+        if len(labels.known) > 2 or len(set(labels.known.values())) < len(labels.known):
+            raise ValueError("expected at most two labels, on different sides")
+        if len({canonical_name(label) for label in labels.known}) < len(labels.known):
+            raise ValueError("expected two different labels")
+        return labels
+
+
+@final
+class ManyClasses:
+    """Labels of any kind, numbered as they come; new ones may come at any time.
+
+    The first two get the numbers that their sides are to the learner of two classes, so that
+    these are learned alike. A label announced by ``classes`` is as likely as any before events.
+
+    >>> target = ManyClasses()
+    >>> y, known = target.read(["bus", "car", "train", "bus"])
+    >>> target.adopt(known)
+    >>> y, target.classes
+    (array([0., 1., 2., 0.]), ('bus', 'car', 'train'))
+    """
+
+    kind: Kind = "classes"
+    turn = 1.0
+
+    def __init__(self, classes: Sequence[Any] | None = None) -> None:
+        self.known: Known = {}
+        for number, label in enumerate(classes or ()):
+            self.known[identity("label", label)] = float(number)
+        if classes is not None and len(self.known) < max(len(classes), 2):
+            raise ValueError(f"classes must be two or more different labels; got {list(classes)}")
+
+    @property
+    def classes(self) -> tuple[Id, ...]:
+        """The labels known so far, in the order of their numbers."""
+        return tuple(sorted(self.known, key=lambda label: self.known[label]))
+
+    def number_of(self, label: Any) -> float:
+        """Return the number of a label that must be known."""
+        form = _form(self.known, label)
+        if form is None:
+            raise ValueError(f"label {label!r} is not one of the model's: {_listed(self.classes)}")
+        return self.known[form]
+
+    def adopt(self, known: Known) -> None:
+        """Remember the labels that :meth:`read` gave."""
+        self.known = known
+
+    def changes(self, known: Known) -> dict[str, Any]:
+        """Return the attributes that :meth:`adopt` sets."""
+        return {"known": known}
+
+    def read(self, labels: Iterable[Any]) -> tuple[Numbers, Known]:
+        """The number of each label, and all numbers as they then are; changes nothing."""
+        known = self.known
+        labels = list(labels)
+        try:
+            return np.array([known[label] for label in labels], dtype=np.float64), known
+        except (KeyError, TypeError):
+            known = dict(known)
+        forms = {canonical_name(label): label for label in known}
+        numbers = [_add_class(known, forms, label) for label in labels]
+        return np.array(numbers, dtype=np.float64), known
+
+    def label_of(self, score: Numbers) -> Id:
+        """The label of the largest score; None before any label is known."""
+        return self.classes[int(self._best(score[None])[0])] if self.known else None
+
+    def labels_of(self, scores: Numbers) -> NDArray[Any]:
+        """The label of the largest score of each event."""
+        if not self.known:
+            return np.full(len(scores), None)
+        return _array(self.classes)[self._best(scores)]
+
+    def allocate(self, n: int, n_classes: int) -> Numbers:
+        """Return an array for log-probabilities; unknown classes have probability 0."""
+        return np.full((n, max(2, n_classes)), -np.inf)
+
+    def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
+        """Return the scores as they are."""
+        return margins
+
+    def probabilities(self, margins: Numbers, scale: Scale | None = None) -> Numbers:
+        """Return the probability (n, K) of each label that is known; each row sums to one."""
+        chances = np.exp(margins[:, self._columns()])
+        return chances / np.maximum(chances.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+    def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
+        """Return the same: the learner calibrates by itself."""
+        return self.probabilities(margins)
+
+    def _columns(self) -> NDArray[np.intp]:
+        """Return the columns of the labels' scores, in the order of :attr:`classes`."""
+        return np.array(sorted(self.known.values()), dtype=np.intp)
+
+    def _best(self, scores: Numbers) -> NDArray[np.intp]:
+        """Return the best of the labels; of equal ones the last."""
+        backwards = scores[:, self._columns()[::-1]]
+        return len(self.known) - 1 - np.argmax(backwards, axis=1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Labels and their numbers."""
+        labels = [[to_json(label), number] for label, number in self.known.items()]
+        return {"kind": self.kind, "labels": labels}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> ManyClasses:
+        """Restore what :meth:`to_json` wrote."""
+        target = cls()
+        target.known = {from_json(label): float(number) for label, number in found["labels"]}
+        numbers = set(target.known.values())
+        if not numbers <= set(range(len(target.known))) | ({1.0} if len(numbers) == 1 else set()):
+            raise ValueError("expected labels with the numbers 0, 1, ...")
+        if len(numbers) < len(found["labels"]):
+            raise ValueError("two labels have the same number")
+        return target
+
+
+@final
+class NumberTarget:
+    """A number, in whatever unit it comes.
+
+    >>> NumberTarget().read([1, 2.5, "3"])[0]
+    array([1. , 2.5, 3. ])
+    """
+
+    kind: Kind = "number"
+    turn = 1.0
+    classes: tuple[Id, ...] = ()
+
+    def __init__(self) -> None:
+        self.known: Known = {}
+
+    def read(self, answers: Iterable[Any]) -> tuple[Numbers, Known]:
+        """The answers as numbers; raises ValueError where one is none, or not finite."""
+        if isinstance(answers, np.ndarray) and answers.dtype.kind in "fiu" and answers.ndim == 1:
+            numbers = answers.astype(np.float64)
+        else:
+            numbers = np.array([_finite(i, a) for i, a in enumerate(answers)], dtype=np.float64)
+        bad = np.flatnonzero(~(np.abs(numbers) <= LARGEST_FEATURE))
+        if len(bad):
+            _finite(int(bad[0]), numbers[bad[0]])
+        return numbers, self.known
+
+    def adopt(self, known: Known) -> None:
+        """There are no labels to remember."""
+
+    def changes(self, known: Known) -> dict[str, Any]:
+        """There are no labels to remember."""
+        return {}
+
+    def number_of(self, label: Any) -> float:
+        """Return the number itself; ValueError where it is none."""
+        return float(self.read([label])[0][0])
+
+    def label_of(self, score: float) -> float:
+        """The number itself."""
+        return float(score)
+
+    def labels_of(self, scores: Numbers) -> NDArray[Any]:
+        """The numbers themselves."""
+        return scores
+
+    def allocate(self, n: int, n_classes: int) -> Numbers:
+        """Return an array for n numbers."""
+        return np.empty(n)
+
+    def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
+        """Return the numbers as they are."""
+        return margins
+
+    def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
+        """Raise ValueError: a number has no probability."""
+        raise ValueError("a number has no probability: use intervals")
+
+    def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
+        """Return NaN: a number has no probability."""
+        return np.full(len(margins), np.nan)
+
+    def to_json(self) -> dict[str, Any]:
+        """There is nothing but the kind."""
+        return {"kind": self.kind}
+
+
+def logistic(z: Numbers) -> Numbers:
+    """Return 1 / (1 + exp(-z)) without overflow."""
+    return 0.5 * (1.0 + np.tanh(0.5 * z))
+
+
+def make_target(kind: str | None, classes: Sequence[Any] | None, positive: Any = None) -> Target:
+    """The target that a model is made for: two classes unless something else is said."""
+    if kind is None or kind == "two classes":
+        return TwoClasses(classes, positive)
+    if positive is not None:
+        raise ValueError(f"positive={positive!r} makes sense with two classes only")
+    if kind == "classes":
+        return ManyClasses(classes)
+    if kind == "number":
+        if classes is not None:
+            raise ValueError("a number has no classes: leave out classes, or target='number'")
+        return NumberTarget()
+    raise ValueError(f"target must be 'two classes', 'classes' or 'number'; got {kind!r}")
+
+
+def widened(two: TwoClasses) -> ManyClasses:
+    """The same labels as the first of many."""
+    many = ManyClasses()
+    many.adopt({label: 0.5 + 0.5 * side for label, side in two.known.items()})
+    return many
+
+
+def target_from_json(found: Any) -> Target:
+    """The target that ``to_json`` described; two classes are a plain list."""
+    if isinstance(found, list):
+        return TwoClasses.from_json(found)
+    if found["kind"] == "classes":
+        return ManyClasses.from_json(found)
+    if found["kind"] == "number":
+        return NumberTarget()
+    raise ValueError(f"unknown kind of target {found['kind']!r}")
+
+
+def _finite(at: int, answer: Any) -> float:
+    """An answer as a number."""
+    try:
+        if answer is None or isinstance(answer, complex):
+            raise TypeError
+        number = float(answer)
+    except OverflowError:  # a whole number beyond all that a computer calculates with
+        number = inf
+    except (TypeError, ValueError):
+        raise ValueError(f"answer {at} is {answer!r}: a number is expected") from None
+    if not abs(number) <= LARGEST_FEATURE:  # nor NaN
+        raise ValueError(
+            f"answer {at} is {number}: it must be finite and at most {LARGEST_FEATURE:g} in size, "
+            "so scale it or drop the event"
+        )
+    return number
+
+
+def _add_class(known: Known, forms: dict[Id, Id], label: Any) -> float:
+    """The number of a label; a new one gets the next."""
+    label = identity("label", label)
+    form = forms.setdefault(canonical_name(label), label)
+    if form in known:
+        return known[form]
+    if not known:
+        known[label] = 1.0 if is_positive(label) else 0.0
+    elif len(known) == 1:
+        known[label] = 1.0 - next(iter(known.values()))
+    else:
+        known[label] = float(len(known))
+    return known[label]
+
+
+def _form(known: Known, label: Any) -> Id | None:
+    """The form in which a label is known; None if it is not."""
+    if label in known:
+        return label
+    name = canonical_name(label)
+    return next((form for form in known if canonical_name(form) == name), None)
+
+
+def _array(labels: Sequence[Id]) -> NDArray[Any]:
+    """Labels as an array of their own kind, or of objects if they are mixed."""
+    if any(isinstance(label, tuple) for label in labels):
+        raise ValueError("labels that are tuples cannot be put in an array: use predict_one")
+    kind = object if len({type(label) for label in labels}) > 1 else None
+    return np.array(labels, dtype=kind)
+
+
+def _listed(labels: Sequence[Id]) -> str:
+    return " and ".join(map(repr, labels)) or "none"
+
+
+def _two(classes: Sequence[Any]) -> tuple[Id, Id]:
+    known = [identity("label", label) for label in classes]
+    if len(known) != 2 or canonical_name(known[0]) == canonical_name(known[1]):
+        raise ValueError(f"classes must be two different labels, the negative first; got {known}")
+    return known[0], known[1]
+
+
+def positive_of(one: Id, other: Id) -> Id:
+    """Return the positive one of two labels; see :class:`TwoClasses`.
+
+    >>> positive_of("no", "yes"), positive_of(1, -1), positive_of("spam", "ham"), positive_of(9, 10)
+    ('yes', 1, 'spam', 10)
+    """
+    for test, answer in ((is_positive, True), (_is_negative, False)):
+        if test(one) != test(other):
+            return one if test(one) is answer else other
+    return max(one, other, key=_rank)
+
+
+def _add_side(side: dict[Id, float], label: Any) -> float:
+    """The side of a label; a new one gets a side that is free."""
+    label = identity("label", label)
+    form = _form(side, label)
+    if form is not None:
+        return side[form]
+    if len(side) == 2:
+        raise ValueError(
+            f"a third label {label!r}: there are {' and '.join(map(repr, side))} already, "
+            "and that is all this model can tell apart; for more, say target='classes'"
+        )
+    taken = next(iter(side.values()), None)
+    side[label] = (1.0 if is_positive(label) else -1.0) if taken is None else -taken
+    return side[label]
+
+
+def is_positive(label: Id) -> bool:
+    """Return whether a label by itself is positive: a number above 0, true, yes.
+
+    >>> is_positive("yes"), is_positive("spam")
+    (True, False)
+    """
+    number = _as_number(label)
+    return number > 0 if number is not None else str(label).lower() in POSITIVE_WORDS
+
+
+def _is_negative(label: Id) -> bool:
+    number = _as_number(label)
+    return number <= 0 if number is not None else str(label).lower() in NEGATIVE_WORDS
+
+
+def _rank(label: Id) -> tuple[float, str]:
+    """Numbers by size, then text by alphabet."""
+    number = _as_number(label)
+    return (-np.inf if number is None else number, str(label))
+
+
+def _as_number(label: Id) -> float | None:
+    try:
+        return float(label) if isinstance(label, str | int | float) else None
+    except (ValueError, OverflowError):
+        return None
