@@ -70,18 +70,27 @@ def serve(
     ] = 86_400.0,
     pending_events: Annotated[int, typer.Option(min=1, help="How many wait.")] = 100_000,
     grace: Annotated[float, typer.Option(min=1.0, help="Seconds that a stop may take.")] = 20.0,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Log one JSON object per line.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check options and data folder, serve nothing.")
+    ] = False,
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
-        from romco.server.redis_streams import RedisStream
-        from romco.server.servers import Address
-        from romco.server.servers import serve as serve_until_stopped
+        from romco.server.app import Address, JsonFormatter, Service
+        from romco.server.app import serve as serve_until_stopped
         from romco.server.settings import Settings
-        from romco.server.stores import Store
+        from romco.server.sources import open_source
+        from romco.server.store import describe_origin
     except ModuleNotFoundError as missing:
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
 
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    handler = logging.StreamHandler()
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(JsonFormatter() if log_json else plain)
+    logging.basicConfig(level=logging.INFO if log_json else logging.WARNING, handlers=[handler])
     parameters, names = parse_settings(set_), split_list(classes)
     features = _features(hash_bits, columns)
     settings = Settings(
@@ -102,27 +111,38 @@ def serve(
         parts: dict[str, Any] = {"target": parse_target(target), "classes": names, **parameters}
         return Model(learner or "romco-auto", features, **parts)
 
-    def ready(url: str, store: Store) -> None:
-        check_same(data, store.live.model, learner, parameters, hash_bits, names)
-        known = f", {store.live.sequence:,} changes known" if store.live.sequence else ""
-        _say(f"data: {data}{known}")
-        _say(f"page: {url}")
-
-    source = None if from_ is None else RedisStream(from_)
+    source = None if from_ is None else open_source(from_)
     address = Address(host, port, token_file, insecure, tuple(name or ()), grace)
-    if not serve_until_stopped(data, new, settings, address, ready, source):
+    address.access()  # tokens are read before the folder is touched
+    service = Service(data, new, settings, "" if model is None else describe_origin(model))
+    try:
+        check_same(data, service.served.model, learner, parameters, hash_bits, names)
+        if check:
+            service.store.check()
+    except BaseException:
+        service.close()
+        raise
+    known = f", {service.last_sequence:,} changes known" if service.last_sequence else ""
+    _say(f"data: {data}{known}")
+    if check:
+        service.close()
+        _say("configuration and data folder are in order")
+        return
+    if not serve_until_stopped(service, address, lambda url: _say(f"page: {url}"), source):
         _say("stopped before a checkpoint was written: the log holds everything")
 
 
 def token(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where its hash is kept.")],
-    scopes: Annotated[str, typer.Option(help="read, write, or read,write.")] = "read,write",
+    scopes: Annotated[
+        str, typer.Option(help="Of read, write and admin, as read,write.")
+    ] = "read,write",
     name: Annotated[str, typer.Option(help="Whose it is, for you.")] = "",
 ) -> None:
     """Make a token for `romco serve --token-file`; it is printed now and never again."""
-    from romco.server.tokens import create
+    from romco.server.access import create_token
 
-    print(create(path, list(split_list(scopes) or ()), name))
+    print(create_token(path, list(split_list(scopes) or ()), name))
 
 
 def _features(hash_bits: int | None, columns: int | None) -> Features | None:

@@ -426,7 +426,7 @@ class Auto(CompiledLearner):
         self.kernel.recall(events, said)
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
-        """What else was found of some tasks, in sentences: who changed, who is heard."""
+        """Describe in sentences which of some tasks changed, drift, or have a twin."""
         lines = []
         changed = np.isin(tasks, self.changed_tasks()).sum()
         if changed:
@@ -437,10 +437,14 @@ class Auto(CompiledLearner):
             lines.append(
                 f"Of those on their own, {twins:,} have a twin, unlike the rest as they are."
             )
-        weight = self._arrays["weight"]
-        loudest = sorted(range(len(VOICES) - 1), key=lambda k: -abs(weight[k]))[:4]
-        heard = ", ".join(f"{VOICES[k]} {weight[k]:.2f}" for k in loudest)
-        return [*lines, f"Heard most for related tasks: {heard}."]
+        return lines
+
+    def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mean and standard deviation (d,) of each feature over all rows."""
+        rows = max(float(self._arrays["typical"][0]), 1.0)
+        _, total, squares = self._arrays["units"][:, :3].T
+        mean = total / rows
+        return mean, np.sqrt(np.maximum(0.0, squares / rows - mean * mean))
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""

@@ -11,6 +11,8 @@ cdef class Mappings:
     cdef Entry* entries
     cdef int* ends  # of each row, among the entries
     cdef Py_ssize_t n, room, rows, room_ends
+    cdef object cells  # encoder of values that are no plain numbers; None: there are only numbers
+    cdef bint learning  # columns that are not known yet are added, not reported
 
     # Begin anew; then entries of a row, where `place` counts them; then the end of the row, whose
     # entries are sorted, those of the same column added.
@@ -22,5 +24,6 @@ cdef class Mappings:
     # All entries of a mapping.
     cdef int read_row(self, row, Py_ssize_t i) except -1
 
+    cdef names_known(self)
     cdef int push(self, int column, double value, int place) except -1
     cdef int tidy(self, Py_ssize_t begin) except -1

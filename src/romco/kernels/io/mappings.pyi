@@ -12,10 +12,13 @@ class Mappings:
 
 class NamedMappings(Mappings):
     def __init__(
-        self, known: dict[Hashable, int], new: dict[Hashable, int] | None = None
+        self,
+        known: dict[Hashable, int],
+        new: dict[Hashable, int] | None = None,
+        cells: Any = None,
     ) -> None: ...
 
 class HashedMappings(Mappings):
-    def __init__(self, size: int) -> None: ...
+    def __init__(self, size: int, cells: Any = None, learning: bool = False) -> None: ...
 
 def hash_name(name: str) -> int: ...

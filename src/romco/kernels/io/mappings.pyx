@@ -1,6 +1,8 @@
 """Events given as mappings of names to values, turned into sparse rows."""
 
 import numpy as np
+from cpython.float cimport PyFloat_Check
+from cpython.long cimport PyLong_Check
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeASCII
 from libc.math cimport INFINITY, fabs
 from libc.stdlib cimport qsort
@@ -68,20 +70,38 @@ cdef class Mappings:
         return 0
 
     cdef int read_row(self, row, Py_ssize_t i) except -1:
+        """Read numbers here; other values, and columns that are no numbers, by ``cells``."""
         cdef int place = 0
-        cdef double number
+        cells = self.cells
+        columns = None if cells is None else cells.columns
         if not hasattr(row, "items"):
             raise ValueError(f"row {i}: expected a mapping of names to values; got {row!r}")
         for name, value in row.items():
             if value is None:
                 continue
-            if isinstance(value, str):
-                name, number = f"{name}={value}", 1.0
-            else:
-                number = as_number(name, value, i)
-            self.put(name, number, place)
-            place += 1
+            if cells is None and isinstance(value, str):
+                name, value = f"{name}={value}", 1.0
+            if cells is None or (
+                (PyFloat_Check(value) or PyLong_Check(value))
+                and (columns is None or columns.get(name) is True)
+            ):
+                if cells is None or value == value:  # NaN is absent
+                    self.put(name, as_number(name, value, i), place)
+                    place += 1
+                continue
+            try:
+                encoded = cells.encode(name, value, self.names_known(), self.learning)
+            except ValueError as error:
+                raise ValueError(f"row {i}: {error}") from None
+            columns = cells.columns  # may have grown
+            for name, value in encoded.items():
+                self.put(name, as_number(name, value, i), place)
+                place += 1
         return 0
+
+    cdef names_known(self):
+        """Names of known features."""
+        return ()
 
     cdef int tidy(self, Py_ssize_t begin) except -1:
         """Sort the last row and add up entries of the same column."""
@@ -115,8 +135,12 @@ cdef class NamedMappings(Mappings):
     cdef Met* met  # of names in ASCII, by the low bits of their hash
     cdef list names
 
-    def __init__(self, dict known not None, dict new=None):
+    def __init__(self, dict known not None, dict new=None, cells=None):
         self.known, self.new, self.width = known, new, len(known)
+        self.cells, self.learning = cells, new is not None
+
+    cdef names_known(self):
+        return self.known
 
     def __dealloc__(self):
         release(self.met)
@@ -152,8 +176,9 @@ cdef class HashedMappings(Mappings):
 
     cdef unsigned long long mask
 
-    def __init__(self, unsigned long long size):
+    def __init__(self, unsigned long long size, cells=None, bint learning=False):
         self.mask = size - 1
+        self.cells, self.learning = cells, learning
 
     cdef int put(self, name, double value, int place) except -1:
         cdef unsigned long long h

@@ -3,14 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from romco.server.changes import Prediction
-from romco.server.running import POINTS, Curve, Running
+from romco.server.scores import CURVE_POINTS as POINTS
+from romco.server.scores import ErrorCurve, Scores
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, POINTS - 1, POINTS, POINTS + 1, 1000, 4097])
 def test_a_curve_counts_every_event_once(n):
     wrong = np.random.default_rng(n).random(n) < 0.3
-    curve = Curve()
+    curve = ErrorCurve()
     for each in wrong:
         curve.add(bool(each))
     points = curve.points()
@@ -24,12 +24,12 @@ def test_a_curve_counts_every_event_once(n):
 def test_running_metrics_against_numpy():
     random = np.random.default_rng(0)
     p, y = random.random(500), random.random(500) < 0.5
-    running = Running()
+    running = Scores()
     for k in range(500):
         label = "yes" if p[k] >= 0.5 else "no"
         wrong = float((label == "yes") != y[k])
-        running.add(k % 7, Prediction(label, float(p[k]), 0.0), wrong, bool(y[k]))
-    assert running.whole.error == pytest.approx(((p >= 0.5) != y).mean())
+        running.add(k % 7, wrong, float(p[k]), bool(y[k]))
+    assert running.total.mean == pytest.approx(((p >= 0.5) != y).mean())
     assert running.log_loss == pytest.approx(-np.log(np.where(y, p, 1 - p)).mean())
     for k, found in enumerate(running.calibration()):
         inside = np.floor(p * 10) == k
@@ -37,6 +37,22 @@ def test_running_metrics_against_numpy():
         assert found["predicted"] == pytest.approx(p[inside].mean())
         assert found["observed"] == pytest.approx(y[inside].mean())
     assert sum(score.events for score in running.tasks.values()) == 500
-    back = Running.from_bytes(running.to_bytes())
+    back = Scores.from_bytes(running.to_bytes())
     assert back == running
-    assert back.score(3) == back.score("3") == running.tasks["3"]
+    assert back.of_task(3) == back.of_task("3") == running.tasks["3"]
+
+
+@pytest.mark.parametrize("part", ["bin_events", "bin_predicted", "bin_observed", "curve", "width"])
+def test_scores_that_do_not_hold_together_are_refused(part):
+    scores = Scores()
+    for _ in range(60):
+        scores.add("ann", 0.0, 0.8, True)
+    assert Scores.from_bytes(scores.to_bytes()) == scores
+    if part == "curve":
+        scores.total.curve.errors *= 2
+    elif part == "width":
+        scores.tasks["ann"].curve.width = 0
+    else:
+        getattr(scores, part).pop()
+    with pytest.raises(ValueError, match=r"expected|curve"):
+        Scores.from_bytes(scores.to_bytes())
