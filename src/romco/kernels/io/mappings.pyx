@@ -73,7 +73,7 @@ cdef class Mappings:
         """Read numbers here; other values, and columns that are no numbers, by ``cells``."""
         cdef int place = 0
         cells = self.cells
-        columns = None if cells is None else cells.columns
+        cdef dict columns = None if cells is None else cells.columns
         if not hasattr(row, "items"):
             raise ValueError(f"row {i}: expected a mapping of names to values; got {row!r}")
         for name, value in row.items():
