@@ -269,9 +269,10 @@ cdef class Lane:
 
     cdef tuple predict(self, task):
         """Label, probability and margin of the row that was read, or None."""
-        cdef tuple found = self.live.model.engine.predict_read(self.questions.reader, task)
-        plain = found is not None and (found[0] is None or isinstance(found[0], PLAIN))
-        return found if plain else None
+        found = self.live.model.engine.predict_event(self.questions.reader, task)
+        if found is NotImplemented or not (found[0] is None or isinstance(found[0], PLAIN)):
+            return None
+        return found
 
 
 cdef count(meters, key, Py_ssize_t n, Py_ssize_t events):
