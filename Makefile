@@ -36,7 +36,7 @@ EDITABLE := --no-build-isolation --editable
 # What `romco compare` needs, and no more.
 $(VENV)/cli: $(SOURCES) constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(INSTALL) setuptools cython numpy scipy
+	$(BIN)/python $(INSTALL) 'setuptools>=77' 'cython>=3.1' numpy scipy
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	$(BIN)/python $(INSTALL) $(EDITABLE) '.[cli]'
 	touch $@

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
+import pkgutil
 import signal
 import tempfile
 import time
@@ -28,6 +29,13 @@ from romco.shards.shard import Shard
 
 AGAIN = 50_000  # rows after which a file of generated numbers comes again
 ROWS = (20_000, 200_000, 1_000_000)  # read by workers on Ray
+SUBSPACE_CALLS = (
+    "take_note",
+    "gather_directions",
+    "put_directions",
+    "project_directions",
+    "orthogonalise_directions",
+)
 LENGTHS = (10_000, 40_000, 160_000, 640_000)  # events: merges become rarer as streams get longer
 
 
@@ -37,17 +45,46 @@ def sharded(n, d, **settings):
 
 
 def timed(threads, x, y, tasks):
-    """Seconds of one run on threads: by the clock, of all threads' work, at barriers."""
-    with sharded(threads, x.shape[1], engine="threads") as shards:
+    """Seconds of one run on threads: wall clock, CPU of all threads, barriers, CPU under the lock.
+
+    ``locked`` is the CPU time outside of the compiled calls that release the interpreter's lock. It
+    is an upper bound: NumPy releases the lock, too.
+    """
+    released = []
+    with (
+        released_time(released, "romco.shards.shard.ChunkStep", "compiled"),
+        released_time(released, "romco.model.engine.ChunkStep", "compiled"),
+        released_time(released, "romco.shards.shard.Events", "__init__"),
+        released_time(released, "romco.shards.shard.FeatureCounts", "add", "clear"),
+        released_time(released, "romco.learners.merging.kernel.RowMerge", "rows"),
+        released_time(released, "romco.learners.auto.AutoKernel", *SUBSPACE_CALLS),
+        sharded(threads, x.shape[1], engine="threads") as shards,
+    ):
         wall, cpu = time.perf_counter(), time.process_time()
         shards.learn(x, y, tasks)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        return {
-            "wall": wall,
-            "cpu": cpu,
-            "merging": shards.coordinator.merge_seconds,
-            "events": len(y),
-        }
+    merging = shards.coordinator.merge_seconds
+    locked = cpu - sum(released)
+    return {"wall": wall, "cpu": cpu, "merging": merging, "locked": locked, "events": len(y)}
+
+
+def released_time(released, name, *methods):
+    """Patch a compiled class so that the CPU time of its methods is added to a list."""
+    module, _, kind = name.rpartition(".")
+    original = getattr(pkgutil.resolve_name(module), kind)
+
+    def timing(method):
+        def call(self, *arguments, **options):
+            began = time.thread_time()
+            try:
+                return getattr(original, method)(self, *arguments, **options)
+            finally:
+                released.append(time.thread_time() - began)
+
+        return call
+
+    timed_class = type(kind, (original,), {method: timing(method) for method in methods})
+    return mock.patch(name, timed_class)
 
 
 def shapes(n):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.cli.options import chosen
+from romco.cli.options import parse_settings
 from romco.compare.plan import chosen_settings
 from romco.parameters import not_negative, positive, setting, truth, whole
 
@@ -21,7 +21,7 @@ from romco.parameters import not_negative, positive, setting, truth, whole
 def test_both_ways_to_set_have_one_grammar(text, value):
     assert setting(f"p={text}") == ("p", value)
     assert type(setting(f"p={text}")[1]) is type(value)
-    assert chosen([f"p={text}"]) == {"p": value}
+    assert parse_settings([f"p={text}"]) == {"p": value}
 
 
 @pytest.mark.parametrize(("text", "value"), [("False", False), ("TRUE", True)])
@@ -29,7 +29,7 @@ def test_a_truth_value_is_one(text, value):
     assert chosen_settings([f"romco-nucl.always_prox={text}"]) == {
         "romco-nucl": {"always_prox": value}
     }
-    made = romco.learner("romco-nucl", 3, 2, **chosen([f"always_prox={text}"]))
+    made = romco.learner("romco-nucl", 3, 2, **parse_settings([f"always_prox={text}"]))
     assert made.parameters["always_prox"] is value
 
 

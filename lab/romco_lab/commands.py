@@ -1,4 +1,4 @@
-"""Commands that the lab adds to the command line: paper, beyond, label-study."""
+"""Commands that the lab adds to the command line: paper, beyond, label-study, kt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from romco.cli.compare import Address, DataDir, Engine, Jobs, check_known, typed_command
+from romco.cli.options import (
+    Address,
+    DataDir,
+    Jobs,
+    OnRay,
+    ResultsFolder,
+    Shuffles,
+    check_known,
+    typed_command,
+)
 from romco.streams import ORDERS
 
 console = Console()
@@ -20,7 +29,7 @@ def paper(
     quick: Annotated[
         bool, typer.Option("--quick", help="2 shuffles, 5 trials, 40 % of rounds.")
     ] = False,
-    shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 10,
+    shuffles: Shuffles = 10,
     batch_shuffles: Annotated[
         int | None,
         typer.Option(min=1, help="So many for batch methods; all if not given."),
@@ -39,9 +48,9 @@ def paper(
     ] = True,
     data_dir: DataDir = None,
     jobs: Jobs = None,
-    engine: Engine = None,
+    ray: OnRay = False,
     address: Address = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/paper"),
+    out: ResultsFolder = Path("results/paper"),
 ) -> None:
     """Measure every table and figure of the paper, beside the printed numbers."""
     from romco.compare.plan import chosen_learners
@@ -67,7 +76,7 @@ def paper(
         data_dir=data_dir,
     )
     progress = partial(screen.progress, console)
-    with performing(engine, address):
+    with performing("ray" if ray else None, address):
         if choices:
             page = study(Study(experiment), out, jobs, typed_command(), progress)
         else:
@@ -79,7 +88,7 @@ def paper(
 def beyond(
     data_dir: DataDir = None,
     jobs: Jobs = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/beyond"),
+    out: ResultsFolder = Path("results/beyond"),
     docs: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("docs"),
 ) -> None:
     """Compare romco-auto with all learners tuned in hindsight; real data only."""
@@ -102,14 +111,14 @@ def label_study(
         str | None, typer.Option(help="Names of label policies, a,b; all if not given.")
     ] = None,
     learner: Annotated[str, typer.Option(help="One of `romco learners`.")] = "romco-auto",
-    shuffles: Annotated[int, typer.Option(min=1, help="How many orders of the events.")] = 5,
+    shuffles: Shuffles = 5,
     delay: Annotated[
         str, typer.Option(help="Events until a label is known; true for flights.")
     ] = "0",
     order: Annotated[str, typer.Option(help=f"One of: {', '.join(ORDERS)}.")] = "interleaved",
     data_dir: DataDir = None,
     jobs: Jobs = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/labels"),
+    out: ResultsFolder = Path("results/labels"),
 ) -> None:
     """Compare label policies: error against the share of labels, on one or more data sets."""
     from romco.presentation import screen
@@ -133,3 +142,20 @@ def label_study(
     if len(studies) > 1 and "random" in names:
         for table in study_of.report_sets(studies, out / "runs", out / "all"):
             screen.show(console, table)
+
+
+def kt(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of NAME.csv.gz: part, user, item, skill, correct.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/kt"),
+) -> None:
+    """Predict students' next answers: AUC beside published figures, learning curves, speed."""
+    from romco_lab import tracing
+
+    paths = sorted(folder.glob("*.csv.gz"))
+    if not paths:
+        raise ValueError(f"{folder}: no file NAME.csv.gz of answers")
+    page = tracing.write([tracing.run(path, console.print) for path in paths], out)
+    console.print(page.read_text(encoding="utf-8"), markup=False)
+    console.print(f"page: {page}", soft_wrap=True)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from romco.cli.options import label_budget
+from romco.cli.options import parse_label_budget
 from romco.compare.plan import Run, complete
 from romco.compare.results import Finished, read
 from romco.compare.run import place
@@ -96,7 +96,7 @@ def chosen_shares(text: str) -> tuple[float, ...]:
     >>> chosen_shares("1%,0.2")
     (0.01, 0.2)
     """
-    found = [label_budget(part) for part in text.split(",")]
+    found = [parse_label_budget(part) for part in text.split(",")]
     if not all(isinstance(share, float) for share in found):
         raise ValueError(f"--labels {text}: expected shares of the events, such as 1%,5%,20%")
     return tuple(found)

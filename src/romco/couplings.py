@@ -14,8 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romco.parameters import not_negative
-from romco.parts import part
+from romco.parameters import not_negative, part
 
 Numbers = NDArray[np.float64]
 

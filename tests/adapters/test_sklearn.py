@@ -431,9 +431,13 @@ LEVEL = MANY_X @ np.array([3.0, -1.0, 0.5]) + np.where(SHOPS == "north", 40.0, 6
 def test_numbers(learner):
     estimator = ROMCORegressor(learner, random_state=0).fit(MANY_X, LEVEL, task=SHOPS)
     assert estimator.score(MANY_X, LEVEL, task=SHOPS) > 0.9
-    at = (estimator.tasks_[None, :] == SHOPS[:, None]).argmax(axis=1)
-    told = (MANY_X * estimator.coef_[at]).sum(axis=1) + estimator.intercept_[at]
-    np.testing.assert_allclose(told, estimator.predict(MANY_X, task=SHOPS), rtol=1e-9)
+    if learner == "romco-auto":  # features are centred
+        with pytest.raises(AttributeError, match="reasons"):
+            _ = estimator.coef_
+    else:
+        at = (estimator.tasks_[None, :] == SHOPS[:, None]).argmax(axis=1)
+        told = (MANY_X * estimator.coef_[at]).sum(axis=1) + estimator.intercept_[at]
+        np.testing.assert_allclose(told, estimator.predict(MANY_X, task=SHOPS), rtol=1e-9)
     scaled = clone(estimator).fit(MANY_X, 1000.0 * LEVEL - 7.0, task=SHOPS)
     np.testing.assert_allclose(
         scaled.predict(MANY_X, task=SHOPS),

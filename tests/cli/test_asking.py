@@ -54,7 +54,7 @@ def asked_of(path):
 
 def ask(folder, *more):
     out = folder / "asked.csv"
-    model = ("--model", str(folder / "m.romco"), "--budget", "40", "--out", str(out))
+    model = ("--model", str(folder / "m.romco"), "--labels", "40", "--out", str(out))
     run("ask", str(folder / "events.csv"), *model, *more)
     return asked_of(out)
 

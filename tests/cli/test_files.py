@@ -120,7 +120,7 @@ def test_unknown_tasks_are_hinted_at(events, tmp_path):
 
 def test_progress_has_the_baseline_and_counts_what_was_learned(events, tmp_path):
     events.write_text(events.read_text() + "user 1,oops,1,neither\nuser 1,a b,1\n")
-    model, result = learned(events, tmp_path, "--skip-bad", "--target", "two classes")
+    model, result = learned(events, tmp_path, "--skip-bad", "--target", "two-classes")
     assert "300 events learned" in result.output
     assert "2 bad rows skipped" in result.output
     assert load(model).events == 300
@@ -198,7 +198,7 @@ def test_other_columns_are_said(shops, tmp_path):
 
 
 def test_names_do_not_command_the_terminal():
-    from romco.cli.lines import inert
+    from romco.cli.output import inert
 
     assert inert("plain [/bold] ä") == "plain [/bold] ä"
     assert inert("a\x1b[31m\r\u202e") == "a\\x1b[31m\\r\\u202e"

@@ -109,7 +109,7 @@ def contents(folder):
         ("predict ok.csv --model bare.romco", "bare learner"),
         (
             "predict - --model ok.romco",
-            "stdin: the format cannot be told from its name: say --format",
+            "stdin: the format does not follow from its name: say --format",
         ),
         ("predict ok.csv --model ok.romco --out no/x", "no folder no"),
         ("predict ok.csv --model ok.romco --task nope", "no column 'nope'"),
@@ -133,7 +133,7 @@ def test_one_line_and_nothing_changed(folder, capsys, command, message):
 
 
 def test_what_comes_before_a_bad_row_is_kept_and_it_goes_on_once_mended(folder, capsys):
-    assert run(f"learn three.csv {LEARN} --target 'two classes'") == 2
+    assert run(f"learn three.csv {LEARN} --target two-classes") == 2
     assert "what comes before it is in new.romco" in capsys.readouterr().err
     assert load(folder / "new.romco").events == 2
     (folder / "three.csv").write_text(FILES["three.csv"].replace("q", "p"))
@@ -145,7 +145,7 @@ def test_a_third_label_is_no_dead_end(folder):
     assert run(f"learn three.csv {LEARN}") == 0
     assert set(load(folder / "new.romco").classes) == {"n", "p", "q"}
     (folder / "new.romco").unlink()
-    assert run(f"learn three.csv {LEARN} --target 'two classes'") == 2
+    assert run(f"learn three.csv {LEARN} --target two-classes") == 2
     assert run(f"learn three.csv {LEARN} --target classes") == 0  # goes on
     assert load(folder / "new.romco").events == 3
     assert load(folder / "new.romco").engine.target.kind == "classes"

@@ -5,8 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 import romco
+from romco.cli.compare import read_file
 from romco.cli.main import app
-from romco.cli.own import own_stream
 from romco.compare import sources
 from romco.compare.controls import CONTROLS, title_of
 from romco.compare.plan import Comparison, chosen_learners, chosen_settings
@@ -253,7 +253,7 @@ def test_compare_reads_columns_as_asked(tmp_path, capsys):
     path.write_text("\n".join(lines) + "\n")
     columns = {"code": "category", "when": "date", "note": "ignored"}
     source = Source(str(path), "user", "clicked", kinds=columns)
-    assert own_stream(source, "yes", tmp_path / "streams") == 1
+    assert read_file(source, "yes", "auto", tmp_path / "streams") == 1
     stream = sources.saved_stream("clicks.csv", tmp_path / "streams")
     assert stream.x.shape[1] >= 4  # each code is a feature of its own, with months and weekdays
     assert set(np.unique(stream.x.data)) == {1.0}

@@ -63,7 +63,7 @@ def test_commands(tmp_path):
         told += [done.stdout] if command.startswith("romco explain") else []
     assert "2,000 learned before" in outputs["learn"].stderr
     assert "all 20 tasks" in outputs["evaluate"].stdout
-    assert "Sharing helps: " in outputs["compare"].stdout
+    assert "who predicts best" in outputs["compare"].stdout
     explained = "".join(told)
     assert "Kinds of tasks: " in explained
     assert "user 7, " in explained  # its story

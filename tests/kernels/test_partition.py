@@ -31,13 +31,9 @@ def test_rows_that_end_beyond_what_is_stored_are_refused():
         pick_rows(np.ones(2), np.zeros(2, np.int32), starts, np.array([1]))
 
 
-def test_names_are_encoded_and_unknown_ones_are_marked():
+def test_names_are_encoded_and_unknown_ones_are_added():
     codes = {"ann": 3, 7: 0, ("shop", 7): 5}
-    out = np.empty(4, dtype=np.int64)
-    assert not encode(codes, ["ann", 7.0, "bob", ("shop", 7)], out)
-    np.testing.assert_array_equal(out, [3, 0, -1, 5])
-    assert encode(codes, ["ann"], out[:1])
-    with pytest.raises(TypeError, match="unhashable"):
-        encode(codes, [["ann"]], out[:1])
-    with pytest.raises(ValueError, match="2 names, but room for 4"):
-        encode(codes, ["ann", 7], out)
+    added = encode(codes, ["ann", 7.0, "bob", ("shop", 7), ["x"]], lambda name: len(name) + 10)
+    np.testing.assert_array_equal(added, [3, 0, 13, 5, 11])
+    with pytest.raises(ValueError, match="no name"):
+        encode(codes, ["ann", None], lambda name: int("no name"))

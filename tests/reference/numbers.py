@@ -3,6 +3,7 @@
 import numpy as np
 
 from tests.reference.auto import orthonormal
+from tests.reference.scales import Scales
 
 FREEDOM = 4.0
 
@@ -28,8 +29,32 @@ class Gaussian:
         more = np.minimum(rate * left, self.prior - left)
         self.S = self.S + np.diag(np.where((x != 0) & (more > 0), more, 0.0))
 
-    def renew(self, variance):
-        self.S = self.S + np.diag(np.where(np.diag(self.S) < self.prior, variance, 0.0))
+    def rebase(self, j, ratio, shift):
+        """Other units of weight j; the first weight is the intercept."""
+        if self.S[j, j] == self.prior[j]:
+            return
+        T = np.eye(len(self.w))
+        T[j, j], T[0, j] = ratio, shift
+        self.w = T @ self.w
+        S = T @ self.S @ T.T
+        self.S = S if self.full else np.diag(np.diag(S))
+        self.S[0, 0] = self.S[0, 0] if self.full else min(self.S[0, 0], self.prior[0])
+        if ratio == 0:
+            self.S[j, j] = self.prior[j]
+            return
+        prior = np.zeros_like(S)  # precision that is missing
+        prior[j, j] = (1 - 1 / ratio**2) / self.prior[j]
+        S = np.linalg.inv(np.linalg.inv(self.S) + prior)
+        self.w, self.S = S @ np.linalg.solve(self.S, self.w), S
+
+
+def factor(size, common):
+    r = np.log(size) - common
+    return np.exp(-common - r**5 / (r**4 + 1.4**4))
+
+
+def alike(a, b):
+    return a <= 1.25 * b and b <= 1.25 * a
 
 
 class Placed:
@@ -53,81 +78,134 @@ class AutoNumber(Placed):
     def __init__(self, d, m, full=True):
         self.d, self.m = d, m
         one, shared = np.ones(d), np.ones(d + 1)  # the intercept comes first
-        self.shared = [Gaussian(shared, full) for _ in range(3)]  # global, recent, together
+        self.shared = [Gaussian(shared, full) for _ in range(2)]  # global, together
         self.alone = [Gaussian(one) for _ in range(m)]
         self.apart = [Gaussian([1.0, *(0.3 * one)]) for _ in range(m)]
         self.common = [Gaussian([1.0]) for _ in range(2)]
         self.own = [[Gaussian([1.0]) for _ in range(2)] for _ in range(m)]
-        self.combiners = [Gaussian([0.1] * n, full=True) for n in (10, 2, 2)]
-        self.combiners[0].w[[0, 2, 4]] = 0.2, 0.2, 0.6
-        self.combiners[1].w[:] = 1.0, 0.0
-        self.combiners[2].w[:] = 0.5, 0.5
+        self.combiners = [Gaussian([0.1] * n, full=True) for n in (7, 1, 1)]
+        self.combiners[0].w[:2] = 0.2
+        self.combiners[2].w[0] = 0.5
+        self.drift = Gaussian([0.1] * 3, full=True)
         self.noise, self.seen = np.ones(8), np.full(8, 2.0)
         self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
         self.B = np.zeros((d, 4))
-        self.log_squares = self.rows = 0.0
-        self.next, self.last = 32, {}
+        self.log_squares = self.rows = self.unit = 0.0
+        self.next, self.last, self.residual = 32, {}, 0.0
+        self.scales = Scales(d)
 
-    def unit(self):
-        return np.exp(-0.5 * self.log_squares / self.rows) if self.rows else 1.0
+    # Units of features
 
-    def measured(self, x):
-        return np.clip(x * self.unit(), -1e4, 1e4)
+    def row(self, x):
+        """In the units in use, without that of rows."""
+        s, there = self.scales, x != 0
+        moved = np.clip(x - s.centre, -10 * s.size, 10 * s.size)
+        new = x * factor(np.abs(np.where(there, x, 1.0)), s.common)
+        row = np.where(there, np.where(s.size > 0, s.factor * moved, new), 0.0)
+        return row if row @ row >= 1e-12 else np.zeros(len(x))
 
-    def tally(self, x, h):
-        if x.any():
-            self.log_squares += h * np.log(x @ x)
+    def tally(self, x, row, h):
+        s, spread = self.scales, self.scales.spread()
+        old = {name: np.copy(array) for name, array in vars(s).items()}
+        late = (s.centre != 0) & (s.events + 1 >= s.due_events)
+        due = (x != 0) & ((s.c + 1 >= s.due_count) | late)
+        s.count(x)
+        for j in np.flatnonzero(due):
+            if not s.spread()[j]:
+                s.centre[j], s.size[j] = 0.0, np.sqrt(s.square[j] / s.c[j])
+                s.factor[j] = factor(s.size[j], s.common)
+            centre, size, before = (old[name][j] for name in ("centre", "size", "factor"))
+            if size == 0:
+                continue
+            if abs(s.centre[j] - centre) <= 0.25 * size and alike(s.factor[j], before):
+                s.centre[j], s.size[j], s.factor[j] = centre, size, before
+            elif s.centre[j] != 0 and not spread[j]:
+                self.rebase(j, 0.0, self.unit * before * old["total"][j] / old["c"][j])
+            else:
+                self.rebase(j, before / s.factor[j], self.unit * before * (s.centre[j] - centre))
+        if row.any():
+            self.log_squares += h * np.log(row @ row)
             self.rows += h
+        unit = np.exp(-0.5 * self.log_squares / self.rows) if self.rows else 1.0
+        if not alike(unit, self.unit):
+            for j in range(self.d if self.unit else 0):
+                self.rebase(j, self.unit / unit, 0.0)
+            self.unit = unit
+
+    def rebase(self, j, ratio, shift):
+        for shared in self.shared:
+            shared.rebase(j + 1, ratio, shift)
+        for i in range(self.m):
+            joined = Gaussian(np.ones(self.d + 1))
+            joined.w = np.append(self.own[i][0].w, self.alone[i].w)
+            joined.S = np.diag([self.own[i][0].S[0, 0], *np.diag(self.alone[i].S)])
+            joined.rebase(j + 1, ratio, shift)
+            self.own[i][0].w, self.alone[i].w = joined.w[:1], joined.w[1:]
+            self.own[i][0].S, self.alone[i].S = joined.S[:1, :1], joined.S[1:, 1:]
+            self.apart[i].rebase(j + 1, ratio, shift)
+
+    # Prediction
 
     def parts(self, i, x):
-        """Of each learner the Gaussians it adds up, and what each looks at."""
+        """Of each model the Gaussians it adds up, and their inputs."""
         one, x1 = np.ones(1), np.append(1.0, x)
         return [
             [(self.shared[0], x1)],
-            [(self.shared[1], x1)],
             [(self.alone[i], x), (self.common[0], one), (self.own[i][0], one)],
             [(self.common[1], one), (self.own[i][1], one)],
-            [(self.shared[2], x1), (self.apart[i], x1)],
+            [(self.shared[1], x1), (self.apart[i], x1)],
         ]
 
     def opinions(self, i, x):
+        """Models, then of each regression offset, inputs, mean and variance; then of drift."""
         p = [np.sum([g.look(z) for g, z in part], axis=0) for part in self.parts(i, x)]
-        heard = [q[0] - self.mean for q in p]
-        heard += list((self.B.T @ x) * (self.B.T @ self.alone[i].w))
-        heard.append(self.last[i] - self.origin - self.mean if i in self.last else 0.0)
-        heard = np.array(heard)
-        heard = [heard, heard[:2], heard[2:4]]
-        said = [c.look(z) for c, z in zip(self.combiners, heard, strict=True)]
-        return p, heard, said
+        everybody, alone, level, together = (q[0] for q in p)
+        directions = (self.B.T @ x) * (self.B.T @ self.alone[i].w)
+        z = [
+            np.array([everybody - together, alone - together, level - together, *directions]),
+            np.array([self.shared[1].look(np.append(1.0, x))[0] - everybody]),
+            np.array([level - alone]),
+        ]
+        offsets = np.array([together, everybody, alone]) - self.mean
+        said = [
+            (offset + mean, variance)
+            for offset, (mean, variance) in zip(
+                offsets,
+                (c.look(one) for c, one in zip(self.combiners, z, strict=True)),
+                strict=True,
+            )
+        ]
+        mixture = self.chances(i) @ [mean for mean, _ in said]
+        residual, answer = self.last.get(i, (0.0, self.origin + self.mean + mixture))
+        drift = np.array([residual, self.residual, answer - self.origin - self.mean - mixture])
+        return p, z, said, mixture, drift
 
     def chances(self, i):
         chance = (self.prior + self.belief.sum(axis=0)) * np.exp(self.evidence[i])
         return chance / chance.sum()
 
-    def forecast(self, i, x):
+    def forecast(self, i, x, live=True):
         """Prediction, and the size of the error to be expected."""
         if self.variance() == 0:
             return self.origin + self.mean, 0.0
-        said = np.array(self.opinions(i, self.measured(x))[2])
-        chance = self.chances(i)
-        mean = chance @ said[:, 0]
-        spread = said[:, 1] + self.noise[5:] * self.variance() + (said[:, 0] - mean) ** 2
-        return self.origin + self.mean + mean, np.sqrt(chance @ spread)
+        _, _, said, mean, drift = self.opinions(i, np.clip(self.unit * self.row(x), -1e4, 1e4))
+        said = np.array(said)
+        spread = said[:, 1] + self.noise[4:7] * self.variance() + (said[:, 0] - mean) ** 2
+        spread = np.sqrt(self.chances(i) @ spread)
+        return self.origin + self.mean + mean + live * self.drift.look(drift)[0], spread
+
+    # Learning
 
     def update(self, i, x, y, h=1.0):
         if h == 0:
             return
-        first = self.rows == 0
-        if first:
-            self.tally(x, h)
+        row = self.row(x)
         if self.variance() > 0:
-            self.learn(i, self.measured(x), y, h)
+            self.learn(i, np.clip(self.unit * row, -1e4, 1e4), y, h)
+        self.tally(x, row, h)
         self.place(y, h)
-        self.last[i] = y
-        if not first:
-            self.tally(x, h)
-        if self.rows >= self.next:
+        if self.rows >= self.next and self.d > 4:
             self.draw()
             self.next = self.rows * (1.25 if self.rows < 10000 else 2.0)
 
@@ -138,24 +216,26 @@ class AutoNumber(Placed):
         b = 1 / (v + s2 / (trust * share))
         found = trust * e * e / V * (s2 / (v + s2)) ** 2 + v * s2 / (v + s2)
         self.seen[who] += h
-        self.noise[who] += (found - s2) * min(1.0, h * max(1 / self.seen[who], 1e-3))
+        self.noise[who] += (found - s2) * min(1.0, h * max(2 / self.seen[who], 1e-3))
         return b * e, b
 
     def learn(self, i, x, y, h):
         V = self.variance()
-        p, heard, said = self.opinions(i, x)
+        p, inputs, said, mixture, drift = self.opinions(i, x)
         shares = h * self.chances(i)[0], h, h
         told = y - self.origin - self.mean
         for k, (combiner, z, (mean, variance)) in enumerate(
-            zip(self.combiners, heard, said, strict=True)
+            zip(self.combiners, inputs, said, strict=True)
         ):
-            e, total = told - mean, variance + self.noise[5 + k] * V
+            e, total = told - mean, variance + self.noise[4 + k] * V
             self.evidence[i, k] -= h * (
                 0.5 * np.log(total) + 0.5 * (FREEDOM + 1) * np.log1p(e * e / (FREEDOM * total))
             )
-            a, b = self.step(5 + k, e, variance / V, V, h, shares[k])
+            a, b = self.step(4 + k, e, variance / V, V, h, shares[k])
             combiner.step(z, a / V, b / V)
-            combiner.renew(3e-5 * h)
+        correction, variance = self.drift.look(drift)
+        a, b = self.step(7, told - mixture - correction, variance / V, V, h, h)
+        self.drift.step(drift, a / V, b / V)
         self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)
         self.belief[i] = self.chances(i)
         parts = self.parts(i, x)
@@ -163,7 +243,9 @@ class AutoNumber(Placed):
             a, b = self.step(k, y - self.origin - q[0], q[1], V, h, h)
             for gaussian, z in part:
                 gaussian.step(z, a, b)
-                gaussian.forget(z, h * {1: 1e-2, 4: 3e-4}.get(k, 0.0))
+                gaussian.forget(z, h * {3: 3e-4}.get(k, 0.0))
+        self.last[i] = told - mixture, y
+        self.residual += min(1.0, 0.05 * h) * (told - mixture - self.residual)
 
     def draw(self):
         W = np.array([g.w for g in self.alone]).T
@@ -175,6 +257,8 @@ class AutoNumber(Placed):
                 )
                 B[:, c] = np.where((bits >> np.uint64(40)) & np.uint64(1), 1.0, -1.0)
         self.B = orthonormal(W @ (W.T @ B))
+        S = self.combiners[0].S
+        S[range(3, 7), range(3, 7)] = 0.1
 
 
 class Plain(Placed):

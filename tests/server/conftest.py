@@ -2,58 +2,57 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from romco.server import Client
-from romco.server.applications import Application
-from romco.server.guards import Doors
-from romco.server.servers import LOCAL
+from romco.server.access import LOCAL_NAMES, Access
+from romco.server.app import Address, Server, Service
 from romco.server.settings import Settings
-from romco.server.stores import Store
 from tests.server.streams import model
 
 
 class Running:
-    """A server in a thread, its store, and a client."""
+    """A server in a thread, its service, and a client."""
 
-    def __init__(self, folder: Path, settings: Settings, tokens=None, new=model, keep=120) -> None:
-        self.store = Store(folder, new, settings)
-        self.socket = socket.socket()
-        self.socket.bind(("127.0.0.1", 0))
-        self.port = self.socket.getsockname()[1]
+    def __init__(self, folder: Path, settings: Settings, tokens=None, new=model) -> None:
+        self.service = Service(folder, new, settings)
+        socket = Address(port=0).bind()
+        self.port = socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        stopping = lambda: self.server.should_exit  # noqa: E731
-        self.app = Application(self.store, Doors(tokens, LOCAL), stopping)
-        config = uvicorn.Config(
-            self.app,
-            http=self.app.wire,
-            log_config=None,
-            lifespan="off",
-            ws="none",
-            server_header=False,
-            timeout_keep_alive=keep,
-        )
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})
+        self.server = Server(self.service, Access(tokens, LOCAL_NAMES), socket)
+        self.app = self.server.application
+        self.finished = False
+        self.thread = threading.Thread(target=self._run)
         self.thread.start()
         self.client = Client(self.url, retries=0).wait()
 
+    def _run(self) -> None:
+        self.finished = self.server.run()
+
     @property
-    def live(self):
-        return self.store.live
+    def served(self):
+        return self.service.served
+
+    @property
+    def store(self):
+        return self.service.store
+
+    @property
+    def writer(self):
+        return self.service.writer
+
+    def status(self):
+        return self.app.metrics.status(self.writer)
 
     def stop(self) -> None:
         self.client.close()
-        self.server.should_exit = True
-        self.thread.join(30.0)
-        self.socket.close()
-        assert self.store.close(30.0)
+        self.server.uvicorn.should_exit = True
+        self.thread.join(60.0)
+        assert self.finished
 
 
 @pytest.fixture
@@ -77,3 +76,14 @@ def service(tmp_path_factory):
     running = Running(tmp_path_factory.mktemp("service") / "data", Settings())
     yield running
     running.stop()
+
+
+@contextmanager
+def opened(folder: Path, new=model, settings=None):
+    """A service without HTTP."""
+    service = Service(folder, new, settings or Settings())
+    try:
+        service.start()
+        yield service
+    finally:
+        assert service.close(60.0)

@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 
 from romco.model import Model
-from romco.server.drafts import Lesson
+from romco.server.protocol import LearnRequest as Lesson
 
 
 def lessons(n: int, seed: int = 0, tasks: int = 12) -> list[Lesson]:

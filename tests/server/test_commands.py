@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 
 import pytest
 
 import romco
-from romco.server.stores import Store
+from tests.server.conftest import opened
 from tests.server.processes import Process
 from tests.server.same import assert_same_bits
 from tests.server.streams import learned, lessons, model
@@ -28,10 +31,14 @@ def test_killed_restarted_and_stopped_cleanly(tmp_path):
         told = client.learn([{"id": e["id"], "y": e["y"]} for e in STREAM[20:]])
         assert [o["status"] for o in told] == ["duplicate"] * 10 + ["applied"] * 30
     assert second.end(signal.SIGTERM) == 0
-    assert len(list((tmp_path / "data").glob("log-*"))) == 1
-    with Store(tmp_path / "data", model) as store:
-        assert store.live.sequence == 60
-        assert_same_bits(store.live.model, learned(LESSONS))
+    with opened(tmp_path / "data") as service:
+        assert service.served.sequence == 60
+        expected = model()
+        rows, tasks = [e.x for e in LESSONS], [e.task for e in LESSONS]
+        expected.predict(rows, tasks, id=[e.id for e in LESSONS])
+        for event in LESSONS:
+            expected.answer(event.id, event.y)
+        assert_same_bits(service.served.model, expected)
 
 
 def test_beginning_with_a_model_file(tmp_path):
@@ -46,8 +53,9 @@ def test_beginning_with_a_model_file(tmp_path):
     ("options", "why"),
     [
         (["--host", "0.0.0.0"], "--token-file"),
-        (["--features", "hashed:7"], "power of two"),
-        (["--features", "what"], "hashed:2^18"),
+        (["--hash", "18", "--columns", "3"], "contradict"),
+        (["--target", "what"], "auto, two-classes, classes, number"),
+        (["--labels", "500"], "give a share"),
         (["--learner", "what"], "unknown learner"),
         (["--durability", "what"], "durable, logged or none"),
         (["--token-file", "missing"], "missing"),
@@ -61,22 +69,45 @@ def test_what_cannot_be_served_is_told_in_a_line(tmp_path, options, why):
     assert "Traceback" not in done.stderr
 
 
-def test_a_damaged_log_is_told_in_a_line(tmp_path):
-    with Store(tmp_path / "d", model) as store:
+def command(tmp_path, *options):
+    given = [sys.executable, "-m", "romco", "serve", "--data", "d", "--port", "0", *options]
+    return subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, timeout=60.0)
+
+
+def test_a_damaged_folder_is_told_in_a_line(tmp_path):
+    with opened(tmp_path / "a") as service:
         for lesson in LESSONS[:4]:
-            store.writer.learn([lesson]).result()
-        path = next((tmp_path / "d").glob("log-*"))
-        damaged = bytearray(path.read_bytes())
-        damaged[40] ^= 1
-        checkpoint = next((tmp_path / "d").glob("checkpoint-*"))
-        (tmp_path / "e").mkdir()
-        checkpoint.rename(tmp_path / "e" / checkpoint.name)
-        (tmp_path / "e" / path.name).write_bytes(bytes(damaged))
-    command = [sys.executable, "-m", "romco", "serve", "--data", "e", "--port", "0"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60.0)
+            service.writer.learn([lesson]).result()
+        shutil.copytree(tmp_path / "a", tmp_path / "d")
+    assert "in order" in command(tmp_path, "--check").stderr
+    with sqlite3.connect(tmp_path / "d" / "romco.sqlite") as database:
+        database.execute("UPDATE change SET crc32 = 7 WHERE sequence = 3")
+    database.close()
+    done = command(tmp_path)  # it listens already when the log is replayed
     assert done.returncode == 2
-    assert "is damaged at byte 0" in done.stderr
+    assert "change 3 in romco.sqlite is damaged" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_check_serves_nothing_and_says_what_is_wrong(tmp_path):
+    done = command(tmp_path, "--check", *CLASSES)
+    assert (done.returncode, "in order" in done.stderr) == (0, True), done.stderr
+    romco.save(learned(LESSONS), tmp_path / "other.romco")
+    done = command(tmp_path, "--check", "other.romco")
+    assert done.returncode == 2
+    assert "other.romco" in done.stderr
+    assert "--data" in done.stderr
+
+
+def test_logs_can_be_json(tmp_path):
+    server = Process(tmp_path / "data", "--log-json", *CLASSES)
+    with server.client() as client:
+        client.learn(STREAM[:3])
+    server.process.send_signal(signal.SIGTERM)
+    _, text = server.process.communicate(timeout=60.0)
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    assert any("checkpoint at change 3" in line["message"] for line in lines)
+    assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
 
 
 def test_tokens_by_the_command_line(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from romco.server import demo
+from romco.model import Model
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -21,7 +21,7 @@ def test_curl_examples(serving, tmp_path):
     text = (DOCS / "serving.md").read_text(encoding="utf-8")
     commands = re.findall(r"^\$ (curl .*)$", text, flags=re.MULTILINE)
     assert len(commands) >= 10
-    with serving(new=lambda: demo.Model(classes=("ham", "spam"))) as service:
+    with serving(new=lambda: Model(classes=("ham", "spam"))) as service:
         for command in commands:
             there = command.replace("http://127.0.0.1:8400", service.url)
             done = subprocess.run(
@@ -32,21 +32,16 @@ def test_curl_examples(serving, tmp_path):
                 check=False,
             )
             assert done.returncode == 0, (command, done.stdout, done.stderr)
-        assert service.live.sequence == 3
+        assert service.served.sequence == 3
     assert (tmp_path / "served.romco").stat().st_size > 1000
-
-
-def test_the_demo_ends_with_the_same_bits(capsys):
-    demo.main(1200)
-    assert capsys.readouterr().out.endswith("same bits\n")
 
 
 def test_the_unit_is_one_that_systemd_understands(tmp_path):
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("no systemd here")
-    unit = tmp_path / "romco.server"
-    text = (DOCS / "deploy" / "romco.server").read_text()
+    unit = tmp_path / "romco.service"
+    text = (DOCS / "deploy" / "romco.service").read_text()
     unit.write_text(text.replace("/usr/local/bin/romco", "/bin/true"))
     done = subprocess.run([program, "verify", str(unit)], capture_output=True, text=True)
     assert "Unknown" not in done.stderr

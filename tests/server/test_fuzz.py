@@ -55,7 +55,7 @@ queries = st.sampled_from(["", "?limit=-1", "?limit=1e9", "?order=%00", "?search
 
 @pytest.fixture(scope="module")
 def wire(service):
-    service.store.writer.learn(lessons(30)).result()
+    service.writer.learn(lessons(30)).result()
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=30.0)
     yield service, connection
     connection.close()
@@ -73,11 +73,11 @@ def exchange(connection, method, path, body):
 
 
 def bits(service):
-    return {name: array.copy() for name, array in service.live.model.state()["arrays"].items()}
+    return {name: array.copy() for name, array in service.served.model.state()["arrays"].items()}
 
 
 def check_unchanged(service, before, sequence):
-    assert service.live.sequence == sequence
+    assert service.served.sequence == sequence
     for name, array in bits(service).items():
         np.testing.assert_array_equal(array, before[name])
 
@@ -88,7 +88,7 @@ thorough = settings(max_examples=5000, suppress_health_check=list(HealthCheck))
 
 def attack_learning(wire, body):
     service, connection = wire
-    before, sequence = bits(service), service.live.sequence
+    before, sequence = bits(service), service.served.sequence
     status, answer = exchange(connection, "POST", "/v1/learn", body)
     assert 0 < status < 500, (status, answer)
     if status >= 400:
@@ -97,12 +97,12 @@ def attack_learning(wire, body):
     else:
         told = json.loads(answer)
         outcomes = told if isinstance(told, list) else [told]
-        assert service.live.sequence - sequence == sum(o["status"] == "applied" for o in outcomes)
+        assert service.served.sequence - sequence == sum(o["status"] == "applied" for o in outcomes)
 
 
 def attack_anything(wire, method, path, body):
     service, connection = wire
-    before, sequence = bits(service), service.live.sequence
+    before, sequence = bits(service), service.served.sequence
     status, answer = exchange(connection, method, path, body)
     assert status < 500, (status, answer)
     check_unchanged(service, before, sequence)

@@ -1,20 +1,19 @@
 from __future__ import annotations
 
-import errno
 import http.client
 import json
-import os
 import threading
 
 import pytest
 
 import romco
 from romco.server import Client, ServiceError
-from romco.server.descriptions import describe
+from romco.server.access import Tokens
+from romco.server.access import create_token as create
+from romco.server.routes import ROUTES, Route, describe_routes
 from romco.server.settings import Limits, Settings
-from romco.server.tokens import Tokens, create
 from tests.server.same import assert_same_bits
-from tests.server.streams import learned, lessons
+from tests.server.streams import learned, lessons, model
 
 STREAM = [
     {"id": each.id, "task": each.task, "x": each.x, "y": each.y} for each in lessons(40, seed=3)
@@ -52,19 +51,26 @@ def test_an_object_for_one_a_list_for_many(serving):
         assert service.client.predict({"task": "ann", "x": {"a": 1.0}})["version"] == 2
 
 
-def test_predict_then_answer_equals_learning_at_once(serving):
+def test_predict_then_answer_equals_a_model_that_does_the_same(serving):
     with serving() as service:
         for event in STREAM:
             service.client.predict(question(event))
-        assert len(service.live.pending) == len(STREAM)
+        assert service.store.pending_events == len(STREAM)
         for event in STREAM:
             told = service.client.learn({"id": event["id"], "y": event["y"]})
             assert told["status"] == "applied"
         again = service.client.learn({"id": STREAM[0]["id"], "y": "no"})
-        assert again == {"status": "duplicate", "sequence": 1}
+        assert again == {"status": "duplicate", "sequence": 1} | (
+            {} if STREAM[0]["y"] == "no" else {"differs": True}
+        )
         assert service.client.learn({"id": "never", "y": "no"})["status"] == "expired"
-        assert_same_bits(service.live.model, learned(lessons(40, seed=3)))
-        assert service.live.running.whole.events == 40
+        expected = model()
+        for one in lessons(40, seed=3):
+            expected.predict_one(one.x, one.task, id=one.id)
+        for one in lessons(40, seed=3):
+            expected.answer(one.id, one.y)
+        assert_same_bits(service.served.model, expected)
+        assert service.served.scores.total.events == 40
 
 
 BAD = [
@@ -105,14 +111,14 @@ def test_bad_questions_say_what_is_wrong_and_where(service, body, status, index)
 
 @pytest.mark.parametrize(("body", "status", "index"), BAD)
 def test_bad_lessons_are_not_learned(service, body, status, index):
-    before = service.live.model.state()["events"], service.live.sequence
+    before = service.served.model.state()["events"], service.served.sequence
     if isinstance(body, str):
         body = body.replace('"x": {"a": 1}}', '"x": {"a": 1}, "y": "yes"}')
         body = body.replace('"x": [1.0]}', '"x": [1.0], "y": "yes"}')
     found, _, answer = send(service, "POST", "/v1/learn", body)
     told = json.loads(answer)
     assert (found, told.get("index")) == (status, index), told
-    assert (service.live.model.state()["events"], service.live.sequence) == before
+    assert (service.served.model.state()["events"], service.served.sequence) == before
 
 
 def test_one_bad_event_of_a_batch_is_named_and_none_learned(serving):
@@ -121,12 +127,12 @@ def test_one_bad_event_of_a_batch_is_named_and_none_learned(serving):
             with pytest.raises(ServiceError) as caught:
                 service.client.learn([*STREAM[:7], STREAM[7] | bad, *STREAM[8:]])
             assert (caught.value.status, caught.value.index) == (422, 7)
-        assert service.live.sequence == 0
-        assert service.live.model.tasks == []
+        assert service.served.sequence == 0
+        assert service.served.model.tasks == []
 
 
 def test_limits(serving):
-    limits = Limits(body=5000, events=4, tasks=2, features=3, name=10)
+    limits = Limits(body_bytes=5000, events=4, tasks=2, features=3, name_chars=10, text_chars=10)
     event = {"task": "t", "x": {"a": 1.0}}
     with serving(settings=Settings(limits=limits)) as service:
         bad = [
@@ -148,8 +154,8 @@ def test_limits(serving):
                     full = [e | {"y": "yes"} for e in body] if many else body | {"y": "yes"}
                 found, _, answer = send(service, "POST", path, json.dumps(full))
                 assert (found, why in json.loads(answer)["error"]) == (status, True), answer
-        assert service.live.sequence == 0
-        assert len(service.live.pending) == 0
+        assert service.served.sequence == 0
+        assert service.store.pending_events == 0
 
 
 def test_tasks_and_their_insight(serving):
@@ -158,7 +164,7 @@ def test_tasks_and_their_insight(serving):
         service.client.learn({"task": 7, "x": {"f1": 1.0}, "y": "no"})
         service.client.learn({"task": "a/b ü?", "x": {"f1": 1.0}, "y": "no"})
         listed = service.client.tasks(limit=3, order="events")
-        assert listed["total"] == len(service.live.model.tasks)
+        assert listed["total"] == len(service.served.model.tasks)
         counts = [row["events"] for row in listed["tasks"]]
         assert counts == sorted(counts, reverse=True)
         assert len(counts) == 3
@@ -182,7 +188,7 @@ def test_tasks_and_their_insight(serving):
 def test_an_empty_service_can_be_looked_at(serving):
     with serving() as service:
         assert service.client.tasks()["tasks"] == []
-        assert service.app.meters.status()["tasks"] == 0
+        assert service.status()["tasks"] == 0
         assert send(service, "GET", "/metrics")[0] == 200
 
 
@@ -208,7 +214,7 @@ def test_the_model_file_is_that_of_its_sequence_number(serving, tmp_path):
         model = romco.load(tmp_path / "m.romco")
         assert_same_bits(model, learned(lessons(40, seed=3)[:25]))
         service.client.model(tmp_path / "n.romco")
-        assert_same_bits(romco.load(tmp_path / "n.romco"), service.live.model)
+        assert_same_bits(romco.load(tmp_path / "n.romco"), service.served.model)
         assert service.client.checkpoint() == 40
         assert not list((tmp_path / "data").glob("download-*"))
 
@@ -226,36 +232,37 @@ def test_health_and_metrics(serving):
         assert 'romco_request_seconds_count{path="/v1/learn"} 1.0' in text
 
 
-def test_no_room_is_507_while_predictions_go_on(serving, monkeypatch):
+def test_no_room_is_507_while_predictions_go_on(serving):
     with serving() as service:
-        real = os.write
-
-        def full(file, data):
-            raise OSError(errno.ENOSPC, "No space left on device", "/secret/path")
-
         service.client.learn(STREAM[:10])
-        monkeypatch.setattr(os, "write", full)
-        status, _, answer = send(service, "POST", "/v1/learn", json.dumps(STREAM[10:20]))
+        service.writer.look(lambda served: fill(service.store)).result()
+        status, _, answer = send(service, "POST", "/v1/learn", json.dumps(STREAM[10:]))
         assert status == 507
         assert b"/" not in answer
-        told = service.client.predict(question(STREAM[12]))
+        assert send(service, "GET", "/readyz")[0] == 503
+        told = service.client.predict({"task": "t", "x": {"a": 1.0}})
         assert told["version"] == 10
-        monkeypatch.setattr(os, "write", real)
+        service.writer.look(lambda served: fill(service.store, pages=10**6)).result()
+        service.client.wait()  # nobody asks: it finds out by itself
         assert service.client.learn(STREAM[10:])[0] == {"status": "applied", "sequence": 11}
-        assert_same_bits(service.live.model, learned(lessons(40, seed=3)))
+        assert_same_bits(service.served.model, learned(lessons(40, seed=3)))
+
+
+def fill(store, pages=1):
+    """Let the database not grow any more, as on a full disk."""
+    store._db.execute(f"PRAGMA max_page_count={pages}")
 
 
 def test_predictions_are_answered_while_learning_waits_for_the_disk(serving, monkeypatch):
     with serving() as service:
-        slow, begun = threading.Event(), threading.Event()
-        real = os.fdatasync
+        slow, begun, real = threading.Event(), threading.Event(), service.store.append
 
-        def waiting(file):
+        def waiting(*given):
             begun.set()
             slow.wait(30.0)
-            real(file)
+            real(*given)
 
-        monkeypatch.setattr(os, "fdatasync", waiting)
+        monkeypatch.setattr(service.store, "append", waiting)
         told = []
 
         def learn():
@@ -265,7 +272,7 @@ def test_predictions_are_answered_while_learning_waits_for_the_disk(serving, mon
         other = threading.Thread(target=learn)
         other.start()
         assert begun.wait(30.0)
-        assert service.client.predict(question(STREAM[0]))["version"] == 0
+        assert service.client.predict({"task": "t", "x": {"a": 1.0}})["version"] == 0
         assert not told
         slow.set()
         other.join(30.0)
@@ -273,13 +280,11 @@ def test_predictions_are_answered_while_learning_waits_for_the_disk(serving, mon
 
 
 def test_a_failure_of_ours_tells_nothing_of_our_files(serving, monkeypatch):
-    from romco.server import applications
-
     def fails(*_):
         raise RuntimeError("secret in /home/me")
 
     with serving() as service:
-        monkeypatch.setattr(applications, "ask", fails)
+        monkeypatch.setattr(service.served, "respond", fails)
         body = json.dumps(question(STREAM[0]) | {"id": None})
         status, headers, answer = send(service, "POST", "/v1/predict", body)
         assert status == 500
@@ -319,38 +324,45 @@ def test_other_sites_and_other_names_are_refused(service):
     assert send(service, "POST", "/v1/predict", body, **packed)[0] == 415
 
 
-def test_tokens_and_scopes(serving, tmp_path):
+def test_every_route_with_every_kind_of_token(serving, tmp_path):
+    """Each route answers to its own scope and to no other."""
     path = tmp_path / "tokens"
-    secrets = {scope: create(path, scope.split(","), scope) for scope in ("read", "write")}
+    secrets = {scope: create(path, [scope], scope) for scope in ("read", "write", "admin")}
     assert all(secret not in path.read_text() for secret in secrets.values())
     assert path.stat().st_mode & 0o077 == 0
-    body = json.dumps(STREAM[0])
-    asked = json.dumps(question(STREAM[0]))
-    wanted = {
-        ("POST", "/v1/learn", body): "write",
-        ("POST", "/v1/predict", asked): "read",
-        ("POST", "/v1/explain", asked): "read",
-        ("GET", "/v1/tasks", None): "read",
-        ("GET", "/metrics", None): "read",
-        ("GET", "/v1/model", None): "read",
-        ("GET", "/openapi.json", None): "read",
-        ("POST", "/v1/checkpoint", None): "write",
-        ("DELETE", "/v1/tasks/" + STREAM[0]["task"], None): "write",
-    }
+    bodies = {"learn": STREAM[0], "predict": question(STREAM[0]), "explain": question(STREAM[0])}
     with serving(tokens=Tokens(path)) as service:
-        for (method, url, data), scope in wanted.items():
-            kind = {"content-type": "application/json"}
-            assert send(service, method, url, data, **kind)[0] == 401
-            for has, secret in secrets.items():
-                bearer = kind | {"authorization": f"Bearer {secret}"}
-                status = send(service, method, url, data, **bearer)[0]
-                assert status == (200 if has == scope else 403), (url, has)
-            wrong = kind | {"authorization": f"Bearer {secrets[scope]}x"}
-            assert send(service, method, url, data, **wrong)[0] == 401
-        for url in ("/", "/healthz", "/readyz"):
-            assert send(service, "GET", url)[0] == 200
+        with Client(service.url, token=secrets["write"]) as client:
+            client.learn(STREAM)
+        for route in ROUTES:
+            url = route.path.replace("{task}", STREAM[0]["task"])
+            data = json.dumps(bodies[route.name]) if route.name in bodies else None
+            method = "HEAD" if route.name == "live" else route.method  # it would not end
+            sent = {"content-type": "application/json"}
+            statuses = {
+                kind: send(service, method, url, data, **sent, **bearer(secret))[0]
+                for kind, secret in {**secrets, "wrong": secrets["read"] + "x"}.items()
+            }
+            statuses["none"] = send(service, method, url, data, **sent)[0]
+            if route.scope == "public":
+                assert set(statuses.values()) == {200}, route
+            else:
+                expected = dict.fromkeys(secrets, 403) | {"wrong": 401, "none": 401}
+                assert statuses == expected | {route.scope: 200}, route
         with Client(service.url, token=secrets["read"]) as client:
             assert client.predict(question(STREAM[0]))["label"] in ("yes", "no")
+            assert send(service, "GET", "/nowhere", **bearer(secrets["write"]))[0] == 403
+            assert send(service, "GET", "/nowhere", **bearer(secrets["read"]))[0] == 404
+
+
+def bearer(secret):
+    return {"authorization": f"Bearer {secret}"}
+
+
+@pytest.mark.parametrize("scope", ["", "everybody", None])
+def test_a_route_without_a_known_scope_is_an_error_at_once(scope):
+    with pytest.raises(ValueError, match="scope"):
+        Route("x", "GET", "/x", scope, "A route")
 
 
 def test_the_client_names_the_bad_event_of_a_long_list(serving):
@@ -380,34 +392,35 @@ def test_a_lost_connection_learns_once(serving):
         told = client.learn({"task": "t", "x": {"a": 1.0}, "y": "yes"})
         assert lost
         assert told == {"status": "duplicate", "sequence": 1}
-        assert service.live.model.events == 1
+        assert service.served.model.events == 1
         client.close()
 
 
-def test_the_description_names_every_path(service):
+def test_the_description_and_the_client_know_every_route(service):
     described = json.loads(send(service, "GET", "/openapi.json")[2])
     assert described["openapi"].startswith("3.1")
-    routes = {route.path.replace(":path", "") for route in service.app._others.routes}
-    assert set(described["paths"]) == routes
-    for path, methods in described["paths"].items():
-        for method in methods:
-            real = path.replace("{task}", "nobody")
-            if path != "/v1/live":
-                status = send(service, method.upper(), real)[0]
-                assert status not in (405, 500), (method, path)
+    assert set(described["paths"]) == {route.path for route in ROUTES}
+    for route in ROUTES:
+        operation = described["paths"][route.path][route.method.lower()]
+        assert operation["operationId"] == route.name
+        if route.name not in ("page", "healthz", "live", "metrics", "openapi", "readyz"):
+            assert callable(getattr(Client, route.name))
+        if route.name != "live":
+            real = route.path.replace("{task}", "nobody")
+            assert send(service, route.method, real)[0] not in (405, 500), route
 
 
-def test_the_description_says_how_rows_and_lessons_look():
+def test_the_description_says_how_rows_and_answers_look():
     limits = Settings().limits
-    by_name = describe(limits, romco.Names())["components"]["schemas"]
-    by_place = describe(limits, romco.Columns(3))["components"]["schemas"]
-    for kind in ("Question", "Lesson"):
+    by_name = describe_routes(limits)["components"]["schemas"]
+    by_place = describe_routes(limits, 3)["components"]["schemas"]
+    for kind in ("PredictRequest", "LearnRequest"):
         named = by_name[kind]["properties"]["x"]["anyOf"]
         assert {row["type"] for row in named} - {"null"} == {"object"}
         placed = by_place[kind]["properties"]["x"]["anyOf"]
         (row,) = [row for row in placed if row["type"] != "null"]
         assert (row["type"], row["minItems"], row["maxItems"]) == ("array", 3, 3)
-    assert [way["required"] for way in by_name["Lesson"]["anyOf"]] == [["id"], ["task", "x"]]
+    assert [way["required"] for way in by_name["LearnRequest"]["anyOf"]] == [["id"], ["task", "x"]]
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,9 @@ import msgspec
 import pytest
 
 from romco.model import Model
-from romco.server import changes, frames
-from romco.server.applications import Application
-from romco.server.changes import Event, Prediction
-from romco.server.drafts import Lesson
-from romco.server.stores import Store
+from romco.server.protocol import Event, PendingEvent, Prediction, PredictRequest, decode_change
+from romco.server.protocol import LearnRequest as Lesson
+from tests.server.conftest import opened
 from tests.server.same import assert_same_bits
 from tests.server.streams import learned, model, turning, unsettled
 
@@ -20,13 +18,14 @@ STREAM = turning(120)
 LATE = 30
 
 
-def predict(app, some):
-    body = [{"id": one.id, "task": one.task, "x": one.x} for one in some]
-    app._predictions(msgspec.json.encode(body if len(body) > 1 else body[0]))
+def predict(service, some):
+    asked = [PredictRequest(id=one.id, task=one.task, x=one.x) for one in some]
+    _, pending = service.served.respond(asked)
+    service.writer.keep(pending).result()
 
 
-def answer(store, some):
-    for outcome in store.writer.learn([Lesson(y=one.y, id=one.id) for one in some]).result():
+def answer(service, some):
+    for outcome in service.writer.learn([Lesson(y=one.y, id=one.id) for one in some]).result():
         assert outcome.status == "applied"
 
 
@@ -43,86 +42,75 @@ def expected(some, size):
     return made
 
 
-def play(store, size, long, begin, end):
-    app = Application(store)
-    if long:
-        app._shortcut.questions = None
-        app._lane = app._open_lane()
+def play(service, size, begin, end):
     for at in range(begin, end, size):
         if now := STREAM[at : at + size]:
-            predict(app, now)
+            predict(service, now)
         if late := STREAM[max(0, at - LATE) : max(0, at - LATE + size)]:
-            answer(store, late)
+            answer(service, late)
         if at == 60:
-            store.writer.checkpoint().result()
+            service.writer.checkpoint().result()
 
 
-@pytest.mark.parametrize("long", [False, True])
 @pytest.mark.parametrize("size", [1, 6])
-def test_late_answers_are_learned_as_by_a_model_that_is_told_its_opinions(tmp_path, size, long):
-    """By either way of predicting, one by one and many at a time, through crashes."""
+def test_late_answers_are_learned_as_by_a_model_that_keeps_its_context(tmp_path, size):
+    """One by one and many at a time, through crashes."""
     begin = 0
     for number, crash in enumerate((42, 96, len(STREAM) + LATE)):
         folder = tmp_path / str(number)
-        with Store(folder, unsettled) as store:
-            play(store, size, long, begin, crash)
+        with opened(folder, unsettled) as service:
+            play(service, size, begin, crash)
             shutil.copytree(folder, tmp_path / str(number + 1))  # as a crash would leave it now
         begin = crash
-    with Store(tmp_path / "3", unsettled) as store:
-        assert_same_bits(store.live.model, expected(STREAM, size))
+    with opened(tmp_path / "3", unsettled) as service:
+        assert_same_bits(service.served.model, expected(STREAM, size))
 
 
-def test_the_model_differs_from_one_that_is_not_told(tmp_path):
-    with Store(tmp_path, unsettled) as store:
-        predict(Application(store), STREAM)
-        answer(store, STREAM)
+def test_the_model_differs_from_one_without_context(tmp_path):
+    with opened(tmp_path, unsettled) as service:
+        predict(service, STREAM)
+        answer(service, STREAM)
         plain = unsettled()
         for one in STREAM:
             plain.learn_one(one.x, one.y, one.task)
         with pytest.raises(AssertionError):
-            assert_same_bits(store.live.model, plain)
+            assert_same_bits(service.served.model, plain)
 
 
-def test_an_answer_that_brings_its_event_uses_what_was_said_of_the_same_one_only(tmp_path):
+def test_an_answer_that_brings_its_event_uses_the_context_of_the_same_one_only(tmp_path):
     same, other = STREAM[0], STREAM[1]
-    with Store(tmp_path, model) as store:
-        store.writer.learn(STREAM[2:60]).result()
-        predict(Application(store), [same])
-        predict(Application(store), [other])
+    with opened(tmp_path, model) as service:
+        service.writer.learn(STREAM[2:60]).result()
+        predict(service, [same])
+        predict(service, [other])
         for lesson in (same, msgspec.structs.replace(other, x={"f1": 1.0})):
-            store.writer.learn([lesson]).result()
-        found = [
-            event
-            for path in sorted(store.folder.glob("log-*"))
-            for frame in frames.read(path, last=True)
-            for change in changes.decode(frame.payload)
-            for event in change.events
-        ]
-        assert found[-2].prediction.said is not None
+            service.writer.learn([lesson]).result()
+        changes = service.writer.look(lambda _: service.store.changes_after(0)).result()
+        found = [event for change in changes for event in change.events]
+        assert found[-2].prediction.context is not None
         assert found[-1].prediction is not None
-        assert found[-1].prediction.said is None
+        assert found[-1].prediction.context is None
 
 
-def test_opinions_that_nobody_understands_do_not_cost_the_event(tmp_path):
-    """As after an update, by which a learner says more or less of an event."""
+def test_a_context_that_nobody_understands_does_not_cost_the_event(tmp_path):
+    """As after an update, by which a learner keeps more or less of an event."""
     lesson = STREAM[0]
-    with Store(tmp_path, model) as store:
-        live, pending = store.live, store.live.pending
-        for k, said in enumerate(([1.0], [0.5] * 40, [])):
-            made = Prediction("yes", 0.5, 0.0, said)
-            pending.put([changes.Waiting(f"w{k}", 1e12, lesson.task, lesson.x, made)])
-        outcomes = store.writer.learn([Lesson(y=lesson.y, id=f"w{k}") for k in range(3)]).result()
+    with opened(tmp_path, model) as service:
+        for k, context in enumerate(([1.0], [0.5] * 40, [])):
+            made = Prediction("yes", 0.5, 0.0, context)
+            service.writer.keep([PendingEvent(f"w{k}", lesson.task, lesson.x, made)]).result()
+        answers = [Lesson(y=lesson.y, id=f"w{k}") for k in range(3)]
+        outcomes = service.writer.learn(answers).result()
         assert [outcome.status for outcome in outcomes] == ["applied"] * 3
-        assert_same_bits(live.model, learned([lesson] * 3))
+        assert_same_bits(service.served.model, learned([lesson] * 3))
 
 
-def test_learners_that_learn_no_more_by_it_keep_nothing(tmp_path):
-    with Store(tmp_path, lambda: Model("pa-shared", classes=("no", "yes"))) as store:
-        predict(Application(store), STREAM[:1])
-        assert store.live.pending.get(STREAM[0].id, 0.0).prediction.said is None
+def test_learners_without_context_keep_nothing(tmp_path):
+    with opened(tmp_path, lambda: Model("pa-shared", classes=("no", "yes"))) as service:
+        asked = PredictRequest(id="e", task="ann", x={"a": 1.0})
+        assert service.served.respond([asked])[1][0].prediction.context is None
 
 
-def test_predictions_of_older_logs_are_read():
-    before = b'[["learn",[["e","ann",{"a":1.0},"yes",["yes",0.5,0.0]]],null,null]]'
-    (change,) = changes.decode(before)
+def test_events_of_the_log_without_a_context_are_read():
+    change = decode_change(b'["learn",[["e","ann",{"a":1.0},"yes",["yes",0.5,0.0]]],null,null]')
     assert change.events == [Event("e", "ann", {"a": 1.0}, "yes", Prediction("yes", 0.5, 0.0))]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from romco.server.tokens import Tokens, create
+from romco.server.access import Tokens
+from romco.server.access import create_token as create
 from tests.server.browsers import browser
 from tests.server.streams import lessons
 
@@ -56,7 +57,7 @@ def text(driver, name: str) -> str:
 def test_the_page_tells_what_goes_on(shown):
     service, driver = shown
     wait(driver, "document.getElementById('learning').textContent !== '-'")
-    assert text(driver, "tasks") == str(len(service.live.model.tasks))
+    assert text(driver, "tasks") == str(len(service.served.model.tasks))
     assert text(driver, "pending") == "10"
     assert text(driver, "error").endswith("%")
     assert "rank" in text(driver, "tasks-note")
@@ -72,7 +73,7 @@ def test_the_table_sorts_and_searches(shown):
     click = "document.querySelector('[data-order={}]').click()"
     driver.execute_script(click.format("task"))
     wait(driver, "document.querySelector('[data-order=task]').parentElement.ariaSort")
-    names = [str(task) for task in service.live.model.tasks]
+    names = [str(task) for task in service.served.model.tasks]
     wait(driver, "document.querySelector('#table tbody td').textContent.startsWith('<')")
     assert rows(driver) == sorted(names)
     driver.execute_script(click.format("task"))
@@ -115,7 +116,7 @@ def test_a_prediction_can_be_tried(shown):
     told = service.client.predict({"task": "user1", "x": {"f1": 2.0, "f2": -1.0}})
     assert text(driver, "try-answer").startswith(f"{told['label']}, probability")
     wait(driver, "document.querySelectorAll('#try-why .bars svg').length === 2")
-    assert f"to the margin for {service.live.model.engine.positive}" in text(driver, "try-why")
+    assert f"to the margin for {service.served.model.engine.positive}" in text(driver, "try-why")
     features.clear()
     features.send_keys("{nonsense")
     driver.find_element(By.CSS_SELECTOR, "#try button").click()

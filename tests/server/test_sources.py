@@ -11,13 +11,12 @@ import time
 
 import pytest
 
-from romco.server.redis_streams import RedisStream
-from romco.server.settings import Settings
-from romco.server.sources import Feeder, Message
-from romco.server.stores import Store
+from romco.server.sources import Message, RedisStream
+from romco.server.sources import SourceReader as Feeder
+from tests.server.conftest import opened
 from tests.server.processes import Process
 from tests.server.same import assert_same_bits
-from tests.server.streams import learned, lessons, model
+from tests.server.streams import learned, lessons
 
 LESSONS = lessons(200, seed=7)
 BODIES = [json.dumps({"id": e.id, "task": e.task, "x": e.x, "y": e.y}) for e in LESSONS]
@@ -63,33 +62,33 @@ def add(client, stream, bodies):
 def test_a_stream_is_learned_in_order(server, tmp_path):
     client, url = server
     add(client, "plain", BODIES)
-    with Store(tmp_path, model) as store:
-        feeder = Feeder(RedisStream(f"{url}?stream=plain"), store)
-        until(lambda: store.live.model.events == 200)
+    with opened(tmp_path) as service:
+        feeder = Feeder(RedisStream(f"{url}?stream=plain"), service.writer)
+        until(lambda: service.served.model.events == 200)
         until(lambda: client.xpending("plain", "romco")["pending"] == 0)
         feeder.stop()
-        assert_same_bits(store.live.model, learned(LESSONS))
+        assert_same_bits(service.served.model, learned(LESSONS))
         assert feeder.learned == 200
 
 
 def test_after_a_crash_each_is_learned_once_whatever_redis_believes(server, tmp_path):
     client, url = server
     add(client, "crash", BODIES[:120])
-    with Store(tmp_path / "a", model) as store:
-        feeder = Feeder(RedisStream(f"{url}?stream=crash"), store)
-        until(lambda: store.live.model.events >= 50)
+    with opened(tmp_path / "a") as service:
+        feeder = Feeder(RedisStream(f"{url}?stream=crash"), service.writer)
+        until(lambda: service.served.model.events >= 50)
         shutil.copytree(tmp_path / "a", tmp_path / "b")  # as the crash leaves it
         until(lambda: client.xpending("crash", "romco")["pending"] == 0)
         feeder.stop()
     add(client, "crash", BODIES[120:])  # Redis takes the first 120 for delivered
-    with Store(tmp_path / "b", model) as store:
-        feeder = Feeder(RedisStream(f"{url}?stream=crash"), store)
-        until(lambda: store.live.model.events == 200)
+    with opened(tmp_path / "b") as service:
+        feeder = Feeder(RedisStream(f"{url}?stream=crash"), service.writer)
+        until(lambda: service.served.model.events == 200)
         feeder.stop()
-        assert_same_bits(store.live.model, learned(LESSONS))
-        assert store.live.positions["redis:crash"] == feeder.position
-    with Store(tmp_path / "b", model) as store:  # the position is in the checkpoint
-        assert store.live.positions["redis:crash"] == feeder.position
+        assert_same_bits(service.served.model, learned(LESSONS))
+        assert service.writer.positions["redis:crash"] == feeder.position
+    with opened(tmp_path / "b") as service:  # the position is in the checkpoint
+        assert service.writer.positions["redis:crash"] == feeder.position
 
 
 def test_ids_are_not_needed_for_that(server, tmp_path):
@@ -106,8 +105,8 @@ def test_ids_are_not_needed_for_that(server, tmp_path):
     with second.client() as watching:
         until(lambda: events(watching) >= 200)
     assert second.end(signal.SIGTERM) == 0
-    with Store(tmp_path / "data", model) as store:
-        assert_same_bits(store.live.model, learned(LESSONS))
+    with opened(tmp_path / "data") as service:
+        assert_same_bits(service.served.model, learned(LESSONS))
 
 
 def events(client) -> int:
@@ -120,12 +119,12 @@ def test_what_cannot_be_learned_is_put_aside_once(server, tmp_path):
     add(client, "mixed", [*BODIES[:10], bad[0], *BODIES[10:20], bad[1], *BODIES[20:30]])
     client.xadd("mixed", {"other": "field"})
     for _ in range(2):
-        with Store(tmp_path, model, Settings()) as store:
-            feeder = Feeder(RedisStream(f"{url}?stream=mixed"), store)
+        with opened(tmp_path) as service:
+            feeder = Feeder(RedisStream(f"{url}?stream=mixed"), service.writer)
             last = client.xrevrange("mixed", count=1)[0][0].decode()
             until(lambda: feeder.position == last)  # noqa: B023
             feeder.stop()
-            assert_same_bits(store.live.model, learned(LESSONS[:30]))
+            assert_same_bits(service.served.model, learned(LESSONS[:30]))
     refused = client.xrange("mixed:refused")
     assert [fields[b"event"].decode() for _, fields in refused] == [*bad, ""]
     assert all(fields[b"reason"] for _, fields in refused)
@@ -168,13 +167,13 @@ class Flaky:
 def test_a_broker_that_comes_and_goes(tmp_path, monkeypatch):
     from romco.server import sources
 
-    monkeypatch.setattr(sources, "PAUSE", 0.01)
-    with Store(tmp_path, model) as store:
+    monkeypatch.setattr(sources, "PAUSE_SECONDS", 0.01)
+    with opened(tmp_path) as service:
         broker = Flaky(BODIES)
-        feeder = Feeder(broker, store)
+        feeder = Feeder(broker, service.writer)
         until(lambda: broker.acknowledged == 200)
         feeder.stop()
-        assert_same_bits(store.live.model, learned(LESSONS))
+        assert_same_bits(service.served.model, learned(LESSONS))
 
 
 @pytest.mark.parametrize("url", ["kafka://x", "redis://x", "redis://x?group=g", ""])

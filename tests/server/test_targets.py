@@ -30,7 +30,7 @@ def served(serving, kind, events):
         client.learn([{"id": e["id"], "y": e["y"]} for e in events])
         whole = Model(target=kind)
         whole.learn([e["x"] for e in events], [e["y"] for e in events], [e["task"] for e in events])
-        assert_same_bits(service.live.model, whole)
+        assert_same_bits(service.served.model, whole)
         yield service, client
 
 
@@ -42,8 +42,8 @@ def test_many_classes(serving):
         assert 0.3 < told["probability"] <= 1.0
         fresh = stream(400, "classes")[300:]
         client.learn(fresh)
-        assert service.live.running.whole.error < 0.7
-        assert service.app.meters.status()["target"] == "classes"
+        assert service.served.scores.total.mean < 0.7
+        assert service.status()["target"] == "classes"
 
 
 def test_numbers(serving):
@@ -52,10 +52,10 @@ def test_numbers(serving):
         told = client.predict({"task": "t1", "x": {"f2": 2.0}})
         assert told["probability"] is None
         assert told["label"] == told["margin"] == pytest.approx(2.0, abs=0.5)
-        running = service.live.running.whole
-        before, counted = running.wrong, running.events
+        running = service.served.scores.total
+        before, counted = running.errors, running.events
         client.learn({"task": "t1", "x": {"f2": 2.0}, "y": 5.0})
-        assert running.wrong - before == pytest.approx(abs(told["label"] - 5.0))
+        assert running.errors - before == pytest.approx(abs(told["label"] - 5.0))
         assert running.events == counted + 1
         bad = {"task": "t", "x": {"a": 1.0}, "y": "text"}
         with pytest.raises(ServiceError) as caught:
@@ -71,7 +71,8 @@ def test_labels_are_asked_for_within_the_budget(serving):
                 [{name: e[name] for name in ("id", "task", "x")} for e in events]
             )
             assert "ask" not in service.client.predict({"task": "t", "x": {"a": 1.0}})
-            spent, seen = service.live.budget.spent, service.live.budget.events
+            policy = service.served.model.labels
+            spent, seen = policy.spent, policy.events
     assert seen == 2000
     assert 100 <= spent <= 201
     assert {told["ask"] for told in asked} == {True, False}

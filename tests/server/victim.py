@@ -1,4 +1,4 @@
-"""A process that is killed by SIGKILL in the middle of a call to the system.
+"""A process that is killed by SIGKILL at a call to the system, or whose disk fails.
 
 Reads orders from stdin, one JSON object per line; forks for each, so that starting is quick.
 Prints "done" when the fork has come to the end of the stream, else "killed".
@@ -6,11 +6,14 @@ Prints "done" when the fork has come to the end of the stream, else "killed".
 
 from __future__ import annotations
 
+import errno
+import faulthandler
 import json
 import os
 import signal
 import sys
 import time
+import traceback
 from collections import deque
 from concurrent.futures import Future
 from pathlib import Path
@@ -19,99 +22,82 @@ from typing import Any
 
 import msgspec
 
-from romco.server.answers import predict
-from romco.server.changes import Waiting
-from romco.server.drafts import Lesson, Outcome
+from romco.server.app import Service
+from romco.server.protocol import LearnRequest, PendingEvent, StoreError
 from romco.server.settings import Settings
-from romco.server.stores import Store
+from tests.server import faults
 from tests.server.streams import said_of, turning, unsettled
 
-CALLS = [
-    "write",
-    "fdatasync",
-    "fsync",
-    "ftruncate",
-    "unlink",
-    "rename",
-    "replace",
-    "mkdir",
-    "rmdir",
-    "open",
-    "close",
-]
-TIGHT = {"segment_bytes": 2000, "group_events": 8, "checkpoint_events": 10**9}
-
-
-def die_at(call: int, random: Random) -> None:
-    """Kill this process before, within or after the given call that changes a file."""
-    left = [call]
-
-    def deadly(function: Any) -> Any:
-        def wrapped(*args: Any, **keywords: Any) -> Any:
-            left[0] -= 1
-            if left[0] == 0:
-                moment = random.choice(("before", "within", "after"))
-                if moment == "within" and function is write:
-                    write(args[0], args[1][: len(args[1]) // 2])
-                elif moment != "before":
-                    function(*args, **keywords)
-                os.kill(os.getpid(), signal.SIGKILL)
-                time.sleep(10.0)  # dead by then
-            return function(*args, **keywords)
-
-        return wrapped
-
-    write = os.write
-    for name in CALLS:
-        setattr(os, name, deadly(getattr(os, name)))
+TIGHT = {"group_events": 8, "checkpoint_events": 10**9}
 
 
 def run(order: dict[str, Any]) -> None:
     """Learn a stream from where it was acknowledged, three requests at a time."""
     random = Random(order["seed"])
     acknowledged = os.open(order["acknowledged"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    report = os.write  # kept: what the test writes does not count
     if order["call"]:
-        die_at(order["call"], random)
+        faults.kill_at(order["call"], random.randrange(3))
     settings = Settings(durability=order["durability"], **TIGHT)
-    store = Store(Path(order["folder"]), unsettled, settings)
+    service = Service(Path(order["folder"]), unsettled, settings)
+    writer = service.start()
     stream, at = turning(order["events"], order["stream"]), order["start"]
-    flying: deque[tuple[int, Future[list[Outcome]]]] = deque()
+    flying: deque[tuple[int, Future[Any]]] = deque()
     while at < len(stream) or flying:
         while at < len(stream) and len(flying) < 3:
             some = stream[at : at + random.randint(1, 4)]
             at += len(some)
-            flying.append((at, store.writer.learn([ask(store, each) for each in some])))
+            flying.append((at, writer.learn([ask(service, each) for each in some])))
             if random.random() < 0.15:
-                store.writer.checkpoint()
+                writer.checkpoint()
         end, future = flying.popleft()
         assert all(outcome.status != "expired" for outcome in future.result(60.0))
-        report(acknowledged, f"{end}\n".encode())
-    store.close()
+        os.write(acknowledged, f"{end}\n".encode())
+    assert service.close(60.0)
 
 
-def ask(store: Store, lesson: Lesson) -> Lesson:
+def ask(service: Service, lesson: LearnRequest) -> LearnRequest:
     """Sometimes the answer comes apart from the event."""
     said = said_of(lesson)
     if said is None:
         return lesson
-    (made,) = predict(store.live.model, [lesson.x], [lesson.task])
-    made = msgspec.structs.replace(made, said=said)
-    if store.live.seen.number(lesson.id) is None:
-        store.live.pending.put([Waiting(lesson.id, time.time(), lesson.task, lesson.x, made)])
-    return Lesson(y=lesson.y, id=lesson.id)
+    (made,) = service.served.predict([lesson.x], [lesson.task])
+    made = msgspec.structs.replace(made, context=said)
+    assert service.writer is not None
+    service.writer.keep([PendingEvent(lesson.id, lesson.task, lesson.x, made)]).result(60.0)
+    return LearnRequest(y=lesson.y, id=lesson.id)
+
+
+def starve(order: dict[str, Any]) -> None:
+    """Learn while the disk is full or cannot sync, and again when it is back."""
+    service = Service(Path(order["folder"]), unsettled, Settings())
+    writer, stream = service.start(), turning(40, 0)
+    writer.learn(stream[:10]).result(60.0)
+    code = getattr(errno, order["error"])
+    faults.fail(**{order["what"]: code})
+    error = writer.learn(stream[10:20]).exception(60.0)
+    assert isinstance(error, StoreError)
+    assert error.errno == (errno.ENOSPC if order["error"] == "ENOSPC" else errno.EIO), error
+    assert writer.failing
+    assert service.served.predict([stream[0].x], ["user1"])
+    faults.fail()
+    end = time.monotonic() + 30.0
+    while writer.failing:  # nobody asks: it finds out by itself
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    writer.learn(stream[10:]).result(60.0)
+    assert service.close(60.0)
 
 
 def main() -> None:
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
+            faulthandler.dump_traceback_later(50.0)  # should it ever hang
             try:
-                run(json.loads(line))
+                order = json.loads(line)
+                (starve if "error" in order else run)(order)
                 code = 0
             except BaseException:
-                import traceback
-
                 traceback.print_exc()
                 code = 1
             os._exit(code)

@@ -257,7 +257,7 @@ def test_what_a_line_tells_cheaply_is_what_reading_it_tells(tmp_path, name):
             assert own == [one for one in everything if task_owner(one[0], n) == k]
     if skipped:
         with pytest.raises(BadRow) as alone:
-            list(replace(source, skip_bad=False).events())
+            list(replace(source, skip_bad=False).open())
         strict = replace(given, source=replace(source, skip_bad=False))
         with pytest.raises(BadRow) as sharded:
             shares(strict, 1)

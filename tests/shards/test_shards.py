@@ -5,7 +5,7 @@ import pytest
 
 import romco
 from romco.shards import Shards
-from romco.shards.reader import TaskOwners, task_owner
+from romco.shards.reader import TaskCodes, task_owner
 from romco.shards.schedule import Schedule
 from romco.shards.shard import Shard
 from tests.learners.test_merging import SHARDED
@@ -228,9 +228,12 @@ def test_owners_are_spread_evenly_and_do_not_depend_on_the_form_of_a_name():
 
 def test_owners_are_found_again_whatever_was_forgotten(monkeypatch):
     monkeypatch.setattr("romco.shards.reader.MAX_CACHED_TASKS", 5)
-    owners = TaskOwners(4)
+    tasks = TaskCodes(4)
     for names in (["a", "b", "a"], ["c", "d", "e"], ["f", "a"], list("abcdefgh"), ["h", 7, "7"]):
-        assert owners.of(names).tolist() == [task_owner(name, 4) for name in names]
+        codes = tasks.encode(names)
+        assert [tasks.names[code] for code in codes] == names
+        assert tasks.owners(codes).tolist() == [task_owner(name, 4) for name in names]
+    assert tasks.version > 0
 
 
 def test_others_may_predict_while_shards_learn():

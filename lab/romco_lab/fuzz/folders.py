@@ -6,19 +6,17 @@ is a ValueError or OSError, and what can be used is used.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from numpy.random import Generator
 
 import romco
-from romco.server import frames
-from romco.server.drafts import Lesson
-from romco.server.stores import Store
+from romco.server.app import Service
+from romco.server.protocol import LearnRequest
+from romco.server.settings import Settings
 from romco.shards import Shards
 from romco_lab.fuzz.acts import TOLD
 from romco_lab.fuzz.files import File, put_together, taken_apart
@@ -53,13 +51,16 @@ def sound() -> Path:
         shards.learn(ROWS, LABELS, TASKS)
     (folder / "file").mkdir()
     shards.save(folder / "file" / "m.romco")
-    with Store(folder / "service", romco.Model) as store:
-        for k in range(3):
-            for i, (row, label, task) in enumerate(zip(ROWS, LABELS, TASKS, strict=True)):
-                store.writer.learn([Lesson(y=label, id=f"{k} {i}", task=task, x=row)]).result()
-            if k == 1:
-                store.writer.checkpoint().result()
-        shutil.copytree(folder / "service", folder / "crashed")
+    service = Service(folder / "service", romco.Model, Settings())
+    writer = service.start()
+    for k in range(3):
+        for i, (row, label, task) in enumerate(zip(ROWS, LABELS, TASKS, strict=True)):
+            event = LearnRequest(y=label, id=f"{k} {i}", task=task, x=row)
+            writer.learn([event]).result()
+        if k == 1:
+            writer.checkpoint().result()
+    shutil.copytree(folder / "service", folder / "crashed")
+    service.close()
     shutil.rmtree(folder / "service")
     (folder / "crashed").rename(folder / "service")
     return folder
@@ -84,12 +85,13 @@ def _learn(shards: Shards) -> None:
 
 
 def _service(place: Path) -> None:
-    store = Store(place, romco.Model)
+    service = Service(place, romco.Model, Settings())
     try:
-        store.writer.learn([Lesson(y="yes", id="new", task="ann", x=ROWS[0])]).result(timeout=15)
-        store.live.model.margins(ROWS, TASKS)
+        event = LearnRequest(y="yes", id="new", task="ann", x=ROWS[0])
+        service.start().learn([event]).result(timeout=15)
+        service.served.model.margins(ROWS, TASKS)
     finally:
-        store.close(15)
+        service.close(15)
 
 
 def _damage(rng: Generator, place: Path) -> None:
@@ -111,49 +113,12 @@ def _damage(rng: Generator, place: Path) -> None:
         path.write_bytes(put_together(mutated(rng, file, file)))
     elif path.suffix == ".json":
         path.write_text(retyped(rng, data.decode()))
-    elif frames.decode(data, 0) is not None:
-        path.write_bytes(_reframed(rng, data))
+    elif "sqlite" in path.name:
+        at = int(rng.integers(0, len(data) + 1))
+        path.write_bytes(data[:at] + rng.bytes(100) + data[at + 100 :])
     else:  # JSON, or ids
         path.write_bytes(_other_text(rng, data))
-    _sign(place)
-
-
-def _reframed(rng: Generator, data: bytes) -> bytes:
-    """Frames of which one has another text, or number, and the right checksum."""
-    found, at = [], 0
-    while (frame := frames.decode(data, at)) is not None:
-        found.append(frame)
-        at = frame.end
-    k = int(rng.integers(0, len(found)))
-    made = []
-    for i, frame in enumerate(found):
-        first, size, text = frame.first, frame.size, frame.payload
-        if i == k and rng.random() < 0.3:
-            first, size = (max(0, n + int(rng.integers(-1, 2))) for n in (first, size))
-        elif i == k:
-            text = _other_text(rng, text)
-        made.append(frames.encode(first, size, text))
-    return b"".join(made)
 
 
 def _other_text(rng: Generator, data: bytes) -> bytes:
     return retyped(rng, data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-
-
-def _sign(place: Path) -> None:
-    """Digests of a manifest are those of the files, as far as it can be read."""
-    for manifest in place.rglob("manifest"):
-        frame = frames.decode(manifest.read_bytes(), 0)
-        if frame is None:
-            continue
-        text: Any = frame.payload
-        for path in manifest.parent.iterdir():
-            old = hashlib.sha256((_original(path)).read_bytes()).hexdigest()
-            new = hashlib.sha256(path.read_bytes()).hexdigest()
-            text = text.replace(old.encode(), new.encode())
-        manifest.write_bytes(frames.encode(frame.first, frame.size, text))
-
-
-def _original(path: Path) -> Path:
-    found = next(sound().rglob(f"{path.parent.name}/{path.name}"), None)
-    return path if found is None else found

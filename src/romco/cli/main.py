@@ -13,11 +13,11 @@ from typer.core import TyperGroup
 from romco.version import __version__
 
 BUILT_IN = {  # command: module:function
-    "learn": "romco.cli.learning:learn",
-    "predict": "romco.cli.answering:predict",
-    "evaluate": "romco.cli.answering:evaluate",
-    "explain": "romco.cli.explaining:explain",
-    "ask": "romco.cli.asking:ask",
+    "learn": "romco.cli.learn:learn",
+    "predict": "romco.cli.answer:predict",
+    "evaluate": "romco.cli.answer:evaluate",
+    "explain": "romco.cli.answer:explain",
+    "ask": "romco.cli.learn:ask",
     "compare": "romco.cli.compare:compare",
     "learners": "romco.cli.compare:learners",
     "datasets": "romco.cli.compare:datasets",
@@ -69,7 +69,7 @@ def _version(
 
 
 def main() -> None:
-    """Run the command line; what goes wrong is a line on stderr and exit code 2."""
+    """Run the command line; an error is a line on stderr and exit code 2."""
     try:
         app()
     except BrokenPipeError:  # who read our output has had enough, as `head` does
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, in one line."""
+    """Return the error in one line."""
     if isinstance(error, OSError) and error.strerror:
         what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     else:

@@ -1,9 +1,11 @@
-"""Options that commands share, and what is wrong with them in the words of the command line."""
+"""Options that commands share: one name, one grammar and one help text for each."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -20,10 +22,49 @@ from romco.parameters import setting
 from romco.runs import Source
 from romco.runs.learn import infer_target
 
+TARGETS = ("auto", "two-classes", "classes", "number")
+
 ModelPath = Annotated[Path, typer.Option("--model", help="The model file.")]
+LearnerName = Annotated[
+    str | None, typer.Option("--learner", help="One of `romco learners`; else romco-auto.")
+]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="parameter=value, repeatable.")]
+HashBits = Annotated[
+    int | None,
+    typer.Option("--hash", min=1, max=30, help="Hash features to 2^BITS columns.", metavar="BITS"),
+]
+Target = Annotated[
+    str,
+    typer.Option("--target", help="auto (by the first labels), two-classes, classes or number."),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option("--classes", help="All labels, of two NEGATIVE,POSITIVE; else as they come."),
+]
+Positive = Annotated[
+    str | None,
+    typer.Option("--positive", help="The positive label; else 1, true, yes, the larger."),
+]
+Weight = Annotated[str | None, typer.Option("--weight", help="Column of the events' weights.")]
+LabelBudget = Annotated[
+    str | None, typer.Option("--labels", help="Label budget: a share (5%, 0.05) or a number (500).")
+]
+Ids = Annotated[str | None, typer.Option("--id", help="Column of ids; else line numbers.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random choices.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Folder of data sets; else ROMCO_DATA or cache.")
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", min=1, help="Processes; one per core if not given.")
+]
+OnRay = Annotated[bool, typer.Option("--ray", help="Run on a Ray cluster.")]
+Address = Annotated[str | None, typer.Option("--address", help="Address of a running Ray cluster.")]
+Shuffles = Annotated[int, typer.Option("--shuffles", min=1, help="How many orders of the events.")]
+ResultsFolder = Annotated[Path, typer.Option("--out", help="Folder of the results.")]
 
 
-def _options(
+def _source(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, or - for stdin.")],
     task: Annotated[
         str | None, typer.Option(help="Column of the task (svmlight: the qid).")
@@ -32,45 +73,45 @@ def _options(
     no_task: Annotated[
         bool, typer.Option("--no-task", help="There is no column of the task.")
     ] = False,
-    text: Annotated[str | None, typer.Option(help="Columns a,b,... taken as words.")] = None,
+    text: Annotated[str | None, typer.Option(help="Columns a,b,... read as words.")] = None,
     categorical: Annotated[
         str | None, typer.Option(help="Columns whose every value is a feature.")
     ] = None,
     numeric: Annotated[str | None, typer.Option(help="Columns that must be numbers.")] = None,
     date: Annotated[
-        str | None, typer.Option(help="Columns taken as month, day of the week, hour.")
+        str | None, typer.Option(help="Columns read as month, day of the week, hour.")
     ] = None,
     ignore: Annotated[str | None, typer.Option(help="Columns that are not used.")] = None,
     features: Annotated[
         str | None, typer.Option(help="Columns a,b,...; all others if not given.")
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="csv, tsv, jsonl, parquet or svmlight; else by the name.")
+        str | None, typer.Option(help=f"{', '.join(FORMATS)}; else by the name.")
     ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Count bad rows instead of stopping.")
     ] = False,
 ) -> Source:
-    """What tells a source."""
-    asked = {"text": text, "category": categorical, "number": numeric}
-    asked |= {"date": date, "ignored": ignore}
+    """Return the source that the options describe."""
+    columns = {"text": text, "category": categorical, "number": numeric}
+    columns |= {"date": date, "ignored": ignore}
     return Source(
         source,
         task,
         label,
-        features=listed(features),
+        features=split_list(features),
         format=format,
         skip_bad=skip_bad,
-        kinds=kinds_of(asked) or None,
+        kinds=_kinds(columns) or None,
         one_task=no_task,
     )
 
 
-def kinds_of(asked: Mapping[str, str | None]) -> dict[str, str]:
-    """The kind of each column that an option names."""
+def _kinds(columns: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the kind of each column that an option names."""
     kinds: dict[str, str] = {}
-    for kind, names in asked.items():
-        for column in listed(names) or ():
+    for kind, names in columns.items():
+        for column in split_list(names) or ():
             if column in kinds:
                 raise ValueError(f"column {column!r} cannot be both {kinds[column]} and {kind}")
             kinds[column] = kind
@@ -78,16 +119,21 @@ def kinds_of(asked: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def reads_source(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options above in place of its first parameter, a :class:`Source`."""
-    shared = inspect.signature(_options, eval_str=True).parameters
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    """Give a command the options of a source in place of its first parameter.
+
+    A default of that parameter becomes the default of SOURCE.
+    """
+    shared = dict(inspect.signature(_source, eval_str=True).parameters)
+    first, *own = inspect.signature(command, eval_str=True).parameters.values()
+    if first.default is not first.empty:
+        shared["source"] = shared["source"].replace(default=first.default)
     parameters = [*shared.values(), *own]
     needed = [p for p in parameters if p.default is p.empty]
     signature = inspect.Signature([*needed, *(p for p in parameters if p.default is not p.empty)])
 
     @wraps(command)
     def with_options(**given: Any) -> None:
-        source = _options(**{name: given.pop(name) for name in shared})
+        source = _source(**{name: given.pop(name) for name in shared})
         command(source, **given)
 
     with_options.__signature__ = signature  # type: ignore[attr-defined]
@@ -106,7 +152,7 @@ def check_source(source: Source, labelled: bool, known: Schema | None = None) ->
         kind = FORMATS[format_of(name, source.format)]
     except ValueError:
         there = ", ".join(FORMATS)
-        problem = "is not known" if source.format else "cannot be told from its name"
+        problem = "is not known" if source.format else "does not follow from its name"
         raise ValueError(f"{name}: the format {problem}: say --format, one of {there}") from None
     if source.one_task and source.task is not None:
         raise ValueError(f"{name}: --task {source.task} and --no-task contradict each other")
@@ -129,7 +175,7 @@ def check_same(
     classes: tuple[str, ...] | None,
     positive: str | None = None,
 ) -> None:
-    """Raise ValueError where options ask for another model than the one that is there."""
+    """Raise ValueError where options contradict the model that is there."""
     inside, features = model.engine.learner, model.features.to_json()
     if learner is not None and learner != inside.name:
         raise ValueError(f"{path.name} holds {inside.name}, not {learner}: use another model file")
@@ -151,15 +197,24 @@ def check_same(
         )
 
 
-def listed(text: str | None) -> tuple[str, ...] | None:
-    """The parts of "a,b,c"."""
+def split_list(text: str | None) -> tuple[str, ...] | None:
+    """Split "a,b,c"."""
     return None if text is None else tuple(part.strip() for part in text.split(","))
 
 
-def label_budget(text: str) -> float | int:
+def parse_settings(settings: list[str] | None) -> dict[str, Any]:
+    """Return parameters from texts such as ``eta=0.5``: see :func:`romco.parameters.setting`.
+
+    >>> parse_settings(["eta=0.5", "norm=L2"])
+    {'eta': 0.5, 'norm': 'L2'}
+    """
+    return dict(setting(text) for text in settings or [])
+
+
+def parse_label_budget(text: str) -> float | int:
     """Return a share of the events as a float, or a number of labels as an int.
 
-    >>> label_budget("5%"), label_budget("0.05"), label_budget("500")
+    >>> parse_label_budget("5%"), parse_label_budget("0.05"), parse_label_budget("500")
     (0.05, 0.05, 500)
     """
     number, percent = text.strip().removesuffix("%"), text.strip().endswith("%")
@@ -174,19 +229,32 @@ def label_budget(text: str) -> float | int:
     return share
 
 
-def chosen(settings: list[str]) -> dict[str, Any]:
-    """Parameters from texts such as ``eta=0.5``: see :func:`romco.parameters.setting`.
+def parse_target(text: str) -> Kind | None:
+    """Return the kind of target, None for "auto".
 
-    >>> chosen(["eta=0.5", "norm=L2"])
-    {'eta': 0.5, 'norm': 'L2'}
+    >>> parse_target("two-classes"), parse_target("auto")
+    ('two classes', None)
     """
-    return dict(setting(text) for text in settings)
+    kinds: dict[str, Kind | None] = {"auto": None, "classes": "classes", "number": "number"}
+    kinds["two-classes"] = "two classes"
+    if text not in kinds:
+        raise ValueError(f"--target {text}: expected {', '.join(TARGETS)}")
+    return kinds[text]
 
 
-def wanted_target(asked: str | None, source: Source) -> Kind | None:
-    """Return what is to be predicted, None for two classes; "auto" looks at the first labels."""
-    if asked in (None, "auto"):
+def resolve_target(target: Kind | None, source: Source) -> Kind | None:
+    """Return what a new model predicts, None for two classes; None looks at the first labels."""
+    if target is None:
         return infer_target(source)
-    if asked in ("two classes", "classes", "number"):
-        return None if asked == "two classes" else asked  # type: ignore[return-value]
-    raise ValueError(f"--target {asked}: expected auto, two classes, classes or number")
+    return None if target == "two classes" else target
+
+
+def check_known(what: str, value: str, known: Iterable[str]) -> None:
+    """Raise ValueError that lists the known values where ``value`` is not one of them."""
+    if value not in known:
+        raise ValueError(f"unknown {what} {value!r}; known are {', '.join(known)}")
+
+
+def typed_command() -> str:
+    """Return the command as it was typed, without the path of the program."""
+    return shlex.join(["romco", *sys.argv[1:]])

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from romco.cli.options import check_same, chosen, listed
-from romco.model import Columns, Features, Hashed, Model, Names
+from romco.cli.options import (
+    Classes,
+    HashBits,
+    LabelBudget,
+    LearnerName,
+    Settings,
+    Target,
+    check_same,
+    parse_label_budget,
+    parse_settings,
+    parse_target,
+    split_list,
+)
+from romco.model import Columns, Features, Hashed, Model
 from romco.runs.resume import load_model
 
 console = Console(stderr=True)
@@ -25,22 +37,15 @@ def serve(
     ] = Path("romco-data"),
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8400,
-    learner: Annotated[str | None, typer.Option(help="One of `romco learners`.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="parameter=value, repeatable.")
+    learner: LearnerName = None,
+    set_: Settings = None,
+    hash_bits: HashBits = None,
+    columns: Annotated[
+        int | None, typer.Option(min=1, help="Events are arrays of so many numbers.")
     ] = None,
-    features: Annotated[
-        str | None, typer.Option(help="names, hashed:2^18, or columns:N; else names.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="two classes, classes or number; else two classes.")
-    ] = None,
-    classes: Annotated[
-        str | None, typer.Option(help="The labels, of two NEGATIVE,POSITIVE; else as they come.")
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="Share of the events whose answers may be asked for.")
-    ] = None,
+    target: Target = "auto",
+    classes: Classes = None,
+    labels: LabelBudget = None,
     from_: Annotated[
         str | None,
         typer.Option("--from", help="Learn a stream too: redis://host:port/db?stream=NAME."),
@@ -65,20 +70,29 @@ def serve(
     ] = 86_400.0,
     pending_events: Annotated[int, typer.Option(min=1, help="How many wait.")] = 100_000,
     grace: Annotated[float, typer.Option(min=1.0, help="Seconds that a stop may take.")] = 20.0,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Log one JSON object per line.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check options and data folder, serve nothing.")
+    ] = False,
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
-        from romco.server.redis_streams import RedisStream
-        from romco.server.servers import Address
-        from romco.server.servers import serve as serve_until_stopped
+        from romco.server.app import Address, JsonFormatter, Service
+        from romco.server.app import serve as serve_until_stopped
         from romco.server.settings import Settings
-        from romco.server.stores import Store
+        from romco.server.sources import open_source
+        from romco.server.store import describe_origin
     except ModuleNotFoundError as missing:
         raise ImportError(f"serving needs {missing.name}: pip install 'romco[serve]'") from missing
 
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    parameters, labels = chosen(set_ or []), listed(classes)
-    kind = None if features is None else features_of(features)
+    handler = logging.StreamHandler()
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(JsonFormatter() if log_json else plain)
+    logging.basicConfig(level=logging.INFO if log_json else logging.WARNING, handlers=[handler])
+    parameters, names = parse_settings(set_), split_list(classes)
+    features = _features(hash_bits, columns)
     settings = Settings(
         durability=durability,  # type: ignore[arg-type]
         group_events=group_events,
@@ -88,57 +102,64 @@ def serve(
         ids=ids,
         pending_seconds=pending_seconds,
         pending_events=pending_events,
-        budget=budget,
+        budget=None if labels is None else _share(labels),
     )
 
     def new() -> Model:
         if model is not None:
             return load_model(model)
-        return Model(learner or "romco-auto", kind, target=target, classes=labels, **parameters)  # type: ignore[arg-type]
+        parts: dict[str, Any] = {"target": parse_target(target), "classes": names, **parameters}
+        return Model(learner or "romco-auto", features, **parts)
 
-    def ready(url: str, store: Store) -> None:
-        bits = kind.width.bit_length() - 1 if isinstance(kind, Hashed) else None
-        check_same(data, store.live.model, learner, parameters, bits, labels)
-        known = f", {store.live.sequence:,} changes known" if store.live.sequence else ""
-        _say(f"data: {data}{known}")
-        _say(f"page: {url}")
-
-    source = None if from_ is None else RedisStream(from_)
+    source = None if from_ is None else open_source(from_)
     address = Address(host, port, token_file, insecure, tuple(name or ()), grace)
-    if not serve_until_stopped(data, new, settings, address, ready, source):
+    address.access()  # tokens are read before the folder is touched
+    service = Service(data, new, settings, "" if model is None else describe_origin(model))
+    try:
+        check_same(data, service.served.model, learner, parameters, hash_bits, names)
+        if check:
+            service.store.check()
+    except BaseException:
+        service.close()
+        raise
+    known = f", {service.last_sequence:,} changes known" if service.last_sequence else ""
+    _say(f"data: {data}{known}")
+    if check:
+        service.close()
+        _say("configuration and data folder are in order")
+        return
+    if not serve_until_stopped(service, address, lambda url: _say(f"page: {url}"), source):
         _say("stopped before a checkpoint was written: the log holds everything")
 
 
 def token(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where its hash is kept.")],
-    scopes: Annotated[str, typer.Option(help="read, write, or read,write.")] = "read,write",
+    scopes: Annotated[
+        str, typer.Option(help="Of read, write and admin, as read,write.")
+    ] = "read,write",
     name: Annotated[str, typer.Option(help="Whose it is, for you.")] = "",
 ) -> None:
     """Make a token for `romco serve --token-file`; it is printed now and never again."""
-    from romco.server.tokens import create
+    from romco.server.access import create_token
 
-    print(create(path, list(listed(scopes) or ()), name))
+    print(create_token(path, list(split_list(scopes) or ()), name))
 
 
-def features_of(text: str) -> Features:
-    """Features as the command line names them.
+def _features(hash_bits: int | None, columns: int | None) -> Features | None:
+    """Return the features of a new model; None where the options leave them open."""
+    if hash_bits is not None and columns is not None:
+        raise ValueError("--hash and --columns contradict each other: events are named or arrays")
+    if columns is not None:
+        return Columns(columns)
+    return None if hash_bits is None else Hashed(2**hash_bits)
 
-    >>> features_of("hashed:2^18").width
-    262144
-    """
-    kind, _, size = text.partition(":")
-    base, power, exponent = size.partition("^")
-    try:
-        number = int(base) ** int(exponent) if power else int(size or 2**18)
-    except ValueError:
-        number = 0
-    if kind == "names" and not size:
-        return Names()
-    if kind == "hashed" and number > 0:
-        return Hashed(number)
-    if kind == "columns" and size and number > 0:
-        return Columns(number)
-    raise ValueError(f"--features {text}: expected names, hashed:2^18 or columns:N")
+
+def _share(labels: str) -> float:
+    """Return the label budget of a server, whose stream has no known end."""
+    share = parse_label_budget(labels)
+    if isinstance(share, int):
+        raise ValueError(f"--labels {labels}: a server has no last event, give a share (5%)")
+    return share
 
 
 def _say(text: str) -> None:

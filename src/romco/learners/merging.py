@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple, cast, final
 
 import numpy as np
@@ -185,8 +186,14 @@ def apply_merged(learner: Merges, merged: Merged) -> None:
 
 def _invalidate(learner: Merges, changed: NDArray[np.int32]) -> None:
     """Let a learner drop what it cached of rows."""
-    if isinstance(learner, TakesNote):
-        learner.take_note(changed)
+    if _takes_note(type(learner)):
+        cast("TakesNote", learner).take_note(changed)
+
+
+@cache
+def _takes_note(kind: type) -> bool:
+    """Return whether a class has the method: to look for methods takes long."""
+    return hasattr(kind, "take_note")
 
 
 # Arrays with a row per feature

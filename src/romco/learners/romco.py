@@ -30,7 +30,7 @@ from romco.learners.base import (
 )
 from romco.learners.capabilities import Started
 from romco.losses import LOSSES, Loss
-from romco.parts import Data, data, part
+from romco.parameters import Data, data, part
 from romco.penalties import PENALTIES, PERSONAL_PENALTIES, Penalty, SpectralPenalty
 from romco.rounds import Round
 from romco.steps import STEPS, Step

@@ -139,7 +139,7 @@ class LabelRequest(NamedTuple):
 
 
 def choose_requests(
-    model: Model, source: Source, budget: int, id: str | None = None, **options: Any
+    model: Model, source: Source, budget: float, id: str | None = None, **options: Any
 ) -> list[LabelRequest]:
     """Return the events of a file to label, the most urgent first; at most ``budget`` of them.
 
@@ -147,6 +147,8 @@ def choose_requests(
 
     Parameters
     ----------
+    budget:
+        A number of labels (int), or a share of the events (float).
     id:
         Column of the ids; else the line of an event is its id.
     options:
@@ -164,7 +166,8 @@ def choose_requests(
     lines, tasks, scores = zip(*events, strict=True)
     margins = np.array(scores)
     errors = doubt(margins)
-    total = min(budget, len(events))
+    share = isinstance(budget, float)
+    total = min(max(1, round(budget * len(events)) if share else int(budget)), len(events))
     policy = Budget.of(total, len(events), **options)
     number = {task: n for n, task in enumerate(dict.fromkeys(tasks))}
     chosen = policy.choose(np.array([number[task] for task in tasks], dtype=np.int64), margins)

@@ -1,4 +1,4 @@
-"""A live service: predicts, takes answers later, learns each once, and loses nothing."""
+"""Live service: predicts, takes answers later, learns each once, and loses nothing."""
 
 from romco.server.client import Client, ServiceError
 

@@ -1,4 +1,4 @@
-"""A client: retries that cannot learn twice, lists cut into batches."""
+"""Client: retries that cannot learn twice, long lists sent in batches."""
 
 from __future__ import annotations
 
@@ -14,25 +14,19 @@ from typing import Any, Self, final
 from urllib.parse import quote, urlencode, urlsplit
 
 from romco.io import durable
+from romco.server.routes import BY_NAME
 
-AGAIN = (502, 503, 504)  # answers that may be better a moment later
+RETRIED = (502, 503, 504)  # statuses that may be better a moment later
+FIRST_PAUSE_SECONDS = 0.1  # doubled with each retry
+
+Events = Mapping[str, Any] | Iterable[Mapping[str, Any]]
 
 
 class ServiceError(Exception):
-    """What the service refused: its status, what is wrong, and the index of the bad event.
-
-    Parameters
-    ----------
-    status:
-        Of the HTTP answer.
-    reason:
-        What the service said.
-    index:
-        Of the bad event in the list that was sent; None where it is about no event.
+    """Refusal by the service: HTTP status, reason, and index of the bad event, if any.
 
     >>> str(ServiceError(422, "x is missing", 3))
     '422: x is missing (event 3)'
-
     """
 
     def __init__(self, status: int, reason: str, index: int | None = None) -> None:
@@ -43,32 +37,28 @@ class ServiceError(Exception):
 
 @final
 class Client:
-    """Talks to a service; may be used by several threads.
+    """Client of a service; several threads may use it.
 
     An event to learn that has no id is given one, so that a request that is sent again after
-    a lost connection is learned once.
+    a lost connection is learned once. All methods raise :class:`ServiceError` where the service
+    refuses, and OSError where there is no connection after all retries.
 
     Parameters
     ----------
     url:
-        Where the service is, as it says when it starts.
+        Address that the service prints when it starts.
     token:
-        If it asks for one.
+        Bearer token, where the service needs one.
     timeout:
-        Seconds to wait for an answer.
+        Seconds to wait for a response.
     retries:
         How often a request is sent again, each time after a longer pause.
     batch:
-        Longer lists are cut into requests of so many events.
-
-    Raises
-    ------
-    ValueError
-        Where the address is none.
+        Longer lists are sent in requests of so many events.
 
     >>> client = Client("http://127.0.0.1:8400", retries=0, timeout=1.0)
     >>> with client.wait() as service:  # doctest: +SKIP
-    ...     told = service.predict({"id": "7", "task": "ann", "x": {"free": 1}})
+    ...     service.predict({"id": "7", "task": "ann", "x": {"free": 1}})
     ...     service.learn({"id": "7", "y": "spam"})
 
     """
@@ -87,224 +77,59 @@ class Client:
             raise ValueError(f"{url!r} is no address of a service: expected http://host:port")
         self._parts, self._token = parts, token
         self._timeout, self._retries, self._batch = timeout, retries, batch
-        self._own = threading.local()  # one connection per thread
+        self._local = threading.local()  # one connection per thread
 
-    def predict(self, events: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Any:
-        """Predict one event, or many.
+    def predict(self, events: Events) -> Any:
+        """Predict one event, or many: mappings with "task", "x", and "id" if answers come later.
 
-        Parameters
-        ----------
-        events:
-            One event, or many: mappings with "task" and "x" (features by name), and an "id" if the
-            answer comes later.
-
-        Returns
-        -------
-        :
-            A mapping per event: its label, margin and probability, or number; for one event the
-            mapping alone.
-
-        Raises
-        ------
-        ServiceError
-            Where the service refuses; it tells the status, the reason and the bad event's index.
-        OSError
-            Where there is no connection after all retries.
-
+        Returns a mapping per event with "label", "probability", "margin" and "version"; for one
+        event the mapping alone.
         """
-        if isinstance(events, Mapping):
-            return self._send("POST", "/v1/predict", dict(events))
-        return self._batches("/v1/predict", [dict(event) for event in events])
+        return self._events("predict", events, dict)
 
-    def learn(self, events: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Any:
+    def learn(self, events: Events) -> Any:
         """Learn one event, or many; each id is learned once, however often it is sent.
 
-        Parameters
-        ----------
-        events:
-            One event, or many: mappings with "id" and "y" for one that was predicted with that id,
-            or with "task", "x" and "y", and an "id" if there is one.
-
-        Returns
-        -------
-        :
-            What became of each event; for one event its mapping alone.
-
-        Raises
-        ------
-        ServiceError
-            Where the service refuses; it tells the status, the reason and the bad event's index.
-        OSError
-            Where there is no connection after all retries.
-
+        Events have "id" and "y" if they were predicted with that id, else "task", "x" and "y".
+        Returns "status" and "sequence" of each; for one event the mapping alone.
         """
-        if isinstance(events, Mapping):
-            return self._send("POST", "/v1/learn", _named(events))
-        return self._batches("/v1/learn", [_named(event) for event in events])
+        return self._events("learn", events, _with_id)
 
     def explain(self, event: Mapping[str, Any]) -> Any:
-        """What each feature of an event adds to its margin.
+        """Return what each feature of an event adds to its margin."""
+        return self._call("explain", body=dict(event))
 
-        Parameters
-        ----------
-        event:
-            A mapping with "task" and "x".
-
-        Returns
-        -------
-        :
-            The margin, the intercept and the features with what they add.
-
-        Raises
-        ------
-        ServiceError
-            Where the service refuses; it tells the status, the reason and the bad event's index.
-        OSError
-            Where there is no connection after all retries.
-
-        """
-        return self._send("POST", "/v1/explain", dict(event))
-
-    def tasks(self, **asked: Any) -> Any:
-        """Tasks, page by page.
-
-        Parameters
-        ----------
-        asked:
-            By name: "search", "order", "descending", "offset", "limit".
-
-        Returns
-        -------
-        :
-            "total", how many there are, and "tasks", those asked for.
-
-        Raises
-        ------
-        ServiceError
-            Where the service refuses; it tells the status, the reason and the bad event's index.
-        OSError
-            Where there is no connection after all retries.
-
-        """
-        return self._send("GET", f"/v1/tasks?{urlencode(asked)}")
+    def tasks(self, **query: Any) -> Any:
+        """Return "total" and a page of "tasks", by ``search``, ``order``, ``offset``, ``limit``."""
+        return self._call("tasks", query=query)
 
     def task(self, task: str | int) -> Any:
-        """What was learned of a task.
-
-        Parameters
-        ----------
-        task:
-            Its name.
-
-        Returns
-        -------
-        :
-            What the service tells of it, by name.
-
-        Raises
-        ------
-        ServiceError
-            Where the service refuses; it tells the status, the reason and the bad event's index.
-        OSError
-            Where there is no connection after all retries.
-
-        """
-        return self._send("GET", f"/v1/tasks/{quote(str(task), safe='')}")
+        """Return what was learned of a task."""
+        return self._call("task", task=task)
 
     def forget(self, task: str | int) -> Any:
-        """Forget a task.
+        """Forget a task; needs the scope admin."""
+        return self._call("forget", task=task)
 
-        Parameters
-        ----------
-        task:
-            Its name.
-
-        Returns
-        -------
-        :
-            Its "status", and the "sequence" of the change.
-
-        Raises
-        ------
-        ServiceError
-            Where the service refuses; it tells the status, the reason and the bad event's index.
-        OSError
-            Where there is no connection after all retries.
-
-        """
-        return self._send("DELETE", f"/v1/tasks/{quote(str(task), safe='')}")
-
-    def checkpoint(self) -> Any:
-        """Write a checkpoint.
-
-        Returns
-        -------
-        :
-            Its sequence number.
-
-        Raises
-        ------
-        ServiceError
-            Where the service refuses; it tells the status, the reason and the bad event's index.
-        OSError
-            Where there is no connection after all retries.
-
-        """
-        return self._send("POST", "/v1/checkpoint")["sequence"]
+    def checkpoint(self) -> int:
+        """Write a checkpoint and return its sequence number; needs the scope admin."""
+        return int(self._call("checkpoint")["sequence"])
 
     def model(self, path: str | Path) -> None:
-        """Put the model file somewhere, for :func:`romco.load`.
-
-        Parameters
-        ----------
-        path:
-            Where; what is there is replaced once all of it has come.
-
-        Raises
-        ------
-        ServiceError
-            Where the service refuses; it tells the status, the reason and the bad event's index.
-        OSError
-            Where there is no connection after all retries.
-
-        """
-        durable.replace(path, [self._request("GET", "/v1/model", None)])
+        """Download the model file, for :func:`romco.load`; replaces ``path`` once it is whole."""
+        durable.replace(path, [self._request("model")])
 
     def ready(self) -> bool:
-        """Whether the service predicts and learns; does not wait.
-
-        Returns
-        -------
-        :
-            True or False; no service is False, too.
-
-        """
+        """Tell whether the service predicts and learns; does not wait."""
         try:
-            status, _ = self._once("GET", "/readyz", None)
+            status, _ = self._once(*self._target("readyz"), None)
         except (OSError, http.client.HTTPException):
             self.close()
             return False
         return status == 200
 
     def wait(self, seconds: float = 30.0) -> Self:
-        """Wait until the service is ready.
-
-        Parameters
-        ----------
-        seconds:
-            For how long at most.
-
-        Returns
-        -------
-        :
-            The client itself.
-
-        Raises
-        ------
-        TimeoutError
-            Where it does not get ready.
-
-        """
+        """Wait until the service is ready, and return the client; TimeoutError if it is not."""
         end = time.monotonic() + seconds
         while not self.ready():
             if time.monotonic() > end:
@@ -314,10 +139,10 @@ class Client:
 
     def close(self) -> None:
         """Close this thread's connection; the next request opens another."""
-        connection = getattr(self._own, "connection", None)
+        connection = getattr(self._local, "connection", None)
         if connection is not None:
             connection.close()
-            self._own.connection = None
+            self._local.connection = None
 
     def __enter__(self) -> Self:
         return self
@@ -325,39 +150,50 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # Within
-
-    def _batches(self, path: str, events: list[dict[str, Any]]) -> list[Any]:
-        answers: list[Any] = []
-        for begin in range(0, len(events), self._batch):
+    def _events(self, name: str, events: Events, prepare: Any) -> Any:
+        """Send one event, or a list in batches; name a bad event by its place in the list."""
+        if isinstance(events, Mapping):
+            return self._call(name, body=prepare(events))
+        prepared = [prepare(event) for event in events]
+        responses: list[Any] = []
+        for begin in range(0, len(prepared), self._batch):
             try:
-                answers += self._send("POST", path, events[begin : begin + self._batch])
+                responses += self._call(name, body=prepared[begin : begin + self._batch])
             except ServiceError as error:
                 if error.index is None:
                     raise
                 raise ServiceError(error.status, error.reason, begin + error.index) from None
-        return answers
+        return responses
 
-    def _send(self, method: str, path: str, body: Any = None) -> Any:
+    def _call(self, name: str, **given: Any) -> Any:
+        return json.loads(self._request(name, **given))
+
+    def _target(
+        self, name: str, task: str | int | None = None, query: dict[str, Any] | None = None
+    ) -> tuple[str, str]:
+        """Return method and path of a route."""
+        route = BY_NAME[name]
+        path = route.path.replace("{task}", quote(str(task), safe=""))
+        return route.method, f"{path}?{urlencode(query)}" if query else path
+
+    def _request(self, name: str, body: Any = None, **target: Any) -> bytes:
+        """Send a request, again if there was no response, after 0.1, 0.2, 0.4 ... seconds."""
+        method, path = self._target(name, **target)
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
-        return json.loads(self._request(method, path, data))
-
-    def _request(self, method: str, path: str, data: bytes | None) -> bytes:
-        """The answer; sends again what had none, after 0.1, 0.2, 0.4 ... seconds."""
         for attempt in range(self._retries + 1):
             last = attempt == self._retries
             try:
-                status, answer = self._once(method, path, data)
+                status, response = self._once(method, path, data)
             except (OSError, http.client.HTTPException):
                 self.close()
                 if last:
                     raise
             else:
                 if status < 400:
-                    return answer
-                if status not in AGAIN or last:
-                    raise _error(status, answer)
-            time.sleep(0.1 * 2**attempt * random.uniform(0.5, 1.5))
+                    return response
+                if status not in RETRIED or last:
+                    raise _error(status, response)
+            time.sleep(FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
         raise AssertionError("unreachable")
 
     def _once(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
@@ -370,23 +206,23 @@ class Client:
         return response.status, response.read()
 
     def _connection(self) -> http.client.HTTPConnection:
-        known: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        if known is None:
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
             secure = self._parts.scheme == "https"
             kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
             assert self._parts.hostname is not None
-            known = kind(self._parts.hostname, self._parts.port, timeout=self._timeout)
-            self._own.connection = known
-        return known
+            connection = kind(self._parts.hostname, self._parts.port, timeout=self._timeout)
+            self._local.connection = connection
+        return connection
 
 
-def _named(event: Mapping[str, Any]) -> dict[str, Any]:
+def _with_id(event: Mapping[str, Any]) -> dict[str, Any]:
     return dict(event) if "id" in event else {**event, "id": uuid.uuid4().hex}
 
 
-def _error(status: int, answer: bytes) -> ServiceError:
+def _error(status: int, response: bytes) -> ServiceError:
     try:
-        told = json.loads(answer)
+        told = json.loads(response)
         return ServiceError(status, str(told["error"]), told.get("index"))
     except (ValueError, KeyError, TypeError):
         return ServiceError(status, "the service gave no reason")

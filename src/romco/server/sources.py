@@ -1,97 +1,104 @@
-"""Streams as a source of events: what any broker must give, and who reads it."""
+"""Streams as sources of events: what a broker must offer, Redis Streams, and the reader."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple, Protocol, final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
+from urllib.parse import parse_qs, urlsplit, urlunsplit
 
-from romco.server.answers import Refused
-from romco.server.drafts import Lesson, Outcome
-from romco.server.journals import Full
-from romco.server.requests import BadRequest, Reader
-from romco.server.stores import Store
-from romco.server.writers import Busy, Stopped
+from romco.server.protocol import (
+    BusyError,
+    LearnRequest,
+    LearnResponse,
+    RequestError,
+    RequestParser,
+    StoppedError,
+)
 
-LOG = logging.getLogger(__name__)
-PAUSE = 0.5  # seconds before what failed is tried again, doubled up to LONGEST
-LONGEST = 10.0
-MOST = 256  # messages read at a time
+if TYPE_CHECKING:
+    from romco.server.writer import Writer
+
+LOG = logging.getLogger("romco.server")
+PAUSE_SECONDS = 0.5  # before what failed is tried again, doubled up to MAX_PAUSE_SECONDS
+MAX_PAUSE_SECONDS = 10.0
+READ_MESSAGES = 64  # at a time
 
 
 class Message(NamedTuple):
-    """One message: where it stands in its stream, and the body of a request to learn."""
+    """Position of a message in its stream, and its body: that of a request to learn."""
 
     position: str
     body: bytes
 
 
 class EventSource(Protocol):
-    """A stream that can be read again from any position.
+    """Stream that can be read again from any position.
 
-    Positions are texts that rise along the stream. The service stores the position of what it
-    has learned together with it, so a source needs to keep none; it is told by
-    :meth:`acknowledge` what is safe to let go.
+    The position of what was learned is stored in the same transaction as the change, so a source
+    needs to keep none.
     """
 
     name: str  # under which its position is stored
 
     def open(self, after: str | None) -> None:
-        """Connect; the next message read is the one after a position, or the first."""
+        """Connect; the next message is the one after a position, or the first."""
 
-    def read(self, most: int) -> Sequence[Message]:
-        """The next messages; waits a moment if there is none. Raises OSError if it is away."""
+    def read(self, limit: int) -> Sequence[Message]:
+        """Return the next messages; wait a moment if there is none. OSError if it is away."""
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """These are durable here."""
+        """Let go of messages that are durable here."""
 
     def refuse(self, message: Message, reason: str) -> None:
-        """Take one that cannot be learned: it is put where people find it, once."""
+        """Put a message that cannot be learned where people find it, once."""
 
     def close(self) -> None:
         """Disconnect."""
 
 
 @final
-class Feeder:
-    """Reads a source and hands it to the writer, each message once, in order."""
+class SourceReader:
+    """Reads a source in a thread and hands it to the writer, each message once, in order."""
 
-    def __init__(self, source: EventSource, store: Store) -> None:
+    def __init__(self, source: EventSource, writer: Writer) -> None:
         self.learned = self.refused = 0  # messages
         self.trouble: str | None = None
-        self._source, self._store = source, store
-        self._reader = Reader(store.settings.limits)
+        self._source, self._writer = source, writer
+        self._parser = RequestParser(writer.settings.limits)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="romco-source", daemon=True)
         self._thread.start()
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Stop reading; what was read is learned or will be read again."""
+        """Stop reading; what was read is learned, or will be read again."""
         self._stop.set()
         self._thread.join(seconds)
 
     @property
     def position(self) -> str | None:
-        """Where the last message stood that was learned or refused."""
-        return self._store.live.positions.get(self._source.name)
+        """Position of the last message that was learned or refused."""
+        return self._writer.positions.get(self._source.name)
 
     def _run(self) -> None:
-        pause = PAUSE
+        pause = PAUSE_SECONDS
         while not self._stop.is_set():
             try:
                 self._source.open(self.position)
-                self.trouble, pause = None, PAUSE
+                self.trouble = None
                 while not self._stop.is_set():
-                    self._take(self._source.read(MOST))
-            except Stopped:
+                    self._take(self._source.read(READ_MESSAGES))
+                    pause = PAUSE_SECONDS
+            except StoppedError:
                 return
-            except (OSError, Busy) as error:
+            except (OSError, BusyError) as error:
                 self.trouble = str(error)
                 LOG.warning("the source %s: %s; trying again", self._source.name, error)
                 self._stop.wait(pause)
-                pause = min(2.0 * pause, LONGEST)
+                pause = min(2.0 * pause, MAX_PAUSE_SECONDS)
             finally:
                 self._source.close()
 
@@ -100,9 +107,9 @@ class Feeder:
         if not messages:
             return
         try:
-            lessons = [lesson for message in messages for lesson in self._read(message)]
-            self._wait(self._learn(lessons, messages[-1].position))
-        except (Refused, BadRequest):
+            lessons = [lesson for m in messages for lesson in self._parser.learn(m.body)[0]]
+            self._learn(lessons, messages[-1].position).result()
+        except RequestError:
             for message in messages:
                 self._take_one(message)
         else:
@@ -111,21 +118,106 @@ class Feeder:
 
     def _take_one(self, message: Message) -> None:
         try:
-            self._wait(self._learn(self._read(message), message.position))
+            self._learn(self._parser.learn(message.body)[0], message.position).result()
             self.learned += 1
-        except (Refused, BadRequest) as error:
+        except RequestError as error:
             self._source.refuse(message, error.reason)
-            self._wait(self._learn([], message.position))  # what was refused is passed by
+            self._learn([], message.position).result()
             self.refused += 1
 
-    def _read(self, message: Message) -> list[Lesson]:
-        return self._reader.lessons(message.body)[0]
+    def _learn(self, lessons: list[LearnRequest], position: str) -> Future[list[LearnResponse]]:
+        return self._writer.learn(lessons, self._source.name, position)
 
-    def _learn(self, lessons: list[Lesson], position: str) -> Future[list[Outcome]]:
-        return self._store.writer.learn(lessons, self._source.name, position)
 
-    def _wait(self, future: Future[list[Outcome]]) -> None:
-        try:
-            future.result()
-        except Full as error:
-            raise OSError(error.errno, "no room on the disk") from error
+def open_source(url: str) -> EventSource:
+    """Return the source of an address.
+
+    >>> open_source("ftp://host")
+    Traceback (most recent call last):
+    ...
+    ValueError: expected redis://host:port/db?stream=NAME&group=GROUP
+    """
+    return RedisStream(url)
+
+
+@final
+class RedisStream:
+    """Redis stream ``redis://host:port/db?stream=NAME&group=GROUP``, read by a consumer group.
+
+    The group is set to the stored position whenever it is opened, whatever Redis believes to be
+    delivered. What cannot be learned is copied to ``NAME:refused``, under the id it had.
+    """
+
+    FIELD = b"event"  # of an entry: the body of a request to learn, as JSON
+    BLOCK_MS = 500  # that a read waits
+    CONSUMER = "romco"
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        query = parse_qs(parts.query)
+        if parts.scheme not in ("redis", "rediss") or "stream" not in query:
+            raise ValueError("expected redis://host:port/db?stream=NAME&group=GROUP")
+        self.stream = query["stream"][0]
+        self.group = query.get("group", ["romco"])[0]
+        self.name = f"redis:{self.stream}"
+        self._url = urlunsplit(parts._replace(query=""))
+        self._redis: Any = None
+
+    def open(self, after: str | None) -> None:
+        """Connect, make the group if there is none, and set it to a position."""
+        import redis
+
+        with _redis_errors():
+            self._redis = redis.Redis.from_url(self._url, socket_timeout=30.0)
+            try:
+                self._redis.xgroup_create(self.stream, self.group, after or "0", mkstream=True)
+            except redis.ResponseError as error:
+                if "BUSYGROUP" not in str(error):
+                    raise
+                self._redis.xgroup_setid(self.stream, self.group, after or "0")
+
+    def read(self, limit: int) -> Sequence[Message]:
+        """Return the next entries; one without the field ``event`` has an empty body."""
+        streams = {self.stream: ">"}
+        with _redis_errors():
+            found = self._redis.xreadgroup(
+                self.group, self.CONSUMER, streams, count=limit, block=self.BLOCK_MS
+            )
+        if isinstance(found, dict):  # protocol 3
+            entries = [entry for nested in found.values() for some in nested for entry in some]
+        else:
+            entries = [entry for _, some in found or () for entry in some]
+        return [Message(key.decode(), fields.get(self.FIELD, b"")) for key, fields in entries]
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """Let Redis forget who reads them."""
+        with _redis_errors():
+            self._redis.xack(self.stream, self.group, *[message.position for message in messages])
+
+    def refuse(self, message: Message, reason: str) -> None:
+        """Copy it to ``NAME:refused``, unless it is there already."""
+        import redis
+
+        fields = {self.FIELD: message.body, "reason": reason}
+        with _redis_errors():
+            try:
+                self._redis.xadd(f"{self.stream}:refused", fields, id=message.position)
+            except redis.ResponseError as error:
+                if "equal or smaller" not in str(error):
+                    raise
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._redis is not None:
+            self._redis.close()
+            self._redis = None
+
+
+@contextmanager
+def _redis_errors() -> Iterator[None]:
+    import redis
+
+    try:
+        yield
+    except redis.RedisError as error:
+        raise OSError(f"Redis: {error}") from error

@@ -13,7 +13,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, final
@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from romco.io.formats import BadFile, BadRow, OpenFile, format_of
 from romco.io.reader import Block
 from romco.io.schema import read_name
+from romco.kernels.merge.partition import encode
 from romco.model.features import Dense, Rows, features_from_json
-from romco.model.names import Id, canonical_name, to_json
+from romco.model.names import Id, canonical_name, identity, to_json
 from romco.model.target import TwoClasses
 from romco.runs import Source
 
@@ -49,31 +50,39 @@ def task_owner(task: Id, n: int) -> int:
 
 
 @final
-class TaskOwners:
-    """Cache of :func:`task_owner`: a stream asks for the same tasks again and again."""
+class TaskCodes:
+    """Codes 0, 1, ... of task names in the order of their appearance, and the shard of each.
+
+    After ``MAX_CACHED_TASKS`` names it starts anew with another ``version``.
+    """
 
     def __init__(self, n: int) -> None:
         self.n = n
-        self._cache: dict[Id, int] = {}
+        self.names: list[Id] = []  # by code
+        self.version = 0
+        self._codes: dict[Id, int] = {}
+        self._owners = np.zeros(1024, dtype=np.uint16)  # by code; room is doubled
 
-    def of(self, tasks: list[Id]) -> NDArray[np.int64]:
-        """Return the shard (k,) of each task."""
-        if self.n == 1:
-            return np.zeros(len(tasks), dtype=np.int64)
-        try:
-            return self._lookup(tasks)
-        except KeyError:
-            self._add(set(tasks))
-            return self._lookup(tasks)
+    def encode(self, tasks: Iterable[Any]) -> NDArray[np.int64]:
+        """Return the code (k,) of each task; ValueError where one is no name."""
+        names = tasks.tolist() if isinstance(tasks, np.ndarray) else list(tasks)
+        if len(self.names) > MAX_CACHED_TASKS:
+            self.names, self._codes, self.version = [], {}, self.version + 1
+        return encode(self._codes, names, self._add)
 
-    def _lookup(self, tasks: list[Id]) -> NDArray[np.int64]:
-        return np.fromiter(map(self._cache.__getitem__, tasks), np.int64, len(tasks))
+    def owners(self, codes: NDArray[np.int64]) -> NDArray[np.uint16]:
+        """Return the shard (k,) of each code."""
+        return self._owners[codes]
 
-    def _add(self, tasks: set[Id]) -> None:
-        new = tasks.difference(self._cache)
-        if len(self._cache) + len(new) > MAX_CACHED_TASKS:
-            self._cache, new = {}, tasks
-        self._cache |= {task: task_owner(task, self.n) for task in new}
+    def _add(self, task: Any) -> int:
+        name = identity("task", task)
+        code = self._codes.setdefault(name, len(self.names))
+        if code == len(self.names):
+            self.names.append(name)
+            if code == len(self._owners):
+                self._owners = np.concatenate([self._owners, np.zeros_like(self._owners)])
+            self._owners[code] = task_owner(name, self.n) if self.n > 1 else 0
+        return code
 
 
 @final

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, final
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from romco.io.modelfile import ModelFileError, load, save
 from romco.kernels.core.events import Events
-from romco.kernels.core.history import MEMORY
+from romco.kernels.core.history import MEMORY, ChunkStep
 from romco.kernels.merge.partition import pick_rows
 from romco.kernels.merge.rows import FeatureCounts
 from romco.learners import restore
@@ -28,13 +29,15 @@ from romco.learners.merging import (
     pairs,
 )
 from romco.model import Model, Scale
-from romco.model.engine import as_round
+from romco.model.engine import PERSONAL_CHECK_EVENTS, as_round, is_compiled
 from romco.model.features import Dense, Rows, Sparse, count_rows
 from romco.model.names import Action, Id
-from romco.model.target import Predictions, TwoClasses
+from romco.model.target import Predictions, TwoClasses, logistic
+from romco.rounds import Round
 from romco.shards.reader import EventFiles, FilePosition, ShardReader
 
 CHUNK_ROWS = 2000  # read before they are learned
+NEW_TASK_ROWS = 64  # learned by name from a new task on
 SIDES = (-1.0, 1.0)  # labels of a shard's model
 ScaleNumbers = tuple[float, float]  # log a of the margins' scale, and its curvature
 Start = dict[str, Any] | Path | None  # state, the file that holds it, or a new shard
@@ -84,6 +87,49 @@ class ReadReport:
     skipped: int  # bad rows of its own
     position: FilePosition
     ended: bool
+
+
+@final
+class SharedBatch:
+    """Rows that all shards of this process read in place, and their predictions."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        y: Dense,
+        weight: Dense | None,
+        codes: NDArray[np.int64],
+        names: list[Id],
+        version: int,
+        grows: bool,
+    ) -> None:
+        self.rows, self.y, self.weight = rows, y, weight
+        self.codes, self.names, self.version = codes, names, version  # see TaskCodes
+        self.widths = row_widths(rows) if grows and isinstance(rows, Sparse) else None
+        self.margins, self.probabilities = np.empty(len(y)), np.empty(len(y))
+
+    def matrix(self, width: int) -> Any:
+        """Return the rows as a matrix of ``width`` columns."""
+        if not isinstance(self.rows, Sparse):
+            return self.rows
+        values, columns, starts = self.rows
+        shape = len(starts) - 1, width
+        return SimpleNamespace(
+            format="csr", shape=shape, data=values, indices=columns, indptr=starts
+        )
+
+    def fill(self, index: NDArray[np.int64], margins: Dense, log_a: Dense) -> None:
+        """Set the predictions of rows; ``log_a`` is the scale before each."""
+        self.margins[index] = margins
+        self.probabilities[index] = logistic(np.exp(log_a) * margins)
+
+
+def row_widths(rows: Sparse) -> NDArray[np.int64]:
+    """Return the columns (n,) that each row needs."""
+    widths = np.zeros(len(rows.starts) - 1, dtype=np.int64)
+    filled = np.diff(rows.starts) > 0
+    widths[filled] = rows.columns[rows.starts[1:][filled] - 1] + 1  # sorted: the last is largest
+    return widths
 
 
 @final
@@ -144,6 +190,7 @@ class Shard:
         self._counts = FeatureCounts(self.model.engine.learner.n_features)
         self._counts.add_earlier(_personal_features(self.model))
         self._events = 0  # since the last barrier
+        self._numbers, self._version = np.empty(0, dtype=np.int64), -1  # of tasks, by code
         self._reader: ShardReader | None = None
         if config.n > 1 and isinstance(self.model.engine.learner, Draws):
             self.model.engine.learner.leave_drawing()
@@ -161,21 +208,68 @@ class Shard:
         self._events += len(tasks)
         return answers
 
-    def learn_at(
-        self,
-        index: NDArray[np.int64],
-        rows: Rows,
-        y: Dense,
-        tasks: list[Id],
-        weight: Dense | None = None,
-    ) -> Predictions:
-        """Learn the rows at ``index``, out of the rows of all shards of this process."""
-        return self.learn(
-            take_rows(rows, index),
-            y[index],
-            list(map(tasks.__getitem__, index.tolist())),
-            None if weight is None else weight[index],
-        )
+    def learn_at(self, batch: SharedBatch, index: NDArray[np.int64]) -> None:
+        """Learn the rows of a batch at ``index``; fill in the predictions made before."""
+        ready, begin = self._known_tasks(batch, index), 0
+        while begin < len(index):
+            slow = np.flatnonzero(ready[begin:] < 0)
+            end = begin + int(slow[0]) if len(slow) else len(index)
+            if begin < end:
+                self._learn_known(batch, index[begin:end], ready[begin:end])
+            else:
+                end = min(len(index), begin + NEW_TASK_ROWS)
+                self._learn_named(batch, index[begin:end])
+                ready[end:] = self._known_tasks(batch, index[end:])
+            begin = end
+
+    def _known_tasks(self, batch: SharedBatch, index: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of each row's task; -1 where the task is new, or needs more room."""
+        engine, codes = self.model.engine, batch.codes[index]
+        if self._version != batch.version:
+            self._numbers, self._version = np.empty(0, dtype=np.int64), batch.version
+        if len(self._numbers) < len(batch.names):
+            more = np.full(2 * len(batch.names) - len(self._numbers), -1, dtype=np.int64)
+            self._numbers = np.concatenate([self._numbers, more])
+        numbers = self._numbers[codes]
+        if (numbers < 0).any():
+            new = np.unique(codes[numbers < 0])
+            self._numbers[new] = engine.numbers([batch.names[code] for code in new])
+            numbers = self._numbers[codes]
+        if batch.widths is not None:
+            numbers[batch.widths[index] > engine.learner.n_features] = -1
+        return numbers if is_compiled(engine.learner) else np.full(len(index), -1)
+
+    def _learn_known(
+        self, batch: SharedBatch, index: NDArray[np.int64], numbers: NDArray[np.int64]
+    ) -> None:
+        """Learn rows in place, without a name or a copy."""
+        engine, begin = self.model.engine, 0
+        while begin < len(index):
+            end = begin + PERSONAL_CHECK_EVENTS - engine.events % PERSONAL_CHECK_EVENTS
+            part, task = index[begin:end], numbers[begin:end]
+            weight = None if batch.weight is None else batch.weight[part]
+            log_a, starts = np.empty(len(part)), np.arange(len(part) + 1)
+            with engine.at_rest() as learner:
+                round = Round(task, batch.matrix(learner.n_features), batch.y[part], weight)
+                sizes = learner.n_features, learner.n_tasks
+                events = Events(round, *sizes, True, learner.answers, part)
+                step = ChunkStep(
+                    engine.body.history, engine.scale, log_a, events, starts,
+                    None, [], None, engine.watch, PERSONAL_CHECK_EVENTS,
+                )  # fmt: skip
+                margins = step.compiled(learner.kernel)  # type: ignore[attr-defined]
+            if self.config.n > 1:
+                self._counts.add(events)
+            self._events += len(part)
+            batch.fill(part, margins, log_a)
+            begin = end
+
+    def _learn_named(self, batch: SharedBatch, index: NDArray[np.int64]) -> None:
+        """Learn a copy of rows, whose tasks may be new."""
+        weight = None if batch.weight is None else batch.weight[index]
+        names = [batch.names[code] for code in batch.codes[index]]
+        learned = self.learn(take_rows(batch.rows, index), batch.y[index], names, weight)
+        batch.margins[index], batch.probabilities[index] = learned
 
     def answers(self, rows: Rows, tasks: list[Id]) -> Predictions:
         """Predict rows."""
@@ -185,6 +279,7 @@ class Shard:
     def forget(self, task: Id) -> None:
         """Forget a task."""
         self.model.forget(task)
+        self._version = -1
 
     # Reading files
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, Self, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,9 @@ from romco.learners.capabilities import Draws
 from romco.learners.merging import Period, merge, merge_in_place, mergeable
 from romco.model import Features, Model, Scale
 from romco.model.engine import check_lengths, check_sequence, read_weights
-from romco.model.features import Dense, Rows, cut, select_rows
+from romco.model.features import Dense, Names, Rows, select_rows
 from romco.model.lock import Locks
-from romco.model.names import Id, identities, identity
+from romco.model.names import Id
 from romco.model.target import Predictions, target_from_json
 from romco.parameters import choice, whole
 from romco.shards.checkpoint import (
@@ -37,7 +37,7 @@ from romco.shards.checkpoint import (
     write_checkpoint,
 )
 from romco.shards.engines import Arguments, Engine, Method, Serial, Threads
-from romco.shards.reader import TaskOwners
+from romco.shards.reader import TaskCodes
 from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
 from romco.shards.shard import (
     MergedUpdate,
@@ -45,6 +45,7 @@ from romco.shards.shard import (
     Shard,
     ShardConfig,
     ShardUpdate,
+    SharedBatch,
     merge_scales,
     scale_numbers,
     take_rows,
@@ -69,6 +70,7 @@ class Coordinator:
     ) -> None:
         self.schedule, self.front = schedule, state.front
         self.merge_seconds = 0.0
+        self._has_subspace = isinstance(state.front.engine.learner, Draws)
         self.events = self.place = self.next = 0
         self.notes: dict[str, Any] = {}
         self.reopen: Arguments | None = None  # of Shard.open, for shards that read files
@@ -217,8 +219,10 @@ class Coordinator:
 
     def _update_subspace(self) -> None:
         """Recompute the shared subspace from all tasks, if it is due."""
-        common = self.front.engine.learner
-        if isinstance(common, Draws) and common.drawing_due():
+        if not self._has_subspace:
+            return
+        common = cast("Draws", self.front.engine.learner)
+        if common.drawing_due():
             sums = self.engine.call_all(Shard.subspace_sums)
             self.engine.post(Shard.take_subspace, common.drawn(sums))
 
@@ -317,7 +321,7 @@ class Shards(Closing):
 
     def _start(self, coordinator: Coordinator) -> None:
         self.coordinator, self._front = coordinator, coordinator.front
-        self._owners = TaskOwners(coordinator.n)
+        self._tasks = TaskCodes(coordinator.n)
         self._locks = Locks()
 
     @property
@@ -460,13 +464,13 @@ class Shards(Closing):
             return self._learn_weighted(x, list(y), list(check_sequence(task)), weights)
         with self._locks.writing:
             labels = self._front.engine.two_classes
-            rows, signs, ids, sides, new = self._read(x, y, task, weights)
+            rows, signs, codes, sides, new = self._read(x, y, task, weights)
             before = labels.turn
             with self._locks.step:
                 labels.adopt(sides)
                 self.features.add(new)
-            answers = self._learn(rows, signs, ids, weights)
-            return _turn(answers, labels.outward(np.ones(len(ids)), signs, before))
+            answers = self._learn(rows, signs, codes, weights)
+            return _turn(answers, labels.outward(np.ones(len(codes)), signs, before))
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, weights and history. KeyError if it is unknown."""
@@ -534,15 +538,16 @@ class Shards(Closing):
 
     def _read(
         self, x: Any, y: Iterable[Any], task: Iterable[Any], weights: Dense | None
-    ) -> tuple[Rows, Dense, list[Id], dict[Id, float], dict[Id, int]]:
-        """Return rows, signs, tasks, and new labels and features; changes nothing."""
+    ) -> tuple[Rows, Dense, NDArray[np.int64], dict[Id, float], dict[Id, int]]:
+        """Return rows, signs, codes of tasks, and new labels and features; learns nothing."""
         signs, sides = self._front.engine.two_classes.read(y)
-        ids = identities("task", check_sequence(task))
+        with self._locks.step:
+            codes = self._tasks.encode(check_sequence(task))
         new: dict[Id, int] = {}
         rows = self.features.read(x, new)
         lengths = {} if weights is None else {"weight": weights}
-        check_lengths(rows, task=ids, y=signs, **lengths)
-        return rows, signs, ids, sides, new
+        check_lengths(rows, task=codes, y=signs, **lengths)
+        return rows, signs, codes, sides, new
 
     def _learn_weighted(self, x: Any, y: list[Any], task: list[Any], weights: Dense) -> Predictions:
         """Learn the rows of positive weight; predict those of weight 0, each in its turn."""
@@ -567,47 +572,50 @@ class Shards(Closing):
         margins, probabilities = zip(*parts, strict=True)
         return Predictions(np.concatenate(margins), np.concatenate(probabilities))
 
-    def _learn(self, rows: Rows, signs: Dense, ids: list[Id], weights: Dense | None) -> Predictions:
-        owners, begin = self._owners.of(ids), 0
-        answers = Predictions(np.empty(len(ids)), np.empty(len(ids)))
-        while begin < len(ids):
+    def _learn(
+        self, rows: Rows, signs: Dense, codes: NDArray[np.int64], weights: Dense | None
+    ) -> Predictions:
+        local = self.coordinator.engine.local_shards is not None
+        names, version = self._tasks.names, self._tasks.version
+        grows = local and isinstance(self.features, Names)
+        batch = SharedBatch(rows, signs, weights, codes, names, version, grows)
+        owners, begin = self._tasks.owners(codes), 0
+        while begin < len(codes):
             left = self.coordinator.next - self.coordinator.place
-            end = min(len(ids), begin + left, begin + CHUNK_EVENTS * self.n)
-            part = slice(begin, end)
+            end = min(len(codes), begin + left, begin + CHUNK_EVENTS * self.n)
+            indices = _indices_by_shard(owners, begin, end, self.n)
             with self._locks.step:
-                own_weights = [] if weights is None else [weights[part]]
-                columns = cut(rows, begin, end), signs[part], ids[part], *own_weights
-                call = self._learn_call(owners[part], columns)
-                learned = self.coordinator.run(*call, end - begin)
-                _fill(answers, begin, owners[part], learned)
+                if local:
+                    arguments = [(batch, own) if len(own) else None for own in indices]
+                    self.coordinator.run(Shard.learn_at, arguments, end - begin)
+                else:
+                    copies = [_copies(batch, own) if len(own) else None for own in indices]
+                    learned = self.coordinator.run(Shard.learn, copies, end - begin)
+                    _fill(batch.margins, batch.probabilities, indices, learned)
                 self.coordinator.advance(end - begin, end - begin)
             begin = end
-        return answers
-
-    def _learn_call(
-        self, owners: NDArray[np.int64], columns: tuple[Any, ...]
-    ) -> tuple[Method, Arguments]:
-        """Return the call that learns rows: by copies, or by index where shards see all rows."""
-        if self.coordinator.engine.local_shards is None or self.n == 1:
-            return Shard.learn, _split(self.n, owners, *columns)
-        indices = [np.flatnonzero(owners == k) for k in range(self.n)]
-        return Shard.learn_at, [(own, *columns) if len(own) else None for own in indices]
+        return Predictions(batch.margins, batch.probabilities)
 
     def _answers(self, x: Any, task: Iterable[Any]) -> Predictions:
         with self._locks.step:
             rows = self.features.read(x)
-            ids = identities("task", check_sequence(task))
-            check_lengths(rows, task=ids)
-            owners = self._owners.of(ids)
-            answers = Predictions(np.empty(len(ids)), np.empty(len(ids)))
-            arguments = _split(self.n, owners, rows, ids)
+            codes = self._tasks.encode(check_sequence(task))
+            check_lengths(rows, task=codes)
+            indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)
+            names = self._tasks.names
+            arguments = [
+                (take_rows(rows, own), [names[code] for code in codes[own]]) if len(own) else None
+                for own in indices
+            ]
             own = self.coordinator.engine.call_each(Shard.answers, arguments)
-            _fill(answers, 0, owners, own)
-            return _turn(answers, np.full(len(ids), self._front.engine.turn))
+            margins, probabilities = np.empty(len(codes)), np.empty(len(codes))
+            _fill(margins, probabilities, indices, own)
+            turn = np.full(len(codes), self._front.engine.turn)
+            return _turn(Predictions(margins, probabilities), turn)
 
     def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:
-            (owner,) = self._owners.of([identity("task", task)])
+            (owner,) = self._tasks.owners(self._tasks.encode([task]))
             return self.coordinator.engine.call_one(int(owner), method, task)
 
 
@@ -619,32 +627,32 @@ def _check_target(kind: str) -> None:
         )
 
 
-def _split(n: int, owners: NDArray[np.int64], *columns: Any) -> list[tuple[Any, ...] | None]:
-    """Split rows, and arrays or lists with an entry per row, by shard."""
-    if n == 1:
-        return [columns] if len(owners) else [None]
-    parts: list[tuple[Any, ...] | None] = []
-    for k in range(n):
-        index = np.flatnonzero(owners == k)
-        own = tuple(_select(column, index) for column in columns)
-        parts.append(own if len(index) else None)
-    return parts
+def _indices_by_shard(
+    owners: NDArray[np.uint16], begin: int, end: int, n: int
+) -> list[NDArray[np.int64]]:
+    """Return the rows of each shard, in order."""
+    part = owners[begin:end]
+    order = begin + np.argsort(part, kind="stable")  # radix sort
+    return np.split(order, np.cumsum(np.bincount(part, minlength=n))[:-1])
 
 
-def _select(column: Any, index: NDArray[np.int64]) -> Any:
-    if type(column) is list:
-        return list(map(column.__getitem__, index.tolist()))
-    return take_rows(column, index)
+def _copies(batch: SharedBatch, index: NDArray[np.int64]) -> tuple[Any, ...]:
+    """Return the arguments of ``Shard.learn`` for rows that go to another process."""
+    names = [batch.names[code] for code in batch.codes[index]]
+    weight = [] if batch.weight is None else [batch.weight[index]]
+    return take_rows(batch.rows, index), batch.y[index], names, *weight
 
 
 def _fill(
-    answers: Predictions, begin: int, owners: NDArray[np.int64], parts: Sequence[Predictions | None]
+    margins: Dense,
+    probabilities: Dense,
+    indices: Sequence[NDArray[np.int64]],
+    parts: Sequence[Predictions | None],
 ) -> None:
-    """Put the answers of the shards in the order of the rows."""
-    for k, one in enumerate(parts):
+    """Put the predictions of the shards in the order of the rows."""
+    for index, one in zip(indices, parts, strict=True):
         if one is not None:
-            index = begin + np.flatnonzero(owners == k)
-            answers.margins[index], answers.probabilities[index] = one
+            margins[index], probabilities[index] = one
 
 
 def _turn(answers: Predictions, turn: Dense) -> Predictions:

@@ -1,6 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.auto.scales import Scales
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
@@ -11,7 +12,6 @@ class NumberCombiner:
         weight: NDArray[np.float64],
         covariance: NDArray[np.float64],
         prior: float,
-        renewal: float,
     ) -> None: ...
 
 class AutoNumberKernel(Kernel):
@@ -28,10 +28,15 @@ class AutoNumberKernel(Kernel):
         related: NumberCombiner,
         like_all: NumberCombiner,
         on_its_own: NumberCombiner,
+        drift: NumberCombiner,
+        scales: Scales,
         evidence: NDArray[np.float64],
         belief: NDArray[np.float64],
         kinds: NDArray[np.float64],
         clock: NDArray[np.float64],
         residuals: NDArray[np.float64],
     ) -> None: ...
+    def entries(
+        self, events: Events
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]: ...
     def spreads(self, events: Events) -> NDArray[np.float64]: ...

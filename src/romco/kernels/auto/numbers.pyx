@@ -1,137 +1,181 @@
-"""romco-auto for numbers: five learners read each event, and three combiners weigh what they say.
+"""romco-auto for numbers: four Gaussian linear models and three stacking regressions.
 
-Two of the learners are *global*, one of which forgets (*recent*); two know each task *alone*, by all
-features or by its *level* only; the fifth learns a shared and a personal vector *together*. Each is
-a Gaussian over weights, part of whose prior variance is spent as events come in: of the shared
-vectors the full covariance where there are few features, else its diagonal. Errors are taken
-as Student's t with four degrees of freedom, so that a wild answer moves little, and
-the size of the noise is followed for each learner. The task's last answer is heard beside
-them: where answers drift, nobody knows better.
+The models are one vector for all tasks (*global*), one for each task (*alone*), an intercept for
+each task (*level*), and a shared plus a personal vector that forget slowly (*together*). Each is a
+Gaussian over weights. Shared vectors keep their full covariance where there are few features,
+else its diagonal. Errors follow Student's t with four degrees of freedom, so that an
+outlier moves little; each model tracks the size of its own noise.
 
-Answers are measured from the first one, variances in units of the answers' own; nothing depends on
-their place and unit. Numbers that are read together lie together:
+A stacking regression weighs the four models, with weights that sum to one, and four directions of
+a low-rank U; a second one the shared vectors only, a third the task's own. Their mixture depends on
+nothing but features and task. For streams that drift, one more regression predicts its residual
+from that of the task's last answer and the mean of the last ones of all tasks. Where the mixture
+explains the answers, residuals are noise and the correction vanishes: the model that was
+measured with answers at once is the one that predicts long after the last answer.
 
-    mean     (3, d + 1)                shared vectors of global, recent, together; intercepts first
-    spent    (3, d + 1[, d + 1])       spent of their prior variance
-    personal (m, d, 4)                 mean and spent variance of alone, of together
-    own      (m, 8)                    the same of the tasks' intercepts: alone, level, together; the
-                                       task's last answer, and whether there is one
-    common   (2, 2)                    intercepts of all tasks: alone, level
-    noise    (8, 2)                    of learners and combiners: variance in units, events
-    clock    (7,)                      sum of log |x|^2, events with features, when to draw next,
-                                       events, first answer, mean from there, sum of squares
+Features have units of their own and are centred (`scales`). Answers are measured from the first
+one, variances in units of the answers' variance: shifting or scaling the answers changes nothing.
+
+    mean     (2, d + 1)            weights of global, together; the intercept comes first
+    spent    (2, d + 1[, d + 1])   prior variance less posterior variance
+    personal (m, d, 4)             mean and spent variance of alone, of together
+    own      (m, 8)                a Task each
+    common   (2, 2)                mean and spent variance of the intercepts of alone, level
+    noise    (8, 2)                a Noise for each model and regression
+    clock    (9,)                  a Clock
 """
 
+import numpy as np
 cimport numpy as cnp
 from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt
 from libc.string cimport memset
 from romco.kernels.auto.gaussians cimport Step, move
-from romco.kernels.auto.scales cimport count_size, unit_of
+from romco.kernels.auto.columns cimport SMALLEST, Column, factor_of, scaled, spreads
+from romco.kernels.auto.scales cimport Scaled, Scales, count_size, found, unit_of
 from romco.kernels.auto.subspace cimport RANK, Subspace
 from romco.kernels.core.memory cimport Scratch
 from romco.kernels.core.contract cimport Kernel
-from romco.kernels.core.events cimport Events, Row, column, n_filled, square
+from romco.kernels.core.events cimport Events, Row, n_filled
 from romco.kernels.core.pairs cimport Pairs
 
 cnp.import_array()
 
 cdef enum:
-    GLOBAL, RECENT, ALONE, LEVEL, TOGETHER, DIRECTION  # places of what is heard
-    LEARNERS = 5
-    LAST = 9                                   # the last of them
-    HEARD = 10
-    KINDS = 3                                  # of tasks: related, like all others, on their own
-    SHARED = 3                                 # learners with a shared vector
-    TASK_ALONE = 0                             # places in `own`
-    TASK_LEVEL = 2
-    TASK_TOGETHER = 4
-    TASK_LAST = 6
-    SQUARES = 0                                # places in `clock`
-    ROWS, NEXT, EVENTS, ORIGIN, MEAN, SPREAD
-    OCTAVE = 8                                 # bins of residuals for each doubling,
-    LOWEST = 8                                 # from 2^-8 of the expected size
+    GLOBAL, ALONE, LEVEL, TOGETHER, MODELS
+    DIRECTION = 3                              # stacking inputs after GLOBAL, ALONE and LEVEL
+    INPUTS = 7
+    RELATED = 0                                # kinds of tasks; each has a regression
+    LIKE_ALL, ON_ITS_OWN, KINDS
+    DRIFT = 7                                  # after the models and the kinds: the correction
+    ESTIMATORS = 8                             # that track their noise
+    SHARED = 2                                 # models with a shared vector
+    BINS_PER_DOUBLING = 8                      # of residuals,
+    LOWEST_DOUBLING = 8                        # from 2^-8 of the expected size
 
-cdef double FREEDOM = 4.0                      # degrees of freedom of the noise
-cdef double APART = 0.3                        # prior variance of a task's part in together
-cdef double FORGETTING = 1e-2                  # of recent: share of its variance that comes back
-cdef double SLOW_FORGETTING = 3e-4             # of together
-cdef double FOLLOWING = 1e-3                   # least share by which noise follows an event
-cdef double SURE = 20.0                        # evidence is kept within this: a task may change
-cdef double NONE = 1e-300
-cdef double GROWTH = 1.25                      # directions are drawn when there are so many times
-cdef double MANY = 10000.0                     # as many events, later
-cdef double SLOW_GROWTH = 2.0                  # less often
-cdef double MEMORY = 0.998                     # of residuals, by event
-cdef double FARTHEST = 1e4                     # usual sizes of an event beyond which a value is cut
+cdef double DEGREES_OF_FREEDOM = 4.0
+cdef double PERSONAL_PRIOR = 0.3               # prior variance of a task's weight in together
+cdef double FORGETTING = 3e-4                  # share of its variance that together regains per event
+cdef double NOISE_PACE = 1e-3                  # least weight of an event in the noise estimate
+cdef double DRIFT_PACE = 0.05                  # weight of an event in the mean residual
+cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer that still track drift
+cdef double MAX_EVIDENCE = 20.0                # log-odds of a task's kind: a task may change
+cdef double LEAST_TASKS = 1e-300               # of a kind, against rounding
+cdef double DRAWING_GROWTH = 1.25              # directions are drawn when events grew by this,
+cdef double MANY_EVENTS = 10000.0              # and beyond so many events
+cdef double SLOW_DRAWING_GROWTH = 2.0          # by this
+cdef double INTERVAL_MEMORY = 0.993            # of residuals, per event
+cdef double MAX_VALUE = 1e4                    # of a feature, in units of the usual row
+cdef double SETTLED_SHIFT = 0.25               # sizes by which a centre may be off,
+cdef double SETTLED_RATIO = 1.25               # and factor of a unit, before it is replaced
+cdef Py_ssize_t MAX_SEARCH = 1 << 16           # pairs of task and feature that are searched for one
+cdef double MAX_REBASE = 1e3                   # ratio of units beyond which weights are forgotten
+cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
+cdef double LEAST_VARIANCE = 1e-250            # of answers: below it they are all alike
+cdef double MAX_STEP = 1e200                   # beyond it an event is refused
+
+
+cdef struct Clock:
+    double log_squares, rows       # sum of log |x|^2, and of how many events
+    double next_drawing            # rows at which directions are drawn
+    double events, origin, mean, squares  # of answers: count, the first, mean from there, spread
+    double residual                # mean of the last ones
+    double unit                    # one over the size of the usual row
+
+
+cdef struct Task:                  # mean and spent variance of its intercepts; its last residual,
+    double alone, alone_spent, level, level_spent, together, together_spent
+    double residual, answer        # and answer, from the origin
+
+
+cdef struct Noise:
+    double variance, events        # in units of the answers' variance
 
 
 cdef struct Combination:
-    double Sz[HEARD]               # the combiner's covariance times what it hears
+    double Sz[INPUTS]              # the regression's covariance times its inputs
     double mean, variance
 
 
-cdef struct Opinions:
+cdef struct Prediction:
     double x2
-    double p[LEARNERS]             # predictions from the origin
-    double v[LEARNERS]             # their variances, in units
-    double z[HEARD]                # what is heard, from the mean
-    Combination said[KINDS]
+    double p[MODELS]               # predictions from the origin
+    double v[MODELS]               # their variances, in units
+    double z[INPUTS]               # stacking inputs: differences from together, and directions
+    Combination combined[KINDS]
     double chance[KINDS]
-    double mean, spread            # of the mixture, from the mean
+    double everybody               # shared part of together, from the origin
+    double mean, spread            # of the mixture of kinds, from the mean
+    double recent[3]               # last residual, mean residual, last answer less the mixture
+    Combination correction         # for drift
+
+
+cdef struct Plan:                  # of what an event will change
+    Step step[ESTIMATORS]
+    double noise[ESTIMATORS]
 
 
 cdef class NumberCombiner:
-    """Bayesian linear regression on what is heard: views of ``weight`` (n,), ``covariance``."""
+    """Bayesian linear regression: views of ``weight`` (n,), ``covariance`` (n, n)."""
 
     cdef double[::1] weight
     cdef double[:, ::1] covariance
-    cdef double prior, renewal
+    cdef double prior
 
-    def __init__(self, weight, covariance, double prior, double renewal):
-        self.weight, self.covariance = weight, covariance
-        self.prior, self.renewal = prior, renewal
+    def __init__(self, weight, covariance, double prior):
+        self.weight, self.covariance, self.prior = weight, covariance, prior
 
-    cdef void combine(self, const double* z, Combination* said) noexcept nogil:
+    cdef void combine(self, double offset, const double* z, Combination* out) noexcept nogil:
+        """Mean offset + w . z, and its variance."""
         cdef Py_ssize_t c, k, n = self.weight.shape[0]
-        said.mean = said.variance = 0.0
+        out.mean, out.variance = offset, 0.0
         for c in range(n):
-            said.Sz[c] = 0.0
+            out.Sz[c] = 0.0
             for k in range(n):
-                said.Sz[c] += self.covariance[c, k] * z[k]
-            said.mean += self.weight[c] * z[c]
-            said.variance += z[c] * said.Sz[c]
-        said.variance = max(said.variance, 0.0)
+                out.Sz[c] += self.covariance[c, k] * z[k]
+            out.mean += self.weight[c] * z[c]
+            out.variance += z[c] * out.Sz[c]
+        out.variance = max(out.variance, 0.0)
 
-    cdef void learn(self, double a, double b, double h, const Combination* said) noexcept nogil:
-        """Step by a, spend by b; ``h`` is how much the event counts."""
+    cdef void learn(self, double a, double b, const Combination* out) noexcept nogil:
+        """Step by a, spend by b."""
         cdef Py_ssize_t c, k, n = self.weight.shape[0]
         for c in range(n):
-            self.weight[c] += a * said.Sz[c]
+            self.weight[c] += a * out.Sz[c]
             for k in range(n):
-                self.covariance[c, k] -= b * said.Sz[c] * said.Sz[k]
-            if self.covariance[c, c] < self.prior:
-                self.covariance[c, c] += h * self.renewal
+                self.covariance[c, k] -= b * out.Sz[c] * out.Sz[k]
+            self.covariance[c, c] = max(self.covariance[c, c], 0.0)
+
+    cdef void doubt(self, Py_ssize_t first) noexcept nogil:
+        """Raise the variances of weights from the first on to the prior: their inputs are new."""
+        cdef Py_ssize_t c
+        for c in range(first, self.weight.shape[0]):
+            self.covariance[c, c] = self.prior
 
 
 cdef class AutoNumberKernel(Kernel):
     """Views of the learner's arrays and the two verbs."""
 
     cdef double[:, ::1] mean, own, common, noise, factor, evidence, belief
-    cdef double[:, :, ::1] full    # spent variances with all covariances, or nothing
-    cdef double[:, ::1] diagonal   # only of each weight by itself, or nothing
-    cdef double[::1] kinds, clock, residuals
+    cdef double[:, :, ::1] full    # spent covariances, or nothing
+    cdef double[:, ::1] diagonal   # spent variances, or nothing
+    cdef double[::1] kinds, clocks, residuals
     cdef double[:, :] B
+    cdef Clock* clock
     cdef Pairs personal
-    cdef NumberCombiner related, like_all, on_its_own
+    cdef NumberCombiner related, like_all, on_its_own, drift
+    cdef Scales scales
     cdef Subspace subspace
-    cdef Scratch room
+    cdef Scratch room, columns
+    cdef Prediction noted_prediction  # of the event that was looked at last,
+    cdef Scaled row                # and its features
     cdef Py_ssize_t k              # weights of a shared vector
+    cdef Py_ssize_t unanswered     # events predicted since the last answer
     cdef bint dense
 
     def __init__(
         self, mean, spent, Pairs personal, own, common, noise, factor, directions,
         NumberCombiner related, NumberCombiner like_all, NumberCombiner on_its_own,
-        evidence, belief, kinds, clock, residuals,
+        NumberCombiner drift, Scales scales, evidence, belief, kinds, clock, residuals,
     ):
         self.mean, self.own, self.common, self.noise = mean, own, common, noise
         self.dense = spent.ndim == 3
@@ -139,125 +183,285 @@ cdef class AutoNumberKernel(Kernel):
             self.full = spent
         else:
             self.diagonal = spent
-        self.personal, self.factor, self.B = personal, factor, directions
+        self.personal, self.factor, self.B, self.scales = personal, factor, directions, scales
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
+        self.drift = drift
         self.evidence, self.belief, self.kinds = evidence, belief, kinds
-        self.clock, self.residuals = clock, residuals
+        self.clocks, self.residuals = clock, residuals
+        self.clock = <Clock*> &self.clocks[0]
         self.subspace = Subspace(directions, factor, personal, 0)
-        self.k, self.room = mean.shape[1], Scratch()
+        self.k, self.unanswered = mean.shape[1], 0
+        self.room, self.columns = Scratch(), Scratch()
 
     # --- units -------------------------------------------------------------------------------
 
-    cdef double unit(self) noexcept nogil:
-        return unit_of(&self.clock[SQUARES])
+    cdef Scaled measure(self, Row x) noexcept nogil:
+        """A row in the units in use; only features that never occurred have those of the row."""
+        cdef Scaled row = self.scales.look(x)
+        cdef const Column* c
+        cdef Py_ssize_t k, n = 0, at = 0
+        cdef double x2 = 0.0
+        if self.scales.n_fresh == 0 or not isfinite(row.x2):
+            return row
+        for k in range(x.n):
+            if fabs(x.value[k]) < SMALLEST:
+                continue
+            if at < self.scales.n_fresh and self.scales.fresh_at[at] == n:
+                c = <const Column*> &self.scales.columns[self.scales.index[n], 0]
+                if c.size > 0.0:
+                    self.scales.value[n] = scaled(c, x.value[k])
+                else:
+                    self.scales.value[n] = \
+                        x.value[k] * factor_of(fabs(x.value[k]), self.scales.common())
+                at += 1
+            x2 += self.scales.value[n] * self.scales.value[n]
+            n += 1
+        return found(n, self.scales.index, self.scales.value, x2)
+
+    cdef int count(self, Row x, double x2, double h) except -1 nogil:
+        """Count the row that was measured last; replace units that are far off."""
+        cdef Column* c
+        cdef Column* old
+        cdef Py_ssize_t k, n = self.scales.n_fresh
+        cdef double unit
+        old = <Column*> self.columns.take(n * sizeof(Column) // sizeof(double))
+        for k in range(n):
+            old[k] = (<Column*> &self.scales.columns[self.scales.index[self.scales.fresh_at[k]], 0])[0]
+        self.scales.count_seen(x)
+        for k in range(n):
+            c = <Column*> &self.scales.columns[self.scales.index[self.scales.fresh_at[k]], 0]
+            if not spreads(c):  # an intercept more, or an indicator: nothing is taken off
+                c.centre, c.size = 0.0, sqrt(c.square / c.count)
+                c.factor = factor_of(c.size, self.scales.common())
+            if old[k].size == 0.0:
+                continue
+            if fabs(c.centre - old[k].centre) <= SETTLED_SHIFT * old[k].size \
+                    and alike(c.factor, old[k].factor):
+                c.centre, c.size, c.factor = old[k].centre, old[k].size, old[k].factor
+            elif c.centre != 0.0 and not spreads(&old[k]):  # so far one intercept more
+                self.rebase(
+                    self.scales.index[self.scales.fresh_at[k]], 0.0,
+                    self.clock.unit * old[k].factor * old[k].total / old[k].count,
+                )
+            else:
+                self.rebase(
+                    self.scales.index[self.scales.fresh_at[k]], old[k].factor / c.factor,
+                    self.clock.unit * old[k].factor * (c.centre - old[k].centre),
+                )
+        count_size(&self.clock.log_squares, x2, h)
+        unit = unit_of(&self.clock.log_squares)
+        if not alike(unit, self.clock.unit):
+            if self.clock.unit > 0.0:
+                self.rebase_all(self.clock.unit / unit)
+            self.clock.unit = unit
+        return 0
+
+    cdef void rebase(self, Py_ssize_t j, double ratio, double shift) noexcept nogil:
+        """Express weights in a new unit and centre of a feature; its prior is that of the new unit.
+
+        In the old prior the weight times ``ratio`` and the intercept plus ``shift`` times the weight
+        make the same predictions. A ``ratio`` of 0 forgets the weight. A long list of pairs is not
+        searched: what tasks add by a feature keeps its numbers there.
+        """
+        cdef Py_ssize_t pair, task = 0, feature = 0
+        cdef double* own
+        cdef int c
+        if not fabs(shift) < MAX_REBASE or not fabs(log(ratio)) < log(MAX_REBASE):
+            shift, ratio = shift if fabs(shift) < MAX_REBASE else 0.0, 0.0
+        for c in range(SHARED):
+            self.rebase_shared(c, j + 1, ratio, shift)
+        if self.personal.dense:
+            for task in range(self.own.shape[0]):
+                self.rebase_pair(task, j, self.personal.touch(task, j), ratio, shift)
+        elif self.personal.used <= MAX_SEARCH:
+            for pair in range(self.personal.used):
+                own = self.personal.visit(pair, &task, &feature)
+                if feature == j:
+                    self.rebase_pair(task, j, own, ratio, shift)
+
+    cdef void rebase_all(self, double ratio) noexcept nogil:
+        """Express all weights in a new unit of rows."""
+        cdef Py_ssize_t j, pair, task = 0, feature = 0
+        cdef double* own
+        cdef int c
+        for c in range(SHARED):
+            for j in range(1, self.k):
+                self.rebase_shared(c, j, ratio, 0.0)
+        for pair in range(self.personal.count()):
+            own = self.personal.visit(pair, &task, &feature)
+            self.rebase_pair(task, feature, own, ratio, 0.0)
+
+    cdef void rebase_pair(
+        self, Py_ssize_t task, Py_ssize_t j, double* pair, double ratio, double shift
+    ) noexcept nogil:
+        cdef Task* own = <Task*> &self.own[task, 0]
+        cdef double before = pair[0]
+        cdef int c
+        rebase_one(pair, pair + 1, &own.alone, &own.alone_spent, 1.0, ratio, shift)
+        rebase_one(
+            pair + 2, pair + 3, &own.together, &own.together_spent, PERSONAL_PRIOR, ratio, shift
+        )
+        for c in range(RANK):  # F = W'B stays true
+            self.factor[task, c] += (pair[0] - before) * self.B[j, c]
+
+    cdef void rebase_shared(self, int c, Py_ssize_t j, double ratio, double shift) noexcept nogil:
+        """The same of a shared vector: S becomes T S T', then the prior precision of w_j 1."""
+        cdef Py_ssize_t i, k
+        cdef double variance, share, left
+        cdef double* w = &self.mean[c, 0]
+        cdef double* first
+        cdef double* own
+        if not self.dense:
+            rebase_one(w + j, &self.diagonal[c, j], w, &self.diagonal[c, 0], 1.0, ratio, shift)
+            return
+        first, own = &self.full[c, 0, 0], &self.full[c, j, 0]  # rows of 1 - S
+        if own[j] == 0.0:  # nothing is known of it
+            return
+        variance = 1.0 - own[j]
+        w[0] += shift * w[j]
+        w[j] *= ratio
+        first[0] += shift * (2.0 * first[j] - shift * variance)
+        own[0] = ratio * (first[j] - shift * variance)
+        for i in range(1, self.k):
+            if i != j:
+                first[i] += shift * own[i]
+                self.full[c, i, 0] = first[i]
+                own[i] *= ratio
+        if ratio == 0.0:
+            for i in range(self.k):
+                own[i] = self.full[c, i, j] = 0.0
+            return
+        variance *= ratio * ratio
+        share = (1.0 - 1.0 / (ratio * ratio)) / (1.0 + (1.0 - 1.0 / (ratio * ratio)) * variance)
+        left = 1.0 - share * variance
+        for i in range(self.k):
+            if i != j:
+                w[i] += share * w[j] * own[i]
+                for k in range(self.k):
+                    if k != j:
+                        self.full[c, i, k] += share * own[i] * own[k]
+        w[j] *= left
+        for i in range(self.k):
+            own[i] *= left
+            self.full[c, i, j] = own[i]
+        own[j] = 1.0 - left * variance
 
     cdef double variance(self) noexcept nogil:
-        """Of the answers so far; 0 until two of them differ."""
-        return self.clock[SPREAD] / self.clock[EVENTS] if self.clock[EVENTS] > 0.0 else 0.0
-
-    cdef void count(self, double x2, double h) noexcept nogil:
-        count_size(&self.clock[SQUARES], x2, h)
+        """Variance of the answers so far; 0 until two of them differ."""
+        cdef double V = self.clock.squares / self.clock.events if self.clock.events > 0.0 else 0.0
+        return V if V > LEAST_VARIANCE else 0.0
 
     cdef void place(self, double y, double h) noexcept nogil:
-        """Mean and variance of the answers, from the first of them."""
+        """Update mean and variance of the answers, from the first of them."""
         cdef double step
-        if self.clock[EVENTS] == 0.0:
-            self.clock[ORIGIN] = y
-        step = y - self.clock[ORIGIN] - self.clock[MEAN]
-        self.clock[EVENTS] += h
-        self.clock[MEAN] += h * step / self.clock[EVENTS]
-        self.clock[SPREAD] += h * step * (y - self.clock[ORIGIN] - self.clock[MEAN])
+        if self.clock.events == 0.0:
+            self.clock.origin = y
+        step = y - self.clock.origin - self.clock.mean
+        self.clock.events += h
+        self.clock.mean += h * step / self.clock.events
+        self.clock.squares += h * step * (y - self.clock.origin - self.clock.mean)
 
-    # --- what is said about an event ---------------------------------------------------------
+    # --- prediction --------------------------------------------------------------------------
+
+    cdef int look(self, Events events, Py_ssize_t e, double V, Prediction* o) except -1 nogil:
+        """Prediction and spread of an event, from the mean; the models' parts of it."""
+        self.row = self.measure(events.row(e))
+        o.x2 = self.row.x2
+        if V == 0.0:  # nothing to tell apart yet
+            o.mean = o.spread = o.correction.mean = 0.0
+            return 0
+        self.read(self.row, events.tasks[e], self.clock.unit, o, self.room.take(SHARED * self.k))
+        self.combine(events.tasks[e], V, o)
+        return 0
 
     cdef void read(
-        self, Row x, long long task, double unit, Opinions* o, double* Sx
+        self, Scaled x, long long task, double unit, Prediction* o, double* Sx
     ) noexcept nogil:
-        """Predictions and variances of the learners; ``Sx`` (3, k) of the shared vectors."""
-        cdef double value, value2, x2 = 0.0, alone = 0.0, left = 0.0, apart = 0.0, left_apart = 0.0
+        """Means and variances of the models; ``Sx`` (2, k) of the shared vectors."""
+        cdef double value, square, alone = 0.0, left = 0.0, apart = 0.0, left_apart = 0.0
         cdef double[RANK] b
-        cdef const double* own
-        cdef const double* task_own = &self.own[task, 0]
+        cdef const double* pair
+        cdef const Task* own = <const Task*> &self.own[task, 0]
         cdef Py_ssize_t k, j
         cdef int c
         for c in range(RANK):
             b[c] = 0.0
         for k in range(x.n):
-            j = column(x, k)
-            value = measured(x.value[k], unit)
-            value2 = value * value
-            x2 += value2
-            own = self.personal.look(task, j)
-            alone += value * own[0]
-            left += value2 * (1.0 - own[1])
-            apart += value * own[2]
-            left_apart += value2 * (APART - own[3])
+            j, value = x.index[k], measured(x.value[k], unit)
+            square = value * value
+            pair = self.personal.look(task, j)
+            alone += value * pair[0]
+            left += square * (1.0 - pair[1])
+            apart += value * pair[2]
+            left_apart += square * (PERSONAL_PRIOR - pair[3])
             for c in range(RANK):
                 b[c] += value * self.B[j, c]
-        o.x2 = x2
-        self.read_shared(x, unit, o, Sx)
-        o.p[ALONE] = alone + self.common[0, 0] + task_own[TASK_ALONE]
-        o.v[ALONE] = left + 2.0 - self.common[0, 1] - task_own[TASK_ALONE + 1]
-        o.p[LEVEL] = self.common[1, 0] + task_own[TASK_LEVEL]
-        o.v[LEVEL] = 2.0 - self.common[1, 1] - task_own[TASK_LEVEL + 1]
-        o.p[TOGETHER] += apart + task_own[TASK_TOGETHER]
-        o.v[TOGETHER] += left_apart + 1.0 - task_own[TASK_TOGETHER + 1]
-        for c in range(LEARNERS):
-            o.z[c] = o.p[c] - self.clock[MEAN]
+        self.read_shared(x, unit, GLOBAL, 0, o, Sx)
+        self.read_shared(x, unit, TOGETHER, 1, o, Sx + self.k)
+        o.everybody = o.p[TOGETHER]
+        o.p[ALONE] = alone + self.common[0, 0] + own.alone
+        o.v[ALONE] = max(0.0, left + 2.0 - self.common[0, 1] - own.alone_spent)
+        o.p[LEVEL] = self.common[1, 0] + own.level
+        o.v[LEVEL] = max(0.0, 2.0 - self.common[1, 1] - own.level_spent)
+        o.p[TOGETHER] += apart + own.together
+        o.v[TOGETHER] = max(0.0, o.v[TOGETHER] + left_apart + 1.0 - own.together_spent)
+        for c in range(TOGETHER):
+            o.z[c] = o.p[c] - o.p[TOGETHER]
         for c in range(RANK):
             o.z[DIRECTION + c] = b[c] * self.factor[task, c]
-        o.z[LAST] = task_own[TASK_LAST] - self.clock[MEAN] if task_own[TASK_LAST + 1] > 0.0 else 0.0
 
-    cdef void read_shared(self, Row x, double unit, Opinions* o, double* Sx) noexcept nogil:
-        """Of the shared vectors: w . x, S x and x . S x, with an intercept."""
+    cdef void read_shared(
+        self, Scaled x, double unit, int model, int c, Prediction* o, double* Sx
+    ) noexcept nogil:
+        """Mean w . x, S x and variance x . S x of the c-th shared vector, with an intercept."""
         cdef Py_ssize_t k, i, j
         cdef double value
-        cdef double* s
         cdef const double* spent
-        cdef int c, at
-        for c in range(SHARED):
-            at = TOGETHER if c == 2 else c
-            s = Sx + c * self.k
-            memset(s, 0, self.k * sizeof(double))
-            o.p[at], o.v[at] = self.mean[c, 0], 0.0
+        o.p[model] = self.mean[c, 0]
+        if self.dense:
+            for i in range(self.k):
+                Sx[i] = -self.full[c, 0, i]
+        else:
+            memset(Sx, 0, self.k * sizeof(double))
+            Sx[0] = -self.diagonal[c, 0]
+        Sx[0] += 1.0
+        for k in range(x.n):
+            j, value = x.index[k] + 1, measured(x.value[k], unit)
+            o.p[model] += self.mean[c, j] * value
             if self.dense:
+                spent = &self.full[c, j, 0]
                 for i in range(self.k):
-                    s[i] = -self.full[c, 0, i]
+                    Sx[i] -= spent[i] * value
+                Sx[j] += value
             else:
-                s[0] = -self.diagonal[c, 0]
-            s[0] += 1.0
-            for k in range(x.n):
-                j, value = column(x, k) + 1, measured(x.value[k], unit)
-                if value == 0.0:
-                    continue
-                o.p[at] += self.mean[c, j] * value
-                if self.dense:
-                    spent = &self.full[c, j, 0]
-                    for i in range(self.k):
-                        s[i] -= spent[i] * value
-                    s[j] += value
-                else:
-                    s[j] = (1.0 - self.diagonal[c, j]) * value
-            o.v[at] = s[0]
-            for k in range(x.n):
-                o.v[at] += s[column(x, k) + 1] * measured(x.value[k], unit)
-            o.v[at] = max(o.v[at], 0.0)
+                Sx[j] = (1.0 - self.diagonal[c, j]) * value
+        o.v[model] = Sx[0]
+        for k in range(x.n):
+            o.v[model] += Sx[x.index[k] + 1] * measured(x.value[k], unit)
+        o.v[model] = max(o.v[model], 0.0)
 
-    cdef void combine(self, long long task, double V, Opinions* o) noexcept nogil:
-        """What the combiners say, how much each matters for the task, and the mixture of them."""
+    cdef void combine(self, long long task, double V, Prediction* o) noexcept nogil:
+        """Regressions, the chance that each fits the task, and their mixture."""
+        cdef const Task* own = <const Task*> &self.own[task, 0]
+        cdef double other, variance = 0.0
         cdef int k
-        cdef double variance = 0.0
-        self.related.combine(o.z, &o.said[0])
-        self.like_all.combine(o.z + GLOBAL, &o.said[1])
-        self.on_its_own.combine(o.z + ALONE, &o.said[2])
+        self.related.combine(o.p[TOGETHER] - self.clock.mean, o.z, &o.combined[RELATED])
+        other = o.everybody - o.p[GLOBAL]
+        self.like_all.combine(o.p[GLOBAL] - self.clock.mean, &other, &o.combined[LIKE_ALL])
+        other = o.p[LEVEL] - o.p[ALONE]
+        self.on_its_own.combine(o.p[ALONE] - self.clock.mean, &other, &o.combined[ON_ITS_OWN])
         self.chances(task, o.chance)
         o.mean = 0.0
         for k in range(KINDS):
-            o.mean += o.chance[k] * o.said[k].mean
+            o.mean += o.chance[k] * o.combined[k].mean
+        o.recent[0], o.recent[1], o.recent[2] = own.residual, self.clock.residual, 0.0
+        if own.level_spent > 0.0:
+            o.recent[2] = own.answer - self.clock.mean - o.mean
+        self.drift.combine(0.0, o.recent, &o.correction)
         for k in range(KINDS):
             variance += o.chance[k] * (
-                o.said[k].variance + self.noise[LEARNERS + k, 0] * V
-                + (o.said[k].mean - o.mean) * (o.said[k].mean - o.mean)
+                o.combined[k].variance + self.noise[MODELS + k, 0] * V
+                + (o.combined[k].mean - o.mean) * (o.combined[k].mean - o.mean)
             )
         o.spread = sqrt(variance)
 
@@ -271,44 +475,54 @@ cdef class AutoNumberKernel(Kernel):
         for k in range(KINDS):
             chance[k] /= total
 
-    cdef int look(
-        self, Events events, Py_ssize_t e, double unit, double V, Opinions* o
-    ) except -1 nogil:
-        """Prediction and spread of an event, from the origin."""
-        if V == 0.0:  # nothing to tell apart yet
-            o.x2 = square(events.row(e))
-            o.mean = o.spread = 0.0
-            return 0
-        self.read(events.row(e), events.tasks[e], unit, o, self.room.take(SHARED * self.k))
-        self.combine(events.tasks[e], V, o)
-        return 0
-
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
-        cdef Opinions o
+        cdef Prediction* o = &self.noted_prediction
         cdef Py_ssize_t e
-        cdef double unit = self.unit(), V = self.variance()
+        cdef double V = self.variance(), share = self.correct(end - begin)
         for e in range(begin, end):
-            self.look(events, e, unit, V, &o)
+            self.look(events, e, V, o)
             # Features whose squares overflow must be refused before they are learned.
             margins[e] = NAN
             if isfinite(o.x2):
-                margins[e] = self.clock[ORIGIN] + (self.clock[MEAN] + o.mean)
+                margins[e] = self.clock.origin + (self.clock.mean + o.mean + share * o.correction.mean)
+        if self.followed and end - begin == 1:
+            self.keep_notes(events, begin, end)
         return 0
 
+    cdef double correct(self, Py_ssize_t n) noexcept nogil:
+        """Weight of the correction for drift: 0 once many events were predicted without an answer."""
+        if self.followed:
+            return 1.0
+        self.unanswered += n
+        return 1.0 if self.unanswered <= LIVE_EVENTS else 0.0
+
     def spreads(self, Events events not None):
-        """Size (n,) of the error to be expected of each event."""
+        """Expected size (n,) of the error of each event."""
         self.check_idle()
-        cdef cnp.npy_intp n = events.n
-        cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_FLOAT64, 0)
-        cdef double* spread = <double*> cnp.PyArray_DATA(found)
-        cdef Opinions o
+        self.drop_notes()
+        cdef Prediction o
         cdef Py_ssize_t e
+        cdef double[::1] spread = np.empty(events.n)
         for e in range(events.n):
-            self.look(events, e, self.unit(), self.variance(), &o)
+            self.look(events, e, self.variance(), &o)
             spread[e] = o.spread
-        return found
+        return np.asarray(spread)
+
+    def entries(self, Events events not None):
+        """Non-zero entries in units: ``starts`` (n + 1,), features (k,) and values (k,)."""
+        self.check_idle()
+        self.drop_notes()
+        cdef Py_ssize_t e, k
+        cdef Scaled x
+        starts, features, values = [0], [], []
+        for e in range(events.n):
+            x = self.measure(events.row(e))
+            starts.append(starts[e] + x.n)
+            features += [x.index[k] for k in range(x.n)]
+            values += [measured(x.value[k], self.clock.unit) for k in range(x.n)]
+        return np.array(starts), np.array(features, np.int32), np.array(values, np.float64)
 
     # --- learning ----------------------------------------------------------------------------
 
@@ -316,126 +530,156 @@ cdef class AutoNumberKernel(Kernel):
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e
+        cdef bint noted = self.has_notes(events, begin, end)
+        self.unanswered = 0
         for e in range(begin, end):
             if events.count(e) > 0.0:
-                self.learn_one(events, e, events.labels[e], events.count(e))
-        if self.clock[ROWS] >= self.clock[NEXT]:
+                self.learn_one(events, e, noted)
+        # As many features as directions: nothing is of low rank.
+        if self.clock.rows >= self.clock.next_drawing and self.k - 1 > RANK:
             self.subspace.draw()
-            self.clock[NEXT] = self.clock[ROWS] * (
-                GROWTH if self.clock[ROWS] < MANY else SLOW_GROWTH
+            self.related.doubt(DIRECTION)
+            self.clock.next_drawing = self.clock.rows * (
+                DRAWING_GROWTH if self.clock.rows < MANY_EVENTS else SLOW_DRAWING_GROWTH
             )
         return 0
 
-    cdef int learn_one(self, Events events, Py_ssize_t e, double y, double h) except -1 nogil:
-        """Learn an event that counts as h; while answers are all alike they are only placed."""
-        cdef Opinions o
+    cdef int learn_one(self, Events events, Py_ssize_t e, bint noted) except -1 nogil:
+        """Learn an event; while answers are all alike they are only placed."""
+        cdef Prediction* o = &self.noted_prediction
+        cdef Plan plan
         cdef Row x = events.row(e)
-        cdef double x2 = square(x), V = self.variance()
-        cdef bint first = self.clock[ROWS] == 0.0
-        if first:  # there is no unit yet, so the first event is its own
-            self.count(x2, h)
+        cdef long long task = events.tasks[e]
+        cdef double y = events.labels[e], h = events.count(e), V = self.variance(), x2
+        cdef double t = y - self.clock.origin
+        cdef Task* own = <Task*> &self.own[task, 0]
+        if not noted:
+            self.look(events, e, V, o)
+        x2 = o.x2
         if V > 0.0:
-            self.personal.reserve(events.tasks[e], n_filled(x))
-            self.look(events, e, self.unit(), V, &o)
-            self.move_combiners(events.tasks[e], y - self.clock[ORIGIN] - self.clock[MEAN], h, V, &o)
-            self.move_learners(
-                x, events.tasks[e], y - self.clock[ORIGIN], h, V, &o,
-                self.room.take(SHARED * self.k),
-            )
+            self.personal.reserve(task, n_filled(x))  # first: there may be no memory
+            if not self.make_plan(t, h, V, o, &plan):
+                with gil:
+                    raise FloatingPointError(
+                        f"event {e} (task {task}): the target {y:g} with weight {h:g} is too far "
+                        "from the others to be learned; scale it or drop the event"
+                    )
+            self.move_combiners(task, t - self.clock.mean, h, V, o, &plan)
+            self.move_models(task, h, &plan, self.room.take(SHARED * self.k))
+            own.residual, own.answer = t - self.clock.mean - o.mean, t
+            self.clock.residual += min(1.0, h * DRIFT_PACE) * (own.residual - self.clock.residual)
+        self.count(x, x2, h)
         self.place(y, h)
-        self.own[events.tasks[e], TASK_LAST] = y - self.clock[ORIGIN]
-        self.own[events.tasks[e], TASK_LAST + 1] = 1.0
-        if not first:
-            self.count(x2, h)
         return 0
 
-    cdef Step step(self, int who, double e, double v, double V, double h, double share) noexcept nogil:
-        """A step on an error e of variance v (in units V); the noise is followed.
+    cdef bint make_plan(
+        self, double t, double h, double V, const Prediction* o, Plan* plan
+    ) noexcept nogil:
+        """Steps for the answer t, from the origin; false where one would overflow."""
+        cdef double x2 = o.x2 * self.clock.unit * self.clock.unit, size
+        cdef bint fine = True
+        cdef int k
+        for k in range(MODELS):
+            self.plan_step(k, t - o.p[k], o.v[k], 1.0 + x2, V, h, h, plan)
+        for k in range(KINDS):
+            # Variances of combiners are those of answers: in units here, and back there.
+            size = o.combined[k].mean * o.combined[k].mean / V
+            self.plan_step(
+                MODELS + k, t - self.clock.mean - o.combined[k].mean, o.combined[k].variance / V,
+                1.0 + size, V, h, h * o.chance[k] if k == RELATED else h, plan,
+            )
+        self.plan_step(
+            DRIFT, t - self.clock.mean - o.mean - o.correction.mean, o.correction.variance / V,
+            1.0 + o.correction.mean * o.correction.mean / V, V, h, h, plan,
+        )
+        for k in range(ESTIMATORS):
+            fine = fine and fabs(plan.step[k].a) < MAX_STEP and plan.step[k].b < MAX_STEP
+            fine = fine and plan.noise[k] < MAX_STEP
+        return fine
 
-        The weight of Student's t: an error much larger than expected counts for little.
+    cdef void plan_step(
+        self, int who, double e, double v, double size, double V, double h, double share,
+        Plan* plan,
+    ) noexcept nogil:
+        """Step on an error e of variance v (in units V) by Student's t; noise follows the error.
+
+        An error much larger than expected counts for little. ``size`` bounds rounding errors.
         """
-        cdef Step step
-        cdef double s2 = self.noise[who, 0], total = v + s2, trust, found
-        trust = (FREEDOM + 1.0) / (FREEDOM + e * e / (V * total))
-        step.b = 1.0 / (v + s2 / (trust * share))
-        step.a = step.b * e
-        found = trust * e * e / V * (s2 / total) * (s2 / total) + v * s2 / total
-        self.noise[who, 1] += h
-        self.noise[who, 0] += (found - s2) * min(1.0, h * max(1.0 / self.noise[who, 1], FOLLOWING))
-        return step
+        cdef double s2 = self.noise[who, 0], total = v + s2, trust, noise
+        trust = (DEGREES_OF_FREEDOM + 1.0) / (DEGREES_OF_FREEDOM + e * e / V / total)
+        plan.step[who].b = 1.0 / (v + max(s2 / (trust * share), LEAST_NOISE * size))
+        plan.step[who].a = plan.step[who].b * e
+        noise = trust * (e * e / V) * (s2 / total) * (s2 / total) + v * s2 / total
+        noise = (noise - s2) * min(1.0, h * max(2.0 / (self.noise[who, 1] + h), NOISE_PACE))
+        plan.noise[who] = max(LEAST_NOISE, s2 + noise)
 
     cdef void move_combiners(
-        self, long long task, double t, double h, double V, Opinions* o
+        self, long long task, double t, double h, double V, Prediction* o, const Plan* plan
     ) noexcept nogil:
         """Learn the answer t, from the mean, and of which kind the task is."""
-        cdef Step step
         cdef double e, total, best = -1e300
-        cdef double[KINDS] share
+        cdef Step[KINDS] step
         cdef int k
-        self.remember(fabs(t - o.mean) / o.spread, h)
-        share[0], share[1], share[2] = h * o.chance[0], h, h
+        self.remember(fabs(t - o.mean - o.correction.mean) / o.spread, h)
         for k in range(KINDS):
-            e = t - o.said[k].mean
-            total = o.said[k].variance + self.noise[LEARNERS + k, 0] * V
+            e = t - o.combined[k].mean
+            total = o.combined[k].variance / V + self.noise[MODELS + k, 0]
             self.evidence[task, k] -= h * (
-                0.5 * log(total / V) + 0.5 * (FREEDOM + 1.0) * log1p(e * e / (FREEDOM * total))
+                0.5 * log(total) + 0.5 * (DEGREES_OF_FREEDOM + 1.0)
+                * log1p(e * e / V / (DEGREES_OF_FREEDOM * total))
             )
             best = max(best, self.evidence[task, k])
-            # Variances of combiners are those of answers: in units here, and back there.
-            step = self.step(LEARNERS + k, e, o.said[k].variance / V, V, h, share[k])
-            if k == 0:
-                self.related.learn(step.a / V, step.b / V, h, &o.said[k])
-            elif k == 1:
-                self.like_all.learn(step.a / V, step.b / V, h, &o.said[k])
-            else:
-                self.on_its_own.learn(step.a / V, step.b / V, h, &o.said[k])
+            step[k].a, step[k].b = plan.step[MODELS + k].a / V, plan.step[MODELS + k].b / V
+        for k in range(ESTIMATORS):
+            self.noise[k, 0] = plan.noise[k]
+            self.noise[k, 1] += h
+        self.related.learn(step[RELATED].a, step[RELATED].b, &o.combined[RELATED])
+        self.like_all.learn(step[LIKE_ALL].a, step[LIKE_ALL].b, &o.combined[LIKE_ALL])
+        self.on_its_own.learn(step[ON_ITS_OWN].a, step[ON_ITS_OWN].b, &o.combined[ON_ITS_OWN])
+        self.drift.learn(plan.step[DRIFT].a / V, plan.step[DRIFT].b / V, &o.correction)
         for k in range(KINDS):
-            self.evidence[task, k] = max(-SURE, self.evidence[task, k] - best)
+            self.evidence[task, k] = max(-MAX_EVIDENCE, self.evidence[task, k] - best)
         self.chances(task, o.chance)
         for k in range(KINDS):
-            self.kinds[k] = max(NONE, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
+            self.kinds[k] = max(LEAST_TASKS, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
             self.belief[task, k] = o.chance[k]
 
-    cdef void move_learners(
-        self, Row x, long long task, double t, double h, double V, Opinions* o, double* Sx
+    cdef void move_models(
+        self, long long task, double h, const Plan* plan, const double* Sx
     ) noexcept nogil:
-        """Learn the answer t, from the origin."""
-        cdef Step[LEARNERS] step
-        cdef double value, change, unit = self.unit()
-        cdef double* own
+        """Learn the event that was looked at last."""
+        cdef double value, change, unit = self.clock.unit
+        cdef const Step* step = plan.step
+        cdef Task* own = <Task*> &self.own[task, 0]
+        cdef double* pair
         cdef double* f = &self.factor[task, 0]
         cdef Py_ssize_t k, j
         cdef int c
-        for c in range(LEARNERS):
-            step[c] = self.step(c, t - o.p[c], o.v[c], V, h, h)
-        for k in range(x.n):
-            j, value = column(x, k), measured(x.value[k], unit)
-            if value == 0.0:  # stored or not, a zero says nothing
+        for k in range(self.row.n):
+            j, value = self.row.index[k], measured(self.row.value[k], unit)
+            if value == 0.0:  # at the feature's centre
                 continue
-            own = self.personal.touch(task, j)
-            change = move(own, own + 1, 1.0, step[ALONE], value)
+            pair = self.personal.touch(task, j)
+            change = move(pair, pair + 1, 1.0, step[ALONE], value)
             for c in range(RANK):  # F = W'B stays true while W moves
                 f[c] += change * self.B[j, c]
-            move(own + 2, own + 3, APART, step[TOGETHER], value)
-            renew(own + 3, APART, h * SLOW_FORGETTING)
-        self.move_levels(task, h, step)
-        self.move_shared(x, 0, step[GLOBAL], 0.0, Sx)
-        self.move_shared(x, 1, step[RECENT], h * FORGETTING, Sx + self.k)
-        self.move_shared(x, 2, step[TOGETHER], h * SLOW_FORGETTING, Sx + 2 * self.k)
-
-    cdef void move_levels(self, long long task, double h, const Step* step) noexcept nogil:
-        cdef double* own = &self.own[task, 0]
+            move(pair + 2, pair + 3, PERSONAL_PRIOR, step[TOGETHER], value)
+            renew(pair + 3, PERSONAL_PRIOR, h * FORGETTING)
         move(&self.common[0, 0], &self.common[0, 1], 1.0, step[ALONE], 1.0)
-        move(own + TASK_ALONE, own + TASK_ALONE + 1, 1.0, step[ALONE], 1.0)
+        move(&own.alone, &own.alone_spent, 1.0, step[ALONE], 1.0)
         move(&self.common[1, 0], &self.common[1, 1], 1.0, step[LEVEL], 1.0)
-        move(own + TASK_LEVEL, own + TASK_LEVEL + 1, 1.0, step[LEVEL], 1.0)
-        move(own + TASK_TOGETHER, own + TASK_TOGETHER + 1, 1.0, step[TOGETHER], 1.0)
-        renew(own + TASK_TOGETHER + 1, 1.0, h * SLOW_FORGETTING)
+        move(&own.level, &own.level_spent, 1.0, step[LEVEL], 1.0)
+        move(&own.together, &own.together_spent, 1.0, step[TOGETHER], 1.0)
+        renew(&own.together_spent, 1.0, h * FORGETTING)
+        self.move_shared(0, step[GLOBAL], Sx)
+        self.move_shared(1, step[TOGETHER], Sx + self.k)
+        renew(self.spent_of(0), 1.0, h * FORGETTING)
+        for k in range(self.row.n):
+            if self.row.value[k] != 0.0:
+                renew(self.spent_of(self.row.index[k] + 1), 1.0, h * FORGETTING)
 
-    cdef void move_shared(
-        self, Row x, int c, Step step, double rate, const double* Sx
-    ) noexcept nogil:
-        """w += a S x, S -= b (S x)(S x)'; then the variance of what occurred grows."""
+    cdef void move_shared(self, int c, Step step, const double* Sx) noexcept nogil:
+        """w += a S x, S -= b (S x)(S x)'."""
         cdef Py_ssize_t i, j, k
         cdef double* spent
         if self.dense:
@@ -445,41 +689,60 @@ cdef class AutoNumberKernel(Kernel):
                     spent = &self.full[c, i, 0]
                     for j in range(self.k):
                         spent[j] += step.b * Sx[i] * Sx[j]
-        else:
-            move_one(&self.mean[c, 0], &self.diagonal[c, 0], step, Sx[0])
-            for k in range(x.n):
-                if x.value[k] != 0.0:
-                    j = column(x, k) + 1
-                    move_one(&self.mean[c, j], &self.diagonal[c, j], step, Sx[j])
-        if rate > 0.0:
-            renew(self.left(c, 0), 1.0, rate)
-            for k in range(x.n):
-                if x.value[k] != 0.0:
-                    renew(self.left(c, column(x, k) + 1), 1.0, rate)
+            return
+        move_one(&self.mean[c, 0], &self.diagonal[c, 0], step, Sx[0])
+        for k in range(self.row.n):
+            j = self.row.index[k] + 1
+            move_one(&self.mean[c, j], &self.diagonal[c, j], step, Sx[j])
 
-    cdef inline double* left(self, int c, Py_ssize_t j) noexcept nogil:
-        return &self.full[c, j, j] if self.dense else &self.diagonal[c, j]
-
-    # --- residuals: how large errors are beside what was expected ----------------------------
+    cdef inline double* spent_of(self, Py_ssize_t j) noexcept nogil:
+        """Spent variance of a shared weight of together."""
+        return &self.full[1, j, j] if self.dense else &self.diagonal[1, j]
 
     cdef void remember(self, double u, double h) noexcept nogil:
         """Count an error that was u times as large as expected; old ones fade."""
         cdef Py_ssize_t i, n = self.residuals.shape[0]
         for i in range(n):
-            self.residuals[i] *= MEMORY
-        self.residuals[place_of(u, n)] += h
+            self.residuals[i] *= INTERVAL_MEMORY
+        self.residuals[bin_of(u, n)] += h
+
+
+cdef inline bint alike(double a, double b) noexcept nogil:
+    """Whether two units are within a factor of each other."""
+    return a <= SETTLED_RATIO * b and b <= SETTLED_RATIO * a
+
+
+cdef inline void rebase_one(
+    double* mean, double* spent, double* intercept, double* intercept_spent, double prior,
+    double ratio, double shift,
+) noexcept nogil:
+    """Express a weight, and the intercept beside it, in a new unit and centre of its feature."""
+    cdef double variance = max(0.0, prior - spent[0]), share
+    if spent[0] == 0.0:  # nothing is known of it
+        return
+    intercept[0] += shift * mean[0]
+    intercept_spent[0] = max(0.0, intercept_spent[0] - shift * shift * variance)
+    if ratio == 0.0:
+        mean[0] = spent[0] = 0.0
+        return
+    variance *= ratio * ratio
+    share = 1.0 / (1.0 + (1.0 - 1.0 / (ratio * ratio)) / prior * variance)
+    mean[0] *= ratio * share
+    spent[0] = prior - variance * share
 
 
 cdef inline double measured(double x, double unit) noexcept nogil:
-    """A value in units; one that would drown all others, and overflow in the end, is cut."""
-    return max(-FARTHEST, min(FARTHEST, x * unit))
+    """Value in units of the usual row; one that would drown all others is cut."""
+    return max(-MAX_VALUE, min(MAX_VALUE, x * unit))
 
 
-cdef inline Py_ssize_t place_of(double u, Py_ssize_t n) noexcept nogil:
-    """The bin of a residual."""
+cdef inline Py_ssize_t bin_of(double u, Py_ssize_t n) noexcept nogil:
+    """Bin of a residual."""
     if not u > 0.0:
         return 0
-    return <Py_ssize_t> min(max(floor((log2(u) + LOWEST) * OCTAVE), 0.0), n - 1.0)
+    return <Py_ssize_t> min(
+        max(floor((log2(u) + LOWEST_DOUBLING) * BINS_PER_DOUBLING), 0.0), n - 1.0
+    )
 
 
 cdef inline void move_one(double* mean, double* spent, Step step, double sx) noexcept nogil:

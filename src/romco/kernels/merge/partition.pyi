@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,4 +10,6 @@ def pick_rows(
     starts: NDArray[np.int32],
     places: NDArray[np.int64],
 ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32]]: ...
-def encode(codes: dict[Any, int], names: list[Any], out: NDArray[np.int64]) -> bool: ...
+def encode(
+    codes: dict[Any, int], names: list[Any], add: Callable[[Any], int]
+) -> NDArray[np.int64]: ...

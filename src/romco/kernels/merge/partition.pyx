@@ -6,21 +6,18 @@ from cpython.object cimport PyObject
 from libc.string cimport memcpy
 
 
-def encode(dict codes not None, list names not None, long long[::1] out not None):
-    """Fill ``out`` with the code of each name, -1 where it has none; return whether all have one."""
+def encode(dict codes not None, list names not None, add not None):
+    """Return the code (n,) of each name; one that has none gets that of ``add(name)``."""
     cdef Py_ssize_t i
     cdef PyObject* code
-    cdef bint complete = True
-    if out.shape[0] != len(names):
-        raise ValueError(f"{len(names)} names, but room for {out.shape[0]}")
-    for i in range(len(names)):
-        code = PyDict_GetItemWithError(codes, names[i])
-        if code == NULL:
-            out[i] = -1
-            complete = False
-        else:
-            out[i] = <long long> <object> code
-    return complete
+    cdef long long[::1] out = np.empty(len(names), dtype=np.int64)
+    for i in range(out.shape[0]):
+        try:
+            code = PyDict_GetItemWithError(codes, names[i])
+        except TypeError:  # not hashable
+            code = NULL
+        out[i] = <long long> <object> code if code != NULL else add(names[i])
+    return np.asarray(out)
 
 
 def pick_rows(

@@ -1,0 +1,227 @@
+"""Knowledge tracing: predict whether a student answers the next question correctly.
+
+Two protocols. *Prequential*: train students first, then test students; everything learns.
+*Frozen*: the weights are those after the train students; only the history of a test student is
+updated. Files are those of Gervet et al. (2020): part, user, timestamp, item, skill, correct.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import log_loss, roc_auc_score
+
+import romco
+from romco.kernels.io.history import HistoryFeatures
+from romco.presentation.figures import canvas, save
+
+HISTORY = ["skill", "item"]
+CURVE_EDGES = (0, 5, 10, 20, 50, 100, 200, 500, 10**9)  # answers of a student so far
+MIN_STUDENT_ANSWERS = 10  # and both kinds of answers, for the AUC of one student
+CALIBRATION_BINS = 10
+
+# AUC on the test students of the same splits, as published.
+PUBLISHED = {
+    "assist2009_lpp": {
+        "IRT, Gervet et al. 2020": 0.69,
+        "PFA, Gervet et al. 2020": 0.72,
+        "logistic regression (Best-LR), Gervet et al. 2020": 0.77,
+        "DKT, Gervet et al. 2020": 0.75,
+        "SAKT, Gervet et al. 2020": 0.75,
+        "best leak-free (leap-kt cards)": 0.7765,
+    },
+    "statics2011_lpp": {
+        "IRT, Gervet et al. 2020": 0.79,
+        "PFA, Gervet et al. 2020": 0.69,
+        "logistic regression (Best-LR), Gervet et al. 2020": 0.82,
+        "DKT, Gervet et al. 2020": 0.83,
+        "SAKT, Gervet et al. 2020": 0.81,
+        "AKT, pyKT leaderboard": 0.831,
+    },
+}
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers of students in order; test students last."""
+
+    students: list[str]
+    rows: list[dict[str, float]]
+    correct: list[str]
+    test: NDArray[np.bool_]
+
+    @property
+    def y(self) -> NDArray[np.bool_]:
+        """True for a correct answer."""
+        return np.array(self.correct) == "1"
+
+
+def load(path: Path) -> Answers:
+    """Read a gzipped CSV of answers."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    missing = {"part", "user", "item", "skill", "correct"} - set(lines[0] if lines else ())
+    if missing:
+        raise ValueError(f"{path}: no column {', '.join(sorted(missing))}")
+    lines.sort(key=lambda line: line["part"] == "test")  # stable: each student's order stays
+    return Answers(
+        [line["user"] for line in lines],
+        [{f"skill={line['skill']}": 1.0, f"item={line['item']}": 1.0} for line in lines],
+        [line["correct"] for line in lines],
+        np.array([line["part"] == "test" for line in lines]),
+    )
+
+
+def expand(answers: Answers) -> tuple[list[dict[str, float]], float]:
+    """Rows with history features, and the seconds it took."""
+    begin = time.process_time()
+    history = HistoryFeatures(HISTORY)
+    rows = history.expand(answers.students, answers.rows, answers.correct)
+    return rows, time.process_time() - begin
+
+
+def prequential(
+    answers: Answers, rows: Sequence[Any], tasks: Sequence[str], learner: str = "romco-auto"
+) -> tuple[Floats, float]:
+    """Probability of a correct answer for each event, before it is learned; seconds it took."""
+    model = romco.Model(learner, classes=("0", "1"))
+    begin = time.process_time()
+    margins = model.learn(rows, answers.correct, tasks)
+    seconds = time.process_time() - begin
+    return model.engine.probability_of(margins), seconds
+
+
+def frozen(answers: Answers, rows: Sequence[Any]) -> Floats:
+    """Probabilities for test students; weights are those after the train students."""
+    model, first = romco.Model(classes=("0", "1")), int(np.flatnonzero(answers.test)[0])
+    model.learn(rows[:first], answers.correct[:first], answers.students[:first])
+    return model.engine.probabilities(rows[first:], answers.students[first:])
+
+
+def summary(answers: Answers, chance: Floats, part: NDArray[np.intp]) -> dict[str, float]:
+    """AUC, accuracy, log loss, calibration error and the AUC of the 10th-percentile student."""
+    y = answers.y[part]
+    bins = np.minimum((chance * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    gaps = [abs((y[bins == b] - chance[bins == b]).sum()) for b in range(CALIBRATION_BINS)]
+    return {
+        "auc": float(roc_auc_score(y, chance)),
+        "accuracy": float(((chance >= 0.5) == y).mean()),
+        "log_loss": float(log_loss(y, chance)),
+        "calibration": float(sum(gaps) / len(y)),
+        "auc_10th_student": _student_percentile(answers, chance, part, y),
+    }
+
+
+def _student_percentile(
+    answers: Answers, chance: Floats, part: NDArray[np.intp], y: NDArray[np.bool_]
+) -> float:
+    students = np.array(answers.students)[part]
+    scores = []
+    for student in np.unique(students):
+        own = students == student
+        if own.sum() >= MIN_STUDENT_ANSWERS and 0 < y[own].sum() < own.sum():
+            scores.append(roc_auc_score(y[own], chance[own]))
+    return float(np.percentile(scores, 10)) if scores else float("nan")
+
+
+def curve(answers: Answers, chance: Floats, part: NDArray[np.intp]) -> list[float]:
+    """Log loss by the number of answers that the student has given before."""
+    so_far: dict[str, int] = {}
+    before = np.array([_count(so_far, student) for student in answers.students])[part]
+    y, found = answers.y[part], []
+    for low, high in pairwise(CURVE_EDGES):
+        here = (before >= low) & (before < high)
+        found.append(
+            float(log_loss(y[here], chance[here], labels=[False, True]))
+            if here.any()
+            else float("nan")
+        )
+    return found
+
+
+def _count(so_far: dict[str, int], student: str) -> int:
+    before = so_far.get(student, 0)
+    so_far[student] = before + 1
+    return before
+
+
+def run(path: Path, progress: Callable[[str], None] = print) -> dict[str, Any]:
+    """All figures of one data set, by name."""
+    answers = load(path)
+    name, test = path.name.removesuffix(".csv.gz"), np.flatnonzero(answers.test)
+    everybody = ["all"] * len(answers.students)
+    rows, seconds = expand(answers)
+    progress(f"{name}: {len(rows):,} answers, prequential")
+    chance, more = prequential(answers, rows, answers.students)
+    lines = {
+        "romco": chance,
+        "one model for all": prequential(answers, answers.rows, everybody)[0],
+        "one model for each": prequential(answers, answers.rows, answers.students, "arow-unique")[
+            0
+        ],
+    }
+    progress(f"{name}: frozen")
+    after = frozen(answers, rows)
+    return {
+        "name": name,
+        "answers": len(answers.rows),
+        "students": len(set(answers.students)),
+        "answers_per_second": len(answers.rows) / (seconds + more),
+        "frozen": summary(answers, after, test),
+        "prequential": summary(answers, chance[test], test),
+        "curves": {title: curve(answers, one[test], test) for title, one in lines.items()},
+        "published": PUBLISHED.get(name, {}),
+    }
+
+
+def write(results: Sequence[dict[str, Any]], out: Path) -> Path:
+    """Write results.json, one figure per data set and the page of tables; return the page."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "results.json").write_text(json.dumps(list(results), indent=1), encoding="utf-8")
+    parts = ["# Knowledge tracing, measured\n"]
+    for result in results:
+        _draw(result, out)
+        parts.append(_tables(result))
+    page = out / "README.md"
+    page.write_text("\n".join(parts), encoding="utf-8")
+    return page
+
+
+def _draw(result: dict[str, Any], out: Path) -> None:
+    labels = [str(low) for low in CURVE_EDGES[:-1]]
+    with canvas(1, 1, 6.4, 3.6) as (figure, ((axes,),)):
+        for title, losses in result["curves"].items():
+            axes.plot(labels, losses, label=title, linewidth=2.2 if title == "romco" else 1.4)
+        axes.set(xlabel="answers of the student so far", ylabel="log loss of the next answer")
+        axes.legend()
+        save(figure, out, result["name"])
+
+
+def _tables(result: dict[str, Any]) -> str:
+    rows = [f"| {title} | {auc:.4g} | |" for title, auc in result["published"].items()]
+    for protocol in ("frozen", "prequential"):
+        figures = result[protocol]
+        more = (
+            f"accuracy {figures['accuracy']:.3f}, log loss {figures['log_loss']:.4f}, "
+            f"calibration error {figures['calibration']:.3f}, "
+            f"10th-percentile student {figures['auc_10th_student']:.3f}"
+        )
+        rows.append(f"| **romco, {protocol}** | **{figures['auc']:.4f}** | {more} |")
+    head = "| method | AUC of test students | more |\n|---|---|---|\n"
+    title = (
+        f"## {result['name']}\n\n{result['answers']:,} answers of {result['students']:,} students, "
+    )
+    title += f"{result['answers_per_second']:,.0f} answers learned per second and core.\n\n"
+    return title + head + "\n".join(rows) + f"\n\n![Learning curves]({result['name']}.png)\n"

@@ -1,0 +1,240 @@
+"""Commands that read a model: predict, evaluate, explain."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from romco import runs
+from romco.cli.options import AsJson, ModelPath, Weight, check_source, reads_source
+from romco.cli.output import inert, note, note_skipped, warn
+from romco.evaluation import Score
+from romco.io import durable
+from romco.io.modelfile import load
+from romco.io.schema import ONLY_TASK, Schema
+from romco.model import Model
+from romco.runs import Evaluation, Source
+from romco.runs.predict import write_predictions
+from romco.runs.resume import load_model
+
+
+@reads_source
+def predict(
+    source: Source,
+    model: ModelPath,
+    out: Annotated[
+        Path | None, typer.Option(help="File: .jsonl, .csv or .parquet; stdout if not given.")
+    ] = None,
+    reasons: Annotated[
+        int | None, typer.Option(min=1, help="Add the so many features that matter most.")
+    ] = None,
+) -> None:
+    """Predict each event: JSON lines, or CSV or Parquet by the suffix of --out.
+
+    Line, task, prediction, the probability of the label that is named positive,
+    the margin (above 0 for the positive label), and the true label where the file has it.
+    """
+    found = load_model(model)
+    known, warning = _resolve(found, source, labelled=False)
+    rows = _with_hints(found, _note_end(runs.predict(found, known, reasons)), warning)
+    if out is not None:
+        write_predictions(rows, out)
+        return
+    for row in rows:
+        sys.stdout.write(json.dumps(row) + "\n")
+        if source.path == "-":  # whoever feeds us line by line waits for the answer
+            sys.stdout.flush()
+
+
+def _resolve(model: Model, source: Source, labelled: bool) -> tuple[Source, str | None]:
+    """Return the source read as the model's columns were, and a warning where they differ."""
+    schema = Schema.from_session(model.session)
+    check_source(source, labelled, schema)
+    known = source.resolve_to_predict(schema)
+    return known, None if schema is None else known.unknown_columns(schema)
+
+
+@reads_source
+def evaluate(
+    source: Source,
+    model: ModelPath,
+    weight: Weight = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score a model on labelled events, by task; nothing is learned.
+
+    The baseline is the error of always answering the label more frequent so far.
+    """
+    found = load_model(model)
+    known, warning = _resolve(found, replace(source, weight=weight), labelled=True)
+    scores = runs.evaluate(found, known)
+    warn(warning)
+    if scores.learned and not as_json:  # where it is a field
+        warn(
+            f"the model has learned {min(scores.learned, scores.whole.events):,} of these "
+            f"{scores.whole.events:,} events: on new events it may be worse"
+        )
+    note_skipped(scores.skipped)
+    if not scores.whole.events:
+        raise ValueError(f"{source.path} has no events that can be scored")
+    two = found.engine.target.kind == "two classes"
+    if as_json:
+        about = {"positive": found.engine.positive} if two else {"target": found.engine.target.kind}
+        print(json.dumps({**about, **scores.summary()}))
+    elif two:
+        _show_table(found, scores)
+    else:
+        _show_lines(scores)
+    if not as_json:
+        for name, value in scores.weighted().items():
+            text = f"{value:.4g}" if found.engine.target.kind == "number" else f"{value:.2%}"
+            print(f"by weight: {name.removeprefix('weighted_').replace('rmse', 'RMSE')} {text}")
+
+
+def _show_table(model: Model, scores: Evaluation) -> None:
+    """Print a table of two classes: the worst tasks, and all."""
+    whole, tasks = scores.whole, scores.tasks
+    table = Table("task", "events", "error", "baseline", "log loss", "F1", box=None)
+    for name in sorted(tasks, key=lambda task: -tasks[task].error)[:20]:
+        _add_score(table, name, tasks[name])
+    _add_score(table, f"all {len(tasks)} tasks", whole)
+    Console().print(table)
+    print(_describe_scores(model, whole))
+
+
+def _show_lines(scores: Evaluation) -> None:
+    """Print lines of many classes, or of numbers: the busiest tasks, and all."""
+    tasks = scores.tasks
+    for task in sorted(tasks, key=lambda task: -tasks[task].events)[:20]:
+        print(f"{inert(task)}: {tasks[task].events:,} events, {tasks[task].line()}")
+    print(f"all {len(tasks)} tasks: {scores.whole.events:,} events, {scores.whole.line()}")
+
+
+def _add_score(table: Table, name: str, score: Score) -> None:
+    numbers = f"{score.error:.2%}", f"{score.baseline:.2%}", f"{score.log_loss:.3f}"
+    table.add_row(escape(inert(name)), f"{score.events:,}", *numbers, f"{score.f1:.3f}")
+
+
+def _describe_scores(model: Model, score: Score) -> str:
+    """Return the scores in words."""
+    curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
+    return (
+        f"Positive: {inert(str(model.engine.positive))}, {score.positives:.2%} of events. {curve}"
+        f"log loss {score.log_loss:.3f}, {score.baseline_log_loss:.3f} with no features; "
+        f"probabilities are off by {score.calibration:.3f}."
+    )
+
+
+def _with_hints(
+    model: Model, rows: Iterator[dict[str, Any]], warning: str | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows; print a warning before, and a hint after if nearly no task is known."""
+    tasks: set[str] = set()
+    for row in rows:
+        if not tasks:
+            warn(warning)
+        tasks.add(row["task"])
+        yield row
+    known = int(np.count_nonzero(model.engine.numbers(tasks) >= 0))
+    if len(tasks) > 1 and known < 0.1 * len(tasks) and model.tasks:
+        examples = f"{next(iter(tasks))!r} was asked for, {model.tasks[0]!r} learned"
+        note(
+            f"hint: {len(tasks) - known:,} of {len(tasks):,} tasks are unknown to the model and "
+            f"were answered from what tasks have in common ({examples}); is --task right?"
+        )
+
+
+def _note_end(rows: Generator[dict[str, Any], None, int]) -> Iterator[dict[str, Any]]:
+    """Yield the rows; print at the end how many could not be read."""
+    note_skipped((yield from rows))
+
+
+def explain(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")],
+    top: Annotated[int, typer.Option(min=1, help="How many tasks in detail.")] = 20,
+    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Write figures into this folder.")] = None,
+    task: Annotated[str | None, typer.Option(help="Explain this task alone.")] = None,
+    event: Annotated[
+        str | None,
+        typer.Option(help='Explain the prediction of this event: \'{"age": 7, "text": "..."}\'.'),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(help="Explain this label; else the predicted one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what was learned: the shared and the personal part of each task, similar tasks.
+
+    With --task and --event: what each feature adds to the margin, through the shared part and
+    through the task's own. Cells are read as the columns were.
+    """
+    if event is not None or task is not None:
+        if html is not None or figures is not None:
+            raise ValueError("--html and --figures are of all tasks: leave --task and --event out")
+        _explain_one(model, task, event, label, top, as_json)
+        return
+    if label is not None or as_json:
+        raise ValueError("--label and --json go with --task and --event")
+    from romco.explanations import explain as explained
+
+    found = explained(load(model), top=top)
+    if html is not None:  # before anything is printed: whoever reads it may stop reading
+        durable.replace(html, [found.page().encode()])
+        note(f"page: {html}")
+    if figures is not None:
+        figures.mkdir(parents=True, exist_ok=True)
+        for name, figure in found.figures().items():
+            figure.savefig(figures / f"{name}.svg")
+        note(f"figures: {figures}")
+    print(found)
+
+
+def _explain_one(
+    path: Path, task: str | None, event: str | None, label: str | None, top: int, as_json: bool
+) -> None:
+    """Print one task, or one event of it."""
+    from romco.explanations import explain_task
+    from romco.explanations.text import story
+    from romco.runs.predict import explain_cells
+
+    model = load_model(path)
+    if event is None:
+        if label is not None or as_json:
+            raise ValueError("--label and --json go with --event")
+        if model.engine.numbers([task])[0] < 0:
+            raise ValueError(f"no task {task!r} is known; there are {_examples(model)}")
+        insight = explain_task(model, task)
+        print(inert(f"{insight.task}, {insight.events:,} events. {story(insight)}"))
+        return
+    schema = Schema.from_session(model.session)
+    if task is None and not (schema is not None and schema.one_task):
+        raise ValueError("say whose event it is: --task NAME")
+    found = explain_cells(model, _cells(event), ONLY_TASK if task is None else task, label)
+    lines = [json.dumps(found.summary(top))] if as_json else map(inert, found.lines(top))
+    print("\n".join(lines))
+
+
+def _examples(model: Model) -> str:
+    more = f" and {len(model.tasks) - 5:,} more" if len(model.tasks) > 5 else ""
+    return ", ".join(map(repr, model.tasks[:5])) + more if model.tasks else "none yet"
+
+
+def _cells(event: str) -> dict[str, Any]:
+    try:
+        cells = json.loads(event)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"--event is not JSON ({error}): write '{{\"age\": 7}}'") from None
+    if not isinstance(cells, dict):
+        raise ValueError("--event is one JSON object, its columns by name: '{\"age\": 7}'")
+    return cells

@@ -1,0 +1,540 @@
+"""Commands that learn: learn, in one process or in shards, and ask for labels."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich.live import Live
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from romco import runs
+from romco.cli.options import (
+    Address,
+    Classes,
+    HashBits,
+    Ids,
+    LabelBudget,
+    LearnerName,
+    ModelPath,
+    Positive,
+    Seed,
+    Settings,
+    Target,
+    Weight,
+    check_same,
+    check_source,
+    parse_label_budget,
+    parse_settings,
+    parse_target,
+    reads_source,
+    resolve_target,
+    split_list,
+)
+from romco.cli.output import console, note, note_schema, warn
+from romco.io.modelfile import save
+from romco.io.schema import Schema
+from romco.labels import Budget
+from romco.labels.audit import Audit
+from romco.learners.capabilities import Decomposed
+from romco.model import Hashed, Model, Names
+from romco.model.engine import personal_tasks
+from romco.model.features import Features
+from romco.model.target import Kind
+from romco.runs import Progress, Source
+from romco.runs import ask as requests
+from romco.runs.ask import BudgetedModel
+from romco.runs.learn import Learns, infer_classes, learn_into, stop_on_sigterm
+from romco.runs.resume import load_model, locked_model
+
+if TYPE_CHECKING:
+    from romco.shards import Shards
+    from romco.shards.files import ShardsProgress
+
+DEFAULT_HASH_BITS = 18  # of the features in shards
+ROWS_AT_A_TIME = 10_000
+
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """Options of ``romco learn`` that say which model is made."""
+
+    learner: str | None
+    settings: dict[str, Any]
+    classes: tuple[str, ...] | None
+    positive: str | None
+    hash_bits: int | None
+    target: Kind | None  # None: by the first labels
+    schedule: dict[str, Any]  # growth and every, of the barriers of shards
+
+    def check(self, path: Path, known: Model) -> None:
+        """Raise ValueError where the options contradict a model file."""
+        check_same(
+            path,
+            known,
+            self.learner,
+            self.settings,
+            self.hash_bits,
+            self.classes,
+            self.positive,
+        )
+
+
+@reads_source
+def learn(
+    source: Source,
+    model: ModelPath,
+    learner: LearnerName = None,
+    set_: Settings = None,
+    hash_bits: HashBits = None,
+    target: Target = "auto",
+    weight: Weight = None,
+    classes: Classes = None,
+    positive: Positive = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="File of the predictions, JSON lines; - is stdout.")
+    ] = None,
+    checkpoint_every: Annotated[
+        int | None, typer.Option(min=1, help="Events between saves; else 10,000 or more.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Learn in so many shards, each on a thread.")
+    ] = None,
+    shards: Annotated[
+        int | None, typer.Option(min=1, help="Learn files in so many shards that read them.")
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Runs the shards: serial, threads or ray.")
+    ] = "threads",
+    address: Address = None,
+    growth: Annotated[
+        float, typer.Option(help="Shards meet when the stream grew by this share,")
+    ] = 0.1,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="and after so many events per shard; else 10,000.")
+    ] = None,
+    labels: LabelBudget = None,
+    asked: Annotated[
+        Path | None, typer.Option(help="File of `romco ask` to which SOURCE has the labels.")
+    ] = None,
+    id: Ids = None,
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[SOURCE]...", help="More, learned in turn.")
+    ] = None,
+) -> None:
+    """Predict each event, then learn it; the same command goes on where it was stopped."""
+    if asked is not None:
+        _learn_answers(source, model, asked, id)
+        return
+    options = LearnOptions(
+        learner,
+        parse_settings(set_),
+        split_list(classes),
+        positive,
+        hash_bits,
+        parse_target(target),
+        {"growth": growth} if every is None else {"growth": growth, "every": every},
+    )
+    source = replace(source, weight=weight)
+    if shards is not None:
+        known = load_model(model) if model.exists() else None
+        _check_combination(known, options.target, weight, threads, shards)
+        if threads is not None or predictions is not None:
+            raise ValueError("--shards goes neither with --threads nor with --predictions")
+        paths = [source.path, *(more or [])]
+        _learn_in_shards(source, paths, model, options, shards, engine, address)
+        return
+    if more and predictions is not None:
+        raise ValueError("--predictions are of one SOURCE: learn them one by one")
+    for path in (source.path, *(more or [])):
+        one = replace(source, path=path)
+        _learn_one(one, model, options, predictions, checkpoint_every, threads, labels)
+
+
+def _learn_one(
+    source: Source,
+    path: Path,
+    options: LearnOptions,
+    predictions: Path | None,
+    checkpoint_every: int | None,
+    threads: int | None,
+    labels: str | None,
+) -> None:
+    """Learn one source, in one process or on threads."""
+    with locked_model(path) as known:
+        schema = None if known is None else Schema.from_session(known.session)
+        check_source(source, True, schema)
+        _check_combination(known, options.target, source.weight, threads, None)
+        source = source.resolve(schema)
+        if known is not None:
+            options.check(path, known)
+            if options.target == "classes" and known.engine.target.kind == "two classes":
+                known.engine.widen_for(("", 0, 1))  # goes on with any number of labels
+            learner: Learns = known
+        else:
+            learner, options = _new_model(source, options, threads)
+        if threads is not None:
+            learner = _on_threads(path, threads, options)
+        if labels is not None:
+            learner = _under_budget(labels, source, learner)
+        stop = runs.Stop()
+        steps = learn_into(learner, source, path, predictions, checkpoint_every, stop=stop)
+        _follow(steps, source, path, schema is None, stop)
+
+
+def _new_model(
+    source: Source, options: LearnOptions, threads: int | None
+) -> tuple[Model, LearnOptions]:
+    """Return a model that has learned nothing, and the options with the labels of the source."""
+    two = options.classes or options.positive
+    target = None if two and options.target is None else resolve_target(options.target, source)
+    _check_combination(None, target, source.weight, threads, None)
+    if target is None:
+        found = options.classes or infer_classes(source, options.positive)
+        options = replace(options, classes=found)
+    parts: dict[str, Any] = {"target": target, "classes": options.classes}
+    parts |= {"positive": options.positive, **options.settings}
+    return Model(options.learner or "romco-auto", _features(options), **parts), options
+
+
+def _features(options: LearnOptions) -> Features:
+    return Names() if options.hash_bits is None else Hashed(2**options.hash_bits)
+
+
+def _on_threads(path: Path, threads: int, options: LearnOptions) -> Shards:
+    """Return the model of a file, or a new one, in shards on threads."""
+    from romco.shards import Shards
+
+    if path.exists():
+        return Shards.load(path, threads, engine="threads", **options.schedule)
+    parts: dict[str, Any] = {"classes": options.classes, "positive": options.positive}
+    parts |= {**options.settings, **options.schedule}
+    name = options.learner or "romco-auto"
+    return Shards(name, threads, _features(options), engine="threads", **parts)
+
+
+def _check_combination(
+    known: Model | None,
+    target: str | None,
+    weight: str | None,
+    threads: int | None,
+    shards: int | None,
+) -> None:
+    """Raise ValueError where options do not go together, or not with the model."""
+    wider = known is not None and (known.engine.target.kind, target) == ("two classes", "classes")
+    if known is not None and target not in (None, known.engine.target.kind) and not wider:
+        raise ValueError(
+            f"the model predicts {known.engine.target.kind}, not {target}: use another model file"
+        )
+    if threads is None and shards is None:
+        return
+    option = "--threads" if shards is None else "--shards"
+    other = target if known is None else known.engine.target.kind
+    if other not in (None, "two classes"):
+        raise ValueError(
+            f"{option} goes with two classes only: how shards would agree on new classes or on the "
+            f"unit of a number is not settled; leave it out to learn --target {other}"
+        )
+    if weight is not None and shards is not None:
+        raise ValueError(
+            "--shards does not go with --weight: shards that read files themselves do not carry "
+            "weights yet; learn with --threads, or without either"
+        )
+
+
+def _follow(
+    steps: Iterator[Progress],
+    source: Source,
+    model: Path,
+    new: bool,
+    stop: runs.Stop,
+) -> None:
+    """Show progress and the result; the columns of a ``new`` model first."""
+    last = None
+    try:
+        with _show_progress() as show, stop_on_sigterm(stop):
+            for last in steps:
+                if new and source.schema is not None and last.events > last.resumed:
+                    note_schema(source.schema)
+                    new = False
+                show(last)
+    except KeyboardInterrupt:
+        kept = f"{model} is as it was last saved" if model.exists() else "nothing was saved yet"
+        note(f"stopped: {kept}; the same command goes on from there")
+        raise typer.Exit(130) from None
+    assert last is not None
+    if not last.events and not stop.wanted:
+        _note_nothing(last, source.path, model)
+        return
+    note(_describe_progress(last))
+    if stop.wanted:
+        note(f"stopped: {model} is saved; the same command goes on from there")
+        raise typer.Exit(143)
+    note(f"model: {model}" + _describe_labels(last.model))
+    if isinstance(last.model, Model) and last.model.engine.target.kind == "two classes":
+        _warn_of_one_class(last.model)
+
+
+def _warn_of_one_class(model: Model) -> None:
+    """Warn of a model that knows one label only."""
+    if len(model.classes) == 1:
+        warn(
+            f"all events have the label {model.classes[0]!r}, so every answer will be that one: "
+            "learn events of the other label, too"
+        )
+
+
+def _note_nothing(progress: Progress, source: str, model: Path) -> None:
+    """Print that a source has no events; raise ValueError where there is no model either."""
+    skipped = f", {progress.skipped:,} bad rows skipped" if progress.skipped else ""
+    text = f"nothing to learn from: {source} has no events{skipped}"
+    if not model.exists():
+        raise ValueError(f"{text}; {model} is not made")
+    note(f"{text}; {model} stays as it was")
+
+
+def _describe_labels(model: Any) -> str:
+    """Return what a model predicts."""
+    if isinstance(model, Model) and model.engine.target.kind == "number":
+        return ", predicts a number"
+    if isinstance(model, Model) and model.engine.target.kind == "classes":
+        return f", classes: {', '.join(map(str, model.classes))}"
+    return f", positive label: {model.engine.positive}"
+
+
+@contextmanager
+def _show_progress() -> Iterator[Any]:
+    """Show a line of progress, at most ten times a second.
+
+    It takes at most a fiftieth of the time: the rank of many features is not free.
+    """
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    begin, due = time.perf_counter(), 0.0
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        line = bar.add_task("reading")
+
+        def show(progress: Progress) -> None:
+            nonlocal due
+            now = time.perf_counter()
+            if console.is_terminal and now >= due:
+                speed = (progress.events - progress.resumed) / max(now - begin, 1e-9)
+                left = _describe_time_left(progress, now - begin)
+                text = f"{left}{_describe_progress(progress)}, {speed:,.0f} events/s"
+                bar.update(line, description=text)
+                due = now + max(0.1, 50.0 * (time.perf_counter() - now))
+
+        yield show
+
+
+def _describe_time_left(progress: Progress, seconds: float) -> str:
+    """Return the percentage that is read and the time left, where the size is known.
+
+    >>> from types import SimpleNamespace
+    >>> _describe_time_left(SimpleNamespace(share=0.25, resumed=0), 60.0)
+    '25%, 3:00 left: '
+    """
+    if not progress.share:
+        return ""
+    if progress.resumed:  # what was passed over took no time to learn
+        return f"{progress.share:.0%}: "
+    left = round(seconds * (1.0 / progress.share - 1.0))
+    return f"{progress.share:.0%}, {left // 60}:{left % 60:02d} left: "
+
+
+def _describe_progress(progress: Progress) -> str:
+    """Return events, error and tasks in one line."""
+    model = progress.model
+    parts = [f"{progress.events - progress.refused:,} events learned"]
+    if progress.score.events:
+        parts.append(progress.score.line())
+    if progress.error_by_tasks is not None:
+        parts.append(f"error by tasks {progress.error_by_tasks:.2%}")
+    if isinstance(model, BudgetedModel):
+        parts[0] = f"{progress.events - progress.refused:,} events predicted"
+        parts.append(model.summary())
+        model = model.model
+    if isinstance(model, Model):
+        parts += _describe_tasks(model)
+    if progress.skipped:
+        parts.append(f"{progress.skipped:,} bad rows skipped")
+    if progress.resumed:
+        parts.append(f"{progress.resumed:,} learned before")
+    return ", ".join(parts)
+
+
+def _describe_tasks(model: Model) -> list[str]:
+    """Return the number of tasks, the rank, and how many tasks stand alone."""
+    parts, learner = [f"{len(model.tasks):,} tasks"], model.engine.learner
+    if isinstance(learner, Decomposed):
+        parts.append(f"rank {len(learner.singular_values())}")
+    personal = personal_tasks(learner)
+    if personal is not None:
+        parts.append(f"{np.count_nonzero(personal):,} on their own")
+    return parts
+
+
+def _learn_in_shards(
+    source: Source,
+    sources: list[str],
+    model: Path,
+    options: LearnOptions,
+    n: int,
+    engine: str,
+    address: str | None,
+) -> None:
+    """Learn files of which every shard reads its own part."""
+    from romco.shards.files import EventFiles, folder_of, known_to, list_files
+    from romco.shards.files import learn as learn_files
+
+    paths = list_files(sources, source.format)
+    known = known_to(model)
+    if known is not None:
+        options.check(model, known)
+        options = replace(options, learner=known.engine.learner.name)
+    schema = None if known is None else Schema.from_session(known.session)
+    source = replace(source, path=paths[0]).resolve(schema)
+    classes = _known_classes(known) or options.classes
+    classes = classes or _infer_classes(source, paths, options.positive)
+    features = (
+        Hashed(2 ** (options.hash_bits or DEFAULT_HASH_BITS)) if known is None else known.features
+    )
+    files = EventFiles(paths, source, (classes[0], classes[1]), features.to_json())
+    begin, last, stop = time.perf_counter(), None, runs.Stop()
+    steps = learn_files(
+        files,
+        model,
+        stop,
+        learner=options.learner or "romco-auto",
+        n=n,
+        engine=engine,
+        address=address,
+        parameters=options.settings,
+        **options.schedule,
+    )
+    try:
+        shown = Live(console=console, transient=True, refresh_per_second=4)
+        with shown as live, stop_on_sigterm(stop):
+            for last in steps:
+                live.update(Text(_describe_shards(last, time.perf_counter() - begin)))
+    except KeyboardInterrupt:
+        note("stopped; the same command goes on from the last checkpoint")
+        raise typer.Exit(130) from None
+    if last is not None:
+        note(_describe_shards(last, time.perf_counter() - begin))
+    if folder_of(model).exists():
+        note("stopped; the same command goes on from the last checkpoint")
+        raise typer.Exit(143)
+    note(f"model: {model}, positive label: {classes[1]}")
+
+
+def _describe_shards(progress: ShardsProgress, seconds: float) -> str:
+    """Return events, error and merges of all shards in one line."""
+    speed = (progress.rows - progress.resumed) / max(seconds, 1e-9)
+    parts = [
+        f"{progress.events:,} events learned",
+        f"error {progress.error:.2%}" if progress.events else "there was nothing to learn from",
+        f"{speed:,.0f} events/s of all shards",
+        f"{progress.merging / max(seconds, 1e-9):.1%} of the time in merges",
+        f"stale by {progress.staleness:,} events at most",
+    ]
+    if progress.skipped:
+        parts.append(f"{progress.skipped:,} bad rows skipped")
+    if progress.resumed:
+        parts.append(f"{progress.resumed:,} rows read before")
+    if progress.lost:
+        parts.append(f"{progress.lost:,} workers lost and replaced")
+    return ", ".join(parts)
+
+
+def _known_classes(known: Model | None) -> tuple[Any, ...]:
+    """Return the labels of a model, the negative one first; none where it does not know both."""
+    return known.classes if known is not None and len(known.classes) == 2 else ()
+
+
+def _infer_classes(source: Source, paths: tuple[str, ...], positive: str | None) -> tuple[Any, ...]:
+    """Return the two labels, from the first rows of the files."""
+    for path in paths:
+        found = infer_classes(replace(source, path=path), positive)
+        if found is not None:
+            return found
+    raise ValueError("the first rows do not show two labels: say --classes NEGATIVE,POSITIVE")
+
+
+@reads_source
+def ask(
+    source: Source,
+    model: ModelPath,
+    out: Annotated[Path, typer.Option(help="File of the events to label: .csv or .jsonl.")],
+    labels: LabelBudget = "5%",
+    id: Ids = None,
+    floor: Annotated[int, typer.Option(min=0, help="So many of each task come first.")] = 0,
+    audit: Annotated[float, typer.Option(help="Share of the labels drawn at random.")] = 0.1,
+    seed: Seed = 0,
+) -> None:
+    """Write the events of a file that are worth a label, the most urgent first.
+
+    Fill in the label column and give the file back: romco learn OUT --asked OUT --model MODEL;
+    or give the answers alone, a file with columns ask_id and the label, in any order.
+    """
+    found = load_model(model)
+    schema = Schema.from_session(found.session)
+    check_source(source, False, schema)
+    known = source.resolve_to_predict(schema)
+    assert known.schema is not None
+    warn(None if schema is None else known.unknown_columns(schema))
+    if found.engine.target.kind != "two classes":
+        raise ValueError(
+            f"romco ask is for two classes; {model.name} predicts {found.engine.target.kind}"
+        )
+    options: dict[str, Any] = {"floor": floor, "audit": audit, "seed": seed}
+    budget = parse_label_budget(labels or "5%")
+    asked = requests.choose_requests(found, known, budget, id, **options)
+    requests.write_requests(asked, out, known.schema.label)
+    chance = sum(request.why == requests.BY_CHANCE for request in asked)
+    note(
+        f"{len(asked):,} events to label, {chance:,} of them at random to estimate the error: {out}"
+    )
+
+
+def _learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> None:
+    """Learn the labels of events that ``romco ask`` wrote into a model file."""
+    with locked_model(path) as model:
+        if model is None:
+            raise FileNotFoundError(f"there is no model file {path}")
+        schema = Schema.from_session(model.session)
+        label = source.label or (None if schema is None else schema.label)
+        file = Source(str(asked), skip_bad=source.skip_bad)
+        result = requests.learn_answers(model, replace(source, label=label), file, id)
+        save(model, path)
+    note(str(result))
+    error = Audit.of(model.session).error()
+    if error is not None:
+        note(f"error of all predictions by audit: {error}")
+
+
+def _under_budget(text: str, source: Source, model: Any, seed: int = 0) -> BudgetedModel:
+    """Return a model that learns a part of the labels; one that has a policy keeps it."""
+    if not isinstance(model, Model) or model.engine.target.kind != "two classes":
+        raise ValueError("--labels goes with two classes, and neither with --threads nor --shards")
+    if model.labels is None:
+        model.labels = _policy(parse_label_budget(text), source, seed)
+    return BudgetedModel(model)
+
+
+def _policy(labels: float | int, source: Source, seed: int) -> Budget:
+    """Return the policy of a share, or of a number of labels among the events of a file."""
+    if isinstance(labels, float):
+        return Budget(labels, seed=seed)
+    if source.path == "-":
+        raise ValueError(f"--labels {labels} of stdin: its length is not known, give a share (5%)")
+    with replace(source, skip_bad=True).open() as reader:
+        events = sum(len(block) for block in reader.blocks(ROWS_AT_A_TIME))
+    return Budget.of(min(labels, events), events, seed=seed)

@@ -1,0 +1,543 @@
+"""Application: HTTP requests to answers, and the server that runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import ipaddress
+import json
+import logging
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple, final
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import uvicorn
+
+from romco.io.modelfile import save
+from romco.model import Columns, Model
+from romco.server.access import LOCAL_NAMES, SECURITY_HEADERS, Access, Tokens
+from romco.server.connection import Connection
+from romco.server.metrics import OTHER_PATH, Metrics
+from romco.server.protocol import (
+    TASK_ORDERS,
+    BusyError,
+    FullError,
+    RequestError,
+    RequestParser,
+    StoppedError,
+    StoreError,
+    encode,
+)
+from romco.server.routes import ROUTES, Route, describe_routes, find_route
+from romco.server.scores import Scores
+from romco.server.settings import Settings
+from romco.server.sources import EventSource, SourceReader
+from romco.server.state import ServedModel, TaskQuery
+from romco.server.store import DamagedError, Store
+from romco.server.writer import Writer, replay
+
+LOG = logging.getLogger("romco.server")
+LIVE_SECONDS = 1.0  # between messages to the page
+MAX_CONNECTIONS = 1000
+KEEP_ALIVE_SECONDS = 30
+DOWNLOAD_CHUNK_BYTES = 1 << 20
+NO_CONTENT = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+JSON_HEADERS = [(b"content-type", b"application/json"), NO_CONTENT, *SECURITY_HEADERS]
+FAILED = "the service has failed; see its log"
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+
+class Response(NamedTuple):
+    """Status, body (or its parts) and headers of a response."""
+
+    status: int
+    body: bytes | AsyncIterator[bytes]
+    headers: Headers = JSON_HEADERS
+
+
+class Request(NamedTuple):
+    """A request that was let in: the task in its path, its query and its body."""
+
+    task: str
+    query: bytes
+    body: bytes
+
+
+@final
+class Service:
+    """Store, model and writer of a folder."""
+
+    def __init__(
+        self, folder: Path, new: Callable[[], Model], settings: Settings, origin: str = ""
+    ):
+        self.settings, self.store = settings, Store(folder, settings)
+        try:
+            model, sequence, scores = self.store.load(new, origin)
+            try:
+                known = Scores.from_bytes(scores) if scores else Scores()
+            except ValueError as error:
+                raise DamagedError(f"the checkpoint's scores cannot be used: {error}") from error
+            self.served = ServedModel(model, known, sequence)
+            self.served.set_budget(settings.budget)
+            self.last_sequence = self.store.last_sequence()
+        except BaseException:
+            self.store.close()
+            raise
+        self.writer: Writer | None = None
+
+    def start(self) -> Writer:
+        """Replay the log, then learn."""
+        replay(self.served, self.store)
+        self.writer = Writer(self.served, self.store, self.settings)
+        return self.writer
+
+    def close(self, seconds: float | None = None) -> bool:
+        """Finish what waits and write a checkpoint; False if it took longer than ``seconds``."""
+        finished = self.writer is None or self.writer.close(seconds)
+        if finished:
+            self.store.close()
+        return finished
+
+
+@final
+class Application:
+    """ASGI application of a service; until the writer runs, only public routes answer."""
+
+    def __init__(
+        self, service: Service, access: Access, stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.metrics = Metrics()
+        self._service, self._access, self._stopping = service, access, stopping
+        self._served, self._limits = service.served, service.settings.limits
+        self._parser = RequestParser(self._limits)
+        self._html, policy = load_page()
+        self._page_headers = [
+            (b"content-type", b"text/html; charset=utf-8"),
+            (b"content-security-policy", policy),
+            *SECURITY_HEADERS,
+        ]
+        features = service.served.model.features
+        width = features.width if isinstance(features, Columns) else None
+        self._description = encode(describe_routes(self._limits, width))
+        self._handlers: dict[str, Callable[[Request], Awaitable[Response]]] = {
+            route.name: getattr(self, f"_{route.name}") for route in ROUTES
+        }
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request; no error gets out as it is."""
+        begin, label = time.perf_counter(), OTHER_PATH
+        try:
+            route, task, response = self._route(scope)
+            if route is not None:
+                label = route.path
+                body = await self._body(route, scope["headers"], receive)
+                request = Request(task, scope["query_string"], body)
+                response = await self._handlers[route.name](request)
+        except Exception as error:
+            response = refusal(error)
+        try:
+            await self._send(response, scope["method"] == "HEAD", send)
+        finally:
+            self.metrics.add(label, response.status, time.perf_counter() - begin)
+
+    def _route(self, scope: MutableMapping[str, Any]) -> tuple[Route | None, str, Response]:
+        """Return the route that may answer, or the refusal; the path is decoded here, once."""
+        method, raw = scope["method"], scope["raw_path"]
+        try:
+            path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
+        except UnicodeDecodeError:
+            raise RequestError("the path is not UTF-8", status=400) from None
+        route, task, allowed = find_route(method, path)
+        scope_needed = "read" if route is None else route.scope
+        refused = self._access.refuse(scope_needed, method, scope["headers"])
+        if refused is not None:
+            extra = [(b"www-authenticate", b"Bearer")] if refused[0] == 401 else []
+            return None, "", _error(*refused, headers=extra)
+        if route is None and allowed:
+            headers = [(b"allow", ", ".join(allowed).encode())]
+            return None, "", _error(405, "this path has no such method", headers=headers)
+        if route is None:
+            return None, "", _error(404, "no such path")
+        if self._service.writer is None and route.scope != "public":
+            return None, "", _starting(self._service)
+        return route, task, Response(500, b"")
+
+    async def _body(self, route: Route, headers: Headers, receive: Receive) -> bytes:
+        """Return the body of a request whose route has one."""
+        if route.body is None:
+            return b""
+        limit, kind, length = getattr(self._limits, route.limit), b"", b"0"
+        for name, value in headers:
+            if name == b"content-type":
+                kind = value.partition(b";")[0].strip().lower()
+            elif name == b"content-encoding":
+                raise RequestError("send the body as it is, without Content-Encoding", status=415)
+            elif name == b"content-length":
+                length = value
+        if kind != b"application/json":
+            raise RequestError("send JSON: Content-Type: application/json", status=415)
+        body, more = b"", int(length) <= limit
+        too_long = not more
+        while more and not too_long:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RequestError("the client has gone", status=400)
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+            too_long = len(body) > limit
+        if too_long:
+            raise RequestError(f"the body is longer than {limit:,} bytes", status=413)
+        return body
+
+    async def _send(self, response: Response, head: bool, send: Send) -> None:
+        status, body, headers = response
+        if isinstance(body, bytes):
+            headers = [*headers, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        if isinstance(body, bytes):
+            await send({"type": "http.response.body", "body": body})
+            return
+        if not head:
+            async for part in body:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    # Handlers, by the names of routes
+
+    @property
+    def _writer(self) -> Writer:
+        if self._service.writer is None:
+            raise StoppedError("the service is starting")
+        return self._service.writer
+
+    async def _predict(self, request: Request) -> Response:
+        events, many = self._parser.predict(request.body)
+        try:
+            responses, pending = self._served.respond(events)
+        except RequestError as error:
+            raise error if many else RequestError(error.reason) from None
+        if pending:
+            await asyncio.wrap_future(self._writer.keep(pending))
+        self.metrics.predictions += len(responses)
+        return Response(200, encode(responses if many else responses[0]))
+
+    async def _learn(self, request: Request) -> Response:
+        lessons, many = self._parser.learn(request.body)
+        try:
+            outcomes = await asyncio.wrap_future(self._writer.learn(lessons))
+        except RequestError as error:
+            raise error if many else RequestError(error.reason) from None
+        return Response(200, encode(outcomes if many else outcomes[0]))
+
+    async def _explain(self, request: Request) -> Response:
+        event = self._parser.one(request.body)
+        return _json(await asyncio.to_thread(self._served.explain, event.x, event.task))
+
+    async def _tasks(self, request: Request) -> Response:
+        query = _task_query(request.query)
+        return _json(await asyncio.to_thread(self._served.list_tasks, query))
+
+    async def _task(self, request: Request) -> Response:
+        return _json(await asyncio.to_thread(self._served.describe_task, request.task))
+
+    async def _forget(self, request: Request) -> Response:
+        sequence = await asyncio.wrap_future(self._writer.forget(request.task))
+        return _json({"status": "forgotten", "sequence": sequence})
+
+    async def _checkpoint(self, request: Request) -> Response:
+        return _json({"sequence": await asyncio.wrap_future(self._writer.checkpoint())})
+
+    async def _model(self, request: Request) -> Response:
+        look = self._writer.look(ServedModel.copy)
+        sequence, state, _ = await asyncio.wrap_future(look)
+        folder = Path(tempfile.mkdtemp(prefix="download-", dir=self._service.store.folder))
+        path = folder / "model.romco"
+        try:
+            await asyncio.to_thread(lambda: save(Model.from_state(state), path))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        name = f'attachment; filename="model-{sequence}.romco"'
+        headers = [
+            (b"content-type", b"application/octet-stream"),
+            (b"content-disposition", name.encode()),
+            (b"content-length", b"%d" % path.stat().st_size),
+            (b"x-romco-sequence", b"%d" % sequence),
+            NO_CONTENT,
+            *SECURITY_HEADERS,
+        ]
+        return Response(200, _download(path), headers)
+
+    async def _live(self, request: Request) -> Response:
+        async def messages() -> AsyncIterator[bytes]:
+            while not self._stopping():
+                status = await asyncio.to_thread(self.metrics.status, self._writer)
+                yield b"data: " + encode(status) + b"\n\n"
+                await asyncio.sleep(LIVE_SECONDS)
+
+        headers = [(b"content-type", b"text/event-stream"), NO_CONTENT, *SECURITY_HEADERS]
+        return Response(200, messages(), headers)
+
+    async def _metrics(self, request: Request) -> Response:
+        text = await asyncio.to_thread(self.metrics.text)
+        kind = b"text/plain; version=0.0.4; charset=utf-8"
+        return Response(200, text, [(b"content-type", kind), NO_CONTENT, *SECURITY_HEADERS])
+
+    async def _openapi(self, request: Request) -> Response:
+        return Response(200, self._description)
+
+    async def _page(self, request: Request) -> Response:
+        return Response(200, self._html, self._page_headers)
+
+    async def _healthz(self, request: Request) -> Response:
+        return _json({"status": "alive"})
+
+    async def _readyz(self, request: Request) -> Response:
+        writer = self._service.writer
+        if writer is None:
+            return _starting(self._service)
+        if writer.failing or writer.broken or self._stopping():
+            why = "the service is stopping" if self._stopping() else "learning has stopped"
+            return _error(503, f"{why}: see the log of the service")
+        return _json({"status": "ready", "sequence": self._served.sequence})
+
+
+def refusal(error: Exception) -> Response:
+    """Return the response to an error; one of ours is logged and not shown."""
+    if isinstance(error, RequestError):
+        return _error(error.status, error.reason, error.index)
+    if isinstance(error, KeyError):
+        return _error(404, "no such task is known")
+    if isinstance(error, FullError):
+        return _error(507, "no room on the disk: nothing was learned, predictions go on")
+    if isinstance(error, BusyError):
+        return _error(503, str(error))
+    if isinstance(error, StoppedError | StoreError):
+        return _error(503, "learning has stopped; predictions go on")
+    if isinstance(error, OSError):
+        return _error(507, "it could not be written: nothing was changed")
+    LOG.error("a request failed", exc_info=error)
+    return _error(500, FAILED)
+
+
+def _json(value: Any) -> Response:
+    return Response(200, encode(value))
+
+
+def _error(
+    status: int, reason: str, index: int | None = None, headers: Headers | None = None
+) -> Response:
+    body: dict[str, Any] = {"error": reason} if index is None else {"error": reason, "index": index}
+    extra = headers or []
+    if status == 503:
+        extra = [*extra, (b"retry-after", b"1")]
+    if status == 413:  # the rest of the body is not read
+        extra = [*extra, (b"connection", b"close")]
+    return Response(status, encode(body), [*JSON_HEADERS, *extra])
+
+
+def _starting(service: Service) -> Response:
+    done, total = service.served.sequence, service.last_sequence
+    return _error(503, f"the service is starting: {done:,} of {total:,} changes replayed")
+
+
+async def _download(path: Path) -> AsyncIterator[bytes]:
+    """Yield a file, then remove it with its folder."""
+    try:
+        with path.open("rb") as file:
+            while part := await asyncio.to_thread(file.read, DOWNLOAD_CHUNK_BYTES):
+                yield part
+    finally:
+        shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _task_query(text: bytes) -> TaskQuery:
+    """Parse the query of /v1/tasks."""
+    try:
+        query = dict(parse_qsl(text.decode(), errors="strict"))
+        offset, limit = int(query.get("offset", "0")), int(query.get("limit", "100"))
+    except ValueError:
+        raise RequestError("offset and limit are integers, all values are UTF-8") from None
+    order, search = query.get("order", "personal"), query.get("search", "")
+    descending = query.get("descending", "true").lower()
+    if order not in TASK_ORDERS:
+        raise RequestError(f"order is one of {', '.join(TASK_ORDERS)}")
+    if not (0 <= offset <= 10**9 and 1 <= limit <= 1000):
+        raise RequestError("offset is at least 0, limit from 1 to 1000")
+    if descending not in ("true", "false"):
+        raise RequestError("descending is true or false")
+    if len(search) > 256:
+        raise RequestError("search has at most 256 characters")
+    return TaskQuery(search, order, descending == "true", offset, limit)
+
+
+def load_page() -> tuple[bytes, bytes]:
+    """Return the page in one file, and the policy that lets only its own script and style run."""
+    folder = files("romco.server") / "page"
+    style, script, text = (
+        (folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js", "html")
+    )
+
+    def digest(part: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"
+
+    policy = (
+        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+    page = text.replace("/*style*/", style).replace("/*script*/", script)
+    return page.encode(), policy.encode()
+
+
+# The server
+
+
+@final
+@dataclass(frozen=True)
+class Address:
+    """Where the service listens, and who may come in."""
+
+    host: str = "127.0.0.1"
+    port: int = 8400
+    token_file: Path | None = None
+    insecure: bool = False
+    names: tuple[str, ...] = ()  # other host names by which clients know it
+    grace: float = 20.0  # seconds that a stop may take
+
+    def __post_init__(self) -> None:
+        if not self.is_local and self.token_file is None and not self.insecure:
+            raise ValueError(
+                f"{self.host} can be reached from other machines: give --token-file "
+                "(make one by `romco token FILE`), or say --insecure"
+            )
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def access(self) -> Access:
+        """Return the access rules; a local service answers only to local names."""
+        tokens = None if self.token_file is None else Tokens(self.token_file)
+        names = {name.lower() for name in self.names}
+        local = LOCAL_NAMES | names | {self.host}
+        return Access(tokens, local if self.is_local or names else None)
+
+    def bind(self) -> socket.socket:
+        """Return a listening socket; port 0 is any that is free."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        made = socket.socket(family, socket.SOCK_STREAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((self.host, self.port))
+            made.listen(1024)
+        except OSError as error:
+            made.close()
+            raise OSError(error.errno, error.strerror, f"{self.host}:{self.port}") from error
+        return made
+
+
+@final
+class Server:
+    """Runs an application until a signal comes; replays the log while it already listens."""
+
+    def __init__(
+        self, service: Service, access: Access, listening: socket.socket, grace: float = 20.0
+    ) -> None:
+        self.service, self._listening, self._grace = service, listening, grace
+        self.application = Application(service, access, lambda: self.uvicorn.should_exit)
+        self.failure: BaseException | None = None  # of the replay
+        config = uvicorn.Config(
+            self.application,
+            http=Connection,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            lifespan="off",
+            ws="none",
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=max(1, int(grace / 2)),
+            limit_concurrency=MAX_CONNECTIONS,
+        )
+        self.uvicorn = uvicorn.Server(config)
+        host, port = listening.getsockname()[:2]
+        self.url = f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+    def run(self, source: EventSource | None = None) -> bool:
+        """Serve; False if the stop took too long to write a checkpoint, which loses nothing."""
+        readers: list[SourceReader] = []
+
+        def start() -> None:
+            try:
+                writer = self.service.start()
+                self.application.metrics.watch(writer)
+                LOG.info("ready after change %d", self.service.served.sequence)
+                if source is not None:
+                    readers.append(SourceReader(source, writer))
+            except BaseException as error:
+                self.failure, self.uvicorn.should_exit = error, True
+
+        starting = threading.Thread(target=start, name="romco-start", daemon=True)
+        starting.start()
+        try:
+            self.uvicorn.run(sockets=[self._listening])
+        finally:
+            starting.join()
+            for reader in readers:
+                reader.stop(self._grace / 4)
+            finished = self.service.close(self._grace / 2)
+        if self.failure is not None:
+            raise self.failure
+        return finished
+
+
+def serve(
+    service: Service,
+    address: Address,
+    ready: Callable[[str], None],
+    source: EventSource | None = None,
+) -> bool:
+    """Serve until a signal comes; see :meth:`Server.run`."""
+    try:
+        server = Server(service, address.access(), address.bind(), address.grace)
+    except BaseException:
+        service.close()
+        raise
+    for each in (signal.SIGTERM, signal.SIGINT):  # which uvicorn raises again when it has ended
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(each, lambda *_: None)
+    ready(server.url)
+    return server.run(source)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return time, level, logger and message, and the traceback if there is one."""
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)

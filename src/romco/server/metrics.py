@@ -1,0 +1,148 @@
+"""Metrics of the service: for Prometheus, and for the page."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Count
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from romco.learners.capabilities import Decomposed
+from romco.server.routes import ROUTES
+
+if TYPE_CHECKING:
+    from romco.server.writer import Writer
+
+OTHER_PATH = "other"
+RECENT_REQUESTS = 1000  # of which the page shows median and 99th percentile
+OUTCOMES = ("applied", "duplicate", "expired", "refused")
+BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+
+@final
+class Metrics:
+    """Counts requests and predictions; reads the rest from the writer when it is asked."""
+
+    def __init__(self) -> None:
+        self.predictions = 0
+        self._registry, self._began = CollectorRegistry(), time.time()
+        self._writer: Writer | None = None
+        self._requests = Counter(
+            "romco_requests", "Requests", ["path", "status"], registry=self._registry
+        )
+        seconds = Histogram(
+            "romco_request_seconds",
+            "Time from request to response",
+            ["path"],
+            buckets=BUCKETS,
+            registry=self._registry,
+        )
+        self._seconds = {
+            path: seconds.labels(path) for path in {r.path for r in ROUTES} | {OTHER_PATH}
+        }
+        self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in self._seconds}
+        self._statuses: dict[tuple[str, int], Any] = {}
+        self._registry.register(self)
+
+    def watch(self, writer: Writer) -> None:
+        """Report on a writer from now on."""
+        self._writer = writer
+
+    def add(self, path: str, status: int, seconds: float) -> None:
+        """Count a request; ``path`` is that of its route."""
+        counter = self._statuses.get((path, status))
+        if counter is None:
+            counter = self._statuses[path, status] = self._requests.labels(path, str(status))
+        counter.inc()
+        self._seconds[path].observe(seconds)
+        self._recent[path].append(seconds)
+
+    def text(self) -> bytes:
+        """Return all metrics as Prometheus reads them."""
+        return generate_latest(self._registry)
+
+    def latency(self, path: str) -> dict[str, float] | None:
+        """Return median and 99th percentile of the last requests, in seconds."""
+        times = sorted(self._recent[path])
+        if not times:
+            return None
+        return {"median": times[len(times) // 2], "p99": times[len(times) * 99 // 100]}
+
+    def status(self, writer: Writer) -> dict[str, Any]:
+        """Return what the page shows."""
+        served, store, counts = writer.served, writer.store, writer.counts
+        scores, model = served.scores, served.model
+        overview = served.overview()
+        trouble = "learning is in trouble: see the log of the service"
+        return {
+            "time": time.time(),
+            "up": time.time() - self._began,
+            "learner": model.engine.learner.name,
+            "target": served.target,
+            "classes": [str(label) for label in model.classes],
+            "sequence": served.sequence,
+            "events": model.events,
+            "predicted": self.predictions,
+            "durability": writer.settings.durability,
+            "outcomes": {name: counts[name] for name in OUTCOMES},
+            "pending": store.pending_events,
+            "dropped": counts["dropped"],
+            "expired": counts["never answered"],
+            "queued": writer.queued,
+            "checkpoint": writer.checkpoint_sequence,
+            "trouble": None if writer.trouble is None else trouble,
+            "error": scores.total.mean,
+            "recent": scores.recent,
+            "log_loss": scores.log_loss,
+            "judged": scores.total.events,
+            "curve": scores.total.curve.points(),
+            "calibration": scores.calibration(),
+            "predicting": self.latency("/v1/predict"),
+            "learning": self.latency("/v1/learn"),
+            "sync": writer.commit_seconds,
+            "tasks": overview.n_tasks,
+            "features": overview.n_features,
+            "rank": overview.rank,
+            "kinds": dict(Count(task.kind for task in overview.tasks)),
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield metrics that are read when Prometheus asks."""
+        yield CounterMetricFamily("romco_predictions", "Predictions made", self.predictions)
+        writer = self._writer
+        if writer is None:
+            return
+        events = CounterMetricFamily("romco_events", "Events by outcome", labels=["outcome"])
+        for outcome in OUTCOMES:
+            events.add_metric([outcome], writer.counts[outcome])
+        yield events
+        dropped, expired = writer.counts["dropped"], writer.counts["never answered"]
+        yield CounterMetricFamily("romco_pending_dropped", "Pending events without room", dropped)
+        yield CounterMetricFamily("romco_pending_expired", "Pending events never answered", expired)
+        for name, text, value in self._gauges(writer):
+            if value is not None:
+                yield GaugeMetricFamily(f"romco_{name}", text, value)
+
+    def _gauges(self, writer: Writer) -> Iterator[tuple[str, str, float | None]]:
+        served, store, scores = writer.served, writer.store, writer.served.scores
+        yield "sequence", "Sequence number of the last change applied", served.sequence
+        yield "checkpoint_sequence", "That of the last checkpoint", writer.checkpoint_sequence
+        yield "tasks", "Tasks known", len(served.model.tasks)
+        yield "pending", "Predicted events that wait for an answer", store.pending_events
+        yield "pending_bytes", "Their size", store.pending_bytes
+        yield "queued", "Events that wait to be learned", writer.queued
+        yield "ids", "Ids remembered", store.ids
+        yield "log_bytes", "Size of the database", store.bytes
+        yield "sync_seconds", "Time of the last commit", writer.commit_seconds
+        yield "broken", "1 while nothing can be learned", writer.failing or writer.broken
+        yield "error", "Mean error of the predictions", scores.total.mean
+        yield "recent_error", "That of about the last thousand", scores.recent
+        yield "log_loss", "Mean log loss of the predictions", scores.log_loss
+        with served.model.engine.at_rest() as learner:
+            if isinstance(learner, Decomposed):
+                yield "rank", "Rank of what tasks share", len(learner.singular_values())
+        yield "durable", "1 if answers wait for a sync", writer.settings.durability == "durable"

@@ -1,0 +1,265 @@
+"""Messages: what clients send and receive, and what the log holds; limits are part of the types."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, final
+
+import msgspec
+from msgspec import Meta
+
+from romco.server.settings import Limits
+
+Task = str | int
+Row = dict[str, float | str | bool | None] | list[float]
+Answer = str | int | float | bool
+
+TASK_ORDERS = ("task", "kind", "events", "shared", "personal", "share", "error")
+MAX_REASON_CHARS = 300
+PATH_MARK = " - at `$"  # in msgspec's messages, before the path to the bad value
+PATH = re.compile(r"(?:\[(\d{1,9})\])?([.\w\[\]]{0,100})`")
+
+
+class RequestError(ValueError):
+    """A request that is refused: HTTP status, reason, and position of the bad event, if any."""
+
+    def __init__(self, reason: str, index: int | None = None, status: int = 422) -> None:
+        super().__init__(reason)
+        self.reason, self.index, self.status = reason, index, status
+
+
+class StoreError(OSError):
+    """A write that failed and left no trace; the next one may succeed."""
+
+
+class FullError(StoreError):
+    """There is no room on the disk."""
+
+
+class BusyError(RuntimeError):
+    """More events wait than the service is set to hold."""
+
+
+class StoppedError(RuntimeError):
+    """The service is stopping, or its model and its log may differ; nothing was learned."""
+
+
+# Requests and responses
+
+
+class PredictRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Event to predict; with an id it is kept until its answer comes."""
+
+    task: Task
+    x: Row
+    id: str | None = None
+
+
+class LearnRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Answer to a pending event by its id, or a whole event with its answer."""
+
+    y: Answer
+    id: str | None = None
+    task: Task | None = None
+    x: Row | None = None
+
+
+class PredictResponse(msgspec.Struct, omit_defaults=True):
+    """Prediction for one event."""
+
+    label: Answer | None  # or the number; None before any label is known
+    probability: float | None  # of the positive label, or of the predicted class
+    margin: float
+    version: int  # sequence number of the last change that the model had learned
+    ask: bool | None = None  # whether the label policy asks for the answer
+
+
+class LearnResponse(msgspec.Struct, omit_defaults=True, frozen=True):
+    """Outcome of one event: applied, duplicate (learned before) or expired (id unknown)."""
+
+    status: str
+    sequence: int | None
+    differs: bool = False  # a duplicate whose answer is not the one that was learned
+
+
+class ErrorResponse(msgspec.Struct, omit_defaults=True):
+    """Reason of a refusal, and the position of the bad event in the list."""
+
+    error: str
+    index: int | None = None
+
+
+# The log
+
+
+class Prediction(msgspec.Struct, array_like=True, frozen=True):
+    """Prediction as it was made; ``context`` belongs to the learner, for late answers."""
+
+    label: Answer | None
+    probability: float | None
+    margin: float
+    context: list[float] | None = None
+
+
+class Event(msgspec.Struct, array_like=True, frozen=True):
+    """Event to learn, with the prediction made before, if there was one."""
+
+    id: str | None
+    task: Task
+    x: Row
+    y: Answer
+    prediction: Prediction | None = None
+
+
+class Learn(msgspec.Struct, array_like=True, frozen=True, tag="learn"):
+    """Events that are learned together or not at all; a position of a source, if they have one."""
+
+    events: list[Event]
+    source: str | None = None
+    position: str | None = None
+
+    @property
+    def count(self) -> int:
+        """Sequence numbers used: one per event, and one if only a position moves."""
+        return max(1, len(self.events))
+
+
+class Forget(msgspec.Struct, array_like=True, frozen=True, tag="forget"):
+    """Task to forget."""
+
+    task: Task
+    count = 1
+
+
+class PendingEvent(msgspec.Struct, array_like=True, frozen=True):
+    """Predicted event that waits for its answer."""
+
+    id: str
+    task: Task
+    x: Row
+    prediction: Prediction
+
+
+Change = Learn | Forget
+encode = msgspec.json.Encoder().encode
+decode_change = msgspec.json.Decoder(Learn | Forget).decode
+decode_pending = msgspec.json.Decoder(PendingEvent).decode
+
+
+@final
+class RequestParser:
+    """Parses request bodies: an object is one event, a list is many.
+
+    >>> RequestParser(Limits()).predict(b'{"task": "ann", "x": {"a": 1}}')
+    ([PredictRequest(task='ann', x={'a': 1.0}, id=None)], False)
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.predict_type, self.learn_type = request_types(limits)
+        many = Meta(min_length=1, max_length=limits.events)
+        self._decoders = {
+            kind: (
+                msgspec.json.Decoder(kind),
+                msgspec.json.Decoder(Annotated[list[kind], many]),  # type: ignore[valid-type]
+            )
+            for kind in (self.predict_type, self.learn_type)
+        }
+
+    def predict(self, body: bytes) -> tuple[list[PredictRequest], bool]:
+        """Return the events to predict, and whether they came as a list."""
+        return self._parse(body, self.predict_type)
+
+    def learn(self, body: bytes) -> tuple[list[LearnRequest], bool]:
+        """Return the events to learn, and whether they came as a list."""
+        return self._parse(body, self.learn_type)
+
+    def one(self, body: bytes) -> PredictRequest:
+        """Return the only event of a body."""
+        events, many = self.predict(body)
+        if many:
+            raise RequestError("send one event, an object")
+        return events[0]
+
+    def _parse(self, body: bytes, kind: Any) -> tuple[list[Any], bool]:
+        many = body.lstrip()[:1] != b"{"
+        try:
+            found: Any = self._decoders[kind][many].decode(body)
+        except msgspec.ValidationError as error:
+            raise self._invalid(str(error), body) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise RequestError(f"the body is not JSON: {error}", status=400) from None
+        if not many:
+            return [found], False
+        if len({event.task for event in found if event.task is not None}) > self.limits.tasks:
+            raise RequestError(f"more than {self.limits.tasks:,} different tasks in one request")
+        return found, True
+
+    def _invalid(self, message: str, body: bytes) -> RequestError:
+        """Translate msgspec's message, which may hold names of any length made up by a client."""
+        what, mark, after = message.rpartition(PATH_MARK)
+        path = PATH.fullmatch(after) if mark else None
+        if path is None:
+            return RequestError(_shorten(message.replace("`", "").replace("array", "list")))
+        index = None if path[1] is None else int(path[1])
+        place = path[2].strip(".")
+        if place == "x[...]":
+            place = self._bad_feature(body, index)
+        text = f"{place}: {what}" if place else what
+        return RequestError(_shorten(text.replace("`", "")), index)
+
+    def _bad_feature(self, body: bytes, index: int | None) -> str:
+        """Name the feature whose value is not accepted."""
+        try:
+            event = msgspec.json.decode(body)
+            row = (event if index is None else event[index])["x"]
+            for name, value in row.items() if isinstance(row, dict) else enumerate(row):
+                try:
+                    msgspec.convert(value, cell_type(self.limits))
+                except msgspec.ValidationError:
+                    return f"x[{_shorten(str(name), 60)!r}]"
+        except (msgspec.DecodeError, LookupError, TypeError, RecursionError):
+            pass
+        return "x[...]"
+
+
+def cell_type(limits: Limits) -> Any:
+    """Return the type of one feature's value."""
+    text = Annotated[str, Meta(max_length=limits.text_chars)]
+    return Annotated[float, Meta(ge=-limits.value, le=limits.value)] | text | bool | None
+
+
+def request_types(limits: Limits) -> tuple[type[PredictRequest], type[LearnRequest]]:
+    """Return the request types with limits."""
+    text = Annotated[str, Meta(max_length=limits.name_chars)]
+    name = Annotated[str, Meta(min_length=1, max_length=limits.name_chars)]
+    number = Annotated[float, Meta(ge=-limits.value, le=limits.value)]
+    integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+    size = Meta(max_length=limits.features)
+    cell = cell_type(limits)
+    row: Any = dict[text, cell]  # type: ignore[valid-type]
+    x = Annotated[row, size] | Annotated[list[number], size]
+    task = name | integer
+    predict = msgspec.defstruct(
+        "PredictRequest",
+        [("task", task), ("x", x), ("id", name | None, None)],
+        bases=(PredictRequest,),
+        frozen=True,
+    )
+    learn = msgspec.defstruct(
+        "LearnRequest",
+        [
+            ("y", text | integer | number | bool),
+            ("id", name | None, None),
+            ("task", task | None, None),
+            ("x", x | None, None),
+        ],
+        bases=(LearnRequest,),
+        frozen=True,
+    )
+    predict.__doc__, learn.__doc__ = PredictRequest.__doc__, LearnRequest.__doc__
+    return predict, learn  # type: ignore[return-value]
+
+
+def _shorten(text: str, limit: int = MAX_REASON_CHARS) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,273 @@
+"""Routes of the service as data: the router, the client, OpenAPI and the docs are made from them.
+
+``python -m romco.server.routes`` prints the table of docs/serving.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import msgspec
+
+from romco.server.access import SCOPES
+from romco.server.protocol import (
+    TASK_ORDERS,
+    ErrorResponse,
+    LearnRequest,
+    LearnResponse,
+    PredictRequest,
+    PredictResponse,
+    request_types,
+)
+from romco.server.settings import Limits
+from romco.version import __version__
+
+SCHEMA_REF = "#/components/schemas/{name}"
+ALWAYS = (400, 401, 403, 421, 503)  # errors that any route may answer with
+WRITING = (507,)
+
+
+@final
+@dataclass(frozen=True)
+class Route:
+    """One method of one path; ``{task}`` stands for the rest of the path, whatever it holds.
+
+    ``body`` is the JSON type of the request; with ``many`` it may be an object or a list, and the
+    response is of the same kind. ``media`` is the content type of the response, ``response`` its
+    type if it is JSON. ``limit`` names the field of ``Limits`` that bounds the body in bytes.
+    """
+
+    name: str  # of the handler, and of the client's method
+    method: str
+    path: str
+    scope: str  # "public" or a token's scope
+    summary: str
+    body: type[msgspec.Struct] | None = None
+    response: type[msgspec.Struct] | None = None
+    many: bool = False
+    media: str = "application/json"
+    errors: tuple[int, ...] = ()
+    query: dict[str, dict[str, Any]] = field(default_factory=dict)
+    limit: str = "body_bytes"
+
+    def __post_init__(self) -> None:
+        if self.scope not in ("public", *SCOPES):
+            raise ValueError(f"{self.method} {self.path}: unknown scope {self.scope!r}")
+        if not hasattr(Limits, self.limit):
+            raise ValueError(f"{self.method} {self.path}: unknown limit {self.limit!r}")
+
+
+ROUTES = (
+    Route("page", "GET", "/", "public", "The page", media="text/html; charset=utf-8"),
+    Route("healthz", "GET", "/healthz", "public", "Whether the service is alive"),
+    Route("readyz", "GET", "/readyz", "public", "Whether it predicts and learns"),
+    Route(
+        "predict",
+        "POST",
+        "/v1/predict",
+        "read",
+        "Predict events; those with an id wait for their answers",
+        body=PredictRequest,
+        response=PredictResponse,
+        many=True,
+        errors=(413, 415, 422, *WRITING),
+    ),
+    Route(
+        "learn",
+        "POST",
+        "/v1/learn",
+        "write",
+        "Learn answers by id, or whole events; each id once",
+        body=LearnRequest,
+        response=LearnResponse,
+        many=True,
+        errors=(413, 415, 422, *WRITING),
+    ),
+    Route(
+        "explain",
+        "POST",
+        "/v1/explain",
+        "read",
+        "What each feature of an event adds to its margin",
+        body=PredictRequest,
+        errors=(413, 415, 422),
+    ),
+    Route(
+        "tasks",
+        "GET",
+        "/v1/tasks",
+        "read",
+        "Tasks, page by page",
+        errors=(422,),
+        query={
+            "search": {"type": "string", "maxLength": 256},
+            "order": {"enum": list(TASK_ORDERS)},
+            "descending": {"type": "boolean"},
+            "offset": {"type": "integer", "minimum": 0, "maximum": 10**9},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
+        },
+    ),
+    Route("task", "GET", "/v1/tasks/{task}", "read", "What was learned of a task", errors=(404,)),
+    Route(
+        "forget",
+        "DELETE",
+        "/v1/tasks/{task}",
+        "admin",
+        "Forget a task, durably",
+        errors=(404, *WRITING),
+    ),
+    Route(
+        "model",
+        "GET",
+        "/v1/model",
+        "read",
+        "The model file; the header `x-romco-sequence` is the last change in it",
+        media="application/octet-stream",
+        errors=WRITING,
+    ),
+    Route("checkpoint", "POST", "/v1/checkpoint", "admin", "Write a checkpoint", errors=WRITING),
+    Route(
+        "live",
+        "GET",
+        "/v1/live",
+        "read",
+        "State of the service every second (server-sent events)",
+        media="text/event-stream",
+    ),
+    Route(
+        "metrics",
+        "GET",
+        "/metrics",
+        "read",
+        "Metrics for Prometheus",
+        media="text/plain; version=0.0.4; charset=utf-8",
+    ),
+    Route("openapi", "GET", "/openapi.json", "read", "Description of all routes (OpenAPI 3.1)"),
+)
+BY_NAME = {route.name: route for route in ROUTES}
+_FIXED = {(r.method, r.path): r for r in ROUTES if "{task}" not in r.path}
+_OF_TASK = {r.method: r for r in ROUTES if "{task}" in r.path}
+_TASK_PREFIX = "/v1/tasks/"
+
+
+def find_route(method: str, path: str) -> tuple[Route | None, str, list[str]]:
+    """Return the route of a decoded path, the task in it, and the allowed methods.
+
+    >>> find_route("GET", "/v1/tasks/a/b")[1:]
+    ('a/b', ['GET', 'HEAD', 'DELETE'])
+    >>> find_route("POST", "/v1/checkpoint" + chr(10))
+    (None, '', [])
+    """
+    asked = "GET" if method == "HEAD" else method
+    route = _FIXED.get((asked, path))
+    if route is not None:
+        return route, "", []
+    if path.startswith(_TASK_PREFIX) and len(path) > len(_TASK_PREFIX):
+        return _OF_TASK.get(asked), path[len(_TASK_PREFIX) :], _with_head(list(_OF_TASK))
+    return None, "", _with_head([r.method for r in ROUTES if r.path == path])
+
+
+def _with_head(methods: list[str]) -> list[str]:
+    return [name for m in methods for name in ((m, "HEAD") if m == "GET" else (m,))]
+
+
+def describe_routes(limits: Limits, row_width: int | None = None) -> dict[str, Any]:
+    """Return the OpenAPI document; ``row_width`` is the number of columns of unnamed features."""
+    predict, learn = request_types(limits)
+    types = (predict, learn, PredictResponse, LearnResponse, ErrorResponse)
+    _, schemas = msgspec.json.schema_components(types, ref_template=SCHEMA_REF)
+    for name in ("PredictRequest", "LearnRequest"):
+        fields = schemas[name]["properties"]
+        fields["x"] = {"anyOf": _row_schemas(fields["x"]["anyOf"], row_width)}
+    answer = schemas["LearnRequest"]
+    answer["anyOf"] = [_required(answer, "id"), _required(answer, "task", "x")]
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, limits)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "romco",
+            "version": __version__,
+            "description": "Predict, answer later, learn once. An object is one event, a list "
+            "many; the response is of the same kind.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route, limits: Limits) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object" if route.media == "application/json" else "string"}
+    if route.response is not None:
+        schema = _one_or_many(route.response, None)
+    responses: dict[str, Any] = {
+        "200": {"description": "Done", "content": {route.media.split(";")[0]: {"schema": schema}}}
+    }
+    error = {"application/json": {"schema": {"$ref": SCHEMA_REF.format(name="ErrorResponse")}}}
+    for status in sorted({*ALWAYS, *route.errors}):
+        responses[str(status)] = {"description": "Refused", "content": error}
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "query", "schema": schema} for name, schema in route.query.items()
+    ]
+    if "{task}" in route.path:
+        task = {"name": "task", "in": "path", "required": True, "schema": {"type": "string"}}
+        parameters.append(task)
+    operation = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "parameters": parameters,
+        "responses": responses,
+        "security": [] if route.scope == "public" else [{}, {"token": [route.scope]}],
+    }
+    if route.body is not None:
+        body = _one_or_many(route.body, limits.events if route.many else 0)
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": body}},
+        }
+    return operation
+
+
+def _one_or_many(kind: type[msgspec.Struct], most: int | None) -> dict[str, Any]:
+    one = {"$ref": SCHEMA_REF.format(name=kind.__name__)}
+    if most == 0:
+        return one
+    many: dict[str, Any] = {"type": "array", "items": one}
+    return {"anyOf": [one, many if most is None else many | {"minItems": 1, "maxItems": most}]}
+
+
+def _row_schemas(kinds: list[dict[str, Any]], width: int | None) -> list[dict[str, Any]]:
+    """Rows are lists where features are columns without names, else objects."""
+    unwanted = "array" if width is None else "object"
+    size = {} if width is None else {"minItems": width, "maxItems": width}
+    return [k | size if k["type"] == "array" else k for k in kinds if k["type"] != unwanted]
+
+
+def _required(schema: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return the part of a schema that requires fields which are not null."""
+    kinds = {name: schema["properties"][name]["anyOf"] for name in names}
+    given = {n: {"anyOf": [k for k in some if k["type"] != "null"]} for n, some in kinds.items()}
+    return {"required": list(names), "properties": given}
+
+
+def table() -> str:
+    """Return the routes as a Markdown table."""
+    lines = ["| request | scope | body | response | |", "|---|---|---|---|---|"]
+    for route in ROUTES:
+        body = "" if route.body is None else f"`{route.body.__name__}`"
+        response = route.media.split(";")[0]
+        if route.response is not None:
+            response = f"`{route.response.__name__}`"
+        many = ", one or a list" if route.many else ""
+        request = f"`{route.method} {route.path}`"
+        lines.append(f"| {request} | {route.scope} | {body}{many} | {response} | {route.summary} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())

@@ -1,0 +1,477 @@
+"""Durable state of a service: one SQLite database and one model file in a folder.
+
+``romco.sqlite`` (WAL mode) holds, see ``SCHEMA``:
+
+- ``setting``: how the folder began (``origin``: name and SHA-256 of the model file, or options);
+- ``change``: the log; a row per request, ``sequence`` is its first sequence number, ``body`` JSON;
+- ``learned``: ids that were learned (as hashes), with sequence number and hash of the answer;
+- ``pending``: predicted events that wait for their answers;
+- ``position``: how far each source was read;
+- ``checkpoint``: one row; the model file ``model-<sequence>.romco`` holds all changes up to it.
+
+A restart loads the model file and replays the changes after it. The folder may be copied while
+the service is stopped, or backed up by ``sqlite3 romco.sqlite .backup`` plus the model file.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+from romco.closing import Closing
+from romco.io.modelfile import ModelFileError, load, save
+from romco.model import Model
+from romco.model.names import canonical_name
+from romco.server.protocol import (
+    Answer,
+    Change,
+    Forget,
+    FullError,
+    PendingEvent,
+    StoreError,
+    decode_change,
+    decode_pending,
+    encode,
+)
+from romco.server.settings import Settings
+
+DATABASE = "romco.sqlite"
+FORMAT = 2  # 1 was a format of its own, without SQLite
+OLD_FORMAT = ("checkpoint-*", "log-*", "pending-*")
+TRIM_ROWS = 200  # rows that one transaction removes at most
+REPLAY_ROWS = 100
+SCHEMA = """
+CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE change (
+    sequence INTEGER PRIMARY KEY, count INTEGER NOT NULL, crc32 INTEGER NOT NULL, body BLOB NOT NULL
+);
+CREATE TABLE learned (
+    sequence INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, answer BLOB NOT NULL
+);
+CREATE TABLE pending (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, time REAL NOT NULL,
+    task TEXT NOT NULL, body BLOB NOT NULL
+);
+CREATE TABLE position (source TEXT PRIMARY KEY, position TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE checkpoint (
+    one INTEGER PRIMARY KEY CHECK (one = 1), sequence INTEGER NOT NULL, file TEXT NOT NULL,
+    scores BLOB NOT NULL
+);
+"""
+
+
+class DamagedError(ValueError):
+    """A folder that was changed or lost data after it had been written."""
+
+
+class LearnedId(NamedTuple):
+    """Sequence number and hash of the answer of an id that was learned."""
+
+    sequence: int
+    answer: bytes
+
+
+def hash_id(identity: str) -> bytes:
+    """Return 16 bytes for an id: ids of any length cost the same, and none is kept as text."""
+    return hashlib.blake2b(identity.encode(), digest_size=16).digest()
+
+
+def hash_answer(answer: Answer) -> bytes:
+    """Return 8 bytes for an answer; 1, 1.0 and "1" are the same."""
+    return hashlib.blake2b(str(canonical_name(answer)).encode(), digest_size=8).digest()
+
+
+@final
+class Store(Closing):
+    """Folder of one service, locked while it is open; used by one thread at a time.
+
+    >>> import tempfile
+    >>> with Store(Path(tempfile.mkdtemp()), Settings()) as store:
+    ...     model, sequence, scores = store.load(Model)
+    ...     sequence, store.pending_events
+    (0, 0)
+    """
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.folder, self.settings = folder, settings
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = _lock(folder)
+        try:
+            _refuse_old_format(folder)
+            with _damage():
+                self._connect()
+                self._count()
+                newest = self._value("SELECT max(time) FROM pending")
+        except BaseException:
+            self.close()
+            raise
+        self._clock_start = max(time.time(), newest or 0.0) - time.monotonic()
+
+    def close(self) -> None:
+        """Close the database and release the folder."""
+        with suppress(sqlite3.Error, AttributeError):
+            self._db.close()
+        with suppress(OSError):
+            os.close(self._lock)
+
+    def reconnect(self) -> None:
+        """Open the database anew after an I/O error."""
+        with suppress(sqlite3.Error):
+            self._db.close()
+        with _translated():
+            self._connect()
+            self._count()
+
+    def _connect(self) -> None:
+        path = self.folder / DATABASE
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        execute = self._db.execute
+        execute("PRAGMA journal_mode=WAL")
+        execute("PRAGMA secure_delete=ON")  # what is forgotten is overwritten
+        execute("PRAGMA busy_timeout=2000")
+        execute("PRAGMA synchronous=FULL")
+        self._level = "FULL"
+        version = self._value("PRAGMA user_version")
+        if version == 0:
+            execute("BEGIN IMMEDIATE")
+            for statement in SCHEMA.split(";"):
+                execute(statement)
+            execute(f"PRAGMA user_version={FORMAT}")
+            execute("COMMIT")
+        elif version != FORMAT:
+            raise DamagedError(f"{self.folder.name} has format {version}: update romco")
+
+    def _count(self) -> None:
+        rows = self._db.execute("SELECT count(*), coalesce(sum(length(body)), 0) FROM pending")
+        self.pending_events, self.pending_bytes = rows.fetchone()
+        self.ids = self._value("SELECT count(*) FROM learned")
+
+    def _value(self, query: str, *given: Any) -> Any:
+        row = self._db.execute(query, given).fetchone()
+        return None if row is None else row[0]
+
+    def now(self) -> float:
+        """Return seconds on a clock that never goes back, neither now nor after a restart."""
+        return self._clock_start + time.monotonic()
+
+    # Starting
+
+    def begin(self, new: Callable[[], Model], origin: str) -> None:
+        """Make the first checkpoint of a new folder; refuse another origin in a used one."""
+        begun = self._value("SELECT value FROM setting WHERE name = 'origin'")
+        if begun is None:
+            self.save_model(new().state(), 0)
+            with self.transaction():
+                self._db.execute("INSERT INTO setting VALUES ('origin', ?)", (origin,))
+                self._put_checkpoint(0, b"")
+        elif origin and origin != begun:
+            name, events = self.folder.name, self.last_sequence()
+            raise ValueError(
+                f"the folder {name} holds {_title(begun)} with {events:,} changes, not "
+                f"{_title(origin)}: give another folder by --data to begin with that file, "
+                f"or leave the file out to continue with {name}"
+            )
+
+    def load(self, new: Callable[[], Model], origin: str = "") -> tuple[Model, int, bytes]:
+        """Return model, sequence and scores of the last checkpoint.
+
+        ``new`` makes the model of a new folder, ``origin`` is the model file it comes from.
+        """
+        with _damage():
+            self.begin(new, origin)
+            row = self._db.execute("SELECT sequence, file, scores FROM checkpoint").fetchone()
+            if row is None:
+                raise DamagedError(f"{self.folder.name} has no checkpoint: restore a backup")
+            sequence, file, scores = row
+            first = self._value("SELECT min(sequence) FROM change WHERE sequence > ?", sequence)
+        if first is not None and first != sequence + 1:
+            missing = f"changes {sequence + 1:,} to {first - 1:,} are missing"
+            raise DamagedError(f"{self.folder.name}: {missing}: restore it from a backup")
+        try:
+            model = load(self.folder / file)
+        except (ModelFileError, OSError) as error:
+            raise DamagedError(f"{file} cannot be used: {error}; restore a backup") from error
+        for path in self.folder.glob("model-*.romco"):  # left by a kill within a checkpoint
+            if path.name != file:
+                path.unlink(missing_ok=True)
+        return model, sequence, scores
+
+    def changes_after(self, sequence: int) -> list[Change]:
+        """Return the next changes of the log; DamagedError if they do not hold together."""
+        query = "SELECT * FROM change WHERE sequence > ? ORDER BY sequence LIMIT ?"
+        changes = []
+        with _translated():
+            rows = self._db.execute(query, (sequence, REPLAY_ROWS)).fetchall()
+        for first, count, crc32, body in rows:
+            changes.append(self._change(sequence + 1, first, count, crc32, body))
+            sequence += count
+        return changes
+
+    def _change(self, due: int, first: int, count: int, crc32: int, body: bytes) -> Change:
+        try:
+            change = decode_change(body) if zlib.crc32(body) == crc32 else None
+        except (ValueError, TypeError):
+            change = None
+        if change is None or change.count != count or first != due:
+            raise DamagedError(
+                f"change {due:,} in {DATABASE} is damaged: restore the folder from a backup; "
+                "nothing was changed"
+            )
+        return change
+
+    def check(self) -> None:
+        """Raise DamagedError unless SQLite finds the database whole."""
+        with _damage():
+            found = self._value("PRAGMA integrity_check")
+        if found != "ok":
+            raise DamagedError(f"{self.folder.name}/{DATABASE} is damaged: {found}")
+
+    def last_sequence(self) -> int:
+        """Return the sequence number of the last change in the log or the checkpoint."""
+        with _damage():
+            logged = self._value("SELECT max(sequence + count - 1) FROM change")
+            return int(logged or self._value("SELECT sequence FROM checkpoint") or 0)
+
+    # Changes, within a transaction
+
+    @contextmanager
+    def transaction(self, sync: bool = True) -> Iterator[None]:
+        """Commit what is done within, or nothing; StoreError if it cannot be written."""
+        with _translated():
+            level = "FULL" if sync and self.settings.durability == "durable" else "NORMAL"
+            if level != self._level:
+                self._db.execute(f"PRAGMA synchronous={level}")
+                self._level = level
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
+                    self._count()
+                raise
+
+    def learned(self, ids: Sequence[str]) -> dict[str, LearnedId]:
+        """Return those of the ids that were learned."""
+        hashes = {hash_id(identity): identity for identity in ids}
+        rows = self._in("SELECT id, sequence, answer FROM learned WHERE id IN", list(hashes))
+        return {hashes[key]: LearnedId(sequence, answer) for key, sequence, answer in rows}
+
+    def pending(self, ids: Sequence[str]) -> dict[str, PendingEvent]:
+        """Return those of the ids that wait for an answer and are not too old."""
+        query = "SELECT id, time, body FROM pending WHERE id IN"
+        oldest = self.now() - self.settings.pending_seconds
+        return {
+            identity: decode_pending(body)
+            for identity, since, body in self._in(query, ids)
+            if since >= oldest
+        }
+
+    def _in(self, query: str, values: Sequence[Any]) -> list[Any]:
+        if not values:
+            return []
+        return self._db.execute(f"{query} ({','.join('?' * len(values))})", values).fetchall()
+
+    def append(self, first: int, change: Change) -> None:
+        """Add a change to the log, with all that follows from it."""
+        body = encode(change)
+        row = (first, change.count, zlib.crc32(body), body)
+        self._db.execute("INSERT INTO change VALUES (?, ?, ?, ?)", row)
+        if isinstance(change, Forget):
+            self._drop_pending("task = ?", str(canonical_name(change.task)))
+            return
+        if change.source is not None and change.position is not None:
+            position = (change.source, change.position)
+            self._db.execute("INSERT OR REPLACE INTO position VALUES (?, ?)", position)
+        ids = [
+            (first + k, hash_id(event.id), hash_answer(event.y))
+            for k, event in enumerate(change.events)
+            if event.id is not None
+        ]
+        if ids:
+            self._db.executemany("INSERT INTO learned VALUES (?, ?, ?)", ids)
+            self.ids += len(ids)
+            self._drop_pending_ids([e.id for e in change.events if e.id is not None])
+
+    def forget_ids(self, sequence: int) -> None:
+        """Remove ids that were learned too many changes ago."""
+        last = sequence - self.settings.ids
+        if last > 0 and self.ids:
+            self.ids -= self._db.execute(
+                "DELETE FROM learned WHERE sequence <= ?", (last,)
+            ).rowcount
+
+    def unlearn(self, numbers: range) -> None:
+        """Let the ids of a change that could not be applied be learned again."""
+        query = "DELETE FROM learned WHERE sequence >= ? AND sequence < ?"
+        with self.transaction():
+            self.ids -= self._db.execute(query, (numbers.start, numbers.stop)).rowcount
+
+    def positions(self) -> dict[str, str]:
+        """Return how far each source was read."""
+        return dict(self._db.execute("SELECT source, position FROM position").fetchall())
+
+    # Pending events
+
+    def put_pending(self, events: Sequence[PendingEvent]) -> int:
+        """Keep events whose answers are not known yet; return how many older ones were dropped."""
+        known = self.learned([event.id for event in events])
+        now, rows = self.now(), []
+        for event in {event.id: event for event in events if event.id not in known}.values():
+            rows.append((event.id, now, str(canonical_name(event.task)), encode(event)))
+        self._drop_pending_ids([row[0] for row in rows])
+        query = "INSERT INTO pending (id, time, task, body) VALUES (?, ?, ?, ?)"
+        self._db.executemany(query, rows)
+        self.pending_events += len(rows)
+        self.pending_bytes += sum(len(row[3]) for row in rows)
+        return self._trim_pending()
+
+    def _trim_pending(self) -> int:
+        dropped, most, limit = 0, self.settings.pending_events, self.settings.pending_bytes
+        while self.pending_events > most or self.pending_bytes > limit:
+            excess = min(max(1, self.pending_events - most), TRIM_ROWS)
+            query = "number IN (SELECT number FROM pending ORDER BY number LIMIT ?)"
+            dropped += self._drop_pending(query, excess)
+        return dropped
+
+    def expire_pending(self) -> int:
+        """Remove events that have waited too long; return how many."""
+        oldest = self.now() - self.settings.pending_seconds
+        with _translated():
+            first = self._value("SELECT time FROM pending ORDER BY number LIMIT 1")
+        if first is None or first >= oldest:
+            return 0
+        query = "number IN (SELECT number FROM pending WHERE time < ? ORDER BY number LIMIT ?)"
+        with self.transaction(sync=False):
+            return self._drop_pending(query, oldest, TRIM_ROWS)
+
+    def _drop_pending_ids(self, ids: Sequence[str | None]) -> None:
+        if self.pending_events and ids:
+            self._drop_pending(f"id IN ({','.join('?' * len(ids))})", *ids)
+
+    def _drop_pending(self, where: str, *given: Any) -> int:
+        query = f"DELETE FROM pending WHERE {where} RETURNING length(body)"
+        sizes = self._db.execute(query, given).fetchall()
+        self.pending_events -= len(sizes)
+        self.pending_bytes -= sum(size for (size,) in sizes)
+        return len(sizes)
+
+    # Checkpoints
+
+    def save_model(self, state: dict[str, Any], sequence: int) -> None:
+        """Write a model file; may run in any thread."""
+        save(Model.from_state(state), self.folder / _file(sequence))
+
+    def put_checkpoint(self, sequence: int, scores: bytes) -> None:
+        """Make a model file that was written the one to start from."""
+        with self.transaction():
+            self._put_checkpoint(sequence, scores)
+        for path in self.folder.glob("model-*.romco"):
+            if path.name < _file(sequence):
+                path.unlink(missing_ok=True)
+
+    def _put_checkpoint(self, sequence: int, scores: bytes) -> None:
+        row = (sequence, _file(sequence), scores)
+        self._db.execute("INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?, ?)", row)
+
+    def trim_log(self) -> bool:
+        """Remove some changes that the checkpoint holds; return whether more are left."""
+        query = (
+            "DELETE FROM change WHERE sequence IN (SELECT sequence FROM change WHERE sequence <= "
+            "(SELECT sequence FROM checkpoint) ORDER BY sequence LIMIT ?)"
+        )
+        with self.transaction(sync=False):
+            removed = self._db.execute(query, (TRIM_ROWS,)).rowcount
+        if removed == TRIM_ROWS:
+            return True
+        with _translated():
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return False
+
+    def sync(self) -> None:
+        """Sync what was committed without a sync."""
+        with _translated():
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def probe(self) -> None:
+        """Write a row, to find out whether the disk is back."""
+        with self.transaction():
+            row = ("probe", str(time.time()))
+            self._db.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", row)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the database and its log."""
+        paths = (self.folder / f"{DATABASE}{suffix}" for suffix in ("", "-wal"))
+        return sum(path.stat().st_size for path in paths if path.exists())
+
+
+def describe_origin(path: Path) -> str:
+    """Return name and content hash of a model file, to recognise it when it is given again."""
+    return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+def _title(origin: str) -> str:
+    name, _, digest = origin.rpartition(" ")
+    return f"the model of {name} ({digest[:8]})" if name else "a model that began empty"
+
+
+def _file(sequence: int) -> str:
+    return f"model-{sequence:020d}.romco"
+
+
+def _lock(folder: Path) -> int:
+    """Lock a folder; the system releases it if the process dies."""
+    file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        raise ValueError(
+            f"the folder {folder.name} is in use by another server: stop it, or use another"
+        ) from None
+    return file
+
+
+def _refuse_old_format(folder: Path) -> None:
+    if (folder / DATABASE).exists() or not any(any(folder.glob(name)) for name in OLD_FORMAT):
+        return
+    last = max(folder.glob("checkpoint-*/model.romco"), default=Path("checkpoint/model.romco"))
+    raise DamagedError(
+        f"{folder.name} was written by an older version. Stop that version by SIGTERM, so that its "
+        f"checkpoint holds everything, then begin a new folder with its model: "
+        f"romco serve {last} --data {folder}-new (ids and pending events are not taken over)"
+    )
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Raise SQLite's errors as DamagedError, while a folder is opened."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise DamagedError(f"{DATABASE} cannot be used: {error}; restore a backup") from error
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Raise SQLite's errors as StoreError."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code == sqlite3.SQLITE_FULL:
+            raise FullError(errno.ENOSPC, "no room on the disk") from error
+        raise StoreError(errno.EIO, f"the database could not be written: {error}") from error

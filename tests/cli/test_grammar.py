@@ -1,0 +1,54 @@
+"""One grammar: an option has the same name, values and help text in every command."""
+
+from collections import defaultdict
+
+import pytest
+import typer
+
+from romco.cli.main import BUILT_IN, app
+from romco.cli.options import parse_label_budget, parse_target
+
+# An option of two commands that means two things, and why.
+DIFFERENT = {
+    "--set": "compare has several learners: learner.parameter=value",
+    "--out": "a file, or a folder of results",
+    "--task": "the name of a column, or in explain the name of a task",
+    "--label": "the name of a column, or in explain a label",
+    "--name": "host names of a server, the owner of a token",
+}
+
+
+def options():
+    """Return for each option the commands that have it, with its help text."""
+    group = typer.main.get_command(app)
+    found = defaultdict(dict)
+    for name in BUILT_IN:
+        for parameter in group.get_command(None, name).params:
+            for flag in getattr(parameter, "opts", ()):
+                if flag.startswith("--") and flag != "--help":
+                    found[flag][name] = parameter.help
+    return found
+
+
+def test_an_option_is_the_same_in_every_command():
+    differing = {flag: by for flag, by in options().items() if len(set(by.values())) > 1}
+    assert differing.keys() - DIFFERENT.keys() == set(), differing
+
+
+def test_label_budget_hashing_and_target_have_one_name():
+    found = options()
+    assert {"learn", "ask", "serve"} <= found["--labels"].keys()
+    assert {"learn", "serve"} <= found["--hash"].keys()
+    assert {"learn", "compare", "serve"} <= found["--target"].keys()
+    assert not {"--budget", "--kind", "--bits"} & found.keys()
+
+
+@pytest.mark.parametrize("text", ["0", "0%", "101%", "-5", "x", "", "1.5", "nan"])
+def test_a_label_budget_is_a_share_or_a_number(text):
+    with pytest.raises(ValueError, match=r"expected a share \(5% or 0.05\) or a number \(500\)"):
+        parse_label_budget(text)
+
+
+def test_an_unknown_target_lists_the_known():
+    with pytest.raises(ValueError, match="expected auto, two-classes, classes, number"):
+        parse_target("two classes")

@@ -1,0 +1,109 @@
+/* Preloaded into a process under test: kills it at a chosen call that changes a file, or lets
+ * writes and syncs fail. fault_kill() and fault_fail() are called through ctypes.
+ * With FAULT_TRACE set, writes, syncs, renames and removals are recorded for a power failure. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static long left = -1;               /* calls until the kill; negative: never */
+static int moment = 0;               /* 0 before, 1 within, 2 after the call */
+static int write_errno = 0, sync_errno = 0;
+static int trace = -1;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void fault_kill(long calls, int when) { left = calls; moment = when; }
+void fault_fail(int writes, int syncs) { write_errno = writes; sync_errno = syncs; }
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+static void die(void) { kill(getpid(), SIGKILL); for (;;) pause(); }
+static int due(void) { return left > 0 && __sync_sub_and_fetch(&left, 1) == 0; }
+
+/* The name of a file under test, or NULL: only files of the data folder count. */
+static const char *named(int fd, char *buffer, size_t size) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, buffer, size - 1);
+    if (n <= 0) return NULL;
+    buffer[n] = 0;
+    const char *folder = getenv("FAULT_FOLDER");
+    return folder && strncmp(buffer, folder, strlen(folder)) == 0 ? buffer : NULL;
+}
+
+static void record(const char *kind, const char *path, const char *other, off_t at, const void *data, size_t n) {
+    if (!getenv("FAULT_TRACE")) return;
+    pthread_mutex_lock(&lock);
+    if (trace < 0) trace = REAL(open)(getenv("FAULT_TRACE"), O_WRONLY | O_APPEND | O_CREAT, 0600);
+    char head[9000];
+    int size = snprintf(head, sizeof head, "%s\t%s\t%s\t%lld\t%zu\n", kind, path, other ? other : "", (long long)at, n);
+    if (REAL(write)(trace, head, size) != size || (n && data && REAL(write)(trace, data, n) != (ssize_t)n)) abort();
+    pthread_mutex_unlock(&lock);
+}
+
+static ssize_t writing(int fd, const void *data, size_t n, off_t at, int positioned) {
+    char buffer[4096];
+    const char *path = named(fd, buffer, sizeof buffer);
+    if (!path) return positioned ? REAL(pwrite)(fd, data, n, at) : REAL(write)(fd, data, n);
+    if (write_errno) { errno = write_errno; return -1; }
+    int kills = due();
+    if (kills && moment == 0) die();
+    size_t some = kills && moment == 1 ? n / 2 : n;
+    if (!positioned) at = lseek(fd, 0, fcntl(fd, F_GETFL) & O_APPEND ? SEEK_END : SEEK_CUR);
+    ssize_t written = positioned ? REAL(pwrite)(fd, data, some, at) : REAL(write)(fd, data, some);
+    if (written > 0) record("write", path, NULL, at, data, (size_t)written);
+    if (kills) die();
+    return written;
+}
+
+ssize_t write(int fd, const void *data, size_t n) { return writing(fd, data, n, 0, 0); }
+ssize_t pwrite(int fd, const void *data, size_t n, off_t at) { return writing(fd, data, n, at, 1); }
+ssize_t pwrite64(int fd, const void *data, size_t n, off64_t at) { return writing(fd, data, n, at, 1); }
+
+#define AROUND(call, kind, path, other, at) do { \
+    int kills = due(); \
+    if (kills && moment == 0) die(); \
+    int result = (call); \
+    if (result == 0) record(kind, path, other, at, NULL, 0); \
+    if (kills) die(); \
+    return result; } while (0)
+
+static int syncing(int fd, int (*real)(int)) {
+    char buffer[4096];
+    const char *path = named(fd, buffer, sizeof buffer);
+    if (!path) return real(fd);
+    if (sync_errno) { errno = sync_errno; return -1; }
+    AROUND(real(fd), "sync", path, NULL, 0);
+}
+int fsync(int fd) { return syncing(fd, REAL(fsync)); }
+int fdatasync(int fd) { return syncing(fd, REAL(fdatasync)); }
+
+static int cutting(int fd, off_t size) {
+    char buffer[4096];
+    const char *path = named(fd, buffer, sizeof buffer);
+    if (!path) return REAL(ftruncate)(fd, size);
+    AROUND(REAL(ftruncate)(fd, size), "cut", path, NULL, size);
+}
+int ftruncate(int fd, off_t size) { return cutting(fd, size); }
+int ftruncate64(int fd, off64_t size) { return cutting(fd, size); }
+
+static int counted(const char *path) {
+    const char *folder = getenv("FAULT_FOLDER");
+    return folder && strncmp(path, folder, strlen(folder)) == 0;
+}
+int unlink(const char *path) {
+    if (!counted(path)) return REAL(unlink)(path);
+    AROUND(REAL(unlink)(path), "remove", path, NULL, 0);
+}
+int rename(const char *from, const char *to) {
+    if (!counted(to)) return REAL(rename)(from, to);
+    AROUND(REAL(rename)(from, to), "rename", from, to, 0);
+}

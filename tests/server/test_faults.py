@@ -1,0 +1,164 @@
+"""Faults that were found by attacking the service, each through HTTP alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.server.processes import Process
+from tests.server.requests import BODY, LEARN, PLAIN, answers, request
+
+EVENT = b'{"id": "smuggled", "task": "eve", "x": {"a": 1}, "y": "no"}'
+
+
+@pytest.fixture(scope="module")
+def open_server(tmp_path_factory):
+    """One that anybody on this machine may use."""
+    server = Process(tmp_path_factory.mktemp("open") / "data", "--classes", "no,yes")
+    with server.client() as client:
+        client.learn({"id": "e1", "task": "ann", "x": {"a": 1}, "y": "yes"})
+        yield int(server.url.rpartition(":")[2]), client
+    server.end(signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """One that needs tokens: its port, and a token that may read."""
+    folder = tmp_path_factory.mktemp("guarded")
+    tokens = {}
+    for scope in ("read", "read,write"):
+        command = [sys.executable, "-m", "romco", "token", "tokens", "--scopes", scope]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        tokens[scope] = done.stdout.strip()
+    server = Process(folder / "data", "--classes", "no,yes", "--token-file", str(folder / "tokens"))
+    with server.client(token=tokens["read,write"]) as client:
+        client.learn({"task": "ann", "x": {"a": 1}, "y": "yes"})
+        yield int(server.url.rpartition(":")[2]), tokens["read"], client
+    server.end(signal.SIGTERM)
+
+
+def events(client):
+    return sum(row["events"] for row in client.tasks(limit=1000)["tasks"])
+
+
+@pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        request(EVENT, start=LEARN),
+        b"DELETE /v1/tasks/ann HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n",
+    ],
+)
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_body_after_upgrade_is_not_the_next_request(open_server, protocol, inner, apart):
+    port, client = open_server
+    before = events(client)
+    lines = [*PLAIN, b"connection: upgrade", b"upgrade: " + protocol]
+    whole = request(inner, lines)
+    parts = (whole[: -len(inner)], inner) if apart else (whole,)
+    with socket.create_connection(("127.0.0.1", port), timeout=20.0) as line:
+        line.settimeout(3.0)
+        got = b""
+        try:
+            for part in parts:
+                line.sendall(part)
+                time.sleep(0.2)
+            while data := line.recv(1 << 16):
+                got += data
+        except (TimeoutError, ConnectionResetError, BrokenPipeError):
+            pass
+    assert len(re.findall(rb"HTTP/1\.1 \d+", got)) <= 1
+    assert events(client) == before
+    assert client.task("ann")["events"] == 1
+
+
+def chunked(lines, trailer, body=BODY):
+    head = b"\r\n".join([b"POST /v1/predict HTTP/1.1", *lines, b"transfer-encoding: chunked"])
+    data = b"%x\r\n%b\r\n0\r\n" % (len(body), body)
+    return head + b"\r\nconnection: close\r\n\r\n" + data + trailer + b"\r\n\r\n"
+
+
+def test_headers_of_a_trailer_are_not_believed(open_server, guarded):
+    port, _ = open_server
+    evil = [b"host: evil", PLAIN[1]]
+    assert answers(port, chunked(evil, b"host: 127.0.0.1"))[0] == [421]
+    assert answers(port, chunked([PLAIN[1]], b"host: 127.0.0.1"))[0] == [421]
+    foreign = [*PLAIN, b"origin: http://evil"]
+    assert answers(port, chunked(foreign, b"origin: http://127.0.0.1"))[0] == [403]
+    port, token, _ = guarded
+    trailer = b"authorization: Bearer " + token.encode()
+    assert answers(port, chunked(PLAIN, trailer))[0] == [401]
+
+
+@pytest.mark.parametrize("end", ["%0A", "%0a", "%0D", "%00", "%20", "%2F", "/", "%C2%85"])
+@pytest.mark.parametrize("path", ["/v1/checkpoint", "/v1/learn", "/v1/predict", "/v1/explain"])
+def test_a_path_with_a_control_character_is_no_other_path(guarded, path, end):
+    port, token, _ = guarded
+    lines = [*PLAIN, b"authorization: Bearer " + token.encode(), b"connection: close"]
+    start = f"POST {path}{end} HTTP/1.1".encode()
+    assert answers(port, request(BODY, lines, start=start))[0] == [404]
+
+
+@pytest.mark.parametrize("name", ["ann\n", "a\nb", "\n", "ann\x00", "a%0Ab", "a/b", "ü", " ann "])
+def test_the_task_that_was_named_is_forgotten_and_no_other(open_server, name):
+    _, client = open_server
+    client.learn({"task": name, "x": {"a": 1}, "y": "no"})
+    assert client.task(name)["task"] == name
+    assert client.forget(name)["status"] == "forgotten"
+    names = [row["task"] for row in client.tasks(limit=1000)["tasks"]]
+    assert (name in names, "ann" in names) == (False, True)
+
+
+def test_a_path_that_is_no_text_reaches_no_task(open_server):
+    port, client = open_server
+    client.learn({"task": "\ufffd", "x": {"a": 1}, "y": "no"})
+    start = b"DELETE /v1/tasks/%ff HTTP/1.1"
+    assert answers(port, request(b"", [*PLAIN, b"connection: close"], start=start))[0] == [400]
+    assert client.task("\ufffd")["events"] == 1
+
+
+def test_a_request_of_many_new_classes_does_not_stop_others(tmp_path):
+    """985 of them took a minute, in which nobody else could learn."""
+    server = Process(tmp_path / "data", "--target", "classes")
+    some = [{"id": f"c{k}", "task": "t", "x": {"a": k % 7}, "y": f"class{k}"} for k in range(40)]
+    done = threading.Event()
+
+    def learn():
+        with server.client(timeout=600.0) as other:
+            other.learn(some)
+        done.set()
+
+    with server.client() as client:
+        client.learn({"task": "u", "x": {"a": 1}, "y": "class0"})
+        long = threading.Thread(target=learn)
+        long.start()
+        waits = []
+        while not done.is_set():
+            begin = time.monotonic()
+            client.learn({"task": "u", "x": {"a": 1}, "y": "class0"})
+            waits.append(time.monotonic() - begin)
+        long.join()
+        assert len(waits) > 5, "the request was not slow enough to tell"
+        assert client.tasks()["total"] == 2
+    server.end(signal.SIGTERM)
+
+
+def test_predictions_with_ids_do_not_fill_the_disk(tmp_path):
+    """They are bounded on the disk as in memory, whoever makes them."""
+    server = Process(tmp_path / "data", "--pending-events", "50", "--classes", "no,yes")
+    x = {f"feature number {k}": 1.5 for k in range(1200)}
+    with server.client() as client:
+        for k in range(40):
+            client.predict([{"id": f"{k} {i}", "task": "t", "x": x} for i in range(10)])
+        used = sum(path.stat().st_size for path in (tmp_path / "data").rglob("*"))
+        page = json.dumps(x)
+    server.end(signal.SIGTERM)
+    assert used < 100 * len(page) + 8e6, f"{used / 1e6:.1f} MB"
