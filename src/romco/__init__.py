@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from romco.evaluation import prequential
     from romco.explanations import explain, reasons
     from romco.io.modelfile import load, peek, save
+    from romco.io.schema import Schema
     from romco.learners import LEARNERS, Learner, Method, grown, learner, restore
     from romco.model import Columns, Hashed, Model, Names
     from romco.rounds import Round, Rounds
@@ -35,6 +36,7 @@ __all__ = [
     "ROMCORegressor",
     "Round",
     "Rounds",
+    "Schema",
     "Shards",
     "__version__",
     "batch",
@@ -65,6 +67,7 @@ _MODULES = {
     **dict.fromkeys(("load", "peek", "save"), "io.modelfile"),
     "ROMCOClassifier": "adapters.sklearn",
     "ROMCORegressor": "adapters.regression",
+    "Schema": "io.schema",
     "Shards": "shards",
     "prequential": "evaluation",
 }

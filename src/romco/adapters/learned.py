@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.explanations.parts import Parts, parts
+from romco.explanations.explanation import TaskWeights
 from romco.learners import Learner
 from romco.learners.capabilities import Decomposed, personal_of, shared_of
 from romco.model import Model
@@ -75,11 +75,11 @@ class Learned:
         with model.engine.at_rest() as learner:
             return read(learner).T[..., model.engine.numbers(model.tasks), :]
 
-    def _parts(self) -> Parts:
+    def _parts(self) -> TaskWeights:
         model = self._model()
         with model.engine.at_rest() as learner:
             _decomposed(learner)
-            return parts(learner, model.engine.numbers(model.tasks))
+            return TaskWeights.of(learner, model.engine.numbers(model.tasks))
 
     def _model(self) -> Model:
         if "model_" not in self.__dict__:

@@ -21,7 +21,7 @@ from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
 from romco.io import durable
 from romco.io.modelfile import load
-from romco.io.schema import ONLY_TASK, Schema
+from romco.io.schema import ONLY_TASK
 from romco.model import Model
 from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions
@@ -58,7 +58,7 @@ def predict(
 
 def _resolve(model: Model, source: Source, labelled: bool) -> tuple[Source, str | None]:
     """Return the source read as the model's columns were, and a warning where they differ."""
-    schema = Schema.from_session(model.session)
+    schema = model.schema
     check_source(source, labelled, schema)
     known = source.resolve_to_predict(schema)
     return known, None if schema is None else known.unknown_columns(schema)
@@ -217,7 +217,7 @@ def _explain_one(
         insight = explain_task(model, task)
         print(inert(f"{insight.task}, {insight.events:,} events. {story(insight)}"))
         return
-    schema = Schema.from_session(model.session)
+    schema = model.schema
     if task is None and not (schema is not None and schema.one_task):
         raise ValueError("say whose event it is: --task NAME")
     found = explain_cells(model, _cells(event), ONLY_TASK if task is None else task, label)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -56,7 +55,7 @@ Rows = Generator[Row | BadRow, None, None]  # a bad row is yielded, not raised: 
 
 @dataclass(frozen=True)
 class Format:
-    """How to read a kind of file.
+    """Reader of a kind of file.
 
     ``read(stream, name, wanted)`` yields its rows and raises ``BadFile`` if it can tell
     that a ``wanted`` column is not there; ``name`` is for messages.
@@ -92,6 +91,8 @@ def format_of(name: str, format: str | None = None) -> str:
 @cache
 def _extensions() -> Mapping[str, Format]:
     """Return the formats of installed packages."""
+    from importlib.metadata import entry_points  # here, so that `import romco` stays fast
+
     return {entry.name: entry.load() for entry in entry_points(group="romco.formats")}
 
 
@@ -115,7 +116,7 @@ class OpenFile(Closing):
 
     @property
     def live(self) -> bool:
-        """Whether it is a pipe, whose rows may be waited for."""
+        """True for a pipe, whose rows may be waited for."""
         return self.raw is None and not self.stream.seekable()
 
     def close(self) -> None:

@@ -2,8 +2,8 @@
 
 import numpy as np
 from cpython.dict cimport PyDict_GetItemWithError, PyDict_Next
-from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
-from cpython.long cimport PyLong_AsLong
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLong, PyLong_Check
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeASCII
 from libc.math cimport INFINITY, fabs
@@ -82,18 +82,21 @@ cdef class Mappings:
 
     cdef void begin(self, bint growing):
         self.clear()
+        self.single, self.unread = growing, False
 
     cdef int commit(self) except -1:
         return 0
 
     cdef bint adopts(self) except -1:
-        return True
+        return not self.unread
 
     cdef int read_row(self, row, Py_ssize_t i) except -1:
+        """Read numbers here; other values, and columns that are no numbers, by ``cells``."""
         cdef int place = 0
         cdef Py_ssize_t at = 0
         cdef PyObject* key
         cdef PyObject* value
+        self.plain = None if self.cells is None else self.cells.columns
         if type(row) is dict:
             self.prefetch_names(row)
             while PyDict_Next(row, &at, &key, &value):
@@ -110,20 +113,49 @@ cdef class Mappings:
         return 0
 
     cdef inline int read_cell(self, name, value, Py_ssize_t i, int place) except -1:
-        """Read one raw cell of row i: the one place where text, gaps and numbers become numbers."""
+        """Read one raw cell of row i, and return how many entries it has."""
         cdef double number
+        if value is None:
+            return 0
+        if self.cells is None and isinstance(value, str):
+            name, value = f"{name}={value}", 1.0
+        if self.cells is not None and not (
+            (PyFloat_Check(value) or PyLong_Check(value))
+            and (self.plain is None or self.plain.get(name) is True)
+        ):
+            return self.read_by_schema(name, value, i, place)
         if PyFloat_CheckExact(value):
             number = PyFloat_AS_DOUBLE(value)
             if not fabs(number) <= LARGEST:
+                if self.cells is not None and number != number:
+                    return 0  # NaN is absent
                 as_number(name, value, i)  # raises
-        elif value is None:
+        elif self.cells is not None and value != value:
             return 0
-        elif isinstance(value, str):
-            name, number = f"{name}={value}", 1.0
         else:
             number = as_number(name, value, i)
         self.put(name, number, place)
         return 1
+
+    cdef int read_by_schema(self, name, value, Py_ssize_t i, int place) except -1:
+        """Read a cell that is no plain number of a column of numbers."""
+        cdef int n = 0
+        if self.single and (self.plain is None or name not in self.plain):
+            self.unread = True
+            return 0
+        try:
+            encoded = self.cells.encode(name, value, self.names_known(), self.learning)
+        except ValueError as error:
+            raise ValueError(f"row {i}: {error}") from None
+        self.plain = self.cells.columns  # may have grown
+        for name, value in encoded.items():
+            self.put(name, as_number(name, value, i), place + n)
+            n += 1
+        return n
+
+    cdef names_known(self):
+        """Names of known features."""
+        return ()
 
     cdef int tidy(self, Py_ssize_t begin) except -1:
         """Sort the last row and add up entries of the same column."""
@@ -244,15 +276,19 @@ cdef class NamedMappings(Mappings):
     cdef list names
     cdef NameCache cache
 
-    def __init__(self, dict known not None, dict new=None, NameCache cache=None):
+    def __init__(self, dict known not None, dict new=None, cells=None, NameCache cache=None):
         self.known, self.new, self.width = known, new, len(known)
+        self.cells, self.learning = cells, new is not None
         self.cache = NameCache() if cache is None else cache
+
+    cdef names_known(self):
+        return self.known
 
     def __dealloc__(self):
         release(self.met)
 
     cdef void begin(self, bint growing):
-        self.clear()
+        Mappings.begin(self, growing)
         self.width = len(self.known)
         if not growing:
             self.new = None
@@ -266,6 +302,8 @@ cdef class NamedMappings(Mappings):
         return 0
 
     cdef bint adopts(self) except -1:
+        if self.unread:
+            return False
         for name in self.new:
             if type(name) is not str or not (<str> name).isascii():
                 return False
@@ -322,8 +360,9 @@ cdef class HashedMappings(Mappings):
 
     cdef unsigned long long mask
 
-    def __init__(self, unsigned long long size):
+    def __init__(self, unsigned long long size, cells=None, bint learning=False):
         self.mask = size - 1
+        self.cells, self.learning = cells, learning
 
     cdef int put(self, name, double value, int place) except -1:
         cdef unsigned long long h
