@@ -27,8 +27,6 @@ class PlainModel:
         for name, value in x.items():
             if value is None:
                 continue
-            if isinstance(value, str):
-                name, value = f"{name}={value}", 1.0
             if not abs(float(value)) <= 1e60:
                 raise ValueError(name)
             column = self.number(numbers, name)
