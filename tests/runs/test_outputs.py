@@ -13,6 +13,7 @@ from romco.cli.main import app
 from romco.io import formats
 from romco.io.formats import Format, format_of, json_rows
 from romco.io.modelfile import load
+from romco.plugins import Registry
 from romco.runs import Source, evaluate
 
 ROWS = [(f"u{i % 4}", i % 5, ("bus", "car", "train")[i % 3], i % 5 * 2 + 0.25) for i in range(90)]
@@ -95,7 +96,9 @@ def test_a_closed_pipe_loses_no_model(tmp_path):
 
 def test_other_packages_bring_formats(monkeypatch, tmp_path):
     mine = Format((".mine",), json_rows)
-    monkeypatch.setattr(formats, "_extensions", lambda: {"mine": mine})
+    monkeypatch.setattr(
+        formats, "FORMATS", Registry("romco.formats", {**formats.FORMATS, "mine": mine})
+    )
     assert format_of("events.mine") == "mine"
     (tmp_path / "e.mine").write_text('{"user": "ann", "n": 1, "way": "bus"}\n')
     [event] = Source(str(tmp_path / "e.mine"), "user", "way").open()
