@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -105,7 +105,7 @@ def learn(
         int | None, typer.Option(min=1, help="Events between saves; else 10,000 or more.")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Learn in so many shards, each on a thread.")
+        str | None, typer.Option(help="Learn on so many threads; auto: as many as help.")
     ] = None,
     shards: Annotated[
         int | None, typer.Option(min=1, help="Learn files in so many shards that read them.")
@@ -164,7 +164,7 @@ def _learn_one(
     options: LearnOptions,
     predictions: Path | None,
     checkpoint_every: int | None,
-    threads: int | None,
+    threads: str | None,
     labels: str | None,
 ) -> None:
     """Learn one source, in one process or on threads."""
@@ -181,7 +181,7 @@ def _learn_one(
         else:
             learner, options = _new_model(source, options, threads)
         if threads is not None:
-            learner = _on_threads(path, threads, options)
+            learner = _on_threads(path, _read_threads(threads), options)
         if labels is not None:
             learner = _under_budget(labels, source, learner)
         stop = runs.Stop()
@@ -190,7 +190,7 @@ def _learn_one(
 
 
 def _new_model(
-    source: Source, options: LearnOptions, threads: int | None
+    source: Source, options: LearnOptions, threads: str | None
 ) -> tuple[Model, LearnOptions]:
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
@@ -208,7 +208,20 @@ def _features(options: LearnOptions) -> Features:
     return Names() if options.hash_bits is None else Hashed(2**options.hash_bits)
 
 
-def _on_threads(path: Path, threads: int, options: LearnOptions) -> Shards:
+def _read_threads(text: str) -> int | Literal["auto"]:
+    """Return the number of threads that an option names.
+
+    >>> _read_threads("4"), _read_threads("auto")
+    (4, 'auto')
+    """
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"--threads takes a number from 1 on, or auto; got {text!r}")
+    return int(text)
+
+
+def _on_threads(path: Path, threads: int | Literal["auto"], options: LearnOptions) -> Shards:
     """Return the model of a file, or a new one, in shards on threads."""
     from romco.shards import Shards
 
@@ -224,7 +237,7 @@ def _check_combination(
     known: Model | None,
     target: str | None,
     weight: str | None,
-    threads: int | None,
+    threads: str | None,
     shards: int | None,
 ) -> None:
     """Raise ValueError where options do not go together, or not with the model."""

@@ -7,7 +7,7 @@ what they need beyond it by ``model.engine``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from typing import Any, NamedTuple, Self, final
 
@@ -858,9 +858,17 @@ def is_compiled(learner: Learner) -> bool:
 
 def personal_tasks(learner: Learner) -> NDArray[np.bool_] | None:
     """Return which tasks (m,) the learner finds personal; None if it does not judge."""
-    if not isinstance(learner, FindsOutliers):
+    if not _finds_outliers(type(learner)):
         return None
-    return np.isin(np.arange(learner.n_tasks), learner.personal_tasks())
+    personal = np.zeros(learner.n_tasks, dtype=bool)
+    personal[learner.personal_tasks()] = True  # type: ignore[attr-defined]
+    return personal
+
+
+@cache
+def _finds_outliers(kind: type) -> bool:
+    """Return whether a class has the method: to look for methods takes long."""
+    return issubclass(kind, FindsOutliers)
 
 
 # Chunks
