@@ -9,12 +9,24 @@ import numpy as np
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
-from romco.adapters.inputs import column_from_json, column_to_json, split_off, tasks_of
+from romco.adapters.inputs import (
+    column_from_json,
+    column_to_json,
+    needs_schema,
+    split_off,
+    tasks_of,
+)
 from romco.adapters.learned import Learned
 from romco.adapters.passes import epochs_of, passes
-from romco.model import Columns, Model
+from romco.io.schema import rows_of
+from romco.model import Columns, Model, Names
 from romco.parameters import whole
 
 if TYPE_CHECKING:
@@ -32,6 +44,7 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
     task_column: str | int | None
     random_state: Any
     n_features_in_: int
+    reads_table_: bool  # whether rows are frames with text, dates or gaps
     feature_names_in_: Any
 
     def explain(self, top: int = 10) -> Explanation:
@@ -91,7 +104,12 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
 
         self._check_fitted()
         X, task = self._asked(X, task)
-        rows = X if isinstance(X, np.ndarray) else (X[[i]].toarray()[0] for i in range(X.shape[0]))
+        if hasattr(X, "columns"):
+            rows = rows_of(X)
+        elif isinstance(X, np.ndarray):
+            rows = X
+        else:
+            rows = (X[[i]].toarray()[0] for i in range(X.shape[0]))
         return [reasons(self.model_, x, t, label) for x, t in zip(rows, task, strict=True)]
 
     # In a file
@@ -146,7 +164,8 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
         made.n_features_in_ = whole("width", described["width"])
         if described["names"] is not None:
             made.feature_names_in_ = np.array(described["names"], dtype=object)
-        if made.n_features_in_ != model.features.width:
+        made.reads_table_ = isinstance(model.features, Names)
+        if not made.reads_table_ and made.n_features_in_ != model.features.width:
             raise ValueError("the estimator and its model have different numbers of features")
         made.model_ = model
         return made
@@ -156,6 +175,8 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
     def _fitted(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
         """With a model that has learned rows, as often and in the order that is asked for."""
         random = check_random_state(self.random_state) if self.shuffle else None
+        if isinstance(model.features, Names):
+            X = model.features.cells.prepare(X, (), learning=True)
         passes(model, X, y, task, weight, epochs_of(self.epochs, model), random)
         self.model_ = model
         return self
@@ -171,16 +192,42 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    def _columns(self) -> Columns:
+    def _columns(self) -> Columns | Names:
+        if self.reads_table_:
+            return Names()
         names = getattr(self, "feature_names_in_", None)
         return Columns(self.n_features_in_, None if names is None else names.tolist())
 
     def _asked(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
         """Rows and tasks to answer, checked."""
         X, task = self._apart(X, task)
+        if self.reads_table_:
+            self._check_table(X)
+            return X, self._tasks(task, len(X), self.model_)
         if not self._plain(X):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return X, self._tasks(task, X.shape[0], self.model_)
+
+    def _read_table(self, X: Any, y: Any, first: bool) -> Any:
+        """Return the answers (n,) of a frame that a schema reads; None for numbers alone."""
+        if first:
+            self.reads_table_ = needs_schema(X)
+        if not self.reads_table_:
+            return None
+        self._check_table(X)
+        if first:
+            self.n_features_in_ = len(X.columns)
+            self.feature_names_in_ = np.array([str(name) for name in X.columns], dtype=object)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        return y
+
+    def _check_table(self, X: Any) -> None:
+        if not hasattr(X, "columns"):
+            raise ValueError(
+                "this model was fitted on a frame with text, dates or gaps: give a frame with the "
+                "same columns"
+            )
 
     def _check_fitted(self) -> None:
         """Raise NotFittedError where nothing was learned; to let scikit-learn look takes long."""

@@ -30,6 +30,23 @@ def tasks_of(task: Any, n: int) -> list[Id]:
     return names
 
 
+def needs_schema(X: Any) -> bool:
+    """Return whether X is a frame with text, dates or gaps, which a schema reads.
+
+    >>> import pandas as pd
+    >>> [needs_schema(X) for X in (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": ["x"]}))]
+    [False, True]
+    """
+    return hasattr(X, "columns") and not all(_is_numeric(X[name]) for name in X.columns)
+
+
+def _is_numeric(column: Any) -> bool:
+    try:
+        return not np.isnan(np.asarray(column).astype(np.float64)).any()
+    except (TypeError, ValueError):
+        return False
+
+
 def split_off(X: Any, column: str | int) -> tuple[Any, Any]:
     """X without a column, and that column: by name in a frame, by number in an array.
 

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.io.encoded import Encoded
+from romco.kernels.io.mappings import hash_name
 from romco.model import Model
+from romco.model.features import select_rows
 from romco.parameters import whole
 
 Numbers = NDArray[np.float64]
@@ -70,18 +73,28 @@ def passes(
     for _ in range(epochs):
         order = rows if random is None else rows[turn := random.permutation(len(rows))]
         parts = part if part is None or random is None else part[turn]
-        model.learn(X[order], y[order], [task[i] for i in order], weight=parts)
+        model.learn(select_rows(X, order), y[order], [task[i] for i in order], weight=parts)
     if epochs > 1:
         model.engine.count_once(epochs)
 
 
 def _canonical(X: Any, y: NDArray[Any], task: list[Any]) -> Rows:
     """Rows in an order that does not depend on how they are given: along a fixed direction."""
-    direction = np.random.default_rng(0).normal(size=X.shape[1])
     number = {name: i for i, name in enumerate(sorted(set(task), key=str))}
     labels = np.unique(y, return_inverse=True)[1]
     tasks = np.array([number[name] for name in task])
-    return np.lexsort([np.asarray(X @ direction), labels, tasks])
+    return np.lexsort([_projected(X), labels, tasks])
+
+
+def _projected(X: Any) -> Numbers:
+    """Return rows (n,) along a fixed direction."""
+    if not isinstance(X, Encoded):
+        return np.asarray(X @ np.random.default_rng(0).normal(size=X.shape[1]))
+    names = X.lexicon.names
+    weights = np.array([(hash_name(name) >> 11) / 2**53 - 0.5 for name in names])
+    rows = np.repeat(np.arange(len(X.starts) - 1), np.diff(X.starts))
+    products = X.values * weights[X.names] if len(names) else X.values
+    return np.bincount(rows, products, minlength=len(X.starts) - 1)
 
 
 def _copies(

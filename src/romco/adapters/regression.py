@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from romco.adapters.estimators import TaskEstimator
 from romco.adapters.passes import weights_of_rows
@@ -252,6 +252,10 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     def _taught(self, X: Any, y: Any, task: Any, first: bool) -> tuple[Any, Numbers, list[Any]]:
         """Rows, numbers and tasks to learn, checked."""
         X, task = self._apart(X, task)
+        numbers = self._read_table(X, y, first)
+        if numbers is not None:
+            numbers = check_array(numbers, ensure_2d=False, dtype=np.float64)
+            return X, numbers, self._tasks(task, len(numbers), None if first else self.model_)
         numbers = None if first or not self._plain(X) else _finite(y, X.shape[0])
         if numbers is None:
             X, y = validate_data(

@@ -358,6 +358,10 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     ) -> tuple[Any, NDArray[Any], list[Any]]:
         """Rows, labels and tasks to learn, checked."""
         X, task = self._apart(X, task)
+        labels = self._read_table(X, y, first)
+        if labels is not None:
+            check_classification_targets(labels)
+            return X, labels, self._tasks(task, len(labels), None if first else self.model_)
         known = None if first or not self._plain(X) else _known(y, X.shape[0], self.model_)
         if known is None:
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
