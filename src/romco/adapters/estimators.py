@@ -104,6 +104,7 @@ class TaskEstimator(Learned, BaseEstimator):  # type: ignore[misc]
 
         self._check_fitted()
         X, task = self._asked(X, task)
+        rows: Any
         if hasattr(X, "columns"):
             rows = rows_of(X)
         elif isinstance(X, np.ndarray):
