@@ -148,6 +148,84 @@ def test_one_event_at_a_time_is_learned_as_many(learned):
     np.testing.assert_allclose(found, many.learn(rows, labels, tasks), atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_estimators_read_ordinary_frames(learned, kind, tmp_path):
+    frame, labels = kind([{"user": t, **r} for r, t in zip(ROWS, TASKS, strict=True)]), LABELS
+    estimator = romco.ROMCOClassifier(task_column="user", shuffle=False)
+    with pytest.warns(UserWarning, match="'order_id' looks like an id"):
+        estimator.fit(frame, labels)
+    model = Model("romco-auto", classes=("no", "yes"), schema=learned[0].schema.copy())
+    model.learn(ROWS, LABELS, TASKS)
+    expected = model.margins(ROWS, TASKS)
+    np.testing.assert_allclose(estimator.decision_function(frame), expected, atol=1e-9)
+    assert estimator.n_features_in_ == len(KINDS)
+    romco.save(estimator, tmp_path / "e.romco")
+    again = romco.load(tmp_path / "e.romco")
+    np.testing.assert_array_equal(again.predict(frame), estimator.predict(frame))
+    assert again.reasons(frame[:1])[0].margin == pytest.approx(expected[0])
+    with pytest.raises(ValueError, match="give a frame with the same columns"):
+        again.model_ and romco.ROMCOClassifier.predict(again.set_params(task_column=None), [[1.0]])
+
+
+def test_the_regressor_and_shuffled_passes_read_frames():
+    frame = pd.DataFrame([{k: r[k] for k in ("town", "says", "at")} for r in ROWS])
+    numbers = [1.0 + 2.0 * (row["town"] == "Rome") for row in ROWS]
+    score = romco.ROMCORegressor(random_state=0).fit(frame, numbers, task=TASKS)
+    assert score.score(frame, numbers, task=TASKS) > 0.9
+    labels = [row["town"] == "Rome" for row in ROWS]
+    one, other = (
+        romco.ROMCOClassifier("romco-nucl", random_state=0).fit(frame.iloc[order], y, task=tasks)
+        for order, y, tasks in (
+            (range(1000), labels, TASKS),
+            (range(999, -1, -1), labels[::-1], TASKS[::-1]),
+        )
+    )
+    assert one.score(frame, labels, task=TASKS) > 0.9
+    found = one.decision_function(frame, task=TASKS)
+    np.testing.assert_allclose(other.decision_function(frame, task=TASKS), found, atol=1e-6)
+
+
+def test_river_reads_the_same_rows(learned):
+    from romco.adapters.river import ROMCOClassifier
+
+    theirs = ROMCOClassifier(task_column="user")
+    ours = Model("romco-auto", classes=("no", "yes"))
+    events = list(zip(ROWS, LABELS, TASKS, strict=True))[:200]
+    for row, label, task in events:
+        theirs.learn_one({"user": task, **row}, label)
+        ours.learn_one(row, label, task)
+    found = [theirs.predict_proba_one({"user": task, **row})["yes"] for row, _, task in events]
+    expected = [ours.predict_proba_one(row, task)["yes"] for row, _, task in events]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_the_service_reads_the_same_rows(learned, tmp_path):
+    from romco.server.settings import Settings
+    from tests.server.conftest import Running
+
+    _, margins, folder = learned
+    rows = [
+        {**row, "day": row["day"].date().isoformat(), "at": row["at"] and row["at"].isoformat()}
+        for row in ROWS
+    ]
+    running = Running(tmp_path, Settings(), new=lambda: romco.load(folder / "m.romco"))
+    try:
+        events = [{"task": task, "x": row} for row, task in zip(rows, TASKS, strict=True)]
+        found = [answer["margin"] for answer in running.client.predict(events)]
+        one = running.client.predict(events[3])["margin"]
+        before = romco.load(folder / "m.romco")
+        learned_row = {**events[5], "y": "yes"}
+        running.client.learn([learned_row] * 2)
+        before.learn([ROWS[5]] * 2, ["yes"] * 2, [TASKS[5]] * 2)
+        after = running.client.predict(events[:20])
+    finally:
+        running.stop()
+    np.testing.assert_allclose(found, margins, atol=1e-9)
+    assert one == pytest.approx(margins[3])
+    expected = before.margins(ROWS[:20], TASKS[:20])
+    np.testing.assert_allclose([answer["margin"] for answer in after], expected, atol=1e-9)
+
+
 def test_the_compiled_encoder_says_what_the_schema_says():
     from romco.io.schema import encode_rows
 

@@ -645,6 +645,7 @@ def encode_rows(
 
 
 KNOWN_NUMBER = Column("number", "number", "learned before")
+ONE_NUMERAL = Column("free", "number or category", "a number as text in one row")
 
 
 @final
@@ -716,6 +717,8 @@ class CellEncoder:
         column = None if schema is None else schema.columns.get(name)
         if column is None and learning:
             column = KNOWN_NUMBER if name in names else infer_column(name, [value])
+            if isinstance(value, str) and column.kind == "number" and name not in names:
+                column = ONE_NUMERAL  # other rows may have words
             self._add(name, column)
         elif column is None and name in names and isinstance(value, Real):
             column = KNOWN_NUMBER
