@@ -96,9 +96,20 @@ def evaluate(
     else:
         _show_lines(scores)
     if not as_json:
+        _show_errors(scores)
         for name, value in scores.weighted().items():
             text = f"{value:.4g}" if found.engine.target.kind == "number" else f"{value:.2%}"
             print(f"by weight: {name.removeprefix('weighted_').replace('rmse', 'RMSE')} {text}")
+
+
+def _show_errors(scores: Evaluation) -> None:
+    """Print the error over events and its mean over tasks."""
+    summary = scores.summary()
+    if "rmse" in summary:
+        both = f"{summary['rmse']:.4g}", f"{summary['rmse_by_tasks']:.4g}"
+    else:
+        both = f"{summary['error']:.2%}", f"{summary['error_by_tasks']:.2%}"
+    print(f"{'RMSE' if 'rmse' in summary else 'error'} by events {both[0]}, by tasks {both[1]}")
 
 
 def _show_table(model: Model, scores: Evaluation) -> None:
