@@ -329,10 +329,10 @@ class Classes(CompiledLearner):
                     raise ValueError(f"state array {name!r} belongs to no pair of classes")
                 parts[number][rest] = array
         for n, (member, part) in enumerate(zip(fresh._members, parts.values(), strict=True)):
-            if part or fresh.answers <= MAX_IN_PAIRS:  # of version 4, very many had no pairs
+            if "1.scale" in arrays or not fresh._has_very_many():  # they had none in version 4
                 fresh._scales[n][:] = part.pop("scale")
                 member.load(part)
-        if fresh._units is not None and "class_sums" in arrays:
+        if fresh._units is not None and ("1.scale" in arrays or not fresh._has_very_many()):
             common = fresh._units.arrays
             copy_arrays(common, {name: arrays[name] for name in common.keys() & arrays.keys()})
         power = arrays.get("power", fresh._power)
@@ -421,13 +421,14 @@ class Classes(CompiledLearner):
         if self._many is None:
             self.kernel = PairsKernel(self._handles, self.answers, self._power, measured=measured)
             return
+        weight, covariance = self._judge.values()
         self.kernel = PairsKernel(
             self._handles,
             self.answers,
             self._power,
             self._many.kernel,
             measured,
-            Judge(*self._judge.values(), JUDGE_VARIANCE, JUDGE_RENEWAL),
+            Judge(weight, covariance, JUDGE_VARIANCE, JUDGE_RENEWAL),
             self._slots,
             self._many.arrays()["seen"],
             self._replace,
