@@ -13,11 +13,11 @@ from romco.version import __version__
 if TYPE_CHECKING:
     from romco import batch, labels, losses, penalties, steps, streams
     from romco import shards as cluster
-    from romco.adapters.regression import ROMCORegressor
-    from romco.adapters.sklearn import ROMCOClassifier
+    from romco.adapters.sklearn import ROMCOClassifier, ROMCORegressor
     from romco.evaluation import prequential
     from romco.explanations import explain, reasons
     from romco.io.modelfile import load, peek, save
+    from romco.io.schema import Schema
     from romco.learners import LEARNERS, Learner, Method, grown, learner, restore
     from romco.model import Columns, Hashed, Model, Names
     from romco.rounds import Round, Rounds
@@ -35,6 +35,7 @@ __all__ = [
     "ROMCORegressor",
     "Round",
     "Rounds",
+    "Schema",
     "Shards",
     "__version__",
     "batch",
@@ -64,7 +65,8 @@ _MODULES = {
     **dict.fromkeys(("explain", "reasons"), "explanations"),
     **dict.fromkeys(("load", "peek", "save"), "io.modelfile"),
     "ROMCOClassifier": "adapters.sklearn",
-    "ROMCORegressor": "adapters.regression",
+    "ROMCORegressor": "adapters.sklearn",
+    "Schema": "io.schema",
     "Shards": "shards",
     "prequential": "evaluation",
 }

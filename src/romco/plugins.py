@@ -1,11 +1,15 @@
-"""Objects by name: built-in ones, and those that installed packages add by entry points."""
+"""Other packages: objects that they add by entry points, and Ray where it is installed."""
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -28,6 +32,8 @@ class Registry(Mapping[str, T]):
 
     @cached_property
     def _entries(self) -> dict[str, EntryPoint]:
+        from importlib.metadata import entry_points  # takes 30 ms, and few names are not built in
+
         found = {entry.name: entry for entry in entry_points(group=self.group)}
         return {name: found[name] for name in sorted(found) if name not in self._names}
 
@@ -50,3 +56,23 @@ class Registry(Mapping[str, T]):
 
     def __len__(self) -> int:
         return len(self._names) + len(self._entries)
+
+
+def connect_ray(address: str | None = None) -> tuple[Any, bool]:
+    """Return the module ``ray`` with a cluster behind it, and whether this call started it.
+
+    A cluster that the program has joined before is used as it is. ImportError says what to
+    install.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError("engine='ray' needs Ray: pip install 'romco[ray]'") from error
+    if ray.is_initialized():
+        return ray, False
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    where = {"include_dashboard": False} if address is None else {"address": address}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ray.init(log_to_driver=False, configure_logging=False, **where)
+    return ray, True

@@ -106,7 +106,7 @@ def test_the_positive_label_does_not_depend_on_the_order_of_rows(events, tmp_pat
     assert {row["positive"] for row in written} == {positive}  # from the first row on
     assert all((row["margin"] >= 0) == (row["predicted"] == positive) for row in written)
     assert [row["label"] for row in written] == [row.rsplit(",", 1)[1] for row in rows]
-    assert f"Positive: {positive}" in call("explain", model).stdout
+    assert f"({positive} or not)" in call("explain", model).stdout
 
 
 def test_unknown_tasks_are_hinted_at(events, tmp_path):
@@ -228,14 +228,14 @@ def test_reasons_of_an_event_add_up_to_what_is_predicted(events, tmp_path, hashe
     turned = call(*one, "--label", "ham").stdout
     assert turned.startswith("margin for ham")
     new = call("explain", model, "--task", "nobody", "--event", json.dumps(cells)).stdout
-    assert "told from what tasks have in common" in new
+    assert "explained by what tasks have in common" in new
 
 
 def test_one_task_is_explained_by_name(events, tmp_path):
     model, _ = learned(events, tmp_path)
     told = call("explain", model, "--task", "user 4").stdout
     assert told.startswith("user 4, 60 events. ")
-    assert "of what it goes by is its own" in told
+    assert "Differs most in " in told
 
 
 @pytest.mark.parametrize(

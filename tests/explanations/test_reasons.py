@@ -7,7 +7,7 @@ import pytest
 
 import romco
 from romco.explanations import reasons
-from romco.explanations.rivals import odds_against_rest, shares_of_pairs
+from romco.explanations.attribution import odds_against_rest, shares_of_pairs
 from romco.learners.classes import Classes, coupled
 
 STREAM = romco.streams.simulated(n_tasks=4, n_features=6, n_events=60, outliers=1, seed=8)

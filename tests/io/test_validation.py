@@ -186,7 +186,7 @@ def test_the_text_of_a_header_counts_for_the_limit_before_it_is_read(tmp_path):
     text = b'{"state": {}}'
     path = tmp_path / "l.romco"
     path.write_bytes(headed(text))
-    needed = validation.TEXT * len(text)
+    needed = validation.TEXT_FACTOR * len(text)
     with path.open("rb") as file:
         assert validation._header(file, path, 100, needed)["format"] == FORMAT
         file.seek(0)
@@ -197,11 +197,11 @@ def test_the_text_of_a_header_counts_for_the_limit_before_it_is_read(tmp_path):
 
 def test_without_a_limit_a_larger_file_may_take_more(tmp_path, monkeypatch):
     path = learner_file(tmp_path / "l.romco")
-    monkeypatch.setattr(validation, "ROOM", 1)
-    monkeypatch.setattr(validation, "SHARE", 1000)
+    monkeypatch.setattr(validation, "DEFAULT_LIMIT_BYTES", 1)
+    monkeypatch.setattr(validation, "LIMIT_PER_FILE_BYTE", 1000)
     assert load(path).n_features == 3
     assert peek(path)["kind"] == "learner"
-    monkeypatch.setattr(validation, "SHARE", 1)
+    monkeypatch.setattr(validation, "LIMIT_PER_FILE_BYTE", 1)
     for read in (load, peek):
         with pytest.raises(ModelFileError, match="MiB of memory"):
             read(path)
@@ -215,17 +215,17 @@ def test_room_is_estimated_to_the_byte(inside, tmp_path):
     header = {"blocks": [block(*one, b"") for one in blocks], "state": state}
     arrays, text = 8 * 3 * 2 + 4 * 7, 5
     needed = (
-        validation.ARRAYS * arrays
-        + validation.TEXT * text
-        + validation.FEATURE * 4
-        + validation.TASK * 2
+        validation.ARRAY_FACTOR * arrays
+        + validation.TEXT_FACTOR * text
+        + validation.FEATURE_BYTES * 4
+        + validation.TASK_BYTES * 2
     )
     validation._check_room(tmp_path, header, 0, needed)
     with pytest.raises(ModelFileError, match="MiB of memory"):
         validation._check_room(tmp_path, header, 0, needed - 1)
     sizes = {"n_features": -4, "n_tasks": -2}  # refused later; they make no room
     header["state"] = sizes
-    needed -= validation.FEATURE * 4 + validation.TASK * 2
+    needed -= validation.FEATURE_BYTES * 4 + validation.TASK_BYTES * 2
     validation._check_room(tmp_path, header, 0, needed)
     with pytest.raises(ModelFileError, match="MiB of memory"):
         validation._check_room(tmp_path, header, 0, needed - 1)

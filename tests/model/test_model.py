@@ -150,7 +150,7 @@ def test_bad_input_changes_nothing():
     before = pickle.loads(pickle.dumps(model))
     good = (ROWS[:3], LABELS[:3], TASKS[:3])
     for x, y, task in [
-        ([*ROWS[:2], {"new name": np.nan}], *good[1:]),
+        ([*ROWS[:2], {"new name": np.inf}], *good[1:]),
         (good[0], ["ham", "spam", "eggs"], good[2]),
         (good[0], ["ham", "spam", None], good[2]),
         (good[0], good[1], ["a", "b", None]),

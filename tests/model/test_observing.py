@@ -60,7 +60,7 @@ def test_bad_rows_change_nothing():
     model.observe(ROWS, ["ann", "bob"])
     before = model.state()
     with pytest.raises(ValueError, match=r"finite|number"):
-        model.observe([{"length": float("nan"), "other": 1.0}], ["eve"])
+        model.observe([{"length": float("inf"), "other": 1.0}], ["eve"])
     with pytest.raises(ValueError, match="2 rows but task has 1"):
         model.observe(ROWS, ["ann"])
     after = model.state()

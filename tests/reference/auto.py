@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.reference.scales import Scales
 
-NARROW = 100
+FREQUENT = 100
 
 
 def moderate(mean, variance):
@@ -18,15 +18,17 @@ class Belief:
         variance = np.asarray(variance, dtype=float)
         self.w, self.S, self.prior = np.zeros(len(variance)), np.diag(variance), variance
 
-    def look(self, x, diagonal=False):
-        S = np.diag(np.diag(self.S)) if diagonal else self.S
-        return self.w @ x, x @ S @ x
+    def look(self, x):
+        return self.w @ x, x @ self.S @ x
 
-    def step(self, x, a, b, diagonal=True):
+    def step(self, x, a, b, joint=()):
+        """Covariances of weights that are not joint stay zero."""
+        joint = np.isin(np.arange(len(x)), list(joint))
         Sx = self.S @ x
         self.w = self.w + a * Sx
-        change = np.outer(Sx, Sx)
-        self.S = self.S - b * (np.diag(np.diag(change)) if diagonal else change)
+        self.S = self.S - b * np.outer(Sx, Sx) * (
+            np.outer(joint, joint) | np.eye(len(x), dtype=bool)
+        )
 
     def forget(self, x, rate):
         """The variance of features that occur grows, up to the prior."""
@@ -34,8 +36,11 @@ class Belief:
         more = np.where(x != 0, np.minimum(self.prior, left * (1 + rate)) - left, 0.0)
         self.S = self.S + np.diag(more)
 
-    def forget_covariances(self):
-        self.S = np.diag(np.diag(self.S))
+    def part(self, k):
+        """Forget the covariances of a weight."""
+        variance = self.S[k, k]
+        self.S[k, :] = self.S[:, k] = 0.0
+        self.S[k, k] = variance
 
     def renew(self, variance):
         self.S = self.S + np.diag(np.where(np.diag(self.S) < self.prior, variance, 0.0))
@@ -60,8 +65,8 @@ class Auto:
     def __init__(self, d, m):
         self.d, self.m = d, m
         one = np.ones(d)
-        self.global_margin, self.global_logistic = Belief(one), Belief(one)
-        self.intercept = Belief([1.0])
+        self.global_margin, self.global_logistic = Belief(one), Belief(np.ones(d + 1))
+        self.joint, self.closed = {d}, False  # weights with covariances; the last is the intercept
         # Alone: the features of each task by itself, an intercept in common, one of its own.
         self.alone_margin = [Belief(one) for _ in range(m)]
         self.alone_logistic = [Belief(one) for _ in range(m)]
@@ -82,7 +87,6 @@ class Auto:
         self.B = np.zeros((d, 4))
         self.log_squares, self.count, self.next = 0.0, 0, 32
         self.scales = Scales(d)
-        self.narrow = True
         self.seen, self.turned, self.turns = np.zeros((3, m))
         self.all_seen, self.all_turned, self.all_turns = 0, 0.0, 0
         self.mean_margin, self.mean_wrong = 0.0, 0.0
@@ -99,10 +103,9 @@ class Auto:
             self.count += h
 
     def opinions(self, i, x):
-        wide = x[NARROW:].any()
         p = [
             self.global_margin.look(x),
-            self.look(self.global_parts(x), wide),
+            self.look(self.global_parts(x)),
             self.alone_margin[i].look(x),
             self.look(self.alone_parts(i, x)),
             self.look(self.both_parts(i, x)),
@@ -111,11 +114,11 @@ class Auto:
         z = [*z, *(self.B.T @ x) * (self.B.T @ self.alone_logistic[i].w), 1.0]
         return p, np.array(z)
 
-    def look(self, parts, diagonal=False):
-        return tuple(np.sum([belief.look(x, diagonal) for belief, x in parts], axis=0))
+    def look(self, parts):
+        return tuple(np.sum([belief.look(x) for belief, x in parts], axis=0))
 
     def global_parts(self, x):
-        return (self.global_logistic, x), (self.intercept, np.ones(1))
+        return ((self.global_logistic, np.append(x, 1.0)),)
 
     def forgetting_parts(self, x):
         return (self.forgets, x), (self.level, np.ones(1))
@@ -167,8 +170,8 @@ class Auto:
             if h == 0:
                 continue
             first = self.count == 0
-            self.see(x)
-            x = self.scales.count(x)
+            there, x = x != 0, self.scales.count(x)
+            self.choose(there if x.any() else np.zeros(self.d))
             if first:
                 self.tally(x, h)
             self.learn(i, x * self.unit(), y, h, then)
@@ -181,14 +184,28 @@ class Auto:
     def notice(self, xs):
         """Rows without a label are counted, as those with one are."""
         for x in xs:
-            self.see(x)
             self.tally(self.scales.count(x), 1)
 
-    def see(self, x):
-        """Covariances are kept while all features are among the first."""
-        self.narrow = self.narrow and not x[NARROW:].any()
-        if not self.narrow:
-            self.global_logistic.forget_covariances()
+    def choose(self, there):
+        """Covariances are kept of the features that are frequent, unless these are too many."""
+        scales = self.scales.measured.scales if hasattr(self.scales, "measured") else self.scales
+        count, events = scales.c, int(scales.events)
+        if events & (events - 1) == 0:
+            self.leave(j for j in self.joint - {self.d} if count[j] < 0.05 * events)
+        for j in np.flatnonzero(there):
+            if j in self.joint or self.closed or count[j] < 0.1 * events:
+                continue
+            if len(self.joint) > min(self.d, FREQUENT):
+                self.closed = events >= 256
+                if self.closed:
+                    self.leave(self.joint - {self.d})
+                break
+            self.joint.add(int(j))
+
+    def leave(self, features):
+        for j in list(features):
+            self.joint.remove(j)
+            self.global_logistic.part(j)
 
     def learn(self, i, x, y, h, then=None):
         p, z = self.opinions(i, x)
@@ -200,7 +217,7 @@ class Auto:
         self.learn_newness(i, y, h, z)
         self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h))
         for belief, part in self.global_parts(x):
-            belief.step(part, *logistic(y, *p[1], h), diagonal=not self.narrow)
+            belief.step(part, *logistic(y, *p[1], h), self.joint)
         self.alone_margin[i].step(x, *arow(y, *p[2], r=0.3 / h))
         for belief, part in self.alone_parts(i, x):
             belief.step(part, *logistic(y, *p[3], h))
@@ -239,7 +256,7 @@ class Auto:
         self.lateness, self.unanswered = self.count - count, 0
         if self.lateness > 100:
             self.late = after(self.late or 0.2, late)
-            self.of_late.step(z, *logistic(y, *self.of_late.look(z), h), diagonal=False)
+            self.of_late.step(z, *logistic(y, *self.of_late.look(z), h), range(10))
 
     def watch(self, i, y, h, margin):
         """Page's test of whether the opposite of what is said explains the answers better."""
@@ -270,8 +287,7 @@ class Auto:
         one = np.ones(self.d)
         for i in range(self.m):
             self.begin_anew(i)
-        self.global_margin, self.global_logistic = Belief(one), Belief(one)
-        self.intercept = Belief([1.0])
+        self.global_margin, self.global_logistic = Belief(one), Belief(np.ones(self.d + 1))
         self.common, self.together = Belief([1.0]), Belief(one)
         self.B, self.next = np.zeros((self.d, 4)), self.count + 32
         self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0
@@ -285,7 +301,7 @@ class Auto:
         combiners = (self.combiner, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
         shares = h * np.array([self.chances(i)[0], 1, 1])
         for (combiner, heard), verdict, share in zip(combiners, said, shares, strict=True):
-            combiner.step(heard, *logistic(y, *verdict, share), diagonal=False)
+            combiner.step(heard, *logistic(y, *verdict, share), range(len(heard)))
             combiner.renew(3e-5 * h)
         self.evidence[i] += [h * np.log(sigmoid(y * moderate(*verdict))) for verdict in said]
         self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)

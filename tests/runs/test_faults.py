@@ -190,11 +190,11 @@ def test_a_log_that_is_too_short_is_refused_and_stays(tmp_path):
 
 def test_nowhere_and_aloud(tmp_path, capsys):
     with Log(None) as log:
-        assert not log.wanted
+        assert not log.enabled
         log.write({"a": 1})
         assert log.sync() == 0
     with Log(Path("-"), 7) as log:
-        assert log.wanted
+        assert log.enabled
         log.write({"a": 1})
         assert log.sync() == 0
     assert capsys.readouterr().out == json.dumps({"a": 1}) + "\n"

@@ -5,8 +5,9 @@ import pytest
 
 import romco
 from romco.shards import Shards
+from romco.shards import shards as shards_module
 from romco.shards.reader import TaskCodes, task_owner
-from romco.shards.schedule import Schedule
+from romco.shards.schedule import Schedule, choose_threads
 from romco.shards.shard import Shard
 from tests.learners.test_merging import SHARDED
 from tests.shards.streams import assert_same, events, learn
@@ -370,3 +371,34 @@ def test_a_store_that_would_be_too_full_is_told_before_anything_is_learned():
     with pytest.raises(OverflowError, match="deal the tasks out to more shards"):
         shards.learn([{"new": 1.0}], ["yes"], [next(t for t in task if task_owner(t, 2) == 1)])
     assert shards.coordinator.engine.local_shards[1].model.events == before
+
+
+def test_auto_learns_on_one_thread_then_on_as_many_as_help(monkeypatch, tmp_path):
+    x, y, task = events(500, seed=6)
+    monkeypatch.setattr(shards_module, "SPLIT_EVENTS", 200)
+    monkeypatch.setattr(shards_module, "choose_threads", lambda entries: 3 if entries > 3 else 1)
+    model, expected = romco.Model(), None
+    margins = model.learn(x[:200], y[:200], task[:200])
+    expected = Shards.of(model, 3, every=20)
+    margins = np.concatenate([margins, expected.learn(x[200:], y[200:], task[200:])])
+    for sizes in ((500,), (1, 60)):
+        with Shards(every=20) as auto:
+            np.testing.assert_array_equal(learn(auto, (x, y, task), sizes), margins)
+            assert auto.n == 3
+            assert_same(auto.state(), expected.state())
+            np.testing.assert_array_equal(auto.margins(x, task), expected.margins(x, task))
+            auto.save(tmp_path / "m.romco")
+    with Shards.load(tmp_path / "m.romco", "auto") as again:
+        assert again.n == 3
+        assert_same(again.state(), expected.state())
+    narrow = Shards("romco-auto")
+    learn(narrow, ([{"f1": 1.0}] * 500, y, task))
+    assert narrow.n == 1
+    with pytest.raises(ValueError, match="'auto' is for engine='threads'"):
+        Shards(engine="serial")
+
+
+def test_threads_are_chosen_by_cores_and_entries(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8))
+    chosen = [choose_threads(entries) for entries in (0, 5, 23, 24, 60, 100, 400)]
+    assert chosen == [1, 1, 1, 2, 5, 8, 8]

@@ -18,7 +18,6 @@ COPIES = (*GLOBAL, *ALONE, *TOGETHER)
 DIRECTIONS, LEVEL = tuple(range(5, 9)), (9,)
 LIKE_ALL, ON_ITS_OWN = KINDS.index("like all"), KINDS.index("on their own")
 NEVER_OLD = -1e300  # events: too few ever for anything to be told
-VERY_WIDE = 1e300  # features: too many for covariances
 NONE = 1e-300  # tasks of a kind that does not exist: too few ever to matter
 
 
@@ -84,7 +83,7 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     if not chosen.units:
         as_they_are(learner)
     if not chosen.covariances:
-        arrays["typical"][4] = VERY_WIDE
+        arrays["frequent"][1:] = -2.0  # no place is free
     if not chosen.follows:
         arrays["turn"][0], arrays["turn"][6] = NEVER_OLD, 0.0
     if not chosen.watches or LIKE_ALL in chosen.missing:  # whom newcomers are taken for

@@ -21,7 +21,7 @@ from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
 from romco.io import durable
 from romco.io.modelfile import load
-from romco.io.schema import ONLY_TASK, Schema
+from romco.io.schema import ONLY_TASK
 from romco.model import Model
 from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions
@@ -58,7 +58,7 @@ def predict(
 
 def _resolve(model: Model, source: Source, labelled: bool) -> tuple[Source, str | None]:
     """Return the source read as the model's columns were, and a warning where they differ."""
-    schema = Schema.from_session(model.session)
+    schema = model.schema
     check_source(source, labelled, schema)
     known = source.resolve_to_predict(schema)
     return known, None if schema is None else known.unknown_columns(schema)
@@ -96,9 +96,20 @@ def evaluate(
     else:
         _show_lines(scores)
     if not as_json:
+        _show_errors(scores)
         for name, value in scores.weighted().items():
             text = f"{value:.4g}" if found.engine.target.kind == "number" else f"{value:.2%}"
             print(f"by weight: {name.removeprefix('weighted_').replace('rmse', 'RMSE')} {text}")
+
+
+def _show_errors(scores: Evaluation) -> None:
+    """Print the error over events and its mean over tasks."""
+    summary = scores.summary()
+    if "rmse" in summary:
+        both = f"{summary['rmse']:.4g}", f"{summary['rmse_by_tasks']:.4g}"
+    else:
+        both = f"{summary['error']:.2%}", f"{summary['error_by_tasks']:.2%}"
+    print(f"{'RMSE' if 'rmse' in summary else 'error'} by events {both[0]}, by tasks {both[1]}")
 
 
 def _show_table(model: Model, scores: Evaluation) -> None:
@@ -217,7 +228,7 @@ def _explain_one(
         insight = explain_task(model, task)
         print(inert(f"{insight.task}, {insight.events:,} events. {story(insight)}"))
         return
-    schema = Schema.from_session(model.session)
+    schema = model.schema
     if task is None and not (schema is not None and schema.one_task):
         raise ValueError("say whose event it is: --task NAME")
     found = explain_cells(model, _cells(event), ONLY_TASK if task is None else task, label)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -41,7 +41,6 @@ from romco.cli.options import (
 )
 from romco.cli.output import console, note, note_schema, warn
 from romco.io.modelfile import save
-from romco.io.schema import Schema
 from romco.labels import Budget
 from romco.labels.audit import Audit
 from romco.learners.capabilities import Decomposed
@@ -106,7 +105,7 @@ def learn(
         int | None, typer.Option(min=1, help="Events between saves; else 10,000 or more.")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Learn in so many shards, each on a thread.")
+        str | None, typer.Option(help="Learn on so many threads; auto: as many as help.")
     ] = None,
     shards: Annotated[
         int | None, typer.Option(min=1, help="Learn files in so many shards that read them.")
@@ -165,12 +164,12 @@ def _learn_one(
     options: LearnOptions,
     predictions: Path | None,
     checkpoint_every: int | None,
-    threads: int | None,
+    threads: str | None,
     labels: str | None,
 ) -> None:
     """Learn one source, in one process or on threads."""
     with locked_model(path) as known:
-        schema = None if known is None else Schema.from_session(known.session)
+        schema = None if known is None else known.schema
         check_source(source, True, schema)
         _check_combination(known, options.target, source.weight, threads, None)
         source = source.resolve(schema)
@@ -182,7 +181,7 @@ def _learn_one(
         else:
             learner, options = _new_model(source, options, threads)
         if threads is not None:
-            learner = _on_threads(path, threads, options)
+            learner = _on_threads(path, _read_threads(threads), options)
         if labels is not None:
             learner = _under_budget(labels, source, learner)
         stop = runs.Stop()
@@ -191,7 +190,7 @@ def _learn_one(
 
 
 def _new_model(
-    source: Source, options: LearnOptions, threads: int | None
+    source: Source, options: LearnOptions, threads: str | None
 ) -> tuple[Model, LearnOptions]:
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
@@ -209,7 +208,20 @@ def _features(options: LearnOptions) -> Features:
     return Names() if options.hash_bits is None else Hashed(2**options.hash_bits)
 
 
-def _on_threads(path: Path, threads: int, options: LearnOptions) -> Shards:
+def _read_threads(text: str) -> int | Literal["auto"]:
+    """Return the number of threads that an option names.
+
+    >>> _read_threads("4"), _read_threads("auto")
+    (4, 'auto')
+    """
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"--threads takes a number from 1 on, or auto; got {text!r}")
+    return int(text)
+
+
+def _on_threads(path: Path, threads: int | Literal["auto"], options: LearnOptions) -> Shards:
     """Return the model of a file, or a new one, in shards on threads."""
     from romco.shards import Shards
 
@@ -225,7 +237,7 @@ def _check_combination(
     known: Model | None,
     target: str | None,
     weight: str | None,
-    threads: int | None,
+    threads: str | None,
     shards: int | None,
 ) -> None:
     """Raise ValueError where options do not go together, or not with the model."""
@@ -399,7 +411,7 @@ def _learn_in_shards(
     if known is not None:
         options.check(model, known)
         options = replace(options, learner=known.engine.learner.name)
-    schema = None if known is None else Schema.from_session(known.session)
+    schema = None if known is None else known.schema
     source = replace(source, path=paths[0]).resolve(schema)
     classes = _known_classes(known) or options.classes
     classes = classes or _infer_classes(source, paths, options.positive)
@@ -485,7 +497,7 @@ def ask(
     or give the answers alone, a file with columns ask_id and the label, in any order.
     """
     found = load_model(model)
-    schema = Schema.from_session(found.session)
+    schema = found.schema
     check_source(source, False, schema)
     known = source.resolve_to_predict(schema)
     assert known.schema is not None
@@ -509,7 +521,7 @@ def _learn_answers(source: Source, path: Path, asked: Path, id: str | None) -> N
     with locked_model(path) as model:
         if model is None:
             raise FileNotFoundError(f"there is no model file {path}")
-        schema = Schema.from_session(model.session)
+        schema = model.schema
         label = source.label or (None if schema is None else schema.label)
         file = Source(str(asked), skip_bad=source.skip_bad)
         result = requests.learn_answers(model, replace(source, label=label), file, id)

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from romco.compare.plan import Run
 from romco.learners import LEARNERS, Method
-from romco.raycluster import joined
+from romco.plugins import connect_ray
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[Run], None]]]
 Done = Callable[[Run], None]
@@ -106,7 +106,7 @@ class RayRunner:
 
     def perform(self, work: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> Iterator[int]:
         """Call ``work`` with each of the arguments; yield their numbers as they finish."""
-        ray, owned = joined(self.address)
+        ray, owned = connect_ray(self.address)
         remote = ray.remote(max_retries=0)(_on_worker)
         try:
             added = ray.put(dict(LEARNERS.added))

@@ -1,9 +1,8 @@
-"""What was learned: rank, what is shared and what is personal, which tasks are alike."""
+"""Explanations: what a model has learned, and why one event is answered as it is."""
 
-from romco.explanations.explaining import explain, explain_task
-from romco.explanations.explanation import Explanation
+from romco.explanations.attribution import Reason, Reasons, reasons
+from romco.explanations.explanation import Explanation, explain, explain_task
 from romco.explanations.facts import TaskInsight
-from romco.explanations.reasons import Reason, Reasons, reasons
 
 __all__ = [
     "Explanation",

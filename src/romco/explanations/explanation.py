@@ -1,22 +1,47 @@
-"""An explanation: facts that print as a table, show as a page, and can be drawn."""
+"""Explanation of a model: levels, effects, shared and personal weights, similar tasks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csc_array
 
 from romco.explanations import page as pages
 from romco.explanations import text
-from romco.explanations.facts import Facts
+from romco.explanations.facts import ALONE, Facts, TaskInsight
+from romco.labels.audit import Audit
+from romco.learners import Learner
+from romco.learners.capabilities import (
+    Decomposed,
+    FindsGroups,
+    KnowsFeatures,
+    TellsFindings,
+    TellsKinds,
+)
+from romco.learners.classes import Classes
+from romco.learners.shared import column_lengths, spectrum
+from romco.model import Model
+from romco.model.engine import PERSONAL_CHECK_EVENTS, personal_tasks, predict
+from romco.model.features import Sparse
+from romco.model.names import canonical_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Numbers = NDArray[np.float64]
+MAX_GROUPED_TASKS = 1000  # groups cost m^2
+MAX_LEVEL_ENTRIES = 5_000_000  # tasks times features of the average event
+SHOWN_CLASSES, SHOWN_FEATURES = 10, 3
 
 
 @final
 @dataclass(frozen=True)
 class Explanation(Facts):
-    """What a model has learned; prints as a table, shows as a page in a notebook."""
+    """Explanation of a model; prints as text, shows as a page in a notebook."""
 
     def __str__(self) -> str:
         return text.table(self)
@@ -25,11 +50,328 @@ class Explanation(Facts):
         return pages.body(self)
 
     def page(self) -> str:
-        """A self-contained HTML page."""
+        """Return a self-contained HTML page."""
         return pages.page(self)
 
     def figures(self) -> dict[str, Figure]:
-        """Figures by name, for print; needs matplotlib."""
-        from romco.explanations import figures  # here: matplotlib is slow to import
+        """Return figures for print by name; needs matplotlib."""
+        return pages.figures(self)
 
-        return figures.figures(self)
+
+def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation:
+    """Explain a model or learner.
+
+    A learner that does not keep U and V apart is split here: shared is the mean of all tasks'
+    weights, personal the difference from it. Where the learner keeps U by its factors, no (d, m)
+    array is made, so that 100,000 tasks can be explained.
+
+    Parameters
+    ----------
+    model:
+        A model, or a learner.
+    top:
+        Number of the most personal tasks with details.
+    findings:
+        Ask the learner for its own findings, and for groups; without is quicker.
+
+    >>> import romco
+    >>> stream = romco.streams.simulated(n_tasks=6, n_features=10, n_events=50, outliers=1)
+    >>> learner = romco.learner("romco-nucl", n_features=10, n_tasks=6)
+    >>> _ = learner.replay(romco.streams.synchronous(stream, seed=0))
+    >>> explanation = explain(learner)
+    >>> explanation.n_tasks, len(explanation.tasks)
+    (6, 6)
+
+    """
+    reader = _read(model, findings)
+    order = np.argsort(-reader.personal, kind="stable")
+    detailed, rest = order[:top], order[top:]
+    cosines = reader.weights.cosines(detailed)
+    tasks = [reader.detailed_task(i, cosines[k]) for k, i in enumerate(detailed)]
+    spent = _label_costs(model) if isinstance(model, Model) else ()
+    return Explanation(
+        learner=reader.learner.name,
+        events=reader.events,
+        n_tasks=len(reader.names),
+        n_features=reader.n_features,
+        spectrum=tuple(reader.weights.spectrum.tolist()),
+        tasks=(*tasks, *map(reader.task, rest)),
+        findings=(*reader.findings, *spent),
+        notes=tuple(reader.notes()),
+        positive=reader.positive,
+        label=reader.label,
+        data=reader.data,
+        effects=reader.effects(),
+        per_spread=reader.spread is not None,
+    )
+
+
+def explain_task(model: Model, task: Any) -> TaskInsight:
+    """Explain one task in detail; KeyError if it is not known.
+
+    >>> import romco
+    >>> model = romco.Model("romco-auto")
+    >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "bob"])
+    >>> [name for name, _ in explain_task(model, "ann").nearest]
+    ['bob']
+    """
+    reader = _read(model, findings=False)
+    known = [canonical_name(name) for name in reader.names]
+    if canonical_name(task) not in known:
+        raise KeyError(f"no task {task!r} is known")
+    i = known.index(canonical_name(task))
+    return reader.detailed_task(i, reader.weights.cosines(np.array([i]))[0])
+
+
+def _read(model: Model | Learner, findings: bool) -> _Reader:
+    if not isinstance(model, Model):
+        return _Reader(model, None, findings)
+    with model.engine.at_rest() as learner:  # as long as it takes to copy, not to compute
+        return _Reader(learner, model, findings)
+
+
+def _label_costs(model: Model) -> tuple[str, ...]:
+    """Labels spent and the audit's estimate, where labels cost."""
+    audit = Audit.of(model.session)
+    if model.labels is not None:
+        return (f"Labels: {audit.describe(model.labels)}.",)
+    error = audit.error()
+    return () if error is None else (f"Error of all predictions by audit: {error}.",)
+
+
+@dataclass(frozen=True)
+class TaskWeights:
+    """W = ``left`` @ ``right``.T + ``own`` of some tasks, never as a (d, m) array.
+
+    With rank r, costs are O(d r + m r) and the non-zeros of ``own``.
+    """
+
+    left: Numbers  # (d, r)
+    right: Numbers  # (m, r)
+    own: csc_array  # (d, m)
+    spectrum: Numbers  # singular values of U, largest first
+    note: str | None = None
+    per_feature: int = 1  # rows of each feature: one for each of many classes
+
+    @classmethod
+    def of(cls, learner: Learner, tasks: NDArray[np.int64]) -> TaskWeights:
+        """Return the learner's own parts, or its weights split at their mean."""
+        if isinstance(learner, Decomposed):
+            left, right = learner.shared_factors()
+            own = learner.personal_sparse()
+            return cls(left, right[tasks], own[:, tasks], learner.singular_values())
+        W = learner.weights()[:, tasks]
+        per_feature = W.shape[2] if W.ndim == 3 else 1
+        if per_feature > 1:  # a task's weights of all classes, as one column
+            W = W.transpose(0, 2, 1).reshape(-1, len(tasks))
+        W = W.reshape(len(W), len(tasks))
+        mean = W.mean(axis=1, keepdims=True) if W.size else np.zeros((len(W), 1))
+        right = np.ones((len(tasks), 1))
+        note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
+        return cls(mean, right, csc_array(W - mean), spectrum(mean, right), note, per_feature)
+
+    def per_spread(self, spread: Numbers) -> TaskWeights:
+        """Return effects per standard deviation of a column, so that units do not matter."""
+        unit = np.repeat(spread, self.per_feature)[:, None]
+        return replace(self, left=unit * self.left, own=csc_array(self.own.multiply(unit)))
+
+    def shared(self) -> Numbers:
+        """Norm (m,) of each column of U."""
+        return np.sqrt(np.maximum(0.0, ((self.right @ self._gram()) * self.right).sum(axis=1)))
+
+    def personal(self) -> Numbers:
+        """Norm (m,) of each column of V."""
+        return column_lengths(self.own)
+
+    def cosines(self, some: NDArray[np.int64]) -> Numbers:
+        """Cosines (k, m) of some tasks' weights with those of all; 0 where weights are 0."""
+        gram, across = self.right @ self._gram(), self.own.T @ self.left  # both (m, r)
+        squares = ((gram + 2.0 * across) * self.right).sum(axis=1) + self.personal() ** 2
+        lengths = np.sqrt(np.maximum(squares, 0.0))
+        inner = (gram + across)[some] @ self.right.T + self.right[some] @ across.T
+        inner += (self.own[:, some].T @ self.own).toarray()
+        scale = np.outer(lengths[some], lengths)
+        return np.divide(inner, scale, out=np.zeros_like(inner), where=scale > 0.0)
+
+    def largest(self, task: int, n: int) -> list[tuple[int, float]]:
+        """Rows and values of the ``n`` largest entries of a task's column of V.
+
+        With many classes, row f * ``per_feature`` + k is that of feature f and class k.
+        """
+        begin, end = self.own.indptr[task : task + 2]
+        values, rows = self.own.data[begin:end], self.own.indices[begin:end]
+        order = np.lexsort((rows, -np.abs(values)))[:n]
+        return [(int(rows[k]), float(values[k])) for k in order if values[k] != 0.0]
+
+    def mean(self) -> Numbers:
+        """Mean weights (d,) over tasks."""
+        tasks = max(len(self.right), 1)
+        own = np.asarray(self.own.sum(axis=1)).ravel() / tasks
+        return np.asarray(self.left @ (self.right.sum(axis=0) / tasks) + own)
+
+    def _gram(self) -> Numbers:
+        return self.left.T @ self.left
+
+
+class _Reader:
+    """Values read from a model or a bare learner, by the number of a task in ``names``."""
+
+    def __init__(self, learner: Learner, model: Model | None, findings: bool) -> None:
+        self.learner, self.model = learner, model
+        self.names: list[Any] = list(range(learner.n_tasks)) if model is None else model.tasks
+        self.numbers = (
+            np.arange(learner.n_tasks) if model is None else model.engine.numbers(self.names)
+        )
+        self.weights = TaskWeights.of(learner, self.numbers)
+        self.average, self.spread = _moments(learner)
+        if self.spread is not None:
+            self.weights = self.weights.per_spread(self.spread)
+        self.shared, self.personal = self.weights.shared(), self.weights.personal()
+        self.levels = self._levels()
+        self.groups: list[int] | None = None
+        self.findings: tuple[str, ...] = tuple(self._class_effects())
+        if findings and isinstance(learner, TellsFindings):
+            self.findings += tuple(learner.findings(self.numbers))
+        if (
+            findings
+            and isinstance(learner, FindsGroups)
+            and 1 < learner.n_tasks <= MAX_GROUPED_TASKS
+        ):
+            self.groups = learner.groups()[self.numbers].tolist()
+        judged = personal_tasks(learner)
+        self.different = self.personal > 0.0 if judged is None else judged[self.numbers]
+        self.kinds = self._kinds()
+        self.positive = None if model is None else model.engine.positive
+        self.events = None if model is None else model.events
+        self.n_features = learner.n_features if model is None else model.features.width
+        session = {} if model is None else model.session
+        self.label = session.get("schema", {}).get("label")
+        self.data = ", ".join(_source_names(session)) or None
+
+    def task(self, i: int, **detail: Any) -> TaskInsight:
+        """Return a task without details, or with those given."""
+        name = self.names[i]
+        engine = None if self.model is None else self.model.engine
+        return TaskInsight(
+            task=name,
+            events=None if engine is None else engine.events_of(name),
+            shared=float(self.shared[i]),
+            personal=float(self.personal[i]),
+            since=None if engine is None else engine.personal_since(name),
+            different=bool(self.different[i]),
+            kind=self.kinds[i],
+            group=None if self.groups is None else self.groups[i],
+            level=None if self.levels is None else float(self.levels[i]),
+            **detail,
+        )
+
+    def detailed_task(self, i: int, cosines: Numbers) -> TaskInsight:
+        """Return a task with its largest personal effects and its most similar tasks."""
+        return self.task(i, nearest=self._nearest(i, cosines), features=self._features(i))
+
+    def effects(self, n: int = 8) -> tuple[tuple[Any, float], ...]:
+        """Largest effects, mean over tasks, of two classes or numbers."""
+        if self.weights.per_feature > 1 or not self.names:
+            return ()
+        means = self.turn * self.weights.mean()[: self.n_features]
+        order = np.argsort(-np.abs(means), kind="stable")[:n].tolist()
+        return tuple((self._name(j), float(means[j])) for j in order if means[j] != 0.0)
+
+    def notes(self) -> list[str]:
+        """Return what a reader must know of the numbers."""
+        notes = [] if self.weights.note is None else [self.weights.note]
+        if self.model is not None and self.different.any():
+            every = f"{PERSONAL_CHECK_EVENTS:,}"
+            notes.append(
+                f"Since: events of all tasks when it was found different; looked at every {every}."
+            )
+        return notes
+
+    @cached_property
+    def turn(self) -> float:
+        """Sign of the learner's margins for the positive label."""
+        two = self.model is not None and self.model.engine.target.kind == "two classes"
+        return self.model.engine.turn if two and self.model is not None else 1.0
+
+    def _levels(self) -> Numbers | None:
+        """Prediction (m,) of each task for the average event; None where it is not known."""
+        model = self.model
+        if (
+            self.average is None
+            or model is None
+            or not self.names
+            or model.engine.target.kind == "classes"
+        ):
+            return None
+        columns = np.flatnonzero(self.average).astype(np.int32)
+        if len(columns) * len(self.names) > MAX_LEVEL_ENTRIES:
+            return None
+        m, k = len(self.names), len(columns)
+        row = np.tile(self.average[columns], m), np.tile(columns, m)
+        rows = Sparse(*row, (np.arange(m + 1) * k).astype(np.int32))
+        margins = self.turn * predict(self.learner, rows, self.numbers)
+        return (
+            margins
+            if model.engine.target.kind == "number"
+            else model.engine.probability_of(margins)
+        )
+
+    def _class_effects(self) -> list[str]:
+        """Sentences on the features for each of many classes, or that move a number."""
+        model = self.model
+        if model is None or model.engine.target.kind == "two classes" or not self.names:
+            return []
+        W = self.learner.weights()[: model.features.width, self.numbers].mean(axis=1)
+        if self.spread is not None:
+            W = (W.T * self.spread[: len(W)]).T
+        if model.engine.target.kind == "number":
+            return [f"Largest effects on the number, mean over tasks: {self._largest(W)}."]
+        classes = list(enumerate(model.classes))[: W.shape[1]]
+        shown = classes[:SHOWN_CLASSES]
+        lines = [f"For {label}: {self._largest(W[:, k])}." for k, label in shown]
+        more = len(classes) - SHOWN_CLASSES
+        return [*lines, f"And {more:,} more classes."] if more > 0 else lines
+
+    def _largest(self, w: Numbers) -> str:
+        order: list[int] = np.argsort(-np.abs(w), kind="stable")[:SHOWN_FEATURES].tolist()
+        shown = [f"{self._name(j)} {w[j]:+.2g}" for j in order if w[j] != 0.0]
+        return ", ".join(shown) or "nothing yet"
+
+    def _name(self, j: int) -> Any:
+        return j if self.model is None else self.model.features.name(j)
+
+    def _nearest(self, i: int, cosines: Numbers, n: int = 3) -> tuple[tuple[Any, float], ...]:
+        most = np.argsort(-cosines, kind="stable")[: n + 1]
+        return tuple((self.names[j], float(cosines[j])) for j in most if j != i)[:n]
+
+    def _features(self, i: int, n: int = 5) -> tuple[tuple[Any, float], ...]:
+        per, found = self.weights.per_feature, []
+        for j, value in self.weights.largest(i, n):
+            if j < self.n_features * per:
+                name = self._name(j // per)
+                name = f"{name} for {self._class_name(j % per)}" if per > 1 else name
+                found.append((name, self.turn * value))
+        return tuple(found)
+
+    def _class_name(self, k: int) -> Any:
+        known = () if self.model is None else self.model.classes
+        return known[k] if k < len(known) else f"class {k}"
+
+    def _kinds(self) -> list[str]:
+        """Kind of each task; those on their own are the different ones."""
+        if isinstance(self.learner, TellsKinds):
+            return self.learner.kinds_of(self.numbers)
+        return [ALONE if alone else "related" for alone in self.different]
+
+
+def _moments(learner: Learner) -> tuple[Numbers | None, Numbers | None]:
+    """Mean and standard deviation (d,) of each feature, where the learner knows them."""
+    known: Any = learner
+    if isinstance(learner, Classes) and learner.at_once() is None:
+        known = next(iter(learner.members()), None)
+    return known.feature_moments() if isinstance(known, KnowsFeatures) else (None, None)
+
+
+def _source_names(session: dict[str, Any]) -> list[str]:
+    """Names of the files that a model learned from."""
+    return [str(name).rpartition("/")[2] for name in session.get("sources", {})]

@@ -1,4 +1,4 @@
-"""What an explanation holds."""
+"""Plain values of an explanation; text and page are made of them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 
 ALONE = "on their own"  # the kind of tasks that are different
-KINDS = ("related", "like all", ALONE)  # in the order told
+KINDS = ("related", "like all", ALONE)
 
 
 @dataclass(frozen=True)
 class TaskInsight:
-    """One task: how much of its weights is shared, and how much its own."""
+    """One task: its level, where it differs, how much of its weights is its own."""
 
     task: Any
     events: int | None  # learned so far; None where a bare learner was explained
-    shared: float  # length of its column of U
-    personal: float  # length of its column of V
-    since: int | None  # events of all tasks when it was found personal; looked at every 1000
+    shared: float  # norm of its column of U, in the unit of the effects
+    personal: float  # the same of V
+    since: int | None  # events of all tasks when it was found personal
     different: bool = False  # as the learner judges; else whether it has a column of V at all
     nearest: tuple[tuple[Any, float], ...] = ()  # most similar tasks, by cosine of the weights
-    features: tuple[tuple[Any, float], ...] = ()  # where it differs most from what is shared
+    features: tuple[tuple[Any, float], ...] = ()  # largest personal effects, see Facts.per_spread
     kind: str = "related"  # as the learner calls it; "on their own" where it is different
-    group: int | None = None  # of similar tasks, by number; the same number, the same group
+    group: int | None = None  # of similar tasks
+    level: float | None = None  # probability of the positive label, or number, at an average event
 
     @property
     def share(self) -> float:
@@ -33,21 +34,25 @@ class TaskInsight:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model has learned, as plain values; text, page and figures are made of it."""
+    """Values read from a model."""
 
     learner: str
     events: int | None
     n_tasks: int
     n_features: int
-    spectrum: tuple[float, ...]  # singular values of what is shared, largest first
+    spectrum: tuple[float, ...]  # singular values of U, largest first
     tasks: tuple[TaskInsight, ...]  # the most personal first
-    findings: tuple[str, ...] = ()  # what the learner itself says it found, in sentences
+    findings: tuple[str, ...] = ()  # sentences
     notes: tuple[str, ...] = ()
-    positive: Any = None  # the label a weight above 0 speaks for, where there is one
+    positive: Any = None  # label of a weight above 0, where there is one
+    label: str | None = None  # column that is predicted
+    data: str | None = None  # where the events came from
+    effects: tuple[tuple[Any, float], ...] = ()  # largest effects, mean over tasks
+    per_spread: bool = False  # effects are per standard deviation of a column, else per unit
 
     @property
     def rank(self) -> int:
-        """Dimensions of what is shared."""
+        """Rank of U."""
         return len(self.spectrum)
 
     @property
@@ -57,7 +62,7 @@ class Facts:
 
     @property
     def kinds(self) -> dict[str, int]:
-        """How many tasks there are of each kind; those on their own are :attr:`personal`."""
+        """Number of tasks of each kind; those on their own are :attr:`personal`."""
         found = Counter(task.kind for task in self.tasks)
         return {kind: found[kind] for kind in (*KINDS, *found) if kind in found or kind == ALONE}
 

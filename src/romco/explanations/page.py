@@ -1,98 +1,153 @@
-"""An explanation as HTML with no file beside it: plain words first; bars are inline SVG."""
+"""Explanation as a page that needs no other file, and as figures for print."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
-from romco.explanations.facts import ALONE, Facts, TaskInsight
+import numpy as np
+
+from romco.explanations.facts import Facts, TaskInsight
 from romco.explanations.text import (
-    MEANING,
+    MEANINGS,
+    count,
+    effects,
     groups,
     headline,
     kinds,
+    level_text,
+    level_title,
+    levels,
     members,
-    spectrum,
+    pairs,
+    rank,
     story,
-    whole,
+    unit,
 )
+from romco.presentation.charts import bars
 from romco.presentation.names import inert
-from romco.presentation.styles import STYLE, document
+from romco.presentation.page import STYLE, document
 
-BLUE, ORANGE = "#0072b2", "#d55e00"  # told apart by colour-blind readers too; for print
-COLUMNS = ("task", "kind", "events", "its own", "in words")
-MOST = 1000  # tasks on a page: more are slow to show
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE = "#0072b2", "#d55e00"  # for print
+MAX_PAGE_TASKS, MAX_NOTEBOOK_TASKS = 1000, 50
+MAX_BARS = 200
 
 
 def page(found: Facts) -> str:
-    """A whole page, with a search and columns that can be sorted."""
-    return document(f"What {found.learner} has learned", _told(found, MOST))
+    """Return a whole page, with a search and columns that can be sorted."""
+    what = "the label" if found.label is None else inert(found.label)
+    data = "" if found.data is None else f" in {inert(found.data)}"
+    return document(f"What predicts {what}{data}", _content(found, MAX_PAGE_TASKS))
 
 
-def body(found: Facts, most: int = 50) -> str:
-    """The part between the tags of a page, as a notebook wants it: no script."""
-    return f"<style>{STYLE}</style><div class='romco'>{_told(found, most)}</div>"
+def body(found: Facts) -> str:
+    """Return the part between the tags of a page, as a notebook wants it: no script."""
+    content = _content(found, MAX_NOTEBOOK_TASKS)
+    return f"<style>{STYLE}</style><div class='romco'>{content}</div>"
 
 
-def _told(found: Facts, most: int) -> str:
-    parts = [
-        *(f"<p>{escape(sentence)}</p>" for sentence in (headline(found), kinds(found))),
-        _kinds(found),
-        *_groups(found),
-        *(f"<p>{escape(sentence)}</p>" for sentence in found.findings),
-        "<h2>Task by task</h2>",
-        "<p>How much of what a task goes by is its own: the orange part of its bar; blue is shared "
-        "with others. The most personal come first.</p>",
-        _tasks(found, most),
-    ]
+def _content(found: Facts, most: int) -> str:
+    sentences = (headline(found), *levels(found), *effects(found), kinds(found))
+    parts = [f"<p>{escape(sentence)}</p>" for sentence in sentences]
+    parts += [_picture(found), _meanings(found), *_list("Groups", groups(found))]
+    parts += [f"<p>{escape(sentence)}</p>" for sentence in found.findings]
+    parts += ["<h2>Task by task</h2>", _different(found), _tasks(found, most)]
     if len(found.tasks) > most:
         parts.append(f"<p><small>and {len(found.tasks) - most:,} more tasks</small></p>")
-    parts += ["<h2>In terms of the method</h2>", f"<p>{escape(spectrum(found))}</p>"]
-    parts += [_spectrum(found.spectrum[:40])]
-    parts += [f"<p><small>{escape(note)}</small></p>" for note in found.notes]
-    return "".join(parts)
+    terms = "".join(f"<p>{escape(line)}</p>" for line in (rank(found), *found.notes))
+    spectrum = [(f"dimension {k + 1}", value) for k, value in enumerate(found.spectrum[:40])]
+    drawn = bars(spectrum, "Singular values of U") if spectrum else "<p>Nothing is shared yet.</p>"
+    fold = f"<details><summary>In terms of the method</summary>{terms}{drawn}</details>"
+    return "".join([*parts, fold])
 
 
-def _kinds(found: Facts) -> str:
-    """What each kind means, and who is of it."""
+def _picture(found: Facts) -> str:
+    """Levels of the tasks as bars; how much is their own where levels are not known."""
+    known = [task for task in found.tasks if task.level is not None and task.events]
+    if len(known) > 1 and found.positive is not None:
+        ordered = sorted(known, key=lambda task: -(task.level or 0.0))
+        title = f"{level_title(found)}, one bar for each task, from 0 to 100 %"
+        values = [(inert(str(task.task)), task.level or 0.0) for task in _thinned(ordered)]
+    else:
+        title = "Part of a task's weights that is its own, one bar for each task"
+        ordered = sorted(found.tasks, key=lambda task: -task.share)
+        values = [(inert(str(task.task)), task.share) for task in _thinned(ordered)]
+    return bars(values, title, height=140, top=1.0, percent=True) if len(values) > 1 else ""
+
+
+def _thinned(tasks: Sequence[TaskInsight]) -> Sequence[TaskInsight]:
+    """At most ``MAX_BARS`` of them, evenly chosen."""
+    at = np.unique(np.linspace(0, len(tasks) - 1, min(len(tasks), MAX_BARS)).astype(int))
+    return [tasks[k] for k in at.tolist()]
+
+
+def _meanings(found: Facts) -> str:
+    """List what each kind means, and who is of it."""
     lines = []
     for kind in found.kinds:
         of = [task for task in found.tasks if task.kind == kind]
         if of:
-            meaning = escape(MEANING.get(kind, ""))
+            meaning = escape(MEANINGS.get(kind, ""))
             lines.append(f"<li><b>{escape(kind)}</b>: {meaning}. {escape(members(of))}</li>")
     return f"<h2>Kinds of tasks</h2><ul>{''.join(lines)}</ul>" if lines else ""
 
 
-def _groups(found: Facts) -> list[str]:
-    lines = "".join(f"<li>{escape(group)}</li>" for group in groups(found))
-    return [f"<h2>Groups</h2><ul>{lines}</ul>"] if lines else []
+def _list(title: str, texts: Sequence[str]) -> list[str]:
+    lines = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    return [f"<h2>{title}</h2><ul>{lines}</ul>"] if lines else []
+
+
+def _different(found: Facts) -> str:
+    """Describe the tasks that are different and known in detail."""
+    known = [task for task in found.personal if task.features or task.nearest][:MAX_BARS]
+    lines = "".join(
+        f"<li><b>{escape(inert(str(task.task)))}</b>: {escape(story(task, found))}</li>"
+        for task in known
+    )
+    return f"<ul>{lines}</ul>" if lines else ""
 
 
 def _tasks(found: Facts, most: int) -> str:
     longest = max((t.personal + t.shared for t in found.tasks), default=0.0) or 1.0
-    head = "".join(f"<th>{name}</th>" for name in COLUMNS)
-    rows = "".join(_row(task, longest) for task in found.tasks[:most])
+    heads = ("task", "events", "level", "kind", "differs in", "most like", "its own")
+    with_level = any(task.level is not None for task in found.tasks)
+    shown = [head for k, head in enumerate(heads) if k != 2 or with_level]
+    head = "".join(f"<th>{escape(name)}</th>" for name in shown)
+    rows = "".join(_row(found, task, longest, with_level) for task in found.tasks[:most])
     return (
+        f"<p>Level: {escape(level_title(found))}. Differs in: {escape(unit(found))}, beyond what "
+        "tasks share. Its own: the orange part "
+        "of the bar; blue is shared with others. The most personal come first.</p>"
         '<div class="table"><table class="sortable stacked told">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
-def _row(task: TaskInsight, longest: float) -> str:
-    kind = f"<b>{ALONE}</b>" if task.different else escape(task.kind)
+def _row(found: Facts, task: TaskInsight, longest: float, with_level: bool) -> str:
+    kind = f"<b>{escape(task.kind)}</b>" if task.different else escape(task.kind)
     bar = _bar([task.shared / longest, task.personal / longest])
     events = "" if task.events is None else str(task.events)
+    level = ""
+    if with_level:
+        value = "" if task.level is None else f"{task.level:.6g}"
+        text = level_text(found, task.level)
+        level = f'<td data-label="level" data-value="{value}">{text}</td>'
     return (
-        f"<tr><td data-text>{escape(inert(str(task.task)))}</td><td>{kind}</td>"
-        f'<td data-label="events" data-value="{events}">{whole(task.events)}</td>'
-        f'<td data-label="its own" data-value="{task.share:.6f}">{task.share:.0%}{bar}</td>'
-        f'<td class="text">{escape(story(task))}</td></tr>'
+        f"<tr><td data-text>{escape(inert(str(task.task)))}</td>"
+        f'<td data-label="events" data-value="{events}">{count(task.events)}</td>{level}'
+        f"<td>{kind}</td>"
+        f'<td class="text">{escape(pairs(task.features[:3], "{name} {value:+.2g}"))}</td>'
+        f'<td class="text">{escape(pairs(task.nearest[:2], "{name} ({value:.2f})"))}</td>'
+        f'<td data-label="its own" data-value="{task.share:.6f}">{task.share:.0%}{bar}</td></tr>'
     )
 
 
 def _bar(parts: Sequence[float], width: int = 120) -> str:
-    """Two lengths end to end, as shares of the width."""
+    """Draw two lengths end to end, as shares of the width."""
     shared, personal = (round(width * part, 1) for part in parts)
     return (
         f'<svg width="{width}" height="14" role="img"><title>shared and personal</title>'
@@ -101,12 +156,21 @@ def _bar(parts: Sequence[float], width: int = 120) -> str:
     )
 
 
-def _spectrum(values: Sequence[float], height: int = 90) -> str:
-    if not values:
-        return "<p>Nothing is shared yet.</p>"
-    bars = [
-        f'<rect class="shared" x="{18 * k}" y="{height - height * value / values[0]:.1f}" '
-        f'width="14" height="{height * value / values[0]:.1f}"><title>{value:.4g}</title></rect>'
-        for k, value in enumerate(values)
-    ]
-    return f'<svg width="{18 * len(values)}" height="{height}" role="img">{"".join(bars)}</svg>'
+def figures(found: Facts) -> dict[str, Figure]:
+    """Return the figures ``spectrum`` and ``tasks``; needs matplotlib."""
+    from matplotlib.figure import Figure  # here: it is slow to import
+
+    spectrum = Figure(figsize=(5, 3), layout="constrained")
+    axes = spectrum.subplots()
+    axes.bar(np.arange(1, found.rank + 1), found.spectrum, color=BLUE)
+    axes.set(xlabel="dimension", ylabel="singular value of U", title=f"Shared: rank {found.rank}")
+    shown = found.tasks[:30][::-1]
+    tasks = Figure(figsize=(6, 1.2 + 0.22 * len(shown)), layout="constrained")
+    axes = tasks.subplots()
+    names = [inert(str(task.task)).replace("$", r"\$") for task in shown]  # no formula
+    shared = np.array([task.shared for task in shown])
+    axes.barh(names, shared, color=BLUE, label="shared")
+    axes.barh(names, [task.personal for task in shown], left=shared, color=ORANGE, label="personal")
+    axes.set(xlabel="norm of the weights", title="Tasks, the most personal on top")
+    axes.legend()
+    return {"spectrum": spectrum, "tasks": tasks}

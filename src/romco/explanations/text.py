@@ -1,148 +1,185 @@
-"""An explanation in text: plain words first, terms after them."""
+"""Explanation as text: levels and effects first, terms of the method last."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from romco.explanations.facts import ALONE, Facts, TaskInsight
+import numpy as np
+
+from romco.explanations.facts import Facts, TaskInsight
 from romco.presentation.names import inert
 
-COLUMNS = (
-    *("task", "kind", "events", "shared", "personal", "share", "since"),
-    *("most like", "differs in"),
-)
-MEANING = {
+MEANINGS = {
     "related": "learn from the others, and add what is their own",
     "like all": "are answered as all others are",
-    ALONE: "are different: better answered without the others",
+    "on their own": "are different: better answered without the others",
 }
-TWIN = 0.9  # similarity from which on tasks are as good as equal
-NAMED = 8  # members of a kind or a group that a sentence names
+MIN_TWIN_COSINE = 0.9  # from which on two tasks are as good as equal
+MAX_NAMES = 8  # of a kind or a group in a sentence
+MAX_ROWS = 20
+COLUMNS = ("task", "events", "level", "kind", "differs in", "most like", "its own")
+NEAREST, EFFECT = "{name} ({value:.2f})", "{name} {value:+.2g}"
 
 
 def headline(found: Facts) -> str:
-    """What was learned from what, and what is positive.
+    """Return in one sentence what was learned from what.
 
-    >>> headline(Facts("romco-nucl", 90, 3, 10, (2.0, 0.5), (), positive="spam"))
-    'romco-nucl, 90 events, 3 tasks, 10 features. Positive: spam. A feature with + speaks for it.'
+    >>> headline(Facts("romco-auto", 90, 3, 10, (), (), positive="spam", label="kind"))
+    'romco-auto predicts kind (spam or not) from 10 features of 90 events of 3 tasks.'
     """
-    events = "" if found.events is None else f"{found.events:,} events, "
-    told = f"{found.learner}, {events}{found.n_tasks:,} tasks, {found.n_features:,} features."
-    positive = f" Positive: {inert(str(found.positive))}. A feature with + speaks for it."
-    return told if found.positive is None else told + positive
+    name = "the label" if found.label is None else inert(found.label)
+    label = "" if found.positive is None else f" ({inert(str(found.positive))} or not)"
+    events = "" if found.events is None else f" of {found.events:,} events"
+    data = "" if found.data is None else f", {inert(found.data)}"
+    return (
+        f"{found.learner} predicts {name}{label} from {found.n_features:,} features{events} "
+        f"of {found.n_tasks:,} tasks{data}."
+    )
+
+
+def levels(found: Facts) -> list[str]:
+    """Describe how far the tasks' levels are apart; nothing where they are not known."""
+    known = sorted(task.level for task in found.tasks if task.level is not None and task.events)
+    if len(known) < 2:
+        return []
+    low, first, middle, third, high = np.quantile(known, [0.0, 0.25, 0.5, 0.75, 1.0])
+    form = level_text
+    return [
+        f"{level_title(found)}: from {form(found, low)} to {form(found, high)} by task, half of "
+        f"them from {form(found, first)} to {form(found, third)}, in the middle "
+        f"{form(found, middle)}."
+    ]
+
+
+def level_title(found: Facts) -> str:
+    """Name of a task's level."""
+    if found.positive is None:
+        return "Prediction for an average event"
+    return f"Probability of {inert(str(found.positive))} for an average event"
+
+
+def level_text(found: Facts, level: float | None) -> str:
+    """Return a level as people read it."""
+    if level is None:
+        return "-"
+    return f"{level:.4g}" if found.positive is None else f"{level:.0%}"
+
+
+def effects(found: Facts) -> list[str]:
+    """Describe the largest effects, mean over tasks."""
+    if not found.effects:
+        return []
+    return [f"Largest effects, mean over tasks, {unit(found)}: {pairs(found.effects, EFFECT)}."]
+
+
+def unit(found: Facts) -> str:
+    """Return the unit of effects."""
+    what = "change of the prediction"
+    if found.positive is not None:
+        what = f"log-odds of {inert(str(found.positive))}"
+    return f"{what} per {'standard deviation' if found.per_spread else 'unit'} of a column"
 
 
 def kinds(found: Facts) -> str:
-    """The one statement of how many tasks are of which kind, and who is different.
-
-    >>> ann, bob = TaskInsight("ann", 9, 1.0, 0.0, None), TaskInsight("bob", 9, 0.0, 1.0, 9, True)
-    >>> from dataclasses import replace
-    >>> kinds(Facts("romco-nucl", 18, 2, 3, (), (ann, replace(bob, kind="on their own"))))
-    'Kinds of tasks: 1 related, 1 on their own (bob).'
-    """
+    """Count the tasks of each kind, and name the different ones."""
+    alone = found.personal
     counted = [
-        f"{n:,} {kind}{_in_brackets(found.personal) if kind == ALONE else ''}"
+        f"{n:,} {kind}{f' ({members(alone)})' if kind == 'on their own' and alone else ''}"
         for kind, n in found.kinds.items()
     ]
     return f"Kinds of tasks: {', '.join(counted)}."
 
 
 def groups(found: Facts, most: int = 5) -> list[str]:
-    """Groups of similar tasks with their members, the largest first; none if none was found."""
-    told = [f"Group of {len(group):,} similar tasks: {members(group)}." for group in found.groups]
-    more = [f"And {len(told) - most:,} smaller groups."] if len(told) > most else []
-    return told[:most] + more
+    """Name the members of groups of similar tasks, the largest first."""
+    lines = [f"Group of {len(group):,} similar tasks: {members(group)}." for group in found.groups]
+    more = [f"And {len(lines) - most:,} smaller groups."] if len(lines) > most else []
+    return lines[:most] + more
 
 
 def members(tasks: Sequence[TaskInsight]) -> str:
-    """Their names, as many as one reads."""
-    more = f" and {len(tasks) - NAMED:,} more" if len(tasks) > NAMED else ""
-    return ", ".join(inert(str(task.task)) for task in tasks[:NAMED]) + more
+    """Return the names of some tasks, the first eight."""
+    more = f" and {len(tasks) - MAX_NAMES:,} more" if len(tasks) > MAX_NAMES else ""
+    return ", ".join(inert(str(task.task)) for task in tasks[:MAX_NAMES]) + more
 
 
-def story(task: TaskInsight) -> str:
-    """What is to be said of a task, in a sentence or two.
+def story(task: TaskInsight, found: Facts | None = None) -> str:
+    """Describe a task in a sentence or two; its level first.
 
-    >>> story(TaskInsight("bob", 9, 1.0, 3.0, 9, True, (("ann", 0.5),), (("age", -2.0),), ALONE))
-    'Is on its own since event 9: 75% of what it goes by is its own, most of all age -2. Most like \
-ann (0.50).'
+    >>> near, far = (("ann", 0.5),), (("age", -2.0),)
+    >>> story(TaskInsight("bob", 9, 1.0, 3.0, 9, True, near, far, "on their own"))
+    'Is on its own since event 9. Differs most in age -2. Most like ann (0.50).'
     """
     if task.events == 0:
-        return "Has learned nothing yet: is answered as a newcomer."
+        return "Has learned nothing yet: is answered as a new task."
     since = "" if task.since is None else f" since event {task.since:,}"
     begin = {
-        ALONE: f"{company(task)}{since}: ",
-        "related": "Learns from the others: ",
-        "like all": "Is answered as all others are: ",
-    }.get(task.kind, f"{task.kind}: ")
-    own = f", most of all {pairs(task.features[:3], FEATURE)}" if task.features else ""
-    like = f" Most like {pairs(task.nearest[:2], LIKE)}." if task.nearest else ""
-    return f"{begin}{task.share:.0%} of what it goes by is its own{own}.{like}"
+        "on their own": f"{company(task)}{since}.",
+        "related": "Learns from the others.",
+        "like all": "Is answered as all others are.",
+    }.get(task.kind, f"{task.kind}.")
+    level = ""
+    if found is not None and task.level is not None:
+        level = f"{level_title(found)}: {level_text(found, task.level)}. "
+    own = f" Differs most in {pairs(task.features[:3], EFFECT)}." if task.features else ""
+    like = f" Most like {pairs(task.nearest[:2], NEAREST)}." if task.nearest else ""
+    return f"{level}{begin}{own}{like}"
 
 
 def company(task: TaskInsight) -> str:
-    """Of a task that is unlike the rest: whether it is so with others or by itself.
+    """Say of a different task whether others are different in the same way.
 
-    >>> company(TaskInsight("bob", 9, 1.0, 3.0, 9, True, (("ann", 0.97),), (), ALONE))
+    >>> company(TaskInsight("bob", 9, 1.0, 3.0, 9, True, (("ann", 0.97),), (), "on their own"))
     'Goes with ann, but not with the rest'
     """
-    twins = [inert(str(name)) for name, alike in task.nearest[:2] if alike >= TWIN]
+    twins = [inert(str(name)) for name, alike in task.nearest[:2] if alike >= MIN_TWIN_COSINE]
     return f"Goes with {' and '.join(twins)}, but not with the rest" if twins else "Is on its own"
 
 
-def table(found: Facts, most: int = 20) -> str:
-    """The sentences, the spectrum, and a table of the most personal tasks."""
-    rows = [COLUMNS, *(cells(task) for task in found.tasks[:most])]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(COLUMNS))]
+def table(found: Facts) -> str:
+    """Return sentences, and a table of the most personal tasks."""
+    rows = [COLUMNS, *(cells(found, task) for task in found.tasks[:MAX_ROWS])]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    more = [f"... and {len(found.tasks) - most:,} more"] if len(found.tasks) > most else []
-    head = [headline(found), kinds(found), *groups(found), *found.findings, spectrum(found)]
-    return "\n".join([*head, "", *lines, *more, *found.notes])
+    more = len(found.tasks) - MAX_ROWS
+    rest = [f"... and {more:,} more"] if more > 0 else []
+    head = [headline(found), *levels(found), *effects(found), kinds(found), *groups(found)]
+    return "\n".join([*head, *found.findings, "", *lines, *rest, "", rank(found), *found.notes])
 
 
-def spectrum(found: Facts) -> str:
-    """How much is shared, in terms of the method.
-
-    >>> spectrum(Facts("romco-nucl", 90, 3, 10, (2.0, 0.5), ()))
-    'Shared: rank 2, singular values 2 0.5.'
-    """
-    values = " ".join(f"{value:.3g}" for value in found.spectrum[:10])
-    return f"Shared: rank {found.rank}, singular values {values or 'none'}."
-
-
-def cells(task: TaskInsight) -> tuple[str, ...]:
-    """A task's row of the table."""
+def cells(found: Facts, task: TaskInsight) -> tuple[str, ...]:
+    """Return a task's row of the table."""
     return (
         inert(str(task.task)),
+        count(task.events),
+        level_text(found, task.level),
         task.kind,
-        whole(task.events),
-        f"{task.shared:.3g}",
-        f"{task.personal:.3g}",
+        pairs(task.features[:3], EFFECT),
+        pairs(task.nearest[:2], NEAREST),
         f"{task.share:.0%}",
-        whole(task.since),
-        pairs(task.nearest[:2], LIKE),
-        pairs(task.features[:3], FEATURE),
     )
 
 
-LIKE, FEATURE = "{name} ({value:.2f})", "{name} {value:+.2g}"
+def rank(found: Facts) -> str:
+    """Describe the shared part in terms of the method.
+
+    >>> rank(Facts("romco-nucl", 90, 3, 10, (2.0, 0.5), ()))
+    'Shared part U: rank 2, singular values 2 0.5.'
+    """
+    values = " ".join(f"{value:.3g}" for value in found.spectrum[:10])
+    return f"Shared part U: rank {found.rank}, singular values {values or 'none'}."
 
 
 def pairs(found: Sequence[tuple[Any, float]], form: str) -> str:
-    """Names with their numbers in one line."""
-    return (
-        ", ".join(form.format(name=inert(str(name)), value=value) for name, value in found) or "-"
-    )
+    """Join names with their numbers; a dash where there are none."""
+    named = [form.format(name=inert(str(name)), value=value) for name, value in found]
+    return ", ".join(named) or "-"
 
 
-def whole(number: int | None) -> str:
-    """A count; a dash where none is known."""
+def count(number: int | None) -> str:
+    """Return a count; a dash where none is known."""
     return "-" if number is None else f"{number:,}"
-
-
-def _in_brackets(tasks: Sequence[TaskInsight]) -> str:
-    return f" ({members(tasks)})" if tasks else ""

@@ -26,7 +26,7 @@ except ImportError:  # Windows: temporary files of killed writers stay
     fcntl = None  # type: ignore[assignment]
 
 Part = bytes | memoryview
-BLOCK = 1 << 20  # bytes that are written at a time where parts are small
+BLOCK_BYTES = 1 << 20  # written at a time where parts are small
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
 
 
@@ -58,8 +58,8 @@ def replace(path: str | Path, parts: Iterable[Part], *, keep_last: bool = False)
         _remove_stale(path)
         _replace(path, _guarded(parts), like=path, keep_last=keep_last)
         _sync_folder(path.parent)
-    except _Theirs as theirs:
-        raise theirs.error from None
+    except _ContentError as wrapped:
+        raise wrapped.error from None
     except OSError as error:  # say which file could not be written, not its temporary name
         raise type(error)(error.errno, error.strerror, str(path)) from error
 
@@ -120,8 +120,8 @@ class Lock:
             self._file.close()
 
 
-class _Theirs(Exception):  # noqa: N818 - not an error of ours
-    """What the maker of the parts raised, which is not about the file that is written."""
+class _ContentError(Exception):
+    """Error of the iterator that makes the content, not of the file that is written."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -131,7 +131,7 @@ def _guarded(parts: Iterable[Part]) -> Iterator[Part]:
     try:
         yield from parts
     except Exception as error:
-        raise _Theirs(error) from error
+        raise _ContentError(error) from error
 
 
 def _replace(path: Path, parts: Iterable[Part], like: Path, keep_last: bool) -> None:
@@ -202,7 +202,7 @@ def _permit(file: FileIO, old: os.stat_result) -> None:
 def _write(file: FileIO, parts: Iterable[Part]) -> None:
     waiting = bytearray()
     for part in parts:
-        if len(waiting) + len(part) > BLOCK:
+        if len(waiting) + len(part) > BLOCK_BYTES:
             _write_all(file, waiting)
             _write_all(file, part)
             waiting = bytearray()
@@ -237,7 +237,7 @@ def _keep_last(path: Path) -> None:
 
 def _content(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while part := file.read(BLOCK):
+        while part := file.read(BLOCK_BYTES):
             yield part
 
 
@@ -258,7 +258,7 @@ def _remove_if_stale(temporary: Path) -> None:
 
 
 def _lock(file: FileIO) -> bool:
-    """Whether the file is now ours until it is closed; False where there are no locks."""
+    """Lock a file until it is closed; return False where there are no locks."""
     if fcntl is None:
         return False
     try:

@@ -15,17 +15,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, cast, final
 
 from romco.closing import Closing
 from romco.kernels.io.delimited import Delimited
 from romco.kernels.io.encoder import Encoder
 from romco.kernels.io.lexicon import Lexicon
+from romco.plugins import Registry
 
 PARQUET_BATCH_ROWS = 1024  # held in memory at a time
 CHUNK_BYTES = 2**18  # read at a time
@@ -56,7 +54,7 @@ Rows = Generator[Row | BadRow, None, None]  # a bad row is yielded, not raised: 
 
 @dataclass(frozen=True)
 class Format:
-    """How to read a kind of file.
+    """Reader of a kind of file.
 
     ``read(stream, name, wanted)`` yields its rows and raises ``BadFile`` if it can tell
     that a ``wanted`` column is not there; ``name`` is for messages.
@@ -76,23 +74,16 @@ def format_of(name: str, format: str | None = None) -> str:
     >>> format_of("events.csv.gz")
     'csv'
     """
-    suffix = Path(name.removesuffix(".gz")).suffix.lower()
-    for formats in (FORMATS, _extensions()):
-        if format in formats:
-            return cast(str, format)
-        for candidate, kind in formats.items() if format is None else ():
-            if suffix in kind.suffixes:
-                return candidate
-    known = ", ".join((*FORMATS, *_extensions()))
     if format is not None:
-        raise ValueError(f"no format {format!r}; there are {known}")
+        if format not in FORMATS:
+            raise ValueError(f"no format {format!r}; there are {', '.join(FORMATS)}")
+        return format
+    suffix = Path(name.removesuffix(".gz")).suffix.lower()
+    for candidate in FORMATS:
+        if suffix in FORMATS[candidate].suffixes:
+            return candidate
+    known = ", ".join(FORMATS)
     raise ValueError(f"{name}: the name does not tell the format; say format= one of {known}")
-
-
-@cache
-def _extensions() -> Mapping[str, Format]:
-    """Return the formats of installed packages."""
-    return {entry.name: entry.load() for entry in entry_points(group="romco.formats")}
 
 
 @final
@@ -102,7 +93,7 @@ class OpenFile(Closing):
     def __init__(self, source: str | Path | BinaryIO, format: str | None = None) -> None:
         self.name = "stdin" if source == "-" else str(getattr(source, "name", source))
         kind = format_of(self.name, format)
-        self.format = FORMATS.get(kind) or _extensions()[kind]
+        self.format = FORMATS[kind]
         self.raw: BinaryIO | None = None  # bytes as they are on disk, where it was opened here
         if source == "-":
             self.stream = sys.stdin.buffer
@@ -115,7 +106,7 @@ class OpenFile(Closing):
 
     @property
     def live(self) -> bool:
-        """Whether it is a pipe, whose rows may be waited for."""
+        """True for a pipe, whose rows may be waited for."""
         return self.raw is None and not self.stream.seekable()
 
     def close(self) -> None:
@@ -429,14 +420,15 @@ def parquet_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
         raise BadFile(f"{name}: damaged or not Parquet, after row {line} ({error})") from error
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
+FORMATS: Registry[Format] = Registry(
+    "romco.formats",
     {
         "csv": Format((".csv",), csv_rows, delimiter=","),
         "tsv": Format((".tsv", ".tab"), tsv_rows, delimiter="\t"),
         "jsonl": Format((".jsonl", ".ndjson"), json_rows),
         "parquet": Format((".parquet", ".pq"), parquet_rows, lines=False),
         "svmlight": Format((".svmlight", ".svm", ".libsvm"), svmlight_rows, "qid", "label"),
-    }
+    },
 )
 
 

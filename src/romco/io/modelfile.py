@@ -11,7 +11,7 @@ Format 1, all numbers little-endian::
 
 The header holds ``library`` (version), ``kind`` ("model", "learner", or an estimator's),
 ``summary`` (for people), ``state`` (all that is no array) and ``blocks``: name, dtype, shape,
-SHA-256 of each. The block ``json`` is text: names of tasks and features, and notes.
+SHA-256 of each. The block ``json`` is text: names of tasks and features, notes and session.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.io import durable, validation
-from romco.io.validation import DTYPES, FORMAT, LONG, MAGIC
+from romco.io.validation import DTYPES, FORMAT, JSON_PARTS, MAGIC
 from romco.io.validation import ModelFileError as ModelFileError
 from romco.learners import Learner, restore
 from romco.model import Model
@@ -38,7 +38,7 @@ from romco.model.target import TwoClasses
 # Kinds of estimators, and where each is: it is imported when a file of its kind is loaded.
 ESTIMATORS = {
     "scikit-learn": "romco.adapters.sklearn:ROMCOClassifier",
-    "scikit-learn number": "romco.adapters.regression:ROMCORegressor",
+    "scikit-learn number": "romco.adapters.sklearn:ROMCORegressor",
     "river": "romco.adapters.river:ROMCOClassifier",
     "river number": "romco.adapters.river:ROMCORegressor",
 }
@@ -49,17 +49,17 @@ class Estimator(Protocol):
 
     @property
     def file_kind(self) -> str:
-        """Its key in ``ESTIMATORS``."""
+        """Key in ``ESTIMATORS``."""
 
     def inside(self) -> Model:
-        """The model inside."""
+        """Return the model inside."""
 
     def described(self) -> dict[str, Any]:
-        """What it was made with, for JSON."""
+        """Return its parameters, for JSON."""
 
     @classmethod
     def revived(cls, described: dict[str, Any], model: Model) -> Self:
-        """The estimator of that description around a model."""
+        """Return the estimator of that description around a model."""
 
 
 def save(model: Model | Learner | Estimator, path: str | Path) -> None:
@@ -67,19 +67,12 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
 
     The file that was there before is kept as ``<path>.bak``; the new one has its permissions.
 
-    Parameters
-    ----------
-    model:
-        What is to be kept.
-    path:
-        Where; the folder must be there.
-
     Raises
     ------
     OSError
-        Where it cannot be written; what was there before is there still.
+        If it cannot be written; the old file is there still.
     ValueError
-        Where a learner has overflowed: what could not be loaded again is not written.
+        If the learner has overflowed: what could not be loaded again is not written.
 
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
@@ -103,27 +96,20 @@ def save_state(state: dict[str, Any], path: str | Path) -> None:
 
 
 def load(path: str | Path, limit: int | None = None) -> Any:
-    """The model, learner or estimator of a file, to go on as if it had never stopped.
+    """Load the model, learner or estimator of a file, which goes on as if it had never stopped.
 
     Everything is checked before anything is used; no code in the file is ever run.
 
     Parameters
     ----------
-    path:
-        A file that :func:`romco.save` wrote.
     limit:
-        How many bytes of memory it may take, by an estimate from above; more is refused
-        before anything is asked for. The default is 8 GiB and 8 times the file's size.
-
-    Returns
-    -------
-    :
-        What was saved.
+        Bytes of memory that it may take, by an upper bound; more is refused before any is
+        allocated. The default is 8 GiB and 8 times the file's size.
 
     Raises
     ------
     ModelFileError
-        Where anything in the file is wrong, or it is from a later version.
+        If anything in the file is wrong, or it is from a later version.
 
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
@@ -144,7 +130,7 @@ def load(path: str | Path, limit: int | None = None) -> Any:
 
 
 def load_state(path: str | Path, limit: int | None = None) -> dict[str, Any]:
-    """The state of the model of a file, with what it holds beside, as shards keep."""
+    """Return the state of a model file, with what shards keep in it."""
     kind, state = validation.read(Path(path), limit)
     if kind != "model":
         raise validation.bad(Path(path), f"it holds no model with names, but a bare {kind}")
@@ -152,22 +138,7 @@ def load_state(path: str | Path, limit: int | None = None) -> dict[str, Any]:
 
 
 def peek(path: str | Path) -> dict[str, Any]:
-    """The header of a model file only; reads no array.
-
-    Parameters
-    ----------
-    path:
-        A file that :func:`romco.save` wrote.
-
-    Returns
-    -------
-    :
-        Format, library, kind, summary, parameters, sizes.
-
-    Raises
-    ------
-    ModelFileError
-        Where it is no such file.
+    """Return format, library, kind, summary and sizes of a model file; reads no array.
 
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
@@ -189,7 +160,7 @@ def _encode(
     }
     header: dict[str, Any] = {"library": _version(), "kind": kind, "summary": summary}
     if kind != "learner":
-        text = _json({part: state.pop(part) for part in LONG})
+        text = _json({part: state.pop(part) for part in JSON_PARTS if part in state})
         arrays["json"] = np.frombuffer(text, dtype=np.uint8)
     header["state"] = state
     header["blocks"] = [_describe(name, array) for name, array in arrays.items()]

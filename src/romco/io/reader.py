@@ -26,12 +26,13 @@ from romco.io.formats import (
     read_sample,
 )
 from romco.io.schema import (
-    ENCODERS,
+    MAX_NAMES,
     ONLY_TASK,
     SAMPLE_ROWS,
     BadCell,
     Column,
     Schema,
+    encode_cell,
     is_missing,
     quoted,
     read_name,
@@ -42,7 +43,6 @@ from romco.kernels.io.encoder import Encoder
 from romco.kernels.io.lexicon import Lexicon
 
 BLOCK_EVENTS = 1000  # read, then learned or predicted, at a time
-MAX_NAMES = 2**20  # kept; beyond it names are dropped and found again, so that memory is bounded
 
 
 class Event(NamedTuple):
@@ -92,7 +92,7 @@ class Block:
 @final
 @dataclass(frozen=True)
 class Source:
-    """Where events come from: a file, and what the user says of its columns."""
+    """A file of events, and what the user says of its columns."""
 
     path: str  # "-" is stdin
     task: str | None = None
@@ -125,7 +125,7 @@ class Source:
         return replace(self, schema=schema)
 
     def resolve_to_predict(self, known: Schema | None) -> Source:
-        """Return the source read as the model's schema says; unknown columns are not used."""
+        """Return the source with the model's schema; columns it does not know are not used."""
         if self.schema is not None:
             return self
         if known is None:
@@ -390,38 +390,6 @@ class _Ahead:
             self._read = self._reader._read(self._most)
         except BaseException as error:
             self._error = error
-
-
-def encode_rows(rows: Any, schema: Schema, lexicon: Lexicon) -> Encoded:
-    """Encode mappings by compiled code, as :meth:`Schema.encode` does each of them.
-
-    Raises
-    ------
-    ValueError
-        If a cell cannot be read; it names row and column.
-
-    """
-    encoder = Encoder(encode_cell, lexicon)
-    for name, column in schema.columns.items():
-        encoder.column(name, column.kind)
-    roles, ends = schema.roles, [0]
-    for at, row in enumerate(rows):
-        try:
-            for name in row if schema.features is None else schema.features:
-                if name not in roles:
-                    encoder.add(str(name), row.get(name))
-        except BadCell as bad:
-            raise ValueError(f"row {at}: {bad}") from None
-        ends.append(encoder.count())
-    values, names = encoder.take()
-    return Encoded(values, names, np.array(ends, dtype=np.int64), lexicon)
-
-
-def encode_cell(kind: str, column: str, value: object) -> dict[str, float]:
-    """Return the features of a cell that compiled code leaves to Python."""
-    features: dict[str, float] = {}
-    ENCODERS[kind](column, value, features)
-    return features
 
 
 def _rows_of(file: OpenFile, schema: Schema, labelled: bool) -> _TableRows | _MappingRows:

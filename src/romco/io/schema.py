@@ -22,11 +22,11 @@ ignored   nothing
 from __future__ import annotations
 
 import datetime
-import difflib
 import math
 import re
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from numbers import Real
@@ -37,12 +37,18 @@ from typing import Any, NamedTuple, Self, cast, final
 import numpy as np
 
 from romco.io.formats import read_sample
+from romco.kernels.io.encoded import Encoded
+from romco.kernels.io.encoder import Encoder, only_numbers
+from romco.kernels.io.lexicon import Lexicon
 
 SAMPLE_ROWS = 1000  # rows from which kinds are inferred
 MAX_TEXT_CHARACTERS = 1_000_000  # of one cell
 MIN_ROWS_CONSTANT = 20  # below, no column is called constant or id-like
 MIN_ROWS_ID_TEXT = 50  # below, no column of text is called id-like
 MAX_PRINTED_COLUMNS = 30
+MAX_REPORTED_COLUMNS = 20  # unknown ones that a model warns of
+MAX_NAMES = 2**20  # kept; beyond it names are dropped and found again, so that memory is bounded
+NUMBERS = ("number", "free")  # kinds whose numbers are features as they are
 ONLY_TASK = "all"  # the task of events that have no column for it
 MISSING = frozenset(("", "na", "n/a", "nan", "null"))  # in any case
 BOOLEANS = MappingProxyType({"true": 1.0, "false": 0.0})
@@ -67,7 +73,7 @@ class BadCell(ValueError):  # noqa: N818 - says what is wrong
 
 
 class Column(NamedTuple):
-    """How one column is read."""
+    """Kind of a column, and why it was chosen."""
 
     kind: str  # a key of ``ENCODERS``
     meaning: str  # for people: number, category, id-like, constant, ...
@@ -77,7 +83,7 @@ class Column(NamedTuple):
 
 @final
 class Schema:
-    """How each column is read, and which is the task, the label, the weight.
+    """Kinds of the columns of a table, and which is the task, the label, the weight.
 
     Parameters
     ----------
@@ -251,6 +257,8 @@ class Schema:
 
     def unknown(self, names: Iterable[Any]) -> list[str]:
         """Describe columns that the schema does not have, each with names close to it."""
+        import difflib  # here, so that `import romco` stays fast
+
         found = []
         for name in names:
             if name not in self.columns and name not in self.roles:
@@ -430,7 +438,7 @@ def read_name(column: str, cells: Mapping[str, object]) -> str:
 
 
 def encode_free(column: str, value: Any, features: Values) -> None:
-    """Add what one cell says by itself; text that reads as a number is one.
+    """Add a cell by its own type; text that reads as a number is one.
 
     >>> features = {}
     >>> row = {"age": " 7 ", "town": "Rome", "tags": ["a", "b"], "at": {"x": 1}, "size": "NA"}
@@ -556,6 +564,13 @@ ENCODERS: Mapping[str, Callable[[str, Any, Values], None]] = MappingProxyType(
 )
 
 
+def encode_cell(kind: str, column: str, value: object) -> dict[str, float]:
+    """Return the features of a cell that compiled code leaves to Python."""
+    features: dict[str, float] = {}
+    ENCODERS[kind](column, value, features)
+    return features
+
+
 def parse_number(text: str) -> float | None:
     """Return the number that text spells, if it does.
 
@@ -598,6 +613,166 @@ def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]
         return (source if most is None else source.slice(0, most)).to_pylist()
     rows = source if isinstance(source, list | tuple) else list(source)
     return rows if most is None else rows[:most]
+
+
+def encode_rows(
+    rows: Iterable[Mapping[Any, Any]], schema: Schema, lexicon: Lexicon | None = None
+) -> Encoded:
+    """Encode mappings by compiled code, as :meth:`Schema.encode` does each of them.
+
+    Raises
+    ------
+    ValueError
+        If a cell cannot be read; it names row and column.
+
+    """
+    encoder = Encoder(encode_cell, Lexicon() if lexicon is None else lexicon)
+    for name, column in schema.columns.items():
+        encoder.column(name, column.kind)
+    roles, ends = schema.roles, [0]
+    for at, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise ValueError(f"row {at}: expected a mapping of names to values; got {row!r}")
+        try:
+            for name in row if schema.features is None else schema.features:
+                if name not in roles:
+                    encoder.add(str(name), row.get(name))
+        except BadCell as bad:
+            raise ValueError(f"row {at}: {bad}") from None
+        ends.append(encoder.count())
+    values, names = encoder.take()
+    return Encoded(values, names, np.array(ends, dtype=np.int64), encoder.lexicon)
+
+
+KNOWN_NUMBER = Column("number", "number", "learned before")
+ONE_NUMERAL = Column("free", "number or category", "a number as text in one row")
+
+
+@final
+class CellEncoder:
+    """Encoder of rows that come as mappings or frames, for a model's features.
+
+    Rows of plain numbers need no schema: each number is a feature of its name. Once other values
+    come, columns are inferred from the rows of that call, as from the first rows of a file, and
+    keep their kind. ``columns`` has, for each column, whether its numbers are features as they
+    are; it is None without a schema. Compiled code reads it.
+    """
+
+    def __init__(self) -> None:
+        self.columns: dict[str, bool] | None = None
+        self._schema: Schema | None = None
+        self._lexicon = Lexicon()
+        self._reported: set[str] = set()  # unknown columns that were warned of
+        self._added: list[str] = []  # columns that the last single row added
+
+    @property
+    def schema(self) -> Schema | None:
+        """How columns are read; None while rows are plain numbers."""
+        return self._schema
+
+    @schema.setter
+    def schema(self, schema: Schema | None) -> None:
+        self._schema = schema
+        if schema is None:
+            self.columns = None
+            return
+        self.columns = {name: column.kind in NUMBERS for name, column in schema.columns.items()}
+        self.columns |= {name: False for name in schema.roles if name is not None}
+
+    def prepare(self, rows: Any, names: Container[Any], learning: bool) -> Any:
+        """Return rows as mappings, or encoded if there are several and a schema.
+
+        Parameters
+        ----------
+        names:
+            Features that are known: a number of such a name is one, whatever the schema.
+
+        """
+        self._added = []
+        frame = not isinstance(rows, list | tuple)
+        rows = rows_of(rows) if frame else rows
+        if self._schema is None and (not learning or (not frame and only_numbers(rows))):
+            return rows
+        if len(rows) < 2 and not frame:
+            return rows
+        if len(self._lexicon) > MAX_NAMES:  # so that memory is bounded
+            self._lexicon = Lexicon()
+        schema = self._extended(rows, names, learning)
+        encoded = encode_rows(rows, schema, self._lexicon)
+        if learning and schema is not self._schema:
+            known = {} if self._schema is None else self._schema.columns
+            self.schema = schema
+            for name, column in schema.columns.items():
+                if name not in known and column.kind == "ignored" and column.warning:
+                    warnings.warn(column.warning, UserWarning, stacklevel=2)
+        return encoded
+
+    def encode(self, name: Any, value: Any, names: Container[Any], learning: bool) -> Values:
+        """Return the features of a cell of a single row that is no plain number."""
+        if not isinstance(name, str):
+            return encode_cell("free", name, value)
+        schema = self._schema
+        if schema is not None and name in schema.roles:
+            return {}
+        column = None if schema is None else schema.columns.get(name)
+        if column is None and learning:
+            column = KNOWN_NUMBER if name in names else infer_column(name, [value])
+            if isinstance(value, str) and column.kind == "number" and name not in names:
+                column = ONE_NUMERAL  # other rows may have words
+            self._add(name, column)
+        elif column is None and name in names and isinstance(value, Real):
+            column = KNOWN_NUMBER
+        elif column is None and schema is not None and schema.complete:
+            self._report([name])
+            return {}
+        return encode_cell("free" if column is None else column.kind, name, value)
+
+    def rollback(self) -> None:
+        """Drop the columns that the last single row added: it was refused."""
+        for name in self._added:
+            if self._schema is not None and self.columns is not None:
+                del self._schema.columns[name], self.columns[name]
+        if self._added and self._schema is not None and not self._schema.columns:
+            self.schema = None
+        self._added = []
+
+    def _add(self, name: str, column: Column) -> None:
+        if self._schema is None or self.columns is None:
+            self.schema = Schema(complete=True)
+        assert self._schema is not None
+        assert self.columns is not None
+        self._schema.add(name, column)
+        self.columns[name] = column.kind in NUMBERS
+        self._added.append(name)
+
+    def _extended(self, rows: Any, names: Container[Any], learning: bool) -> Schema:
+        """Return the schema with the columns of rows that it does not have yet.
+
+        Where rows are not learned, the model does not know these columns.
+        """
+        schema = self._schema or Schema(complete=True)
+        known = schema.columns.keys() | schema.roles
+        found = dict.fromkeys(name for row in rows for name in row)
+        new = [name for name in found if name not in known and isinstance(name, str)]
+        if not new:
+            return schema
+        kinds = {name: "number" for name in new if name in names}
+        if not learning and schema.complete:
+            self._report([name for name in new if name not in kinds])
+            kinds = {name: kinds.get(name, "ignored") for name in new}
+        sample = rows[:SAMPLE_ROWS]
+        schema = schema.copy()
+        schema.extend([{name: row[name] for name in new if name in row} for row in sample], kinds)
+        return schema
+
+    def _report(self, names: Sequence[str]) -> None:
+        """Warn once of each column that the model does not know."""
+        new = [name for name in names if name not in self._reported]
+        if new and self._schema is not None and len(self._reported) < MAX_REPORTED_COLUMNS:
+            self._reported.update(new)
+            unknown = ", ".join(self._schema.unknown(new)[:20])
+            text = f"the model has not learned column {unknown}: it is not used"
+            warnings.warn(text, UserWarning, stacklevel=2)
 
 
 # Inference
@@ -704,8 +879,8 @@ def _infer_text(name: str, texts: list[str], numbers: int) -> Column:
 
 def _id_like(name: str, reason: str, option: str) -> Column:
     warning = (
-        f"column {name!r} looks like an id ({reason}) and is ignored; "
-        f"--{option} {name} uses it all the same"
+        f"column {name!r} looks like an id ({reason}) and is ignored; --{option} {name} uses it "
+        "all the same (in Python: kinds of Schema.infer)"
     )
     return Column("ignored", "id-like", f"{reason}: ignored", warning)
 

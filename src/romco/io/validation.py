@@ -1,4 +1,4 @@
-"""The reading half of model files: what is wrong in one is told, and nothing in it is trusted."""
+"""Read model files: check everything, trust nothing, say what is wrong."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 MAGIC = b"romco\r\n\x1a"
 FORMAT = 1
 DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
-LONG = ("tasks", "features", "notes")  # of a model's state, can be long: not in the header
+JSON_PARTS = ("tasks", "features", "notes", "session")  # of a state, may be long: not in the header
 
-# Estimates from above: bytes of memory for each byte of text and of arrays, feature and task.
-TEXT, ARRAYS, FEATURE, TASK = 40, 3, 16, 128
-ROOM, SHARE = 2**33, 8  # memory that a file may ask for unless told: so much, and by its size
+# Upper bounds of memory: per byte of text, per byte of arrays, per feature, per task.
+TEXT_FACTOR, ARRAY_FACTOR, FEATURE_BYTES, TASK_BYTES = 40, 3, 16, 128
+DEFAULT_LIMIT_BYTES, LIMIT_PER_FILE_BYTE = 2**33, 8
 
 
 class ModelFileError(ValueError):
@@ -30,10 +30,10 @@ class ModelFileError(ValueError):
 
 
 def read(path: Path, limit: int | None = None) -> tuple[str, dict[str, Any]]:
-    """What kind of thing a file holds, and its state."""
+    """Return the kind of a file and its state."""
     with path.open("rb") as file, refusing(path):
         size = os.fstat(file.fileno()).st_size
-        limit = ROOM + SHARE * size if limit is None else limit
+        limit = DEFAULT_LIMIT_BYTES + LIMIT_PER_FILE_BYTE * size if limit is None else limit
         header = _header(file, path, size, limit)
         _check_room(path, header, size, limit)
         blocks = dict(_blocks(file, path, header))
@@ -42,7 +42,7 @@ def read(path: Path, limit: int | None = None) -> tuple[str, dict[str, Any]]:
         kind, state = header["kind"], {**header["state"], "arrays": blocks}
         if kind != "learner":
             long = _parsed(blocks.pop("json").tobytes())
-            state |= {part: long[part] for part in LONG}
+            state |= {part: long[part] for part in JSON_PARTS if part in long}
         return kind, state
 
 
@@ -50,12 +50,12 @@ def peek(path: Path) -> dict[str, Any]:
     """The header only; reads no array."""
     with path.open("rb") as file, refusing(path):
         size = os.fstat(file.fileno()).st_size
-        return _header(file, path, size, ROOM + SHARE * size)
+        return _header(file, path, size, DEFAULT_LIMIT_BYTES + LIMIT_PER_FILE_BYTE * size)
 
 
 @contextmanager
 def refusing(path: Path) -> Iterator[None]:
-    """Whatever goes wrong within is the file's fault, and told as such."""
+    """Report every error within as the file's fault."""
     try:
         yield
     except (ModelFileError, OSError):
@@ -67,7 +67,7 @@ def refusing(path: Path) -> Iterator[None]:
 
 
 def bad(path: Path, why: str) -> ModelFileError:
-    """The error that says why a file is refused."""
+    """Return the error that says why a file is refused."""
     spare = path.with_name(path.name + ".bak")
     hint = f"; the one before it is {spare.name}" if spare.exists() else ""
     return ModelFileError(f"{path.name} cannot be used: {why}{hint}")
@@ -86,8 +86,8 @@ def _header(file: BinaryIO, path: Path, size: int, limit: int) -> dict[str, Any]
         )
     if length > size:
         raise bad(path, "it is cut short, or the length of its header is wrong")
-    if TEXT * length > limit:
-        raise _too_large(path, TEXT * length, limit)
+    if TEXT_FACTOR * length > limit:
+        raise _too_large(path, TEXT_FACTOR * length, limit)
     text, digest = file.read(length), file.read(32)
     if hashlib.sha256(start + text).digest() != digest:
         raise bad(path, "its header is damaged")
@@ -109,7 +109,8 @@ def _check_room(path: Path, header: Mapping[str, Any], size: int, limit: int) ->
     inner = header["state"].get("learner")
     sizes = inner if isinstance(inner, dict) else header["state"]
     d, m = (int(sizes[name]) for name in ("n_features", "n_tasks"))
-    needed = ARRAYS * arrays + TEXT * text + FEATURE * max(d, 0) + TASK * max(m, 0)
+    needed = ARRAY_FACTOR * arrays + TEXT_FACTOR * text
+    needed += FEATURE_BYTES * max(d, 0) + TASK_BYTES * max(m, 0)
     if needed > limit:
         raise _too_large(path, needed, limit)
 

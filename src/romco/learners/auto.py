@@ -65,7 +65,7 @@ DOUBT = 3.0  # up to which variance comes back
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_", "late_")  # arrays of the combiners begin so
 SCALED = ("units", "typical")
-NARROW = 100  # features up to which the covariances of their weights are kept
+FREQUENT = 100  # features up to which the covariances of their weights are kept
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
 COLUMNS = np.arange(4)  # of B
@@ -90,7 +90,9 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
     Whole("turn", Latest(tuple(range(10)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
-    Fixed("renewal", "pair_renewal", "joint"),  # a shard keeps no covariances of features
+    Fixed(
+        "renewal", "pair_renewal", "joint", "frequent"
+    ),  # a shard keeps no covariances of features
     PerPair("personal", "personal_keys"),
 )
 
@@ -98,7 +100,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
 def with_covariances(state: State) -> State:
     """A state of version 2 as one of version 3: covariances that are zero are learned anew."""
     arrays = dict(state["arrays"])
-    narrow = min(state["n_features"], NARROW)
+    narrow = min(state["n_features"], FREQUENT)
     arrays["joint"] = np.zeros((narrow, narrow))
     arrays["typical"] = np.append(
         arrays["typical"], np.flatnonzero(arrays["units"][:, 0]).max(initial=-1) + 1
@@ -135,6 +137,21 @@ def with_tracking(state: State) -> State:
     return {**state, "arrays": arrays}
 
 
+def with_frequent(state: State) -> State:
+    """A state of version 6 as one of version 7: covariances are those of frequent features."""
+    arrays = dict(state["arrays"])
+    count = arrays["units"][: len(arrays["joint"]), 0]
+    if arrays["typical"][4] > len(count):  # they had been given up
+        count = np.zeros(0)
+    joined = np.flatnonzero(count)
+    n = min(state["n_features"], FREQUENT) + 1
+    joint, frequent = np.zeros((n, n)), np.full(n, -1.0)
+    at = np.arange(1, len(joined) + 1)
+    joint[np.ix_(at, at)] = arrays["joint"][np.ix_(joined, joined)]
+    joint[0, 0], frequent[at] = arrays["intercept"][0, 1], joined
+    return {**state, "arrays": {**arrays, "joint": joint, "frequent": frequent}}
+
+
 def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
     """Prior covariance (n, n) of weights around ``trust``, most of which is of their scale."""
     toward = np.array(trust) / np.linalg.norm(trust)
@@ -169,11 +186,11 @@ class Auto(CompiledLearner):
     over time and tasks, and ``1 / (1 + exp(-margin))`` is a probability.
 
     Each feature is measured in a unit of its own, found as events come in, and centred if it
-    is nearly always there. Of up to 100 features the global logistic learner knows all
-    covariances, so that correlated ones are not counted twice. Where errors come in runs, it
-    forgets; a task whose answers become the opposite begins anew. The model is derived in
-    ``docs/romco-auto.md``.
-    Cost: O(nnz) per event, whatever the number of tasks; O(d nnz + d^2) where d is 100 or less.
+    is nearly always there. Of features that are present in a tenth of the events the global logistic
+    learner knows all covariances, so that correlated ones are not counted twice. A learner that
+    forgets takes part while it predicts better; a task whose answers become the opposite begins
+    anew. The model is derived in ``docs/romco-auto.md``.
+    Cost: O(nnz) per event, whatever the number of tasks; O(n^2) for n up to 100 frequent features.
 
     >>> import numpy as np, romco
     >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=3)
@@ -190,13 +207,14 @@ class Auto(CompiledLearner):
     one_pass = True
     looks: ClassVar = True
     # 2: features have units of their own; 3: and covariances; 4: newness; 5: variances of answers;
-    # 6: forgetting by a learner that is weighed
-    version: ClassVar = 6
+    # 6: forgetting by a learner that is weighed; 7: covariances of frequent features
+    version: ClassVar = 7
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         2: lambda state: with_covariances(state),
         3: lambda state: with_newness(state),
         4: lambda state: with_variances(state),
         5: lambda state: with_tracking(state),
+        6: lambda state: with_frequent(state),
     }
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
@@ -204,7 +222,7 @@ class Auto(CompiledLearner):
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
         self._personal = personal_store(n_features, n_tasks, 6)
-        voices, narrow = len(VOICES), min(n_features, NARROW)
+        voices, places = len(VOICES), 1 + min(n_features, FREQUENT)
         self._arrays = {
             "shared": np.zeros((n_features, 12)),  # means, spent variances, row of B, forgetting
             "factor": np.zeros((n_tasks, 4)),  # F
@@ -225,7 +243,8 @@ class Auto(CompiledLearner):
             "clock": np.array([0.0, 0.0, 32.0]),  # sum of log |x|^2, events, when to draw next
             "units": columns(n_features),  # count, sum, squares; centre, size, factor; due
             "typical": np.zeros(5),  # events, common log size; times sizes were found, due; width
-            "joint": np.zeros((narrow, narrow)),  # spent covariances, global logistic
+            "joint": np.zeros((places, places)),  # spent covariances, global logistic,
+            "frequent": np.full(places, -1.0),  # of the intercept and these features
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
             "turn": np.array(
                 [0.0] * 6 + [TRACKING_PRIOR, 0.0, 0.0, 0.0]
@@ -407,7 +426,7 @@ class Auto(CompiledLearner):
         self.kernel.recall(events, said)
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
-        """What else was found of some tasks, in sentences: who changed, who is heard."""
+        """Describe in sentences which of some tasks changed, drift, or have a twin."""
         lines = []
         changed = np.isin(tasks, self.changed_tasks()).sum()
         if changed:
@@ -418,10 +437,14 @@ class Auto(CompiledLearner):
             lines.append(
                 f"Of those on their own, {twins:,} have a twin, unlike the rest as they are."
             )
-        weight = self._arrays["weight"]
-        loudest = sorted(range(len(VOICES) - 1), key=lambda k: -abs(weight[k]))[:4]
-        heard = ", ".join(f"{VOICES[k]} {weight[k]:.2f}" for k in loudest)
-        return [*lines, f"Heard most for related tasks: {heard}."]
+        return lines
+
+    def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mean and standard deviation (d,) of each feature over all rows."""
+        rows = max(float(self._arrays["typical"][0]), 1.0)
+        _, total, squares = self._arrays["units"][:, :3].T
+        mean = total / rows
+        return mean, np.sqrt(np.maximum(0.0, squares / rows - mean * mean))
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""

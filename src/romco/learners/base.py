@@ -148,7 +148,6 @@ class CompiledLearner(Learner):
 
     def update(self, round: Round) -> None:
         """Learn from the round's labels, those that are known; of the rest what needs none."""
-        check_weights(self, round)
         known = with_labels(self, round)
         events = None if known is None else self._labelled(known)  # checked before anything changes
         if known is not round and self.looks:
@@ -161,7 +160,6 @@ class CompiledLearner(Learner):
         packed = Rounds.pack(rounds)
         every = packed.events
         starts = _within(packed.starts, len(every.task))
-        check_weights(self, every)
         known = with_labels(self, every)
         if known is every:
             return self.kernel.replay(self._labelled(every), starts)
@@ -191,8 +189,10 @@ class CompiledLearner(Learner):
 def with_labels(learner: Learner, round: Round) -> Round | None:
     """The events of a round whose labels are known, that is not NaN; None where there are none.
 
-    All of them are checked, so that a bad event is refused whether it has a label or not.
+    All of them are checked, so that a bad event is refused whether it has a label or not; so are
+    weights, where the learner does not honour them.
     """
+    check_weights(learner, round)
     if not lacks_labels(round.y):
         return round
     Events(round, learner.n_features, learner.n_tasks, False)

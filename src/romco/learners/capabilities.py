@@ -101,6 +101,14 @@ class LearnsLate(Protocol):
 
 
 @runtime_checkable
+class KnowsFeatures(Protocol):
+    """Knows how its features are distributed."""
+
+    def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation (d,) of each feature over all rows; absent counts as 0."""
+
+
+@runtime_checkable
 class TellsFindings(Protocol):
     """Describes its findings in sentences."""
 

@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.io.schema import CellEncoder
 from romco.kernels.core.events import LARGEST_FEATURE
 from romco.kernels.io.delimited import arrange
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.lexicon import Lexicon
-from romco.kernels.io.mappings import HashedMappings, Mappings, NamedMappings, hash_name
+from romco.kernels.io.mappings import (
+    HashedMappings,
+    Mappings,
+    NameCache,
+    NamedMappings,
+    hash_name,
+)
 from romco.kernels.io.places import in_order
 from romco.model.names import Action, Id, all_to_json, from_json, identity, to_json
 
@@ -152,8 +159,9 @@ class Columns:
 class Names:
     """Columns by name, in order of appearance: a new name gets a new column.
 
-    A number is a feature of its name; text ``{"town": "Rome"}`` becomes the feature
-    ``"town=Rome"`` with value 1; None is absent.
+    A number is a feature of its name; other values are read by the schema that is inferred from
+    the first rows that have them, see :mod:`romco.io.schema`: ``{"town": "Rome"}`` becomes
+    ``"town=Rome"`` with value 1, a text its words. None, NaN and empty text are absent.
 
     Parameters
     ----------
@@ -173,7 +181,7 @@ class Names:
     def __init__(self, names: Iterable[Any] = ()) -> None:
         self._names = [identity("feature", name) for name in names]  # in the order of columns
         self._column = {name: column for column, name in enumerate(self._names)}
-        self._lookup = NameLookup()
+        self._lookup, self._cache, self.cells = NameLookup(), NameCache(), CellEncoder()
         if len(self._column) < len(self._names):
             raise ValueError("a feature is named twice")
 
@@ -190,9 +198,11 @@ class Names:
         """
         if isinstance(rows, Sparse):
             return rows
+        if not isinstance(rows, Encoded):
+            rows = self.cells.prepare(_check_named(rows), self._column, new is not None)
         if isinstance(rows, Encoded):
             return _checked(self._lookup.read(rows, self._column, new), rows)
-        return Sparse(*NamedMappings(self._column, new).read(_mappings(rows)))
+        return _read(NamedMappings(self._column, new, self.cells, self._cache), rows, self.cells)
 
     def add(self, new: New) -> None:
         """Adopt new names that :meth:`read` found."""
@@ -206,7 +216,7 @@ class Names:
 
     def mappings(self) -> Mappings:
         """Return a reader of single rows that drops new names, and sees names added later."""
-        return NamedMappings(self._column)
+        return NamedMappings(self._column, None, self.cells, self._cache)
 
     def name(self, column: int) -> Id:
         """Return the name of a column."""
@@ -246,14 +256,17 @@ class Hashed:
             raise ValueError(f"size must be a power of two from 2 to 2**30; got {size}")
         self.width = int(size)
         self._lookup = HashLookup(self.width)
+        self.cells = CellEncoder()
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Return sparse rows; values mean the same as in :class:`Names`, ``new`` is not used."""
         if isinstance(rows, Sparse):
             return rows
+        if not isinstance(rows, Encoded):
+            rows = self.cells.prepare(_check_named(rows), (), new is not None)
         if isinstance(rows, Encoded):
             return _checked(self._lookup.read(rows), rows)
-        return Sparse(*HashedMappings(self.width).read(_mappings(rows)))
+        return _read(HashedMappings(self.width, self.cells, new is not None), rows, self.cells)
 
     def add(self, new: New) -> None:
         """Do nothing: no name is stored."""
@@ -264,7 +277,7 @@ class Hashed:
 
     def mappings(self) -> Mappings:
         """Return a reader of single rows."""
-        return HashedMappings(self.width)
+        return HashedMappings(self.width, self.cells)
 
     def name(self, column: int) -> Id:
         """Return the column's number behind a "#": names are not stored."""
@@ -458,29 +471,21 @@ def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> S
     return Sparse(merged, (place[begins] & ((1 << 31) - 1)).astype(np.int32), starts)
 
 
-def _mappings(rows: Any) -> Sequence[Mapping[Any, Any]]:
-    """Return rows as mappings: of a pandas or Polars frame, or as they are."""
-    if isinstance(rows, list | tuple):
-        return rows
+def _check_named(rows: Any) -> Any:
+    """Return rows that have names; ValueError for arrays."""
     _check_many(rows)
-    if hasattr(rows, "to_dicts"):
-        return rows.to_dicts()
-    if hasattr(rows, "to_dict"):
-        return _records(rows)
     if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
         raise ValueError("rows without names: give mappings or a frame, or use features=Columns(n)")
-    return list(rows)
+    return rows
 
 
-def _records(frame: Any) -> Sequence[Mapping[Any, Any]]:
-    """Return the rows of a pandas frame; missing text, NaN there, becomes None, that is absent."""
-    gaps = [c for c in frame.columns if frame[c].dtype.kind == "O" and frame[c].hasnans]
-    if gaps:
-        frame = frame.copy()
-        for column in gaps:
-            text = frame[column].astype(object)
-            frame[column] = text.where(text.notna(), None)
-    return frame.to_dict("records")
+def _read(reader: Mappings, rows: Any, cells: CellEncoder) -> Sparse:
+    """Return the rows; where one is refused, the schema stays as it was."""
+    try:
+        return Sparse(*reader.read(rows))
+    except BaseException:
+        cells.rollback()
+        raise
 
 
 def _check_many(rows: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.io.schema import Schema
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
 from romco.model.engine import Engine, check_sequence, fixed_width, make_learner, next_double
@@ -69,6 +70,8 @@ class Model:
     labels:
         Policy that decides which labels to :meth:`ask` for, for example
         ``romco.labels.Budget(0.05)``; kept in the file.
+    schema:
+        How columns of mappings and frames are read; else it is inferred, see :attr:`schema`.
     pending:
         Number of events predicted with an id that may wait for their :meth:`answer`; they are
         not kept in the file.
@@ -86,6 +89,7 @@ class Model:
         tasks: Iterable[Any] = (),
         new_task: Literal["mean", "zero"] = "mean",
         labels: Policy | None = None,
+        schema: Schema | None = None,
         pending: int = PENDING_EVENTS,
         **parameters: Any,
     ) -> None:
@@ -100,6 +104,7 @@ class Model:
         self.labels, self.pending = labels, PendingLabels(pending)
         self.notes: dict[str, Any] = {}  # yours: anything JSON can hold, kept in the file
         self.session: dict[str, Any] = {}  # the program's: what it must know to go on
+        self.schema = schema
 
     # What is known
 
@@ -126,6 +131,29 @@ class Model:
             f"{self.features.width} features, {len(self.tasks)} tasks, {self.events} events>"
         )
 
+    @property
+    def schema(self) -> Schema | None:
+        """How columns are read; None while all rows were arrays or plain numbers.
+
+        It is inferred from the first rows that have other values, or set before.
+
+        >>> model = Model("pa-unique")
+        >>> _ = model.learn_one({"town": "Rome", "age": 7}, "yes", task="ann")
+        >>> model.schema.kinds
+        {'town': 'category', 'age': 'number'}
+        """
+        cells = getattr(self.features, "cells", None)
+        found = None if cells is None else cells.schema
+        return Schema.from_session(self.session) if found is None else found
+
+    @schema.setter
+    def schema(self, schema: Schema | None) -> None:
+        cells = getattr(self.features, "cells", None)
+        if cells is not None:
+            cells.schema = schema
+        elif schema is not None:
+            self.session["schema"] = schema.to_json()
+
     # Predicting
 
     def predict_one(self, x: Any, task: Any, *, id: Any = None) -> Any:
@@ -139,14 +167,11 @@ class Model:
         'yes'
 
         """
-        engine = self.engine
-        if id is None and engine.target.kind != "classes":
-            return engine.label_of(engine.margin_one(x, task))
         if id is None:
-            return engine.label_of(engine.margins([x], [task])[0])
-        margins, context = engine.margins_and_context([x], [task])
+            return self.engine.predict_one(x, task)
+        margins, context = self.engine.margins_and_context([x], [task])
         self.pending.put_all([id], [x], [task], margins, context)
-        return engine.label_of(margins[0])
+        return self.engine.label_of(margins[0])
 
     def predict_proba_one(self, x: Any, task: Any) -> dict[Id, float]:
         """Return the probability of each label that is known; they add up to 1.
@@ -273,8 +298,7 @@ class Model:
         [0.0, 1.0]
 
         """
-        margin = self.learn([x], [y], [task], weight=None if weight == 1.0 else [weight])[0]
-        return float(margin) if margin.ndim == 0 else margin
+        return self.engine.learn_one(x, y, task, weight)
 
     def learn(
         self,
@@ -386,7 +410,7 @@ class Model:
     def state(self) -> dict[str, Any]:
         """Return a copy of everything: JSON-able values, and NumPy arrays under ``"arrays"``."""
         policy = {} if self.labels is None else {"asking": self.labels.state()}
-        return {**self.engine.state(), "notes": self.notes, "session": self.session, **policy}
+        return {**self.engine.state(), "notes": self.notes, "session": self._session(), **policy}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -402,10 +426,18 @@ class Model:
         made.engine = Engine.from_state(state)
         made.features = made.engine.features
         made.notes, made.session = _memories(state)
+        made.schema = Schema.from_session(made.session)
         policy = state.get("asking")
         made.labels = None if policy is None else restore_policy(policy)
         made.pending = PendingLabels(PENDING_EVENTS)
         return made
+
+    def _session(self) -> dict[str, Any]:
+        """Return what the program must know to go on, with the schema."""
+        if self.schema is None:
+            return self.session
+        rest = {name: part for name, part in self.session.items() if name != "columns"}
+        return {**rest, "schema": self.schema.to_json()}
 
     def __reduce__(self) -> Any:
         return Model.from_state, (self.state(),)

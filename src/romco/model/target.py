@@ -140,6 +140,12 @@ class TwoClasses:
     def read(self, labels: Iterable[Any]) -> tuple[Numbers, Known]:
         """The learner's -1 or +1 for each label, and the sides they then have; changes nothing."""
         side = self.known
+        if isinstance(labels, np.ndarray) and labels.dtype.kind in "fiu" and labels.ndim == 1:
+            y = np.zeros(len(labels))
+            for label in (label for label in side if isinstance(label, int | float)):
+                y[labels == label] = side[label]
+            if y.all():
+                return y, side
         labels = list(labels)
         try:
             return np.array([side[label] for label in labels], dtype=np.float64), side

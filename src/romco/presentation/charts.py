@@ -60,18 +60,25 @@ def line_chart(lines: Sequence[Line], x_title: str, y_title: str) -> str:
     )
 
 
-def bars(values: Sequence[tuple[str, float]], title: str, height: int = 90) -> str:
-    """Draw bars from 0 up, each with its name and value as a tooltip.
+def bars(
+    values: Sequence[tuple[str, float]],
+    title: str,
+    height: int = 90,
+    top: float | None = None,
+    percent: bool = False,
+) -> str:
+    """Draw bars from 0 to ``top`` (None: the largest), with names and values as tooltips.
 
     >>> bars([("a", 2.0), ("b", 1.0)], "sizes").count("<rect")
     2
     """
-    top = max((value for _, value in values), default=0.0) or 1.0
+    top = top or max((value for _, value in values), default=0.0) or 1.0
+    form = ".1%" if percent else ".4g"
     width = max(4.0, min(18.0, (WIDTH - 20) / max(len(values), 1)))
     drawn = "".join(
         f'<rect class="shared" x="{width * k:.1f}" y="{height - height * value / top:.1f}" '
         f'width="{0.8 * width:.1f}" height="{height * value / top:.1f}">'
-        f"<title>{escape(name)}: {value:.4g}</title></rect>"
+        f"<title>{escape(name)}: {value:{form}}</title></rect>"
         for k, (name, value) in enumerate(values)
     )
     size = f'viewBox="0 0 {max(width * len(values), 60):.0f} {height}"'

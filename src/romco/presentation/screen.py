@@ -1,4 +1,4 @@
-"""What the terminal shows: tables and progress."""
+"""Tables and progress on the terminal."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from romco.io import durable
 from romco.io.formats import BadRow, OpenFile, format_of
 from romco.io.modelfile import save
 from romco.io.reader import Block, Source
-from romco.io.schema import Column, Schema
+from romco.io.schema import Column
 from romco.kernels.io.encoded import Encoded
 from romco.labels import Budget
 from romco.labels.audit import AUDIT_KEY, Audit
@@ -56,7 +56,7 @@ class BudgetedModel:
 
     @property
     def session(self) -> dict[str, Any]:
-        """What the file keeps to resume by."""
+        """Contents of the file to resume by."""
         return self.model.session
 
     @property
@@ -155,7 +155,7 @@ def choose_requests(
         Those of ``Budget.of``.
 
     """
-    known = source.resolve_to_predict(Schema.from_session(model.session))
+    known = source.resolve_to_predict(model.schema)
     events: list[tuple[int, str, float]] = []  # line, task, margin
     with known.open(labelled=False) as reader:
         for block in usable_blocks(reader, known):
@@ -209,7 +209,7 @@ def write_requests(requests: list[LabelRequest], path: Path, label: str | None) 
 @final
 @dataclass
 class AnswerCounts:
-    """What became of answers."""
+    """Counts of answers: learned, repeated, unknown, still empty."""
 
     learned: int = 0
     repeated: int = 0  # the same event once more
@@ -277,7 +277,7 @@ def _labels(source: Source, id: str, counts: AnswerCounts) -> dict[str, str]:
 
 def _events(model: Model, requests: Source) -> dict[int, Block]:
     """Return the events of a file of requests by line, each as a block of one."""
-    known = requests.resolve_to_predict(Schema.from_session(model.session))
+    known = requests.resolve_to_predict(model.schema)
     assert known.schema is not None
     for column in ADDED_COLUMNS:
         known.schema.add(column, Column("ignored", "added", "by romco ask"))

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from romco.evaluation import Score
 from romco.io.formats import BadRow
 from romco.io.reader import Block, Source
-from romco.io.schema import Schema
 from romco.model import Model
 from romco.model.names import canonical_name
 from romco.model.target import Predictions
@@ -97,7 +96,7 @@ class Evaluation:
 
 def evaluate(model: Model, source: Source) -> Evaluation:
     """Return scores of a labelled source, of all events and by task; learns nothing."""
-    source = source.resolve_to_predict(Schema.from_session(model.session))
+    source = source.resolve_to_predict(model.schema)
     found = Evaluation(model, learned=events_learned(model.session, source.path))
     with source.open() as reader:
         for block in usable_blocks(reader, source):

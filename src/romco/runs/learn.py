@@ -46,12 +46,12 @@ class Learns(LabelNames, Protocol):
 
     @property
     def session(self) -> dict[str, Any]:
-        """What the file keeps to resume by; its notes are the user's."""
+        """Contents of the file to resume by; its notes are the user's."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where learning stands."""
+    """Progress of learning a source."""
 
     events: int  # read from this source
     skipped: int  # bad rows of this source
@@ -139,6 +139,9 @@ def learn_into(
     with OpenFile(source.path, source.format) as file:
         with explain_bad_session(path.name):
             source.schema.store(model.session, path.name)
+            inner = getattr(model, "model", model)  # of a budget
+            if isinstance(inner, Model):
+                inner.schema = source.schema
             record = SourceRecord.of(model.session, source.path, file.raw)
         with explain_bad_session(path.name, ValueError):
             score = Score.of(model, record.score)
@@ -254,7 +257,7 @@ class Run:
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers)
         self.tasks.count(block, predicted_labels(self.model, answers))
-        if self.log.wanted:
+        if self.log.enabled:
             for row in prediction_rows(self.model, block, answers):
                 self.log.write(row)
 
@@ -265,7 +268,7 @@ class Run:
         return Progress(record.events, self.reader.skipped + record.refused, *given, *place)
 
     def _save(self, finished: bool) -> None:
-        """Write first the predictions, then the model that says how many of them count."""
+        """Write first the predictions, then the model that counts them."""
         now: dict[str, Any] = {"skipped": self.reader.skipped, "score": self.score.to_json()}
         if self.tasks.counts:
             now["task_errors"] = self.tasks.counts
@@ -369,7 +372,7 @@ class Stopped(BaseException):
 
 @final
 class Stop:
-    """Whether to stop: learning looks at it between blocks; waiting for rows is broken off.
+    """Request to stop: checked between blocks; waiting for rows is broken off.
 
     >>> stop = Stop()
     >>> stop.request()

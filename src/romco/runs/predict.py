@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from romco.explanations import Reasons, reasons
 from romco.io import durable
 from romco.io.formats import BadRow
-from romco.io.reader import Block, Reader, Source, encode_rows
-from romco.io.schema import Schema
+from romco.io.reader import Block, Reader, Source
+from romco.io.schema import encode_rows
 from romco.kernels.core.events import LARGEST_FEATURE
-from romco.kernels.io.lexicon import Lexicon
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
 from romco.model.target import Predictions
@@ -62,7 +61,7 @@ def predict(
     With ``top`` each has ``reasons``: what so many features add to the margin, and the rest.
     Returns at the end how many bad rows were skipped.
     """
-    source = source.resolve_to_predict(Schema.from_session(model.session))
+    source = source.resolve_to_predict(model.schema)
     with source.open(labelled=False) as reader:
         for block in usable_blocks(reader, source):
             rows = prediction_rows(model, block, answers_of(model, block), _bounds(model, block))
@@ -123,6 +122,7 @@ def prediction_rows(
     and ``high`` if they are given.
 
     >>> from romco.io.reader import Reader
+    >>> from romco.io.schema import Schema
     >>> table = io.BytesIO(b"user,kind,age\nann,ham,3\n")
     >>> block, _ = Reader(table, Schema(task="user", label="kind"), format="csv").take(1)
     >>> model = Model("pa-unique", classes=("ham", "spam"))
@@ -210,13 +210,13 @@ def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any 
     'spam'
 
     """
-    schema = Schema.from_session(model.session)
+    schema = model.schema
     if schema is None:
         return reasons(model, cells, task, label)
     unknown = schema.unknown(cells) if schema.complete else []
     if unknown:
         raise ValueError(f"the model has no column {', '.join(unknown)}")
-    return reasons(model, encode_rows([cells], schema, Lexicon()), task, label)
+    return reasons(model, encode_rows([cells], schema), task, label)
 
 
 def write_predictions(rows: Iterable[dict[str, Any]], path: Path) -> None:

@@ -17,7 +17,6 @@ from romco.closing import Closing
 from romco.io import durable
 from romco.io.formats import FORMATS, format_of
 from romco.io.modelfile import load
-from romco.io.schema import Schema
 from romco.model import Model
 from romco.parameters import whole
 from romco.presentation.names import inert_json
@@ -33,7 +32,7 @@ def load_model(path: Path) -> Model:
     Raises
     ------
     ValueError
-        If it is a bare learner, which knows no names, or its columns cannot be used.
+        If it is a bare learner, which knows no names.
 
     """
     model = load(path)
@@ -42,13 +41,6 @@ def load_model(path: Path) -> Model:
             f"{path.name} holds a bare learner, which knows no names of tasks and features; "
             "save a romco.Model"
         )
-    try:
-        Schema.from_session(model.session)
-    except ValueError as error:
-        raise ValueError(
-            f"what {path.name} remembers of columns cannot be used ({error}): learn into another "
-            "model file"
-        ) from None
     return model
 
 
@@ -66,7 +58,7 @@ def locked_model(path: Path) -> Iterator[Model | None]:
 @final
 @dataclass
 class SourceRecord:
-    """How far a source was learned."""
+    """Position in a source that is learned."""
 
     events: int = 0  # read so far, learned or refused
     refused: int = 0  # of them: not learned, for their label is not known
@@ -224,8 +216,8 @@ class PredictionLog(Closing):
             raise ValueError(f"{path.name} is shorter than the model says it was: do not edit it")
 
     @property
-    def wanted(self) -> bool:
-        """Whether anybody reads it."""
+    def enabled(self) -> bool:
+        """True for a file and for stdout."""
         return self._stdout or self._path is not None
 
     def write(self, row: dict[str, Any]) -> None:

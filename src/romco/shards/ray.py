@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, final
 
 from romco.learners.merging import map_ranges
-from romco.raycluster import joined
+from romco.plugins import connect_ray
 from romco.shards.shard import Shard, ShardConfig, Start
 
 Call = tuple[str, Any]  # a method of Shard; its pickled arguments, or a reference to them
@@ -75,7 +75,7 @@ class Ray:
     local_shards = None
 
     def __init__(self, config: ShardConfig, starts: Sequence[Start], address: str | None) -> None:
-        self._ray, self._owned = joined(address)
+        self._ray, self._owned = connect_ray(address)
         cpus = 1 if address is not None else 0  # on this machine there may be more than cores
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0, num_cpus=cpus)(_Worker)
         self._config = config

@@ -74,6 +74,12 @@ class TaskCodes:
         """Return the shard (k,) of each code."""
         return self._owners[codes]
 
+    def spread(self, n: int) -> None:
+        """Change the number of shards."""
+        self.n = n
+        for code, name in enumerate(self.names):
+            self._owners[code] = task_owner(name, n)
+
     def _add(self, task: Any) -> int:
         name = identity("task", task)
         code = self._codes.setdefault(name, len(self.names))

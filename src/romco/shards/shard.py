@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from romco.io.modelfile import ModelFileError, load, save
 from romco.kernels.core.events import Events
-from romco.kernels.core.history import MEMORY, ChunkStep
+from romco.kernels.core.history import MEMORY
 from romco.kernels.merge.partition import pick_rows
 from romco.kernels.merge.rows import FeatureCounts
+from romco.kernels.step import ChunkStep
 from romco.learners import restore
 from romco.learners.capabilities import Drawn, Draws
 from romco.learners.merging import (
@@ -102,11 +103,13 @@ class SharedBatch:
         names: list[Id],
         version: int,
         grows: bool,
+        with_probabilities: bool,
     ) -> None:
         self.rows, self.y, self.weight = rows, y, weight
         self.codes, self.names, self.version = codes, names, version  # see TaskCodes
         self.widths = row_widths(rows) if grows and isinstance(rows, Sparse) else None
-        self.margins, self.probabilities = np.empty(len(y)), np.empty(len(y))
+        self.margins = np.empty(len(y))
+        self.probabilities = np.empty(len(y) if with_probabilities else 0)
 
     def matrix(self, width: int) -> Any:
         """Return the rows as a matrix of ``width`` columns."""
@@ -121,7 +124,15 @@ class SharedBatch:
     def fill(self, index: NDArray[np.int64], margins: Dense, log_a: Dense) -> None:
         """Set the predictions of rows; ``log_a`` is the scale before each."""
         self.margins[index] = margins
-        self.probabilities[index] = logistic(np.exp(log_a) * margins)
+        if len(self.probabilities):
+            self.probabilities[index] = logistic(np.exp(log_a) * margins)
+
+
+def count_entries(rows: Rows, begin: int, end: int) -> int:
+    """Count the stored entries of rows begin to end."""
+    if isinstance(rows, Sparse):
+        return int(rows.starts[end] - rows.starts[begin])
+    return (end - begin) * int(rows.shape[1])
 
 
 def row_widths(rows: Sparse) -> NDArray[np.int64]:
@@ -269,7 +280,9 @@ class Shard:
         weight = None if batch.weight is None else batch.weight[index]
         names = [batch.names[code] for code in batch.codes[index]]
         learned = self.learn(take_rows(batch.rows, index), batch.y[index], names, weight)
-        batch.margins[index], batch.probabilities[index] = learned
+        batch.margins[index] = learned.margins
+        if len(batch.probabilities):
+            batch.probabilities[index] = learned.probabilities
 
     def answers(self, rows: Rows, tasks: list[Id]) -> Predictions:
         """Predict rows."""

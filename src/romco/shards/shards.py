@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self, cast, final
 
@@ -24,6 +25,7 @@ from romco.model.names import Id
 from romco.model.target import Predictions, target_from_json
 from romco.parameters import choice, whole
 from romco.shards.checkpoint import (
+    SECTION,
     Checkpoint,
     FolderLock,
     ShardsState,
@@ -38,7 +40,12 @@ from romco.shards.checkpoint import (
 )
 from romco.shards.engines import Arguments, Engine, Method, Serial, Threads
 from romco.shards.reader import TaskCodes
-from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
+from romco.shards.schedule import (
+    MAX_EVENTS_PER_SHARD,
+    Schedule,
+    StreamPosition,
+    choose_threads,
+)
 from romco.shards.shard import (
     MergedUpdate,
     ScaleNumbers,
@@ -46,11 +53,13 @@ from romco.shards.shard import (
     ShardConfig,
     ShardUpdate,
     SharedBatch,
+    count_entries,
     merge_scales,
     scale_numbers,
     take_rows,
 )
 
+SPLIT_EVENTS = 20_000  # of "auto", learned on one thread: barriers are close together at first
 CHUNK_EVENTS = 1000  # per shard, learned before other threads may predict
 MIN_PARALLEL_EVENTS = 16  # fewer are learned before another thread has woken up
 
@@ -135,6 +144,20 @@ class Coordinator:
         self.front.engine.adopt(state.front.engine.scale, state.front.events)
         self.new = False
         self.engine.start(state.starts)
+        self._set_position(state)
+
+    def spread(self, n: int) -> None:
+        """Spread the tasks over another number of local shards."""
+        schedule = replace(self.schedule, n=n)
+        state = from_model_state(self.state(), schedule)
+        self.schedule = schedule
+        learner = state.front.engine.learner
+        self.front.engine.make_room(learner.n_features)
+        self.front.engine.learner.load(learner.arrays())
+        self.front.engine.adopt(state.front.engine.scale, state.front.events)
+        self.config = replace(self.config, n=n, width=learner.n_features)
+        self.engine.close()
+        self.engine = Threads(self.config, state.starts)
         self._set_position(state)
 
     def _set_position(self, state: ShardsState) -> None:
@@ -261,7 +284,9 @@ class Shards(Closing):
     learner:
         Name from ``romco.LEARNERS`` of a learner that can be sharded; ``parameters`` are its own.
     n:
-        Number of shards.
+        Number of shards. "auto" learns the first 20,000 events on one thread, then spreads the
+        tasks over as many threads as the machine has cores, fewer where rows have few entries.
+        The bits then depend on the machine.
     features, classes, positive, new_task:
         As in ``Model``; the target must be two classes. With files that the shards read
         themselves, features must be hashed or given columns: shards cannot agree on growing
@@ -288,10 +313,10 @@ class Shards(Closing):
     def __init__(
         self,
         learner: str = "romco-auto",
-        n: int = 2,
+        n: int | Literal["auto"] = "auto",
         features: Features | None = None,
         *,
-        engine: str = "serial",
+        engine: str = "threads",
         growth: float = 0.1,
         every: int = MAX_EVENTS_PER_SHARD,
         checkpoint: str | Path | None = None,
@@ -308,21 +333,26 @@ class Shards(Closing):
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )
         mergeable(front.engine.learner)
-        schedule = Schedule(n, growth, every)
+        _check_auto(n, engine)
         folder = None if checkpoint is None else Path(checkpoint)
         stored = None if folder is None else find_checkpoint(folder)
+        count = n if n != "auto" else 1 if stored is None else stored.schedule.n
+        schedule = Schedule(count, growth, every)
         if stored is None:
             state = new_state(front, schedule)
         else:
             check_settings(stored, front)
             state = stored.state(schedule)
         often = whole("checkpoint_every", checkpoint_every)
-        self._start(Coordinator(schedule, state, engine, address, folder, often))
+        coordinator = Coordinator(schedule, state, engine, address, folder, often)
+        self._start(coordinator, n == "auto")
 
-    def _start(self, coordinator: Coordinator) -> None:
+    def _start(self, coordinator: Coordinator, auto: bool) -> None:
         self.coordinator, self._front = coordinator, coordinator.front
         self._tasks = TaskCodes(coordinator.n)
         self._locks = Locks()
+        self._split_after = SPLIT_EVENTS if auto and coordinator.n == 1 else 0  # events
+        self._entries = 0  # of the rows so far, until then
 
     @property
     def schedule(self) -> Schedule:
@@ -453,10 +483,16 @@ class Shards(Closing):
             If a row, label or weight is bad, or lengths differ; then nothing changes.
 
         """
-        return self.predict_and_learn(x, y, task, weight=weight).margins
+        return self.predict_and_learn(x, y, task, weight=weight, with_probabilities=False).margins
 
     def predict_and_learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        weight: Any = None,
+        with_probabilities: bool = True,
     ) -> Predictions:
         """Learn rows as :meth:`learn`; return also the probabilities predicted before."""
         weights = None if weight is None else read_weights(weight, self._front.engine.learner)
@@ -469,7 +505,7 @@ class Shards(Closing):
             with self._locks.step:
                 labels.adopt(sides)
                 self.features.add(new)
-            answers = self._learn(rows, signs, codes, weights)
+            answers = self._learn(rows, signs, codes, weights, with_probabilities)
             return _turn(answers, labels.outward(np.ones(len(codes)), signs, before))
 
     def forget(self, task: Any) -> None:
@@ -494,7 +530,9 @@ class Shards(Closing):
         save_state(self.state(), path)
 
     @classmethod
-    def load(cls, path: str | Path, n: int | None = None, **settings: Any) -> Self:
+    def load(
+        cls, path: str | Path, n: int | Literal["auto"] | None = None, **settings: Any
+    ) -> Self:
         """Return shards of any model file of two classes; ``settings`` as in :meth:`of`.
 
         By default as many shards as it was saved from. ValueError if the file is damaged.
@@ -508,9 +546,9 @@ class Shards(Closing):
     def of(
         cls,
         model: Model | dict[str, Any],
-        n: int | None = None,
+        n: int | Literal["auto"] | None = None,
         *,
-        engine: str = "serial",
+        engine: str = "threads",
         growth: float | None = None,
         every: int | None = None,
         address: str | None = None,
@@ -525,11 +563,14 @@ class Shards(Closing):
         """
         state = model.state() if isinstance(model, Model) else model
         _check_target(target_from_json(state["labels"]).kind)
-        schedule = schedule_of(state, n, growth, every)
+        _check_auto(n, engine)
+        count = n if n != "auto" else state.get(SECTION, {}).get("shards", 1)
+        schedule = schedule_of(state, count, growth, every)
         folder = None if checkpoint is None else Path(checkpoint)
         start = from_model_state(state, schedule)
         shards = cls.__new__(cls)
-        shards._start(Coordinator(schedule, start, engine, address, folder, checkpoint_every))
+        coordinator = Coordinator(schedule, start, engine, address, folder, checkpoint_every)
+        shards._start(coordinator, n == "auto")
         return shards
 
     def close(self) -> None:
@@ -573,15 +614,22 @@ class Shards(Closing):
         return Predictions(np.concatenate(margins), np.concatenate(probabilities))
 
     def _learn(
-        self, rows: Rows, signs: Dense, codes: NDArray[np.int64], weights: Dense | None
+        self,
+        rows: Rows,
+        signs: Dense,
+        codes: NDArray[np.int64],
+        weights: Dense | None,
+        with_probabilities: bool,
     ) -> Predictions:
         local = self.coordinator.engine.local_shards is not None
         names, version = self._tasks.names, self._tasks.version
         grows = local and isinstance(self.features, Names)
-        batch = SharedBatch(rows, signs, weights, codes, names, version, grows)
+        wanted = with_probabilities or not local
+        batch = SharedBatch(rows, signs, weights, codes, names, version, grows, wanted)
         owners, begin = self._tasks.owners(codes), 0
         while begin < len(codes):
             left = self.coordinator.next - self.coordinator.place
+            left = min(left, self._split_after or left)
             end = min(len(codes), begin + left, begin + CHUNK_EVENTS * self.n)
             indices = _indices_by_shard(owners, begin, end, self.n)
             with self._locks.step:
@@ -593,8 +641,19 @@ class Shards(Closing):
                     learned = self.coordinator.run(Shard.learn, copies, end - begin)
                     _fill(batch.margins, batch.probabilities, indices, learned)
                 self.coordinator.advance(end - begin, end - begin)
+                if self._split_after and self._split(count_entries(rows, begin, end), end - begin):
+                    owners = self._tasks.owners(codes)
             begin = end
         return Predictions(batch.margins, batch.probabilities)
+
+    def _split(self, entries: int, events: int) -> bool:
+        """Count events of "auto"; True where the tasks were spread over threads after them."""
+        self._entries, self._split_after = self._entries + entries, self._split_after - events
+        n = 1 if self._split_after else choose_threads(self._entries / SPLIT_EVENTS)
+        if n > 1:
+            self.coordinator.spread(n)
+            self._tasks.spread(n)
+        return n > 1
 
     def _answers(self, x: Any, task: Iterable[Any]) -> Predictions:
         with self._locks.step:
@@ -617,6 +676,11 @@ class Shards(Closing):
         with self._locks.step:
             (owner,) = self._tasks.owners(self._tasks.encode([task]))
             return self.coordinator.engine.call_one(int(owner), method, task)
+
+
+def _check_auto(n: int | str | None, engine: str) -> None:
+    if n == "auto" and engine in ("serial", "ray"):
+        raise ValueError(f"n='auto' is for engine='threads', not {engine!r}: give a number")
 
 
 def _check_target(kind: str) -> None:
@@ -658,4 +722,6 @@ def _fill(
 def _turn(answers: Predictions, turn: Dense) -> Predictions:
     """Return answers for the user's positive label, which may be the learner's -1."""
     margins, probabilities = answers
-    return Predictions(turn * margins, np.where(turn > 0.0, probabilities, 1.0 - probabilities))
+    if len(probabilities):
+        probabilities = np.where(turn > 0.0, probabilities, 1.0 - probabilities)
+    return Predictions(turn * margins, probabilities)

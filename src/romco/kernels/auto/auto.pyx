@@ -17,7 +17,8 @@ together:
     shared   (d, 12)    means and spent variances of margin, logistic, together; row of B (4);
                         mean and spent variance of the learner that forgets
     personal (m, d, 6)  means and spent variances of margin, logistic, together
-    joint    (n, n)     what is spent of the covariances of the global logistic learner
+    joint    (n, n)     what is spent of the covariances of the global logistic learner,
+    frequent (n,)       and of which features; the first is the intercept
     change   (m, 3)     a TaskChange of each task
     turn     (10,)      a StreamState
 """
@@ -143,7 +144,7 @@ cdef class AutoKernel(Kernel):
     def __init__(
         self, shared, Pairs personal, Units scales, factor, intercept, level, own_intercept,
         Combiner related, Combiner like_all, Combiner on_its_own, Combiner of_late, evidence, belief,
-        kinds, clock, change, turn, joint,
+        kinds, clock, change, turn, joint, frequent,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor
         self.intercept, self.level, self.own_intercept = intercept, level, own_intercept
@@ -156,7 +157,9 @@ cdef class AutoKernel(Kernel):
         self.pair = <Py_ssize_t*> cnp.PyArray_DATA(<cnp.ndarray> self.places)
         self.coming.n, self.coming_of = 0, NULL
         self.late, self.said = None, np.zeros((1, CONTEXT))
-        self.covariances = Covariances(joint, shared[:, LOGISTIC], shared[:, WIDTH + LOGISTIC])
+        self.covariances = Covariances(
+            joint, frequent, shared, intercept, LOGISTIC, WIDTH + LOGISTIC
+        )
         self.subspace = Subspace(shared[:, 2 * WIDTH:FORGETS], factor, personal, LOGISTIC)
 
     # --- units -------------------------------------------------------------------------------
@@ -200,8 +203,8 @@ cdef class AutoKernel(Kernel):
         for c in range(TOGETHER):
             o.p[GLOBAL + c], o.v[GLOBAL + c] = told[c], x2 - told[WIDTH + c]
             o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - v[WIDTH + c]
-        if self.scales.all_within(x, self.covariances.room()):
-            o.v[GLOBAL + LOGISTIC] = self.covariances.look(x, unit)
+        o.v[GLOBAL + LOGISTIC] += self.covariances.read(x, unit)
+        o.v[GLOBAL + LOGISTIC] = max(0.0, o.v[GLOBAL + LOGISTIC])  # it may be rounding
         o.p[BOTH] = told[TOGETHER] + v[TOGETHER]
         o.v[BOTH] = (1.0 + APART) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
         for c in range(RANK):
@@ -217,17 +220,9 @@ cdef class AutoKernel(Kernel):
         for k in range(x.n):
             self.pair[k] = self.personal.ask_pair(task, x.index[k])
 
-    cdef bint learns_covariances(self) noexcept nogil:
-        """Whether features are few, and all events are seen here.
-
-        A step along one feature moves the weights of others, which shards could not merge.
-        """
-        return self.scales.width() <= self.covariances.room() and not self.is_shard()
-
     cdef void add_intercepts(self, long long task, Opinions* o) noexcept nogil:
         """The logistic learners have them: global one, alone a common one and one for each task."""
         o.p[GLOBAL + LOGISTIC] += self.intercept[0, 0]
-        o.v[GLOBAL + LOGISTIC] += 1.0 - self.intercept[0, 1]
         o.p[ALONE + LOGISTIC] += self.intercept[1, 0] + self.own_intercept[task, 0]
         o.v[ALONE + LOGISTIC] += 2.0 - self.intercept[1, 1] - self.own_intercept[task, 1]
 
@@ -415,10 +410,12 @@ cdef class AutoKernel(Kernel):
         if first:  # there is no unit yet, so the first event is its own
             self.count(row.x2, h)
         unit = self.unit()
-        if self.learns_covariances():
-            self.covariances.settle()
+        if self.is_shard():
+            self.covariances.distrust()
         else:
-            self.covariances.doubt()
+            self.covariances.settle()
+            if self.covariances.choose(row, self.scales):
+                noted = False
         if noted and not first and self.scales.common() == common:  # no unit has changed since
             o = self.noted_opinions
         else:
@@ -445,7 +442,7 @@ cdef class AutoKernel(Kernel):
         cdef Step forgets = logistic(y, o.forgets, o.forgets_variance, h)
         cdef Steps steps
         cdef double value
-        cdef bint narrow = self.learns_covariances()
+        cdef bint joint = not self.is_shard()  # a step moves features that shards would not merge
         cdef double* all_ = &self.shared[0, 0]
         cdef double* row = self.personal.dense_row(task)
         cdef double* own
@@ -455,9 +452,11 @@ cdef class AutoKernel(Kernel):
             step[c] = arow(y, o.p[c], o.v[c], SLACK / h)
             step[c + LOGISTIC] = logistic(y, o.z[c + LOGISTIC], o.v[c + LOGISTIC], h)
         step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE / h)
-        if narrow:
+        if joint:
             self.covariances.move(step[GLOBAL + LOGISTIC])
-        steps = prepared(step, forgets, h, narrow)
+        else:
+            move(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, step[GLOBAL + LOGISTIC], 1.0)
+        steps = prepared(step, forgets, h)
         steps.f[0], steps.f[1] = load(&self.factor[task, 0]), load(&self.factor[task, 2])
         for k in range(x.n):
             self.ask_shared(k)
@@ -470,7 +469,7 @@ cdef class AutoKernel(Kernel):
             else:
                 pair = self.pair[k] if self.pair[k] >= 0 else self.personal.found(task, j)
                 own = self.personal.value + pair * (2 * WIDTH)
-            go(&steps, all_ + j * ROW, own, value)
+            go(&steps, all_ + j * ROW, own, value, joint and self.covariances.place[j] > 0)
         store(&self.factor[task, 0], steps.f[0])
         store(&self.factor[task, 2], steps.f[1])
         self.move_intercepts(task, step)
@@ -478,7 +477,6 @@ cdef class AutoKernel(Kernel):
         forget(&self.level[0, 1], 1.0, h * tracking_forgetting)
 
     cdef void move_intercepts(self, long long task, const Step* step) noexcept nogil:
-        move(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, step[GLOBAL + LOGISTIC], 1.0)
         move(&self.intercept[1, 0], &self.intercept[1, 1], 1.0, step[ALONE + LOGISTIC], 1.0)
         move(
             &self.own_intercept[task, 0], &self.own_intercept[task, 1], 1.0,
@@ -655,7 +653,7 @@ cdef class AutoKernel(Kernel):
         cdef double times
         cdef int c
         self.shared[:, :] = 0.0
-        self.covariances.doubt()
+        self.covariances.distrust()
         for pair in range(self.personal.count()):
             own = self.personal.visit(pair, &task, &feature)
             for c in range(2 * WIDTH):
@@ -724,7 +722,7 @@ cdef class AutoKernel(Kernel):
         """Somebody else changes the arrays: which of their rows are zero must be looked up anew."""
         self.check_idle()
         self.scales.lose_track()
-        self.covariances.doubt()
+        self.covariances.lose_track()
         self.subspace.unmarked, self.subspace.expected = True, NAN
 
     def take_note(self, const int[::1] rows not None):
@@ -734,7 +732,7 @@ cdef class AutoKernel(Kernel):
         for i in range(rows.shape[0]):
             if not 0 <= rows[i] < self.shared.shape[0]:
                 raise ValueError(f"feature {rows[i]} is out of range")
-        self.covariances.doubt()
+        self.covariances.distrust()
         with nogil:
             self.scales.take_note(rows)
 
@@ -778,16 +776,17 @@ cdef class AutoKernel(Kernel):
 
 
 cdef Steps prepared(
-    const Step* step, Step forgets, double h, bint narrow
+    const Step* step, Step forgets, double h
 ) noexcept nogil:
     """The steps of the learners along each entry, side by side.
 
     Where covariances are known, they move the global logistic learner.
     """
     cdef Steps t
-    cdef double other = 0.0 if narrow else 1.0
-    t.a_all = both(step[GLOBAL + MARGIN].a, other * step[GLOBAL + LOGISTIC].a)
-    t.b_all = both(step[GLOBAL + MARGIN].b, other * step[GLOBAL + LOGISTIC].b)
+    t.a_all[0] = both(step[GLOBAL + MARGIN].a, step[GLOBAL + LOGISTIC].a)
+    t.b_all[0] = both(step[GLOBAL + MARGIN].b, step[GLOBAL + LOGISTIC].b)
+    t.a_all[1] = both(step[GLOBAL + MARGIN].a, 0.0)
+    t.b_all[1] = both(step[GLOBAL + MARGIN].b, 0.0)
     t.a_own = both(step[ALONE + MARGIN].a, step[ALONE + LOGISTIC].a)
     t.b_own = both(step[ALONE + MARGIN].b, step[ALONE + LOGISTIC].b)
     t.a_both, t.b_both = both(step[BOTH].a, step[BOTH].a), both(step[BOTH].b, step[BOTH].b)

@@ -1,22 +1,34 @@
-"""Covariances of the weights of few features, as compiled code sees them."""
+"""Covariances of the weights of frequent features, as compiled code sees them."""
 
 from romco.kernels.auto.gaussians cimport Step
-from romco.kernels.auto.scales cimport Scaled
+from romco.kernels.auto.scales cimport Scaled, Units
 
 
 cdef class Covariances:
     cdef double[:, ::1] spent      # (n, n) of the prior covariance, the identity
-    cdef double[:] mean            # (n,) the weights, a column of a wider array,
-    cdef double[:] variance        # (n,) and what is spent of their variances, another one
-    cdef bint trusted              # that nobody else has changed these is known without a look
-    cdef object products
-    cdef double* Sx                # (n,) covariance times the row that was last looked at
+    cdef double[::1] frequent      # (n,) features of the places from 1 on, or FREE, or CLOSED
+    cdef double[:, ::1] shared     # (d, w) rows that hold a weight and what is spent of its variance
+    cdef double[:, ::1] intercept  # (k, 2) the same of the intercept, in the first row
+    cdef int mean_at, spent_at     # their columns in `shared`
+    cdef object rooms
+    cdef unsigned char* place      # (d,) of each feature; 0: none
+    cdef Py_ssize_t count          # places in use, the intercept's among them; 0: not known
+    cdef bint trusted              # that nobody else has changed the variances is known
+    cdef double* Sx                # (n,) covariance times the row that was last read,
+    cdef double* value             # (n,) values of that row,
+    cdef unsigned char* active     # (n,) their places,
+    cdef Py_ssize_t n_active       # and how many they are
 
-    cdef Py_ssize_t room(self) noexcept nogil
+    cdef void find_places(self) noexcept nogil
+    cdef double* mean_of(self, Py_ssize_t k) noexcept nogil
+    cdef double* spent_of(self, Py_ssize_t k) noexcept nogil
     cdef bint are_true(self) noexcept nogil
     cdef void settle(self) noexcept nogil
-    cdef void doubt(self) noexcept nogil
-    cdef double look(self, Scaled x, double unit) noexcept nogil
-    cdef void multiply(self, Scaled x, double unit) noexcept nogil
+    cdef void distrust(self) noexcept nogil
+    cdef void lose_track(self) noexcept nogil
+    cdef bint choose(self, Scaled x, Units units) noexcept nogil
+    cdef void close(self) noexcept nogil
+    cdef void add(self, Py_ssize_t j) noexcept nogil
+    cdef void remove(self, Py_ssize_t k) noexcept nogil
+    cdef double read(self, Scaled x, double unit) noexcept nogil
     cdef void move(self, Step step) noexcept nogil
-    cdef void forget(self, Scaled x, double rate) noexcept nogil

@@ -1,108 +1,208 @@
-"""Covariances of the weights of few features: what one of them tells of another.
+"""Covariances of the weights of frequent features: what one of them tells of another.
 
 A learner whose variances are diagonal takes correlated features for so many independent
-witnesses. Where there are few, the whole covariance S of its weights can be kept: a step moves
-all weights by a S x, and S falls by b (Sx)(Sx)'. That costs n^2 per event.
+witnesses. Of the features that are present in a tenth of the events and of the intercept the whole covariance S of the weights is kept: a step moves them all by a S x, and S falls
+by b (Sx)(Sx)'. That costs O(n^2) per event for n such features. All others are independent of them.
+
+A feature joins with the variance that it has and no covariance, and leaves when it is present in
+less than a twentieth of the events, which is looked at whenever these have doubled. Where more than
+100 features are frequent, as in text, all leave for good: a few of so many would not help.
 
 Kept is what is spent of the prior covariance, which is the identity, so that zeros are the
 prior. The variances are also kept where those of other learners are. Whoever changes them there
-(shards that meet, or a state of before there were covariances) makes the covariances untrue:
+(shards that merge, or a state of before there were covariances) makes the covariances untrue:
 they are then forgotten, and only the variances count.
 """
 
 import numpy as np
 cimport numpy as cnp
-from romco.kernels.auto.gaussians cimport Step, forget
-from romco.kernels.auto.scales cimport Scaled
+from libc.string cimport memset
+from romco.kernels.auto.columns cimport Column
+from romco.kernels.auto.gaussians cimport Step
+from romco.kernels.auto.scales cimport Scaled, Units
 
 cnp.import_array()
 
+cdef double JOIN_SHARE = 0.1       # of the events that must have a feature before it joins,
+cdef double LEAVE_SHARE = 0.05     # and below which it leaves
+cdef double SURE_EVENTS = 256.0    # from which on it is known which features are frequent
+cdef double FREE, CLOSED           # places that nothing has joined yet, or that nothing may join
+FREE, CLOSED = -1.0, -2.0
+
 
 cdef class Covariances:
-    """Views of ``spent`` (n, n), and of ``mean`` and ``variance`` of the same n features."""
+    """Views of ``spent`` (n, n) and ``frequent`` (n,), and of where weights and variances are."""
 
-    def __init__(self, spent, mean, variance):
-        n = len(spent)
-        self.spent, self.mean, self.variance = spent, mean[:n], variance[:n]
-        self.products = np.zeros(n)
-        self.trusted = False
-        self.Sx = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.products)
+    def __init__(self, spent, frequent, shared, intercept, int mean_at, int spent_at):
+        cdef Py_ssize_t n = len(spent), d = len(shared)
+        self.spent, self.frequent, self.shared, self.intercept = spent, frequent, shared, intercept
+        self.mean_at, self.spent_at = mean_at, spent_at
+        self.rooms = np.zeros((2, n)), np.zeros(d + n, np.uint8)
+        self.Sx = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[0])
+        self.value = self.Sx + n
+        self.place = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[1])
+        self.active = self.place + d
+        self.lose_track()
 
-    cdef Py_ssize_t room(self) noexcept nogil:
-        """Of how many features."""
-        return self.spent.shape[0]
+    cdef void find_places(self) noexcept nogil:
+        """Find which features have a place."""
+        cdef Py_ssize_t k = 1, j
+        memset(self.place, 0, self.shared.shape[0])
+        while k < self.frequent.shape[0]:
+            j = <Py_ssize_t> self.frequent[k]
+            if not 0 <= j < self.shared.shape[0] or self.place[j]:
+                break
+            self.place[j] = <unsigned char> k
+            k += 1
+        self.count = k
+
+    cdef inline double* mean_of(self, Py_ssize_t k) noexcept nogil:
+        """The weight of a place."""
+        if k == 0:
+            return &self.intercept[0, 0]
+        return &self.shared[<Py_ssize_t> self.frequent[k], self.mean_at]
+
+    cdef inline double* spent_of(self, Py_ssize_t k) noexcept nogil:
+        """What is spent of the variance of a place."""
+        if k == 0:
+            return &self.intercept[0, 1]
+        return &self.shared[<Py_ssize_t> self.frequent[k], self.spent_at]
 
     cdef bint are_true(self) noexcept nogil:
         """Whether nobody else has changed the variances."""
         cdef Py_ssize_t k
         if self.trusted:
             return True
-        for k in range(self.room()):
-            if self.spent[k, k] != self.variance[k]:
+        for k in range(self.count):
+            if self.spent[k, k] != self.spent_of(k)[0]:
                 return False
         return True
 
     cdef void settle(self) noexcept nogil:
         """Forget covariances that are not true."""
         cdef Py_ssize_t k
+        if self.count == 0:
+            self.find_places()
         if not self.are_true():
             self.spent[:, :] = 0.0
-            for k in range(self.room()):
-                self.spent[k, k] = self.variance[k]
+            for k in range(self.count):
+                self.spent[k, k] = self.spent_of(k)[0]
         self.trusted = True
 
-    cdef void doubt(self) noexcept nogil:
+    cdef void distrust(self) noexcept nogil:
         """Others may have changed the variances."""
         self.trusted = False
 
-    cdef double look(self, Scaled x, double unit) noexcept nogil:
-        """Variance x'Sx of what is said of a row, for whose features there must be room."""
-        cdef Py_ssize_t k
-        cdef double total = 0.0
-        for k in range(self.room()):
-            self.Sx[k] = 0.0
-        if self.are_true():
-            self.multiply(x, unit)
-        else:
-            for k in range(x.n):
-                self.Sx[x.index[k]] = x.value[k] * unit * (1.0 - self.variance[x.index[k]])
-        for k in range(x.n):
-            total += x.value[k] * unit * self.Sx[x.index[k]]
-        return max(0.0, total)  # it may be rounding
+    cdef void lose_track(self) noexcept nogil:
+        """Others may have changed which features have a place, too."""
+        self.trusted, self.count = False, 0
 
-    cdef void multiply(self, Scaled x, double unit) noexcept nogil:
-        cdef Py_ssize_t k, j, n = self.room()
-        cdef double value
+    cdef bint choose(self, Scaled x, Units units) noexcept nogil:
+        """Let frequent features of a row that was counted join, and rare ones leave; true if any did."""
+        cdef double events = units.events()
+        cdef Py_ssize_t k, whole = <Py_ssize_t> events
+        cdef bint changed = False
+        if whole & (whole - 1) == 0:
+            k = self.count - 1
+            while k > 0:
+                if units.count_of(<Py_ssize_t> self.frequent[k]) < LEAVE_SHARE * events:
+                    self.remove(k)
+                    changed = True
+                k -= 1
+        if self.count < self.frequent.shape[0] and self.frequent[self.count] == CLOSED:
+            return changed
+        for k in range(x.n):
+            if not self.place[x.index[k]] and units.count_of(x.index[k]) >= JOIN_SHARE * events:
+                if self.count == self.frequent.shape[0]:
+                    if events < SURE_EVENTS:
+                        break
+                    self.close()
+                    return True
+                self.add(x.index[k])
+                changed = True
+        return changed
+
+    cdef void close(self) noexcept nogil:
+        """Let all features leave for good."""
+        while self.count > 1:
+            self.remove(self.count - 1)
+        self.frequent[1:] = CLOSED
+
+    cdef void add(self, Py_ssize_t j) noexcept nogil:
+        """Give a feature the next place."""
+        cdef Py_ssize_t k = self.count
+        self.spent[k, :] = 0.0
+        self.spent[:, k] = 0.0
+        self.frequent[k], self.place[j] = <double> j, <unsigned char> k
+        self.spent[k, k] = self.spent_of(k)[0]
+        self.count += 1
+
+    cdef void remove(self, Py_ssize_t k) noexcept nogil:
+        """Take the place from a feature; the last one gets it."""
+        cdef Py_ssize_t i, last = self.count - 1
+        self.place[<Py_ssize_t> self.frequent[k]] = 0
+        if k != last:
+            self.frequent[k] = self.frequent[last]
+            self.place[<Py_ssize_t> self.frequent[k]] = <unsigned char> k
+            for i in range(last):
+                if i != k:
+                    self.spent[k, i] = self.spent[last, i]
+                    self.spent[i, k] = self.spent[last, i]
+            self.spent[k, k] = self.spent[last, last]
+        self.frequent[last] = FREE
+        self.spent[last, :] = 0.0
+        self.spent[:, last] = 0.0
+        self.count -= 1
+
+    cdef double read(self, Scaled x, double unit) noexcept nogil:
+        """Variance of a row's margin, intercept included, beyond the features' own variances."""
+        cdef Py_ssize_t i, j, k, n, a = 1
+        cdef double value, total
         cdef double* Sx = self.Sx
         cdef const double* row
-        for k in range(x.n):
-            value = x.value[k] * unit
-            row = &self.spent[x.index[k], 0]
+        if self.count == 0:
+            self.find_places()
+        n = self.count
+        self.active[0], self.value[0] = 0, 1.0
+        if n > 1:
+            for k in range(x.n):
+                i = self.place[x.index[k]]
+                if i:
+                    self.active[a], self.value[a] = <unsigned char> i, x.value[k] * unit
+                    a += 1
+        self.n_active = a
+        for j in range(n):
+            Sx[j] = 0.0
+        if not self.are_true():
+            for k in range(a):
+                i = self.active[k]
+                Sx[i] = self.value[k] * (1.0 - self.spent_of(i)[0])
+            return Sx[0]
+        for k in range(a):
+            value, row = self.value[k], &self.spent[self.active[k], 0]
             for j in range(n):
                 Sx[j] -= value * row[j]
-        for k in range(x.n):
-            Sx[x.index[k]] += x.value[k] * unit
+        total = 0.0
+        for k in range(a):
+            Sx[self.active[k]] += self.value[k]
+        for k in range(a):
+            i, value = self.active[k], self.value[k]
+            total += value * Sx[i]
+            if i:
+                total -= value * value * (1.0 - self.spent[i, i])
+        return total
 
     cdef void move(self, Step step) noexcept nogil:
-        """A step along the row that was last looked at."""
-        cdef Py_ssize_t k, j, n = self.room()
+        """A step along the row that was last read."""
+        cdef Py_ssize_t k, j, n = self.count
         cdef double change
         cdef const double* Sx = self.Sx
         cdef double* row
         for k in range(n if step.b > 0.0 else 0):
             if Sx[k] != 0.0:
-                self.mean[k] += step.a * Sx[k]
+                self.mean_of(k)[0] += step.a * Sx[k]
                 change = step.b * Sx[k]
                 row = &self.spent[k, 0]
                 for j in range(n):
                     row[j] += change * Sx[j]
-                self.variance[k] = row[k]
-
-    cdef void forget(self, Scaled x, double rate) noexcept nogil:
-        """Let the variances of a row's features grow, up to the prior."""
-        cdef Py_ssize_t k, j
-        for k in range(x.n):
-            j = x.index[k]
-            if rate > 0.0 and x.value[k] != 0.0:
-                forget(&self.spent[j, j], 1.0, rate)
-                self.variance[j] = self.spent[j, j]
+                self.spent_of(k)[0] = row[k]

@@ -65,20 +65,21 @@ cdef extern from *:
     /* The steps of the five learners: all margin and logistic, own margin and logistic, together
        of all and of own, and what comes back of the variances. */
     typedef struct {
-        romco_two a_all, b_all, a_own, b_own, a_both, b_both, prior, one, rate;
+        romco_two a_all[2], b_all[2];  /* of a feature without covariances, and of one with them */
+        romco_two a_own, b_own, a_both, b_both, prior, one, rate;
         double a_forgets, b_forgets, forgetting;
         romco_two f[2];
     } romco_steps;
 
     /* Along an entry; f follows the change of the own logistic mean. */
-    ROMCO_LANES void romco_go(romco_steps* t, double* all, double* own, double value) {
+    ROMCO_LANES void romco_go(romco_steps* t, double* all, double* own, double value, int joint) {
         const romco_two v = romco_both(value, value);
         romco_two mean, spent, sx, change;
         double left;
         spent = romco_load(all + 3);
         sx = ROMCO_TIMES(ROMCO_LESS(t->one, spent), v);
-        mean = ROMCO_ADD_PRODUCT(romco_load(all), t->a_all, sx);
-        spent = ROMCO_ADD_PRODUCT(spent, ROMCO_TIMES(t->b_all, sx), sx);
+        mean = ROMCO_ADD_PRODUCT(romco_load(all), t->a_all[joint], sx);
+        spent = ROMCO_ADD_PRODUCT(spent, ROMCO_TIMES(t->b_all[joint], sx), sx);
         romco_store(all, mean);
         all[3] = ROMCO_FIRST(spent);
         all[4] = ROMCO_SECOND(spent);
@@ -122,7 +123,11 @@ cdef extern from *:
     Two load "romco_load" (const double* p) noexcept nogil
     void store "romco_store" (double* p, Two x) noexcept nogil
     ctypedef struct Steps "romco_steps":
-        Two a_all, b_all, a_own, b_own, a_both, b_both, prior, one, rate
+        Two a_all[2]
+        Two b_all[2]
+        Two a_own, b_own, a_both, b_both, prior, one, rate
         double a_forgets, b_forgets, forgetting
         Two f[2]
-    void go "romco_go" (Steps* t, double* all_, double* own, double value) noexcept nogil
+    void go "romco_go" (
+        Steps* t, double* all_, double* own, double value, bint joint
+    ) noexcept nogil

@@ -35,6 +35,14 @@ cdef class Units:
     cdef double width(self) noexcept nogil
     cdef bint all_within(self, Scaled x, Py_ssize_t n) noexcept nogil
 
+    cdef inline double events(self) noexcept nogil:
+        """Events counted."""
+        return self.typical[0]
+
+    cdef inline double count_of(self, Py_ssize_t j) noexcept nogil:
+        """Events that had a feature."""
+        return self.columns[j, 0]
+
 
 cdef class Scales(Units):
     cdef object indices, values, kept

@@ -5,6 +5,8 @@ the Python function of its kind, so both give the same.
 """
 
 import numpy as np
+from cpython.float cimport PyFloat_Check
+from cpython.long cimport PyLong_Check
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport isfinite, isnan, log1p, sqrt
 from libc.string cimport memcpy
@@ -212,6 +214,17 @@ cdef class Encoder:
         self.ids[self.n], self.values[self.n], self.marks[name] = name, value, <int> self.n
         self.n += 1
         return 0
+
+
+def only_numbers(rows):
+    """Whether all values of mappings are numbers or None."""
+    for row in rows:
+        if not hasattr(row, "values"):
+            return True  # refused by whoever reads it
+        for value in row.values():
+            if not (value is None or PyFloat_Check(value) or PyLong_Check(value)):
+                return False
+    return True
 
 
 cdef bint is_space(unsigned char c) noexcept nogil:

@@ -1,4 +1,4 @@
-"""How all figures look: colour-blind safe, readable in print, saved three ways."""
+"""Look of all printed figures: colour-blind safe, readable in print, saved three ways."""
 
 from __future__ import annotations
 

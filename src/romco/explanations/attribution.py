@@ -1,0 +1,406 @@
+"""Attribution: parts of one event's margin by feature, shared and personal, which add up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from romco.io.schema import Schema
+from romco.kernels.io.encoded import Encoded
+from romco.kernels.io.mappings import hash_name
+from romco.learners import Learner, grown
+from romco.learners.capabilities import Contributes, Decomposed, Newcomer, Started, StartsTasks
+from romco.learners.classes import Classes, coupled
+from romco.learners.softmax import AutoSoftmax
+from romco.model import Hashed, Model
+from romco.model.engine import as_round, predict
+from romco.model.features import Rows, Sparse, count_rows
+from romco.presentation.names import inert
+
+Numbers = NDArray[np.float64]
+ROUNDING = 1e-12  # part of a feature's whole that is rounding
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
+MAX_LOG_ODDS = 500.0
+
+
+class Reason(NamedTuple):
+    """Part of a margin that one feature adds."""
+
+    feature: Any
+    shared: float  # through the weights that tasks share
+    personal: float  # through the task's own weights
+
+    @property
+    def total(self) -> float:
+        """Both together; above 0 it is for the label."""
+        return self.shared + self.personal
+
+
+class Reasons(NamedTuple):
+    """A margin and its parts: ``intercept`` and the features' totals add up to it."""
+
+    margin: float
+    intercept: float
+    features: tuple[Reason, ...]  # the largest first
+    label: Any = None  # label of a margin above 0; None for numbers
+    task_known: bool = True  # False: only the weights that tasks share were used
+
+    def summary(self, top: int | None = None) -> dict[str, Any]:
+        """Return JSON values: the first ``top`` features, and the sum of the others."""
+        shown, left = self.features[:top], self.features[len(self.features[:top]) :]
+        found: dict[str, Any] = {
+            "label": self.label,
+            "margin": self.margin,
+            "intercept": self.intercept,
+            "task_known": self.task_known,
+            "features": [
+                {
+                    "feature": one.feature if _is_json(one.feature) else str(one.feature),
+                    "adds": one.total,
+                    "shared": one.shared,
+                    "personal": one.personal,
+                }
+                for one in shown
+            ],
+        }
+        if left:
+            found["others"] = {"features": len(left), "adds": sum(one.total for one in left)}
+        return found
+
+    def lines(self, top: int | None = None) -> list[str]:
+        """Return lines for people: the first ``top`` features, and the others in one line."""
+        what = "predicted" if self.label is None else f"margin for {inert(str(self.label))}"
+        lines = [f"{what} {self.margin:+.3f}, of which without features {self.intercept:+.3f}"]
+        if not self.task_known:
+            lines.append("the task is unknown: explained by what tasks have in common")
+        shown, left = self.features[:top], self.features[len(self.features[:top]) :]
+        lines += [
+            f"{one.total:+9.3f}  {inert(str(one.feature))} (shared {one.shared:+.3f}, "
+            f"personal {one.personal:+.3f})"
+            for one in shown
+        ]
+        if left:
+            total = sum(one.total for one in left)
+            lines.append(f"{total:+9.3f}  {len(left):,} other features")
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+class Parts(NamedTuple):
+    """A margin and its parts by column; the rest of it comes from no feature."""
+
+    margin: float
+    shared: csr_array  # (1, d)
+    personal: csr_array  # (1, d)
+
+    def times(self, factor: float) -> Parts:
+        """Return all of them multiplied."""
+        return Parts(*(factor * part for part in self))
+
+
+class TaskPlace(NamedTuple):
+    """Number of a task in the learner, or of a free one for a task that was never learned."""
+
+    number: int
+    known: bool
+    common: Newcomer | None = None  # predicts for new tasks, where they begin with a mean
+
+
+def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
+    """Attribute the margin of one event to its features.
+
+    Parameters
+    ----------
+    model:
+        A model of two classes, of many, or of numbers.
+    x:
+        Features of the event, as for ``model.predict_one``.
+    task:
+        An unknown task is explained by what all tasks have in common.
+    label:
+        Label of a positive margin. Two classes: the positive one by default. Many classes: the
+        predicted one by default.
+
+    Returns
+    -------
+    :
+        The margin, and its parts, which add up to it to rounding. For two classes it is that of
+        ``model.margins``, with the other sign if ``label`` is the negative one; for numbers the
+        prediction; for many classes the log-odds of the label against all others.
+
+    Raises
+    ------
+    ValueError
+        The label is unknown, or the learner's margins are not sums over features.
+
+    >>> import romco
+    >>> model = romco.Model()
+    >>> for _ in range(9):
+    ...     _ = model.learn_one({"free": 1, "money": 1}, "spam", task="ann")
+    ...     _ = model.learn_one({"lunch": 1, "money": 1}, "ham", task="ann")
+    >>> found = reasons(model, {"free": 1, "money": 1}, task="ann")
+    >>> found.label, found.features[0].feature
+    ('spam', 'free')
+    >>> total = found.intercept + sum(each.total for each in found.features)
+    >>> abs(total - found.margin) < 1e-9
+    True
+
+    """
+    engine = model.engine
+    rows = model.features.read(x if isinstance(x, Encoded) else [x])
+    with engine.at_rest() as learner:
+        number = int(engine.numbers([task])[0])
+        known = number >= 0
+        if not known:
+            learner, number = _with_free_task(model, learner)
+        start = None if known else _started(model, learner)
+        place = TaskPlace(number, known)
+        if isinstance(learner, Classes):
+            label, parts = _of_classes(model, learner, rows, place, start, label)
+        else:
+            label, sign = _side(model, label)
+            place = place._replace(common=_common(learner, start))
+            parts = attribute(learner, rows, place).times(sign)
+    return _named(model, x, parts, label, known)
+
+
+def attribute(learner: Learner, rows: Rows, place: TaskPlace) -> Parts:
+    """Attribute the margin of one event of two classes, or the number predicted for it.
+
+    Raises ValueError where the learner's margins are no sums over features.
+    """
+
+    def margins(rows: Rows) -> Numbers:
+        if place.common is None:
+            return predict(learner, rows, np.full(count_rows(rows), place.number))
+        return place.common.margins(
+            as_round(learner, rows, np.zeros(count_rows(rows), dtype=np.int64))
+        )
+
+    margin = float(margins(rows)[0])
+    if isinstance(learner, Contributes) and place.common is None:
+        found = learner.contributions(as_round(learner, rows, np.array([place.number])))
+        return Parts(margin, found.shared, found.personal)
+    if not learner.linear:
+        raise ValueError(f"margins of {learner.name} are not sums over features")
+    return Parts(margin, *_linear(learner, rows, place, margins))
+
+
+def _linear(
+    learner: Learner, rows: Rows, place: TaskPlace, margins: Callable[[Rows], Numbers]
+) -> tuple[csr_array, csr_array]:
+    """Shared and personal part: the margin of each feature alone, beyond that of an empty row."""
+    values, columns = _entries(rows)
+    alone = Sparse(values, columns, np.array([0, *range(len(values) + 1)], dtype=np.int32))
+    each = margins(alone)
+    shared = whole = each[1:] - each[0]
+    if place.known and not learner.one_for_all:
+        shared = np.zeros_like(whole)
+        if isinstance(learner, Decomposed):
+            left, right = learner.shared_factors()
+            shared = values * (left[columns] @ right[place.number])
+    personal = whole - shared
+    personal[np.abs(personal) <= ROUNDING * np.abs(whole)] = 0.0
+    starts, shape = np.array([0, len(columns)]), (1, learner.n_features)
+    return (
+        csr_array((whole - personal, columns, starts), shape=shape),
+        csr_array((personal, columns, starts), shape=shape),
+    )
+
+
+def _entries(rows: Rows) -> tuple[Numbers, NDArray[np.int32]]:
+    """Values and columns of one row where it is not 0."""
+    if isinstance(rows, Sparse):
+        return rows.values, rows.columns
+    columns = np.flatnonzero(rows[0]).astype(np.int32)
+    return rows[0][columns], columns
+
+
+def _side(model: Model, label: Any) -> tuple[Any, float]:
+    """Label of a positive margin of two classes or of numbers, and the sign of the learner's."""
+    engine = model.engine
+    if engine.target.kind == "number":
+        if label is not None:
+            raise ValueError("numbers have no labels: leave label out")
+        return None, 1.0
+    if label is None or engine.side(label) > 0.0:
+        return engine.positive, engine.turn
+    return label, -engine.turn
+
+
+def _of_classes(
+    model: Model, learner: Classes, rows: Rows, place: TaskPlace, start: Started | None, label: Any
+) -> tuple[Any, Parts]:
+    """Log-odds of a label against the rest, from the margins of the inner learners of pairs."""
+    at_once = learner.at_once()
+    if at_once is not None:
+        return _of_softmax(model, at_once, rows, place.number, label)
+    each = [
+        attribute(member, rows, place._replace(common=_common(member, start)))
+        for member in learner.members()
+    ]
+    factors = _platt_factors(learner)
+    odds = factors * [parts.margin for parts in each]
+    scores = _class_scores(learner, odds)
+    at = int(model.engine.number_of(label)) if label is not None else _most_likely(scores)
+    shares = shares_of_pairs(learner, odds, at) * factors
+    weighted = [parts.times(float(c)) for c, parts in zip(shares, each, strict=True)]
+    shared, personal = (sum(one[1:], one[0]) for one in list(zip(*weighted, strict=True))[1:])
+    return model.classes[at], Parts(odds_against_rest(scores, at), shared, personal)
+
+
+def _of_softmax(
+    model: Model, learner: AutoSoftmax, rows: Rows, task: int, label: Any
+) -> tuple[Any, Parts]:
+    """Log-odds of a label against the rest where one learner has all classes."""
+    round = as_round(learner, rows, np.array([task]))
+    features, shared, personal, rest = learner.additions(round)
+    scores = shared.sum(axis=0) + personal.sum(axis=0) + rest
+    scores = scores - scores.max()
+    at = int(model.engine.number_of(label)) if label is not None else _most_likely(scores)
+    shares = shares_of_classes(scores, at)
+    where = (np.zeros(len(features), dtype=np.int64), features)
+    parts = [
+        csr_array((part @ shares, where), shape=(1, learner.n_features))
+        for part in (shared, personal)
+    ]
+    return model.classes[at], Parts(odds_against_rest(scores, at), *parts)
+
+
+def odds_against_rest(scores: Numbers, label: int) -> float:
+    """Return log p / (1 - p) of a class, from log-probabilities (K,).
+
+    >>> round(odds_against_rest(np.log([0.2, 0.5, 0.3]), 1), 9)
+    0.0
+    """
+    others = np.delete(scores, label)
+    top = others.max()
+    return float(scores[label] - top - np.log(np.exp(others - top).sum()))
+
+
+def shares_of_pairs(learner: Classes, odds: Numbers, label: int) -> Numbers:
+    r"""Return coefficients (P,) of the pairs' log-odds z (P,) in a class's log-odds L.
+
+    .. math:: L(z) = L(0) + \sum_p c_p z_p, \qquad
+              c_p = \int_0^1 \partial L / \partial z_p (t z)\, dt
+
+    Integrated gradients: L is not linear in z; c_p is its mean slope on the straight line from
+    no evidence to z.
+    """
+    power = _power(learner)
+    times = 0.5 * (NODES + 1.0)
+    slopes = [_slopes(learner, t * odds, label, power) for t in times]
+    return np.asarray(0.5 * WEIGHTS @ np.array(slopes))
+
+
+def shares_of_classes(scores: Numbers, label: int) -> Numbers:
+    r"""Return coefficients (K,) of softmax scores in a class's log-odds: L = L(0) + sum c_k s_k.
+
+    >>> scores = np.log([0.2, 0.5, 0.3])
+    >>> found = shares_of_classes(scores, 1) @ scores - np.log(2.0)
+    >>> bool(np.isclose(found, odds_against_rest(scores, 1)))
+    True
+    """
+    others = np.delete(scores, label)
+    ways = 0.5 * (NODES + 1.0)[:, None] * (others - others.max())
+    chances = np.exp(ways - ways.max(axis=1, keepdims=True))
+    shares = -0.5 * WEIGHTS @ (chances / chances.sum(axis=1, keepdims=True))
+    return np.asarray(np.insert(shares, label, 1.0))
+
+
+def _platt_factors(learner: Classes) -> Numbers:
+    """Factors (P,) from margins of the inner learners to log-odds."""
+    arrays = learner.arrays()
+    return np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(learner.pairs()))])
+
+
+def _power(learner: Classes) -> float:
+    """Exponent of the class probabilities; 1 for two classes."""
+    return float(np.exp(learner.arrays()["power"][0])) if learner.answers > 2 else 1.0
+
+
+def _class_scores(learner: Classes, odds: Numbers) -> Numbers:
+    """Log-probabilities (K,) from the log-odds of pairs."""
+    share = learner.unknown()
+    return coupled(learner.pairs(), odds[None, :], learner.answers, _power(learner), share)[0]
+
+
+def _slopes(learner: Classes, odds: Numbers, label: int, power: float) -> Numbers:
+    """dL/dz (P,): a pair moves the scores -power log(1 + sum exp(-z)) of its two classes."""
+    pairs, classes = learner.pairs(), learner.answers
+    against = np.ones(classes)
+    moved = np.zeros((len(pairs), classes))
+    clipped = np.clip(odds, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+    for p, ((low, high), z) in enumerate(zip(pairs, clipped, strict=True)):
+        for place, loss in ((high, -z), (low, z)):
+            if place >= 0:
+                against[place] += np.exp(loss)
+                moved[p, place] = np.exp(loss) if place == high else -np.exp(loss)
+    moved *= power / against
+    chances = against**-power
+    chances[label] = 0.0
+    return np.asarray(moved[:, label] - moved @ (chances / chances.sum()))
+
+
+def _most_likely(scores: Any) -> int:
+    """Class of the largest score; of equal ones the last, as the model answers."""
+    return len(scores) - 1 - int(np.argmax(scores[::-1]))
+
+
+def _with_free_task(model: Model, learner: Learner) -> tuple[Learner, int]:
+    """Learner with a free task, a larger copy if needed, and the number of that task."""
+    free = np.setdiff1d(np.arange(learner.n_tasks), model.engine.numbers(model.tasks))
+    if len(free):
+        return learner, int(free[0])
+    return grown(learner, learner.n_features, learner.n_tasks + 1), learner.n_tasks
+
+
+def _started(model: Model, learner: Learner) -> Started | None:
+    """Tasks that have learned, where new ones begin with the mean of these."""
+    which = np.zeros(learner.n_tasks, dtype=np.bool_)
+    tasks = model.tasks
+    which[model.engine.numbers(tasks)] = [model.engine.events_of(task) > 0 for task in tasks]
+    number = int(np.count_nonzero(which))
+    return Started(which, number) if number and model.engine.new_task == "mean" else None
+
+
+def _common(learner: Learner, start: Started | None) -> Newcomer | None:
+    return learner.common(start) if start is not None and isinstance(learner, StartsTasks) else None
+
+
+def _named(model: Model, x: Any, parts: Parts, label: Any, known: bool) -> Reasons:
+    """Reasons by feature name, and the rest of the margin."""
+    names = _hashed_names(model, x)
+    shared, personal = (part.toarray()[0] for part in (parts.shared, parts.personal))
+    found = [
+        Reason(names.get(j) or model.features.name(j), float(shared[j]), float(personal[j]))
+        for j in np.flatnonzero((shared != 0.0) | (personal != 0.0)).tolist()
+    ]
+    found.sort(key=lambda one: -abs(one.total))
+    rest = parts.margin - float(sum(one.total for one in found))
+    return Reasons(parts.margin, rest, tuple(found), label, known)
+
+
+def _hashed_names(model: Model, x: Any) -> dict[int, str]:
+    """Names of hashed columns, as far as the event has them."""
+    if not isinstance(model.features, Hashed):
+        return {}
+    if isinstance(x, Encoded):
+        names = [x.lexicon.names[n] for n in x.names.tolist()]
+    else:
+        names = list(map(str, (model.schema or Schema()).encode(x)))
+    found: dict[int, str] = {}
+    for name in names:
+        column = hash_name(name) & (model.features.width - 1)
+        found[column] = f"{found[column]} or {name}" if column in found else name
+    return found
+
+
+def _is_json(name: Any) -> bool:
+    return isinstance(name, str | int | float | bool)
