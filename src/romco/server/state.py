@@ -14,7 +14,7 @@ import numpy as np
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
 from romco.io.schema import Schema
 from romco.labels import Budget
-from romco.model import Model
+from romco.model import Columns, Model
 from romco.model.names import canonical_name
 from romco.server.protocol import (
     Answer,
@@ -32,6 +32,8 @@ from romco.server.protocol import (
 )
 from romco.server.scores import Scores
 from romco.server.settings import Limits
+
+Scored = tuple[Answer | None, float | None, float]  # label, probability, margin
 
 MAX_EXPLAINED_FEATURES = 50
 OVERVIEW_SECONDS = 1.0  # for which an overview of all tasks is used again
@@ -59,7 +61,7 @@ class ServedModel:
     def __init__(self, model: Model, scores: Scores | None = None, sequence: int = 0) -> None:
         self.model, self.scores, self.sequence = model, scores or Scores(), sequence
         self.rejected = 0  # changes that could not be applied although they had been accepted
-        self._schema = Schema.from_session(model.session)  # of the table it was learned from
+        self._schema = self._take_schema()
         self._policy_lock = threading.Lock()
         self._overview_lock = threading.Lock()  # one overview at a time: it may be work
         self._overview: Explanation | None = None
@@ -85,7 +87,7 @@ class ServedModel:
         with_id = [k for k, event in enumerate(events) if event.id is not None]
         rows = self.encode([event.x for event in events])
         made, contexts = self._predict(rows, tasks, bool(with_id))
-        responses = [PredictResponse(p.label, p.probability, p.margin, version) for p in made]
+        responses = [PredictResponse(*one, version) for one in made]
         if with_id and self.model.labels is not None:
             with self._policy_lock:
                 asked = self.model.ask([rows[k] for k in with_id], [tasks[k] for k in with_id])
@@ -93,20 +95,20 @@ class ServedModel:
                 responses[k].ask = ask
         pending = []
         for k in with_id:
-            event, p, context = events[k], made[k], None
+            event, context = events[k], None
             if contexts is not None and np.isfinite(contexts[k]).all():
                 context = contexts[k].tolist()
-            prediction = Prediction(p.label, p.probability, p.margin, context)
+            prediction = Prediction(*made[k], context)
             pending.append(PendingEvent(str(event.id), event.task, event.x, prediction))
         return responses, pending
 
     def predict(self, rows: Sequence[Row], tasks: Sequence[Task]) -> list[Prediction]:
         """Predict rows; RequestError names the first bad one."""
-        return self._predict(self.encode(rows), tasks, False)[0]
+        return [Prediction(*one) for one in self._predict(self.encode(rows), tasks, False)[0]]
 
     def _predict(
         self, rows: Sequence[Any], tasks: Sequence[Task], with_context: bool
-    ) -> tuple[list[Prediction], Any]:
+    ) -> tuple[list[Scored], Any]:
         """Predict encoded rows; the context (n, k) is the learner's, for late answers."""
         engine, contexts = self.model.engine, None
         try:
@@ -122,42 +124,55 @@ class ServedModel:
         chances = margins if self.target == "number" else engine.probability_of(margins)
         return self._predictions(margins, chances), contexts
 
+    def _take_schema(self) -> Schema | None:
+        """Return how cells are read, None for arrays; the model itself gets plain numbers.
+
+        It would infer kinds of columns from the rows of a call, which a replay divides otherwise.
+        """
+        if isinstance(self.model.features, Columns):
+            return None
+        schema = self.model.schema or Schema()
+        if schema.columns:
+            self.model.session["schema"] = schema.to_json()  # for those who download the model
+        self.model.schema = None
+        return schema
+
     def encode(self, rows: Sequence[Row]) -> Sequence[Any]:
-        """Read cells as the table was read that the model was learned from."""
+        """Read cells as the table was read that the model was learned from, or each by itself."""
         schema = self._schema
-        if schema is None:
+        if schema is None or not (schema.columns or any(map(_has_other_cells, rows))):
             return rows
         encoded = []
         for index, row in enumerate(rows):
-            if not isinstance(row, dict):
-                raise RequestError("x must be an object: the model has named columns", index)
-            unknown = schema.unknown(row) if schema.complete else []
-            if unknown:
-                raise RequestError(f"the model has no column {', '.join(unknown)}", index)
             try:
+                if not isinstance(row, dict):
+                    raise ValueError("expected an object with a value for each name")
+                unknown = schema.unknown(row) if schema.complete else []
+                if unknown:
+                    raise ValueError(f"the model has no column {', '.join(unknown)}")
                 encoded.append(schema.encode(row))
             except ValueError as error:
                 raise RequestError(str(error), index) from None
         return encoded
 
-    def _predictions(self, margins: Any, probabilities: Any) -> list[Prediction]:
+    def _predictions(self, margins: Any, probabilities: Any) -> list[Scored]:
         """Combine margins and probabilities, (n,) or (n, K), into predictions."""
         model = self.model
         if self.target == "number":
-            return [Prediction(number, None, number) for number in margins.tolist()]
+            return [(number, None, number) for number in margins.tolist()]
         if self.target == "classes":
             best = zip(margins, probabilities, strict=True)
             return [
-                Prediction(_plain(model.engine.label_of(m)), float(p.max(initial=0.0)), _largest(m))
+                (_plain(model.engine.label_of(m)), float(p.max(initial=0.0)), _largest(m))
                 for m, p in best
             ]
         return self._two_classes(margins.tolist(), probabilities.tolist())
 
-    def _two_classes(self, margins: list[float], probabilities: list[float]) -> list[Prediction]:
+    def _two_classes(self, margins: list[float], probabilities: list[float]) -> list[Scored]:
         classes = self.model.classes
         below, above = (_plain(classes[0]), _plain(classes[-1])) if classes else (None, None)
         pairs = zip(margins, probabilities, strict=True)
-        return [Prediction(above if m >= 0.0 else below, p, m) for m, p in pairs]
+        return [(above if m >= 0.0 else below, p, m) for m, p in pairs]
 
     def bad_row(self, rows: Sequence[Any], error: ValueError) -> RequestError:
         """Return which row is at fault."""
@@ -195,14 +210,15 @@ class ServedModel:
             self.sequence += changes[0].count
             return [str(error)]
         for k, (event, now) in enumerate(zip(events, found, strict=True)):
-            made = event.prediction or now
-            if made.label is not None and (event.prediction or k or had_labels):
-                loss, came_true = self._judge(made, event.y)
-                self.scores.add(event.task, loss, made.probability, came_true)
+            made = event.prediction
+            label, chance = now[:2] if made is None else (made.label, made.probability)
+            if label is not None and (made is not None or k or had_labels):
+                loss, came_true = self._judge(label, event.y)
+                self.scores.add(event.task, loss, chance, came_true)
         self.sequence += sum(change.count for change in changes)
         return [None] * len(changes)
 
-    def _learn_events(self, events: list[Event]) -> list[Prediction]:
+    def _learn_events(self, events: list[Event]) -> list[Scored]:
         """Learn events; return what was predicted of each just before.
 
         A context that the learner does not understand, as after an update of romco, is left out.
@@ -221,11 +237,11 @@ class ServedModel:
             raise ValueError(str(error)) from error
         return self._predictions(answers.margins, answers.probabilities)
 
-    def _judge(self, made: Prediction, answer: Answer) -> tuple[float, bool | None]:
+    def _judge(self, label: Answer, answer: Answer) -> tuple[float, bool | None]:
         """Return the error of a prediction, and whether the event of its probability happened."""
         if self.target == "number":
-            return abs(float(made.label or 0.0) - float(answer)), None
-        wrong = canonical_name(made.label) != canonical_name(answer)
+            return abs(float(label) - float(answer)), None
+        wrong = canonical_name(label) != canonical_name(answer)
         if self.target == "classes":
             return float(wrong), not wrong
         return float(wrong), self.model.engine.side(answer) > 0
@@ -392,6 +408,11 @@ class GroupValidator:
                 except ValueError as fault:
                     raise RequestError(str(fault), place) from None
             raise RequestError(str(error), places[0]) from None
+
+
+def _has_other_cells(row: Row) -> bool:
+    """Tell whether a row has other cells than numbers."""
+    return isinstance(row, dict) and not set(map(type, row.values())) <= {float}
 
 
 def _plain(label: Any) -> Answer | None:
