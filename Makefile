@@ -30,7 +30,7 @@ help:
 
 # Rebuilt whenever a kernel or the metadata changes. Versions are those that were tried together.
 # Kernels are built in place and without isolation, so that unchanged ones are never compiled again.
-SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]* src/romco/server/*.p[yx][xdi]) pyproject.toml setup.py
+SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]*) pyproject.toml setup.py
 INSTALL := -m pip install --quiet --constraint constraints.txt
 EDITABLE := --no-build-isolation --editable
 # What `romco compare` needs, and no more.
