@@ -1,7 +1,7 @@
 """Error and speed of shards: ``python -m benchmarks.scaling PART...``.
 
-Parts are error, drift, learners; speed, ceiling, merges, memory, reading, actors, recovery. Each
-stores its figures in docs/scaling/results.json as it goes; ``error=emails,made`` measures some
+Parts are error, drift, learners; lock, speed, ceiling, merges, memory, reading, actors, recovery.
+Each stores its figures in docs/scaling/results.json as it goes; ``error=emails,made`` measures some
 streams of it. ``tables`` writes the stored figures into docs/scaling.md. ``demo`` kills a worker on
 a local Ray and compares the model with that of one process.
 """
@@ -186,6 +186,7 @@ PARTS = {
         error,
         drift,
         learners,
+        scaling_speed.lock,
         scaling_speed.speed,
         scaling_speed.ceiling,
         scaling_speed.merges,
@@ -265,6 +266,14 @@ def speed_table(figures):
             )
 
 
+def lock_table(figures):
+    yield "| shape, stream | CPU, us per event | under the lock, us | share |"
+    yield "|---|--:|--:|--:|"
+    for name, run in figures.items():
+        cpu, locked = (1e6 * run[part] / run["events"] for part in ("cpu", "locked"))
+        yield f"| {name} | {cpu:.1f} | {locked:.2f} | {locked / cpu:.1%} |"
+
+
 def ceiling_table(figures):
     yield "| shape, stream | one process, s | two at once, s | against one, as two threads above |"
     yield "|---|--:|--:|--:|"
@@ -329,6 +338,7 @@ TABLES = {
     "error": error_table,
     "drift": error_table,
     "learners": learners_table,
+    "lock": lock_table,
     "speed": speed_table,
     "ceiling": ceiling_table,
     "merges": merges_table,

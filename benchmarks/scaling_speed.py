@@ -110,6 +110,13 @@ def speed(*_):
             yield f"{name}, {n:,} events", best
 
 
+def lock(*_, n=640_000):
+    """CPU per event, and the share of it under the interpreter's lock."""
+    for name, x, y, tasks in shapes(n):
+        for threads in (1, 2, 8):
+            yield f"{name}, {n:,} events, {threads} threads", timed(threads, x, y, tasks)
+
+
 def ceiling(*_, n=160_000):
     """Two processes that share nothing, each on one thread: what two cores here allow."""
     for name, *_ in shapes(10):

@@ -237,8 +237,8 @@ def test_saving_broken_off_at_every_bytecode(tmp_path):
         broken = broken_off(lambda: save(new, path), step)
         found = load(path)
         assert contents(found) in (contents(old), contents(new)), step
-        assert new._locks.step.acquire_at_once()
-        new._locks.step.release()
+        assert new.engine.locks.step.acquire_at_once()
+        new.engine.locks.step.release()
         seen.add(found.events)
         if found.events == 4:
             save(old, path)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from romco.model import Model
+from romco.server.routes import table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -46,3 +47,7 @@ def test_the_unit_is_one_that_systemd_understands(tmp_path):
     done = subprocess.run([program, "verify", str(unit)], capture_output=True, text=True)
     assert "Unknown" not in done.stderr
     assert done.returncode == 0, done.stderr
+
+
+def test_the_table_of_routes_is_the_one_that_is_declared():
+    assert table() in (DOCS / "serving.md").read_text(encoding="utf-8")

@@ -11,8 +11,7 @@ import time
 
 import pytest
 
-from romco.server.sources import Message, RedisStream
-from romco.server.sources import SourceReader as Feeder
+from romco.server.sources import Message, RedisStream, SourceReader, open_source
 from tests.server.conftest import opened
 from tests.server.processes import Process
 from tests.server.same import assert_same_bits
@@ -63,7 +62,7 @@ def test_a_stream_is_learned_in_order(server, tmp_path):
     client, url = server
     add(client, "plain", BODIES)
     with opened(tmp_path) as service:
-        feeder = Feeder(RedisStream(f"{url}?stream=plain"), service.writer)
+        feeder = SourceReader(RedisStream(f"{url}?stream=plain"), service.writer)
         until(lambda: service.served.model.events == 200)
         until(lambda: client.xpending("plain", "romco")["pending"] == 0)
         feeder.stop()
@@ -75,14 +74,14 @@ def test_after_a_crash_each_is_learned_once_whatever_redis_believes(server, tmp_
     client, url = server
     add(client, "crash", BODIES[:120])
     with opened(tmp_path / "a") as service:
-        feeder = Feeder(RedisStream(f"{url}?stream=crash"), service.writer)
+        feeder = SourceReader(RedisStream(f"{url}?stream=crash"), service.writer)
         until(lambda: service.served.model.events >= 50)
         shutil.copytree(tmp_path / "a", tmp_path / "b")  # as the crash leaves it
         until(lambda: client.xpending("crash", "romco")["pending"] == 0)
         feeder.stop()
     add(client, "crash", BODIES[120:])  # Redis takes the first 120 for delivered
     with opened(tmp_path / "b") as service:
-        feeder = Feeder(RedisStream(f"{url}?stream=crash"), service.writer)
+        feeder = SourceReader(RedisStream(f"{url}?stream=crash"), service.writer)
         until(lambda: service.served.model.events == 200)
         feeder.stop()
         assert_same_bits(service.served.model, learned(LESSONS))
@@ -120,7 +119,7 @@ def test_what_cannot_be_learned_is_put_aside_once(server, tmp_path):
     client.xadd("mixed", {"other": "field"})
     for _ in range(2):
         with opened(tmp_path) as service:
-            feeder = Feeder(RedisStream(f"{url}?stream=mixed"), service.writer)
+            feeder = SourceReader(RedisStream(f"{url}?stream=mixed"), service.writer)
             last = client.xrevrange("mixed", count=1)[0][0].decode()
             until(lambda: feeder.position == last)  # noqa: B023
             feeder.stop()
@@ -170,13 +169,74 @@ def test_a_broker_that_comes_and_goes(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "PAUSE_SECONDS", 0.01)
     with opened(tmp_path) as service:
         broker = Flaky(BODIES)
-        feeder = Feeder(broker, service.writer)
+        feeder = SourceReader(broker, service.writer)
         until(lambda: broker.acknowledged == 200)
         feeder.stop()
         assert_same_bits(service.served.model, learned(LESSONS))
 
 
-@pytest.mark.parametrize("url", ["kafka://x", "redis://x", "redis://x?group=g", ""])
+@pytest.mark.parametrize("url", ["kafka://x", "redis://x", "redis://x?group=g", "", "http://x"])
 def test_other_addresses_are_refused(url):
-    with pytest.raises(ValueError, match="stream=NAME"):
-        RedisStream(url)
+    with pytest.raises(ValueError, match="expected"):
+        open_source(url)
+
+
+# Kafka: librdkafka's built-in mock cluster
+
+
+@pytest.fixture(scope="module")
+def kafka():
+    """A producer, within which the cluster runs, and the cluster's address."""
+    library = pytest.importorskip("confluent_kafka")
+    producer = library.Producer({"test.mock.num.brokers": 1, "session.timeout.ms": 6000})
+    (broker,) = producer.list_topics(timeout=20.0).brokers.values()
+    yield producer, f"kafka://{broker.host}:{broker.port}"
+    producer.flush(10.0)
+
+
+def produce(producer, topic, bodies, partition=0):
+    for body in bodies:
+        producer.produce(topic, body, partition=partition)
+    assert producer.flush(20.0) == 0
+
+
+def test_a_topic_is_learned_once_through_kills(kafka, tmp_path):
+    """Without ids: the offset is in the transaction of the change."""
+    producer, url = kafka
+    plain = [json.dumps({"task": e.task, "x": e.x, "y": e.y}) for e in LESSONS]
+    produce(producer, "kills", plain[:80])
+    options = ["--classes", "no,yes", "--from", f"{url}/kills"]
+    for end in (80, 140, 200):
+        server = Process(tmp_path / "data", *options)
+        with server.client() as watching:
+            until(lambda: events(watching) >= end - 40)  # noqa: B023
+            server.end(signal.SIGKILL)
+        produce(producer, "kills", plain[end : end + 60])
+    last = Process(tmp_path / "data", *options)
+    with last.client() as watching:
+        until(lambda: events(watching) >= 200)
+    assert last.end(signal.SIGTERM) == 0
+    with opened(tmp_path / "data") as service:
+        assert service.writer.positions["kafka:kills"] == '{"0": 200}'
+        assert_same_bits(service.served.model, learned(LESSONS))
+
+
+def test_what_cannot_be_learned_goes_to_a_topic_of_its_own(kafka, tmp_path):
+    import confluent_kafka
+
+    producer, url = kafka
+    bad = ["not json", json.dumps({"task": "t", "x": [1.0], "y": "yes"})]
+    produce(producer, "mixed", [*BODIES[:10], bad[0], *BODIES[10:20], bad[1], *BODIES[20:30]])
+    with opened(tmp_path) as service:
+        reader = SourceReader(open_source(f"{url}/mixed"), service.writer)
+        until(lambda: reader.position == '{"0": 32}')
+        reader.stop()
+        assert_same_bits(service.served.model, learned(LESSONS[:30]))
+        assert (reader.learned, reader.refused) == (30, 2)
+    address = url.removeprefix("kafka://")
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "people"})
+    consumer.assign([confluent_kafka.TopicPartition("mixed.refused", n, 0) for n in range(4)])
+    found = consumer.consume(2, 20.0)
+    consumer.close()
+    assert sorted(one.value().decode() for one in found) == sorted(bad)
+    assert all(dict(one.headers())["reason"] for one in found)

@@ -7,6 +7,8 @@ import socket
 import threading
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.server.requests import BODY, LEARN, PLAIN, answers, closing, request
 
@@ -54,6 +56,79 @@ def test_what_is_no_http_is_refused_and_closed(service, data):
     assert b'{"error":"this is no HTTP request"}' in answer
     assert b"x-content-type-options: nosniff" in answer
     assert service.served.sequence == sequence
+
+
+def chunks(data, start=LEARN, more=()):
+    lines = [start, *PLAIN, b"transfer-encoding: chunked", b"connection: close", *more]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + data
+
+
+HIDDEN = request(b'{"id": "hidden", "task": "t", "x": {}, "y": "no"}', start=LEARN)
+EVENT = b'{"task": "t", "x": {}, "y": "no"}'
+SMUGGLED = {  # each holds a second request that must not be obeyed: what the first is answered
+    "after an early end of chunks": (chunks(b"0\r\n\r\n" + HIDDEN), [400]),
+    "in a chunk's extension": (chunks(b"21;x=%b\r\n%b\r\n0\r\n\r\n" % (b"y" * 50, EVENT)), [200]),
+    "after a line feed in an extension": (
+        chunks(b"21;x\n" + EVENT + b"\r\n0\r\n\r\n" + HIDDEN),
+        [400],
+    ),
+    "after a size with a space": (chunks(b"21 \r\n" + EVENT + b"\r\n0\r\n\r\n"), None),
+    "after a size of too many digits": (chunks(b"1" * 20 + b"\r\n" + EVENT), [400]),
+    "after a negative size": (chunks(b"-1\r\n" + EVENT), [400]),
+    "after a size in 0x": (chunks(b"0x21\r\n" + EVENT), [400]),
+    "in a trailer": (chunks(b"21\r\n" + EVENT + b"\r\n0\r\nx: y\r\n\r\n" + HIDDEN), [200]),
+    "chunked twice": (chunks(b"0\r\n\r\n" + HIDDEN, more=[b"transfer-encoding: chunked"]), None),
+    "chunked, then identity": (
+        chunks(b"0\r\n\r\n" + HIDDEN, more=[b"transfer-encoding: identity"]),
+        None,
+    ),
+    "behind close": (request(lines=[*PLAIN, b"connection: close"]) + HIDDEN, [200]),
+    "in a GET's body": (
+        request(HIDDEN, [*PLAIN, b"connection: close"], start=b"GET /healthz HTTP/1.1"),
+        [200],
+    ),
+    "after a tab before chunked": (
+        request(HIDDEN, [*PLAIN, b"transfer-encoding:\tchunked"]),
+        None,
+    ),
+    "in a folded Host": (request(lines=[b"host: 127.0.0.1\r\n evil", PLAIN[1]]), [400]),
+}
+
+
+@pytest.mark.parametrize(("data", "expected"), SMUGGLED.values(), ids=SMUGGLED.keys())
+def test_nothing_is_smuggled_into_a_request(serving, data, expected):
+    with serving() as service:
+        statuses, _ = told(service, data, half=True)
+        assert len(statuses) == 1
+        assert statuses == expected or (expected is None and statuses[0] in (200, 400, 422))
+        service.client.learn({"id": "hidden", "task": "t", "x": {}, "y": "no"})
+        assert service.writer.counts["duplicate"] == 0
+
+
+raw = st.lists(
+    st.sampled_from(
+        [
+            *(b"POST ", b"GET ", b"DELETE ", b"/v1/learn", b"/v1/predict", b"/v1/tasks/t", b" "),
+            *(b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", b"host: 127.0.0.1\r\n", b"\r\n", b"\n", b"\r"),
+            *(
+                b"content-type: application/json\r\n",
+                b"content-length: 33\r\n",
+                b"content-length: ",
+            ),
+            *(b"transfer-encoding: chunked\r\n", b"connection: upgrade\r\nupgrade: h2c\r\n"),
+            *(b"expect: 100-continue\r\n", b"21\r\n", b"0\r\n\r\n", EVENT, b"%0a", b"\x00", b":"),
+        ]
+    )
+    | st.binary(max_size=30),
+    max_size=20,
+).map(b"".join)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=raw)
+def test_raw_bytes_are_never_a_failure_of_ours(service, data):
+    statuses, answer = told(service, data, half=True)
+    assert all(status < 500 for status in statuses), (data, answer)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import romco
 from romco.shards import Shards
 from romco.shards import shards as shards_module
 from romco.shards.reader import TaskCodes, task_owner
-from romco.shards.schedule import Schedule
+from romco.shards.schedule import Schedule, choose_threads
 from romco.shards.shard import Shard
 from tests.learners.test_merging import SHARDED
 from tests.shards.streams import assert_same, events, learn
@@ -400,5 +400,5 @@ def test_auto_learns_on_one_thread_then_on_as_many_as_help(monkeypatch, tmp_path
 
 def test_threads_are_chosen_by_cores_and_entries(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8))
-    chosen = [shards_module.choose_threads(entries) for entries in (0, 5, 23, 24, 60, 100, 400)]
+    chosen = [choose_threads(entries) for entries in (0, 5, 23, 24, 60, 100, 400)]
     assert chosen == [1, 1, 1, 2, 5, 8, 8]

@@ -48,7 +48,10 @@ def serve(
     labels: LabelBudget = None,
     from_: Annotated[
         str | None,
-        typer.Option("--from", help="Learn a stream too: redis://host:port/db?stream=NAME."),
+        typer.Option(
+            "--from",
+            help="Learn a stream too: redis://host:port/db?stream=NAME, kafka://host:port/TOPIC.",
+        ),
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="Tokens that may come in, see `romco token`.")

@@ -1,4 +1,4 @@
-"""Of what kind each array of a learner is when its tasks are dealt out to shards.
+"""Merge rule of each array that tasks share.
 
 A learner that can be sharded names in ``task_axes`` the arrays that have a row per task, which are
 never merged, and lists all others once, a line each::

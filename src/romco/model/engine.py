@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.core.events import LARGEST_WEIGHT, Events
-from romco.kernels.core.history import ChunkStep, History, Scale, retry_idempotent
+from romco.kernels.core.history import History, Scale
 from romco.kernels.io.mappings import Mappings
 from romco.kernels.io.places import all_known, needed_width
-from romco.kernels.single import Single
+from romco.kernels.step import ChunkStep, Step, retry_idempotent
 from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner, check_weights
 from romco.learners.capabilities import (
@@ -105,7 +105,7 @@ class Chunk(NamedTuple):
 
 
 @final
-class Engine:
+class Engine(Step):
     """All of a model that learning changes: names, the learner, counts, the scale, the locks.
 
     Tasks and features are numbers to the learner; -1 is a task that has no number yet. With
@@ -119,16 +119,14 @@ class Engine:
     ) -> None:
         m = learner.n_tasks
         empty = History(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
-        self.features, self.target, self.tasks, self.scale = features, target, tasks, Scale()
+        reader = features.mappings() if isinstance(features, Names | Hashed) else None
+        body = Body(learner, empty)
+        made_of = features, reader, target, tasks, body, Locks()
+        super().__init__(*made_of, CompiledLearner, PERSONAL_CHECK_EVENTS)
         self.new_task = choice("new_task", new_task, "mean", "zero")
-        self.body = Body(learner, empty)
-        self.locks = Locks()
         self._starts = new_task == "mean" and isinstance(learner, StartsTasks)
         self._adds_classes = isinstance(learner, AddsClasses)
         self._newcomer: tuple[int, Learner, Newcomer | None] | None = None
-        self._single: Single | None = None  # where rows are read by name
-        if isinstance(features, Names | Hashed):
-            self._single = Single(features.mappings(), CompiledLearner.predict)
 
     # The learner, its tasks and its target
 
@@ -251,8 +249,8 @@ class Engine:
         >>> model = romco.Model()
         >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
         >>> context = model.engine.prediction_context([{"a": 1}], ["ann"])
-        >>> context.shape
-        (1, 11)
+        >>> len(context)
+        1
         >>> _ = model.learn([{"a": 1}], ["yes"], ["ann"], context=context)
 
         """
@@ -282,13 +280,11 @@ class Engine:
 
         ``x`` is the event's features, or a reader (``features.mappings()``) that has read them.
         """
-        with Hold(self.locks.step):
-            margin = self._single_margin(x, task)
-            if margin is not None:
-                return self.target.turn * margin
-            rows = Sparse(*x.arrays()) if isinstance(x, Mappings) else [x]
-            margins = self._margins(*self._read_rows(rows, [task]))
-            return float(self.target.turn * margins[0])
+        margin = self.margin_of_event(x, task)
+        if margin is not NotImplemented:
+            return float(margin)
+        rows = Sparse(*x.arrays()) if isinstance(x, Mappings) else [x]
+        return float(self.margins(rows, [task])[0])
 
     def probability_one(self, x: Any, task: Any) -> float:
         """Return P(positive) of one event; ValueError where the target is a number."""
@@ -296,40 +292,12 @@ class Engine:
             return self.scale.probability_of_one(self.margin_one(x, task))
         return float(self.probabilities([x], [task])[0])
 
-    def predict_read(self, row: Mappings, task: Any) -> tuple[Any, float, float] | None:
-        """Return label, probability and margin of one event of two classes, at the least cost.
-
-        ``row`` is a reader (``features.mappings()``) that has read the event's features. None
-        where the slower methods must be called: the task is new, or the learner not compiled.
-
-        >>> import romco
-        >>> engine = romco.Model("pa-unique", classes=("no", "yes"), tasks=["ann"]).engine
-        >>> row = engine.features.mappings()
-        >>> _ = row.read([{"a": 1}])
-        >>> engine.predict_read(row, "ann")
-        ('yes', 0.5, 0.0)
-
-        """
-        target, single = self.target, self._single
-        if single is None or type(target) is not TwoClasses:
-            return None
-        numbers = self.tasks.number
-        return single.answer(self.locks.step, numbers, self, target, self.scale, row, task)
-
-    def _single_margin(self, x: Any, task: Any) -> float | None:
-        """Return the margin of a known task without arrays; None where they are needed."""
-        single, learner = self._single, self.learner
-        if single is None or not isinstance(learner, CompiledLearner):
-            return None
-        if not single.is_compiled(learner) or not (type(x) is dict or isinstance(x, Mappings)):
-            return None
-        try:
-            number = self.tasks.find(task)
-        except TypeError:  # no name: refused by the slower way
-            return None
-        if number < 0:
-            return None
-        return single.margin(learner.kernel, learner.n_features, learner.n_tasks, number, x)
+    def predict_one(self, x: Any, task: Any) -> Any:
+        """Return the label or number of one event; see :meth:`romco.Model.predict_one`."""
+        label = self.label_of_event(x, task)
+        if label is NotImplemented:
+            label = self.label_of(self.margins([x], [task])[0])
+        return label
 
     def _read_rows(self, x: Any, task: Iterable[Any]) -> tuple[Rows, Numbers]:
         rows = self.features.read(x)
@@ -418,6 +386,15 @@ class Engine:
         if not with_probabilities:
             return Predictions(margins, NO_NUMBERS)
         return Predictions(margins, self.target.probabilities_then(margins, log_a))
+
+    def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any:
+        """Learn one event; return the margin (of many classes: all) predicted just before."""
+        margin = self.learn_event(x, y, task, weight)
+        if margin is not NotImplemented:
+            return margin
+        weights = None if weight == 1.0 else [weight]
+        batch = self.predict_and_learn([x], [y], [task], weight=weights, with_probabilities=False)
+        return float(batch.margins[0]) if batch.margins.ndim == 1 else batch.margins[0]
 
     def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
         """Raise ValueError where rows could not be learned; changes nothing."""

@@ -18,7 +18,13 @@ from romco.kernels.core.events import LARGEST_FEATURE
 from romco.kernels.io.delimited import arrange
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.lexicon import Lexicon
-from romco.kernels.io.mappings import HashedMappings, Mappings, NamedMappings, hash_name
+from romco.kernels.io.mappings import (
+    HashedMappings,
+    Mappings,
+    NameCache,
+    NamedMappings,
+    hash_name,
+)
 from romco.kernels.io.places import in_order
 from romco.model.names import Action, Id, all_to_json, from_json, identity, to_json
 
@@ -175,8 +181,7 @@ class Names:
     def __init__(self, names: Iterable[Any] = ()) -> None:
         self._names = [identity("feature", name) for name in names]  # in the order of columns
         self._column = {name: column for column, name in enumerate(self._names)}
-        self._lookup = NameLookup()
-        self.cells = CellEncoder()
+        self._lookup, self._cache, self.cells = NameLookup(), NameCache(), CellEncoder()
         if len(self._column) < len(self._names):
             raise ValueError("a feature is named twice")
 
@@ -197,7 +202,7 @@ class Names:
             rows = self.cells.prepare(_check_named(rows), self._column, new is not None)
         if isinstance(rows, Encoded):
             return _checked(self._lookup.read(rows, self._column, new), rows)
-        return _read(NamedMappings(self._column, new, self.cells), rows, self.cells)
+        return _read(NamedMappings(self._column, new, self.cells, self._cache), rows, self.cells)
 
     def add(self, new: New) -> None:
         """Adopt new names that :meth:`read` found."""
@@ -211,7 +216,7 @@ class Names:
 
     def mappings(self) -> Mappings:
         """Return a reader of single rows that drops new names, and sees names added later."""
-        return NamedMappings(self._column, None, self.cells)
+        return NamedMappings(self._column, None, self.cells, self._cache)
 
     def name(self, column: int) -> Id:
         """Return the name of a column."""

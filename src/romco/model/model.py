@@ -167,14 +167,11 @@ class Model:
         'yes'
 
         """
-        engine = self.engine
-        if id is None and engine.target.kind != "classes":
-            return engine.label_of(engine.margin_one(x, task))
         if id is None:
-            return engine.label_of(engine.margins([x], [task])[0])
-        margins, context = engine.margins_and_context([x], [task])
+            return self.engine.predict_one(x, task)
+        margins, context = self.engine.margins_and_context([x], [task])
         self.pending.put_all([id], [x], [task], margins, context)
-        return engine.label_of(margins[0])
+        return self.engine.label_of(margins[0])
 
     def predict_proba_one(self, x: Any, task: Any) -> dict[Id, float]:
         """Return the probability of each label that is known; they add up to 1.
@@ -301,8 +298,7 @@ class Model:
         [0.0, 1.0]
 
         """
-        margin = self.learn([x], [y], [task], weight=None if weight == 1.0 else [weight])[0]
-        return float(margin) if margin.ndim == 0 else margin
+        return self.engine.learn_one(x, y, task, weight)
 
     def learn(
         self,

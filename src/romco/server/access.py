@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from romco.io import durable
 
 SCOPES = ("read", "write", "admin")
-CHECKED = (b"host", b"origin", b"authorization")
 SECURITY_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -77,19 +76,23 @@ class Access:
         self, scope: str, method: str, headers: list[tuple[bytes, bytes]]
     ) -> tuple[int, str] | None:
         """Return status and reason where a request for a route of a scope is refused."""
-        checked = [(name, value.decode("latin-1")) for name, value in headers if name in CHECKED]
-        values = dict(checked)
-        if len(values) < len(checked):
+        host, origin, token, count = "", None, "", 0
+        for name, value in headers:
+            if name == b"host":
+                host, count = value.decode("latin-1"), count + 1
+            elif name == b"origin":
+                origin, count = value.decode("latin-1"), count + 4
+            elif name == b"authorization":
+                token, count = value.decode("latin-1"), count + 16
+        if count & ~0b010101:
             return 400, "Host, Origin and Authorization may be sent once"
-        host = values.get(b"host", "")
         if self._hosts is not None and _host_name(host) not in self._hosts:
             return 421, "the service is not known by this Host"
-        origin = values.get(b"origin")
         if origin is not None and method not in ("GET", "HEAD") and not _same_site(origin, host):
             return 403, "requests from other sites are refused"
         if self._tokens is None or scope == "public":
             return None
-        scopes = self._tokens.scopes(values.get(b"authorization", ""))
+        scopes = self._tokens.scopes(token)
         if scopes is None:
             return 401, "a token is needed: Authorization: Bearer TOKEN"
         return None if scope in scopes else (403, f"this token has no {scope} scope")

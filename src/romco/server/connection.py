@@ -49,6 +49,13 @@ class Connection(HttpToolsProtocol):
         self._stop_timer()
         super().connection_lost(exc)
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Stay open for the responses to a client that has sent all it will send."""
+        if self._open == 0 or self.cycle.more_body:
+            return False
+        self.cycle.keep_alive = False
+        return True
+
     def data_received(self, data: bytes) -> None:
         """Parse, unless something was refused: nothing after it is read."""
         if self._refused:

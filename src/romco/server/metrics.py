@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections import Counter as Count
 from collections import deque
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 from romco.learners.capabilities import Decomposed
 from romco.server.routes import ROUTES
@@ -31,21 +38,11 @@ class Metrics:
         self.predictions = 0
         self._registry, self._began = CollectorRegistry(), time.time()
         self._writer: Writer | None = None
-        self._requests = Counter(
-            "romco_requests", "Requests", ["path", "status"], registry=self._registry
-        )
-        seconds = Histogram(
-            "romco_request_seconds",
-            "Time from request to response",
-            ["path"],
-            buckets=BUCKETS,
-            registry=self._registry,
-        )
-        self._seconds = {
-            path: seconds.labels(path) for path in {r.path for r in ROUTES} | {OTHER_PATH}
-        }
-        self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in self._seconds}
-        self._statuses: dict[tuple[str, int], Any] = {}
+        self._requests: Count[tuple[str, int]] = Count()
+        paths = (*(route.path for route in ROUTES), OTHER_PATH)
+        self._buckets = {path: [0] * (len(BUCKETS) + 1) for path in paths}
+        self._seconds = dict.fromkeys(paths, 0.0)
+        self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in paths}
         self._registry.register(self)
 
     def watch(self, writer: Writer) -> None:
@@ -54,11 +51,9 @@ class Metrics:
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """Count a request; ``path`` is that of its route."""
-        counter = self._statuses.get((path, status))
-        if counter is None:
-            counter = self._statuses[path, status] = self._requests.labels(path, str(status))
-        counter.inc()
-        self._seconds[path].observe(seconds)
+        self._requests[path, status] += 1
+        self._buckets[path][bisect_left(BUCKETS, seconds)] += 1
+        self._seconds[path] += seconds
         self._recent[path].append(seconds)
 
     def text(self) -> bytes:
@@ -113,6 +108,17 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """Yield metrics that are read when Prometheus asks."""
         yield CounterMetricFamily("romco_predictions", "Predictions made", self.predictions)
+        requests = CounterMetricFamily("romco_requests", "Requests", labels=["path", "status"])
+        for (path, status), count in list(self._requests.items()):
+            requests.add_metric([path, str(status)], count)
+        yield requests
+        text = "Time from request to response"
+        seconds = HistogramMetricFamily("romco_request_seconds", text, labels=["path"])
+        bounds = (*map(str, BUCKETS), "+Inf")
+        for path, counts in self._buckets.items():
+            buckets = list(zip(bounds, accumulate(counts), strict=True))
+            seconds.add_metric([path], buckets, self._seconds[path])
+        yield seconds
         writer = self._writer
         if writer is None:
             return

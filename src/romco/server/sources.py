@@ -1,7 +1,8 @@
-"""Streams as sources of events: what a broker must offer, Redis Streams, and the reader."""
+"""Streams as sources of events: the reader, Redis Streams, Kafka."""
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Iterator, Sequence
@@ -135,9 +136,15 @@ def open_source(url: str) -> EventSource:
     >>> open_source("ftp://host")
     Traceback (most recent call last):
     ...
-    ValueError: expected redis://host:port/db?stream=NAME&group=GROUP
+    ValueError: expected redis://host:port/db?stream=NAME&group=GROUP or kafka://host:port/TOPIC
     """
-    return RedisStream(url)
+    scheme = urlsplit(url).scheme
+    if scheme in ("redis", "rediss"):
+        return RedisStream(url)
+    if scheme == "kafka":
+        return KafkaTopic(url)
+    known = "redis://host:port/db?stream=NAME&group=GROUP or kafka://host:port/TOPIC"
+    raise ValueError(f"expected {known}")
 
 
 @final
@@ -221,3 +228,94 @@ def _redis_errors() -> Iterator[None]:
         yield
     except redis.RedisError as error:
         raise OSError(f"Redis: {error}") from error
+
+
+@final
+class KafkaTopic:
+    """Kafka topic ``kafka://host:port/TOPIC?group=GROUP``; each value is the body of a request.
+
+    The position is the next offset of each partition, as JSON; the broker's own offsets are only
+    set for those who watch the lag. What cannot be learned goes to ``TOPIC.refused``, with
+    the position as its key; after a kill it may be there twice.
+    """
+
+    WAIT_SECONDS = 0.5
+    CONNECT_SECONDS = 10.0
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.topic, self.name = parts.path.strip("/"), f"kafka:{parts.path.strip('/')}"
+        if not self.topic or not parts.netloc:
+            raise ValueError("expected kafka://host:port/TOPIC?group=GROUP")
+        group = parse_qs(parts.query).get("group", ["romco"])[0]
+        self._config = {"bootstrap.servers": parts.netloc, "session.timeout.ms": 6000}
+        self._consuming = {
+            **self._config,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+        }
+        self._consumer: Any = None
+        self._next: dict[int, int] = {}  # offset of the next message, by partition
+
+    def open(self, after: str | None) -> None:
+        """Connect, and read each partition from the stored offset, or from its beginning."""
+        import confluent_kafka as kafka
+
+        stored = {int(key): offset for key, offset in json.loads(after or "{}").items()}
+        with _kafka_errors():
+            self._consumer = kafka.Consumer(self._consuming)
+            found = self._consumer.list_topics(self.topic, self.CONNECT_SECONDS)
+            partitions = found.topics[self.topic].partitions
+            first = {n: stored.get(n, kafka.OFFSET_BEGINNING) for n in partitions}
+            self._consumer.assign([kafka.TopicPartition(self.topic, *at) for at in first.items()])
+        self._next = stored
+
+    def read(self, limit: int) -> Sequence[Message]:
+        """Return the next messages; each position holds the offsets of all partitions."""
+        messages = []
+        with _kafka_errors():
+            for found in self._consumer.consume(limit, self.WAIT_SECONDS):
+                if found.error() is not None:
+                    raise OSError(f"Kafka: {found.error().str()}")
+                self._next[found.partition()] = found.offset() + 1
+                messages.append(Message(json.dumps(self._next), found.value() or b""))
+        return messages
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        """Tell the broker how far it was read, for those who watch the lag."""
+        import confluent_kafka as kafka
+
+        offsets = json.loads(messages[-1].position)
+        places = [kafka.TopicPartition(self.topic, int(n), at) for n, at in offsets.items()]
+        with _kafka_errors():
+            self._consumer.commit(offsets=places, asynchronous=True)
+
+    def refuse(self, message: Message, reason: str) -> None:
+        """Send it to ``TOPIC.refused``."""
+        import confluent_kafka as kafka
+
+        with _kafka_errors():
+            producer = kafka.Producer(self._config)
+            headers: list[tuple[str, str | bytes | None]] = [("reason", reason)]
+            key = f"{self.topic}/{message.position}"
+            producer.produce(f"{self.topic}.refused", message.body, key=key, headers=headers)
+            if producer.flush(self.CONNECT_SECONDS):
+                raise OSError(f"Kafka: {self.topic}.refused cannot be written")
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+
+@contextmanager
+def _kafka_errors() -> Iterator[None]:
+    import confluent_kafka as kafka
+
+    try:
+        yield
+    except kafka.KafkaException as error:
+        raise OSError(f"Kafka: {error}") from error

@@ -1,13 +1,16 @@
-"""Barriers of a stream: a function of the number of shards and two settings alone."""
+"""Barriers of a stream, and the number of threads that helps."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, final
 
 from romco.parameters import positive, whole
 
 MAX_EVENTS_PER_SHARD = 10_000  # between barriers: bounds how stale the shared part gets
+MIN_ENTRIES_PER_THREAD = 12  # of a row: the rest of an event holds the interpreter's lock
+MAX_AUTO_THREADS = 16
 
 
 @final
@@ -51,3 +54,13 @@ class StreamPosition:
     place: int  # learned or skipped
     next: int  # place of the next barrier
     notes: dict[str, Any] = field(default_factory=dict)  # JSON of whoever reads the stream
+
+
+def choose_threads(entries: float) -> int:
+    """Return the number of threads for rows of so many entries on this machine.
+
+    >>> choose_threads(5)
+    1
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(cores or 1, MAX_AUTO_THREADS, int(entries / MIN_ENTRIES_PER_THREAD)))

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from romco.io.modelfile import ModelFileError, load, save
 from romco.kernels.core.events import Events
-from romco.kernels.core.history import MEMORY, ChunkStep
+from romco.kernels.core.history import MEMORY
 from romco.kernels.merge.partition import pick_rows
 from romco.kernels.merge.rows import FeatureCounts
+from romco.kernels.step import ChunkStep
 from romco.learners import restore
 from romco.learners.capabilities import Drawn, Draws
 from romco.learners.merging import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -41,7 +40,12 @@ from romco.shards.checkpoint import (
 )
 from romco.shards.engines import Arguments, Engine, Method, Serial, Threads
 from romco.shards.reader import TaskCodes
-from romco.shards.schedule import MAX_EVENTS_PER_SHARD, Schedule, StreamPosition
+from romco.shards.schedule import (
+    MAX_EVENTS_PER_SHARD,
+    Schedule,
+    StreamPosition,
+    choose_threads,
+)
 from romco.shards.shard import (
     MergedUpdate,
     ScaleNumbers,
@@ -56,8 +60,6 @@ from romco.shards.shard import (
 )
 
 SPLIT_EVENTS = 20_000  # of "auto", learned on one thread: barriers are close together at first
-MIN_ENTRIES_PER_THREAD = 12  # of a row: the rest of an event holds the interpreter's lock
-MAX_AUTO_THREADS = 16
 CHUNK_EVENTS = 1000  # per shard, learned before other threads may predict
 MIN_PARALLEL_EVENTS = 16  # fewer are learned before another thread has woken up
 
@@ -674,16 +676,6 @@ class Shards(Closing):
         with self._locks.step:
             (owner,) = self._tasks.owners(self._tasks.encode([task]))
             return self.coordinator.engine.call_one(int(owner), method, task)
-
-
-def choose_threads(entries: float) -> int:
-    """Return the number of threads for rows of so many entries on this machine.
-
-    >>> choose_threads(5)
-    1
-    """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cores or 1, MAX_AUTO_THREADS, int(entries / MIN_ENTRIES_PER_THREAD)))
 
 
 def _check_auto(n: int | str | None, engine: str) -> None:

@@ -1,4 +1,6 @@
-"""How margins become probabilities, for compiled code that asks of one at a time."""
+"""Calibration and counts of events, for compiled code that learns one at a time."""
+
+from romco.kernels.core.events cimport Events
 
 
 cdef class Scale:
@@ -6,3 +8,14 @@ cdef class Scale:
 
     cpdef add(self, double margin, double y, double weight=*)
     cpdef double probability_of_one(self, double margin) noexcept
+
+
+cdef class History:
+    cdef public long long events
+    cdef readonly object seen, since, started
+    cdef readonly Py_ssize_t n_started
+    cdef long long[::1] seen_
+    cdef unsigned char[::1] started_
+
+    # Count the first n events.
+    cdef count(self, Events events, Py_ssize_t n)

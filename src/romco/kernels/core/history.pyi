@@ -1,11 +1,8 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from romco.kernels.core.contract import Kernel
-from romco.kernels.core.events import Events
 
 MEMORY: float
 
@@ -28,25 +25,3 @@ class History:
     def __init__(self, seen: NDArray[np.int64], since: NDArray[np.int64], events: int) -> None: ...
     def grown(self, n_tasks: int) -> History: ...
     def forget(self, task: int) -> None: ...
-
-class ChunkStep:
-    def __init__(
-        self,
-        history: History,
-        scale: Scale | None,
-        scales: NDArray[np.float64] | None,
-        events: Events,
-        starts: NDArray[np.int64],
-        commit: Callable[[int], list[tuple[Callable[[Any], object], Any]]] | None,
-        starts_of_tasks: Sequence[Callable[[], object]],
-        undo: Callable[[], object] | None,
-        watch: Callable[[], object],
-        every: int,
-    ) -> None: ...
-    def compiled(self, kernel: Kernel) -> NDArray[np.float64]: ...
-    def plain(
-        self,
-        attempt: Callable[[], tuple[NDArray[np.float64], Callable[[], object] | None]],
-    ) -> NDArray[np.float64]: ...
-
-def retry_idempotent(act: Callable[..., object], *given: Any) -> object: ...

@@ -9,10 +9,13 @@ cdef struct Entry:
 
 cdef class Mappings:
     cdef Entry* entries
+    cdef Entry* spare  # to sort by
     cdef int* ends  # of each row, among the entries
-    cdef Py_ssize_t n, room, rows, room_ends
+    cdef Py_ssize_t n, room, rows, room_ends, room_spare
     cdef object cells  # encoder of values that are no plain numbers; None: there are only numbers
+    cdef dict plain  # of the encoder: whether numbers of a column are features; None: all are
     cdef bint learning  # columns that are not known yet are added, not reported
+    cdef bint single, unread  # one event: a column that must be added is left unread
 
     # Begin anew; then entries of a row, where `place` counts them; then the end of the row, whose
     # entries are sorted, those of the same column added.
@@ -23,6 +26,15 @@ cdef class Mappings:
     cdef int end_row(self) except -1
     # All entries of a mapping.
     cdef int read_row(self, row, Py_ssize_t i) except -1
+    cdef int prefetch_names(self, dict row) except -1
+    cdef int read_cell(self, name, value, Py_ssize_t i, int place) except -1
+    cdef int read_by_schema(self, name, value, Py_ssize_t i, int place) except -1
+
+    # One event: begin anew, where `growing` keeps names that are not known; whether all was read and
+    # they are plain text, which any file can hold; and make them known.
+    cdef void begin(self, bint growing)
+    cdef bint adopts(self) except -1
+    cdef int commit(self) except -1
 
     cdef names_known(self)
     cdef int push(self, int column, double value, int place) except -1

@@ -10,12 +10,15 @@ class Mappings:
     def read(self, rows: Sequence[Mapping[Any, Any]]) -> Arrays: ...
     def arrays(self) -> Arrays: ...
 
+class NameCache: ...
+
 class NamedMappings(Mappings):
     def __init__(
         self,
         known: dict[Hashable, int],
         new: dict[Hashable, int] | None = None,
         cells: Any = None,
+        cache: NameCache | None = None,
     ) -> None: ...
 
 class HashedMappings(Mappings):

@@ -1,19 +1,29 @@
 """Events given as mappings of names to values, turned into sparse rows."""
 
 import numpy as np
-from cpython.float cimport PyFloat_Check
-from cpython.long cimport PyLong_Check
+from cpython.dict cimport PyDict_GetItemWithError, PyDict_Next
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLong, PyLong_Check
+from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeASCII
 from libc.math cimport INFINITY, fabs
-from libc.stdlib cimport qsort
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 from romco.kernels.core.memory cimport release, reserve, zeros
+from romco.kernels.core.prefetch cimport ahead
 
 from romco.kernels.core.events import LARGEST_FEATURE
 
+cdef extern from "Python.h":
+    bint PyUnicode_IS_COMPACT_ASCII(object)
+    Py_ssize_t PyUnicode_GET_LENGTH(object)
+    unsigned char* PyUnicode_1BYTE_DATA(object)
+
 cdef double LARGEST = LARGEST_FEATURE
 cdef enum:
-    FEW = 48
+    LINE = 64  # bytes of memory that come together
+    LONGEST_NAME = 16  # characters of a name that the cache holds
+    MIN_SLOTS = 1024
+    RUN = 16  # entries of a row that are sorted by insertion, before runs are merged
     MET = 4096  # names whose columns are remembered, a power of two
 
 
@@ -23,6 +33,7 @@ cdef class Mappings:
     def __dealloc__(self):
         release(self.entries)
         release(self.ends)
+        release(self.spare)
 
     cdef int put(self, name, double value, int place) except -1:
         raise NotImplementedError
@@ -69,35 +80,78 @@ cdef class Mappings:
         self.rows += 1
         return 0
 
+    cdef void begin(self, bint growing):
+        self.clear()
+        self.single, self.unread = growing, False
+
+    cdef int commit(self) except -1:
+        return 0
+
+    cdef bint adopts(self) except -1:
+        return not self.unread
+
     cdef int read_row(self, row, Py_ssize_t i) except -1:
         """Read numbers here; other values, and columns that are no numbers, by ``cells``."""
         cdef int place = 0
-        cells = self.cells
-        columns = None if cells is None else cells.columns
+        cdef Py_ssize_t at = 0
+        cdef PyObject* key
+        cdef PyObject* value
+        self.plain = None if self.cells is None else self.cells.columns
+        if type(row) is dict:
+            self.prefetch_names(row)
+            while PyDict_Next(row, &at, &key, &value):
+                place += self.read_cell(<object> key, <object> value, i, place)
+            return 0
         if not hasattr(row, "items"):
             raise ValueError(f"row {i}: expected a mapping of names to values; got {row!r}")
-        for name, value in row.items():
-            if value is None:
-                continue
-            if cells is None and isinstance(value, str):
-                name, value = f"{name}={value}", 1.0
-            if cells is None or (
-                (PyFloat_Check(value) or PyLong_Check(value))
-                and (columns is None or columns.get(name) is True)
-            ):
-                if cells is None or value == value:  # NaN is absent
-                    self.put(name, as_number(name, value, i), place)
-                    place += 1
-                continue
-            try:
-                encoded = cells.encode(name, value, self.names_known(), self.learning)
-            except ValueError as error:
-                raise ValueError(f"row {i}: {error}") from None
-            columns = cells.columns  # may have grown
-            for name, value in encoded.items():
-                self.put(name, as_number(name, value, i), place)
-                place += 1
+        for name, cell in row.items():
+            place += self.read_cell(name, cell, i, place)
         return 0
+
+    cdef int prefetch_names(self, dict row) except -1:
+        """Ask for the memory that the names of a row are looked up in, all at once."""
+        return 0
+
+    cdef inline int read_cell(self, name, value, Py_ssize_t i, int place) except -1:
+        """Read one raw cell of row i, and return how many entries it has."""
+        cdef double number
+        if value is None:
+            return 0
+        if self.cells is None and isinstance(value, str):
+            name, value = f"{name}={value}", 1.0
+        if self.cells is not None and not (
+            (PyFloat_Check(value) or PyLong_Check(value))
+            and (self.plain is None or self.plain.get(name) is True)
+        ):
+            return self.read_by_schema(name, value, i, place)
+        if PyFloat_CheckExact(value):
+            number = PyFloat_AS_DOUBLE(value)
+            if not fabs(number) <= LARGEST:
+                if self.cells is not None and number != number:
+                    return 0  # NaN is absent
+                as_number(name, value, i)  # raises
+        elif self.cells is not None and value != value:
+            return 0
+        else:
+            number = as_number(name, value, i)
+        self.put(name, number, place)
+        return 1
+
+    cdef int read_by_schema(self, name, value, Py_ssize_t i, int place) except -1:
+        """Read a cell that is no plain number of a column of numbers."""
+        cdef int n = 0
+        if self.single and (self.plain is None or name not in self.plain):
+            self.unread = True
+            return 0
+        try:
+            encoded = self.cells.encode(name, value, self.names_known(), self.learning)
+        except ValueError as error:
+            raise ValueError(f"row {i}: {error}") from None
+        self.plain = self.cells.columns  # may have grown
+        for name, value in encoded.items():
+            self.put(name, as_number(name, value, i), place + n)
+            n += 1
+        return n
 
     cdef names_known(self):
         """Names of known features."""
@@ -106,7 +160,8 @@ cdef class Mappings:
     cdef int tidy(self, Py_ssize_t begin) except -1:
         """Sort the last row and add up entries of the same column."""
         cdef Py_ssize_t i, end = begin
-        sort(self.entries + begin, self.n - begin)
+        reserve(<void**> &self.spare, &self.room_spare, self.n - begin, sizeof(Entry))
+        sort(self.entries + begin, self.spare, self.n - begin)
         for i in range(begin, self.n):
             if end > begin and self.entries[end - 1].column == self.entries[i].column:
                 self.entries[end - 1].value += self.entries[i].value
@@ -115,6 +170,91 @@ cdef class Mappings:
                 end += 1
         self.n = end
         return 0
+
+
+cdef struct CachedName:  # half a line of memory
+    Py_hash_t hash
+    unsigned long long[2] text
+    int length  # 0: nothing is here
+    int column
+
+
+cdef class NameCache:
+    """Columns of short ASCII names, so that each is found by one look into memory.
+
+    A dictionary looks into four places: its index, the entry, the name and the number. What is
+    looked up here is compared whole, so that no two names are ever taken for one. Readers of the
+    same names share it; a name must keep its column.
+    """
+
+    cdef CachedName* slots
+    cdef void* memory
+    cdef Py_ssize_t mask, used
+
+    def __init__(self):
+        self.grow(MIN_SLOTS)
+
+    def __dealloc__(self):
+        release(self.memory)
+
+    cdef int grow(self, Py_ssize_t n) except -1:
+        """Exchange the slots for n empty ones, a power of two, and put back what was there."""
+        cdef void* memory = zeros(n * sizeof(CachedName) + LINE, 1)
+        cdef CachedName* old = self.slots
+        cdef Py_ssize_t k, n_old = self.mask + 1 if self.memory != NULL else 0
+        self.slots = <CachedName*> (<size_t> memory + LINE - <size_t> memory % LINE)
+        self.mask = n - 1
+        for k in range(n_old):
+            if old[k].length:
+                self.empty_slot(old[k].hash)[0] = old[k]
+        release(self.memory)
+        self.memory = memory
+        return 0
+
+    cdef inline CachedName* empty_slot(self, Py_hash_t hash) noexcept:
+        cdef Py_ssize_t at = hash & self.mask
+        while self.slots[at].length:
+            at = (at + 1) & self.mask
+        return &self.slots[at]
+
+    cdef inline int find(self, name) except -2:
+        """Return the column of a name that :meth:`fits`; -1 if it is not here."""
+        cdef CachedName key
+        cdef Py_ssize_t at
+        cdef CachedName* slot
+        as_key(name, &key)
+        at = key.hash & self.mask
+        while True:
+            slot = &self.slots[at]
+            if slot.length == key.length and slot.text[0] == key.text[0] \
+                    and slot.text[1] == key.text[1]:
+                return slot.column
+            if slot.length == 0:
+                return -1
+            at = (at + 1) & self.mask
+
+    cdef int add(self, name, int column) except -1:
+        cdef CachedName key
+        if 2 * self.used > self.mask:
+            self.grow(2 * (self.mask + 1))
+        as_key(name, &key)
+        key.column = column
+        self.empty_slot(key.hash)[0] = key
+        self.used += 1
+        return 0
+
+
+cdef inline bint fits(name) noexcept:
+    """Return whether a name is short ASCII text."""
+    return type(name) is str and PyUnicode_IS_COMPACT_ASCII(name) \
+        and 0 < PyUnicode_GET_LENGTH(name) <= LONGEST_NAME
+
+
+cdef inline int as_key(name, CachedName* key) except -1:
+    key.hash, key.length = hash(name), <int> PyUnicode_GET_LENGTH(name)
+    key.text[0] = key.text[1] = 0
+    memcpy(key.text, PyUnicode_1BYTE_DATA(name), key.length)
+    return 0
 
 
 cdef struct Met:
@@ -134,10 +274,12 @@ cdef class NamedMappings(Mappings):
     cdef Py_ssize_t width
     cdef Met* met  # of names in ASCII, by the low bits of their hash
     cdef list names
+    cdef NameCache cache
 
-    def __init__(self, dict known not None, dict new=None, cells=None):
+    def __init__(self, dict known not None, dict new=None, cells=None, NameCache cache=None):
         self.known, self.new, self.width = known, new, len(known)
         self.cells, self.learning = cells, new is not None
+        self.cache = NameCache() if cache is None else cache
 
     cdef names_known(self):
         return self.known
@@ -145,15 +287,57 @@ cdef class NamedMappings(Mappings):
     def __dealloc__(self):
         release(self.met)
 
+    cdef void begin(self, bint growing):
+        Mappings.begin(self, growing)
+        self.width = len(self.known)
+        if not growing:
+            self.new = None
+        elif self.new is None:
+            self.new = {}
+        else:
+            self.new.clear()
+
+    cdef int commit(self) except -1:
+        self.known.update(self.new)
+        return 0
+
+    cdef bint adopts(self) except -1:
+        if self.unread:
+            return False
+        for name in self.new:
+            if type(name) is not str or not (<str> name).isascii():
+                return False
+        return True
+
+    cdef int prefetch_names(self, dict row) except -1:
+        cdef Py_ssize_t at = 0
+        cdef PyObject* key
+        while PyDict_Next(row, &at, &key, NULL):
+            if fits(<object> key):
+                ahead(&self.cache.slots[hash(<object> key) & self.cache.mask])
+        return 0
+
     cdef int put(self, name, double value, int place) except -1:
-        column = self.known.get(name)
-        if column is None:
+        cdef PyObject* column
+        cdef int cached
+        cdef bint short = fits(name)
+        if short:
+            cached = self.cache.find(name)
+            if cached >= 0:
+                return self.push(cached, value, place)
+        column = PyDict_GetItemWithError(self.known, name)
+        if column == NULL:
             if self.new is None:
                 return 0
-            column = self.new.get(name)
-            if column is None:
-                column = self.new[name] = self.width + len(self.new)
-        return self.push(column, value, place)
+            column = PyDict_GetItemWithError(self.new, name)
+            if column == NULL:
+                number = self.new[name] = self.width + len(self.new)
+                return self.push(number, value, place)
+            return self.push(<int> PyLong_AsLong(<object> column), value, place)
+        cached = <int> PyLong_AsLong(<object> column)
+        if short:
+            self.cache.add(name, cached)
+        return self.push(cached, value, place)
 
     cdef int put_ascii(self, const char* name, Py_ssize_t n, double value, int place) except -1:
         cdef Py_ssize_t at = <Py_ssize_t> (hash_text(name, n) & (MET - 1))
@@ -231,24 +415,44 @@ cdef double as_number(name, value, Py_ssize_t i) except? -1.0:
     return number
 
 
-cdef void sort(Entry* entries, Py_ssize_t n) noexcept nogil:
-    """By column, then by place; few are sorted here, without a call for each comparison."""
-    cdef Py_ssize_t i, j
+cdef void sort(Entry* entries, Entry* spare, Py_ssize_t n) noexcept nogil:
+    """Sort by column, entries of a column as they came: insertion into runs, which are merged."""
+    cdef Py_ssize_t i, j, begin, width = RUN
     cdef Entry entry
-    if n > FEW:
-        qsort(entries, n, sizeof(Entry), in_order)
-        return
+    cdef bint rising = True
     for i in range(1, n):
-        entry, j = entries[i], i
-        while j > 0 and entries[j - 1].column > entry.column:
-            entries[j] = entries[j - 1]
-            j -= 1
-        entries[j] = entry
+        if entries[i - 1].column > entries[i].column:
+            rising = False
+            break
+    if rising:
+        return
+    begin = 0
+    while begin < n:
+        for i in range(begin + 1, min(begin + RUN, n)):
+            entry, j = entries[i], i
+            while j > begin and entries[j - 1].column > entry.column:
+                entries[j] = entries[j - 1]
+                j -= 1
+            entries[j] = entry
+        begin += RUN
+    while width < n:
+        begin = 0
+        while begin < n - width:
+            merge(entries + begin, spare, width, min(2 * width, n - begin))
+            begin += 2 * width
+        width *= 2
 
 
-cdef int in_order(const void* a, const void* b) noexcept nogil:
-    cdef const Entry* p = <const Entry*> a
-    cdef const Entry* q = <const Entry*> b
-    if p.column != q.column:
-        return -1 if p.column < q.column else 1
-    return -1 if p.place < q.place else 1
+cdef void merge(Entry* entries, Entry* spare, Py_ssize_t half, Py_ssize_t n) noexcept nogil:
+    """Merge entries 0 to half with those from half to n."""
+    cdef Py_ssize_t i = 0, j = half, k = 0
+    memcpy(spare, entries, half * sizeof(Entry))
+    while i < half and j < n:
+        if entries[j].column < spare[i].column:
+            entries[k] = entries[j]
+            j += 1
+        else:
+            entries[k] = spare[i]
+            i += 1
+        k += 1
+    memcpy(entries + k, spare + i, (half - i) * sizeof(Entry))

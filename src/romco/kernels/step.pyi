@@ -1,0 +1,55 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.core.contract import Kernel
+from romco.kernels.core.events import Events
+from romco.kernels.core.history import History, Scale
+from romco.kernels.io.mappings import Mappings
+
+class Step:
+    features: Any
+    target: Any
+    tasks: Any
+    body: Any
+    locks: Any
+    scale: Scale
+    def __init__(
+        self,
+        features: Any,
+        reader: Mappings | None,
+        target: Any,
+        tasks: Any,
+        body: Any,
+        locks: Any,
+        base: type,
+        watch_every: int,
+    ) -> None: ...
+    def learn_event(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any: ...
+    def margin_of_event(self, x: Any, task: Any) -> Any: ...
+    def label_of_event(self, x: Any, task: Any) -> Any: ...
+    def predict_event(self, x: Any, task: Any) -> Any: ...
+
+class ChunkStep:
+    def __init__(
+        self,
+        history: History,
+        scale: Scale | None,
+        scales: NDArray[np.float64] | None,
+        events: Events,
+        starts: NDArray[np.int64],
+        commit: Callable[[int], list[tuple[Callable[[Any], object], Any]]] | None,
+        starts_of_tasks: Sequence[Callable[[], object]],
+        undo: Callable[[], object] | None,
+        watch: Callable[[], object],
+        every: int,
+    ) -> None: ...
+    def compiled(self, kernel: Kernel) -> NDArray[np.float64]: ...
+    def plain(
+        self,
+        attempt: Callable[[], tuple[NDArray[np.float64], Callable[[], object] | None]],
+    ) -> NDArray[np.float64]: ...
+
+def retry_idempotent(act: Callable[..., object], *given: Any) -> object: ...

@@ -1,0 +1,489 @@
+"""One compiled call per event or chunk: read, look up, predict, learn, calibrate, count, commit.
+
+Ctrl-C and other exceptions of signals and tracers are raised between two bytecodes. Compiled code
+has none: what is done here one after the other is done together. Where Python must be called on
+the way it is called so that it may be called again: see :func:`retry_idempotent`.
+"""
+
+import numpy as np
+cimport numpy as cnp
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
+from libc.math cimport fabs, isfinite
+from romco.kernels.core.contract cimport Kernel
+from romco.kernels.core.events cimport Events
+from romco.kernels.core.history cimport History, Scale
+from romco.kernels.core.memory cimport release, reserve
+from romco.kernels.io.mappings cimport Mappings
+
+from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
+
+cnp.import_array()
+cdef double LARGEST = LARGEST_FEATURE
+cdef double HEAVIEST = LARGEST_WEIGHT
+cdef Py_ssize_t UNKNOWN = -1
+
+
+cdef class Step:
+    """Names, a compiled learner and its counts: base of :class:`romco.model.engine.Engine`.
+
+    Each method takes one event, holds the locks, and makes no array. It returns NotImplemented
+    where only the general way of rounds and chunks can do it: a task or label that is new or
+    written in another form, a feature for which the learner has no room, a learner without a
+    kernel or of many classes, an event that must be refused in the words of the general way.
+
+    Parameters
+    ----------
+    features, reader:
+        Features of the rows, and what reads mappings by them; None where rows are arrays.
+    target, tasks:
+        A ``romco.model.target.Target`` and a ``romco.model.names.TaskTable``.
+    body:
+        The learner and its :class:`History`.
+    locks:
+        ``writing`` and ``step``.
+    base:
+        The class of learners whose verbs are those of their kernel.
+    watch_every:
+        Number of events between two calls of ``watch``.
+    """
+
+    cdef public object features, target, tasks, body, locks
+    cdef public Scale scale
+    cdef Mappings reader
+    cdef object read_by, base
+    cdef dict numbers  # of tasks
+    cdef long long watch_every
+
+    cdef object learner  # of which the following is known
+    cdef bint compiled
+    cdef Py_ssize_t n_features, n_tasks, answers
+
+    cdef object order_of, order_known, below, above  # labels below and above margin 0
+    cdef Py_ssize_t n_labels
+    cdef double turn
+
+    cdef Events event  # always one, whose numbers lie here:
+    cdef long long task
+    cdef double y, weight
+    cdef int[2] start
+    cdef double* values
+    cdef int* columns
+    cdef Py_ssize_t room_values, room_columns
+
+    def __init__(
+        self, features, Mappings reader, target, tasks, body, locks, base, long long watch_every
+    ):
+        self.features, self.reader, self.read_by = features, reader, features
+        self.target, self.tasks, self.body, self.locks = target, tasks, body, locks
+        self.scale, self.base, self.watch_every = Scale(), base, watch_every
+        self.numbers = tasks.number
+        self.event = Events.__new__(Events)
+        self.event.n = 1
+        self.event.tasks, self.event.labels = &self.task, &self.y
+
+    def __dealloc__(self):
+        release(self.values)
+        release(self.columns)
+
+    # One event
+
+    def learn_event(self, x, y, task, double weight=1.0):
+        """Learn one event; return the margin predicted just before."""
+        locks = self.locks
+        writing, step = locks.writing, locks.step
+        writing.acquire()
+        try:
+            step.acquire()
+            try:
+                return self.learn(x, y, task, weight)
+            finally:
+                step.release()
+        finally:
+            writing.release()
+
+    def margin_of_event(self, x, task):
+        """Return the margin of one event, a dictionary, an array or a reader that has read it."""
+        step = self.locks.step
+        step.acquire()
+        try:
+            return self.margin(x, task)
+        finally:
+            step.release()
+
+    def label_of_event(self, x, task):
+        """Return the label, of two, or the number that is predicted for one event."""
+        step = self.locks.step
+        step.acquire()
+        try:
+            found = self.margin(x, task)
+            if found is NotImplemented or self.answers == 0:
+                return found
+            self.put_in_order()
+            return self.above if <double> found >= 0.0 else self.below
+        finally:
+            step.release()
+
+    def predict_event(self, x, task):
+        """Return label, probability and margin of one event of two classes."""
+        cdef double margin
+        step = self.locks.step
+        step.acquire()
+        try:
+            found = self.margin(x, task)
+            if found is NotImplemented or self.answers == 0:
+                return NotImplemented
+            self.put_in_order()
+            margin = <double> found
+            label = self.above if margin >= 0.0 else self.below
+            return label, self.scale.probability_of_one(margin), margin
+        finally:
+            step.release()
+
+    cdef learn(self, x, y, task, double weight):
+        cdef Py_ssize_t number
+        cdef double margin = 0.0
+        cdef Kernel kernel
+        cdef History history
+        cdef long long before
+        if not self.look_at_learner() or not (weight == 1.0 or 0.0 < weight <= HEAVIEST):
+            return NotImplemented
+        number = self.find(task)
+        if number < 0 or not self.read_label(y) or not self.read(x, True):
+            return NotImplemented
+        if weight != 1.0 and not self.learner.weighs:
+            return NotImplemented
+        kernel, history, before = self.learner.kernel, self.body[1], self.body[1].events
+        if kernel.width != 1:
+            return NotImplemented
+        self.task, self.weight = number, weight
+        self.event.weights = NULL if weight == 1.0 else &self.weight
+        self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
+        kernel.check_idle()
+        kernel.take_step(self.event, 0, 1, &margin)  # fails as a whole, or not at all
+        history.count(self.event, 1)
+        if self.answers == 1:
+            self.scale.add(margin, self.y, weight)
+        if self.reader is not None:
+            self.reader.commit()
+        self.event.x = None
+        if history.events // self.watch_every > before // self.watch_every:
+            retry_idempotent(self.watch)
+        return margin if self.answers == 0 else <double> self.target.turn * margin
+
+    cdef margin(self, x, task):
+        cdef Py_ssize_t number
+        cdef double margin = 0.0
+        cdef Kernel kernel
+        if not self.look_at_learner():
+            return NotImplemented
+        number = self.find(task)
+        if number < 0 or not self.read(x, False):
+            return NotImplemented
+        kernel = self.learner.kernel
+        if kernel.width != 1:
+            return NotImplemented
+        self.task = number
+        self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
+        kernel.check_idle()
+        kernel.drop_notes()
+        kernel.followed = False
+        kernel.score(self.event, 0, 1, &margin)
+        self.event.x = None
+        if not isfinite(margin):
+            return NotImplemented
+        return margin if self.answers == 0 else <double> self.target.turn * margin
+
+    cdef bint look_at_learner(self) except -1:
+        """Return whether the learner's kernel is all of it; looked at anew for another learner."""
+        learner = self.body[0]
+        if learner is not self.learner:
+            kind = type(learner)
+            self.learner = None
+            self.compiled = (
+                isinstance(learner, self.base)
+                and kind.replay is self.base.replay and kind.predict is self.base.predict
+            )
+            self.n_features, self.n_tasks = learner.n_features, learner.n_tasks
+            self.answers = learner.answers
+            self.learner = learner
+        return self.compiled and self.answers <= 1
+
+    cdef Py_ssize_t find(self, task) except? -2:
+        """Return the number of a task that is known in this form, else -1."""
+        cdef PyObject* number
+        try:
+            number = PyDict_GetItemWithError(self.numbers, task)
+        except TypeError:  # cannot be a name
+            return UNKNOWN
+        if number == NULL:
+            return UNKNOWN
+        found = <Py_ssize_t> (<object> number)
+        return found if 0 <= found < self.n_tasks else UNKNOWN
+
+    cdef bint read_label(self, y) except -1:
+        cdef PyObject* side
+        if self.answers == 0:
+            if not PyFloat_CheckExact(y) and not PyLong_CheckExact(y):
+                return False
+            try:
+                self.y = y
+            except OverflowError:
+                return False
+            return fabs(self.y) <= LARGEST
+        try:
+            side = PyDict_GetItemWithError(self.target.known, y)
+        except TypeError:
+            return False
+        if side == NULL:
+            return False
+        self.y = PyFloat_AS_DOUBLE(<object> side)
+        return True
+
+    # Rows
+
+    cdef bint read(self, x, bint growing) except -1:
+        """Read a row if that can be done here; new names are kept where the row is to be learned."""
+        if self.features is not self.read_by:
+            return False
+        if self.reader is None:
+            return self.read_array(x)
+        if type(x) is dict:
+            self.reader.begin(growing)
+            self.reader.read_row(x, 0)
+            self.reader.end_row()
+            return self.take(self.reader) and (not growing or self.reader.adopts())
+        if isinstance(x, Mappings) and not growing:
+            if (<Mappings> x).rows != 1:
+                raise ValueError(f"expected one row, got {(<Mappings> x).rows}")
+            return self.take(x)
+        return False
+
+    cdef bint take(self, Mappings read) except -1:
+        """Take over the row that was read, if the learner has room for all of it."""
+        cdef Py_ssize_t k, n = read.n
+        if n and read.entries[n - 1].column >= self.n_features:  # sorted: the last is largest
+            return False
+        reserve(<void**> &self.values, &self.room_values, n + 1, sizeof(double))
+        reserve(<void**> &self.columns, &self.room_columns, n + 1, sizeof(int))
+        for k in range(n):
+            self.values[k] = read.entries[k].value
+            self.columns[k] = read.entries[k].column
+        self.start[0], self.start[1] = 0, <int> n
+        self.event.value, self.event.index, self.event.start = self.values, self.columns, self.start
+        return True
+
+    cdef bint read_array(self, x) except -1:
+        """Point at a row: an array (d,) or (1, d), or a CSR matrix of one row."""
+        cdef Py_ssize_t n
+        cdef cnp.ndarray values, columns, starts
+        if cnp.PyArray_CheckExact(x):
+            values = x
+            n = cnp.PyArray_SIZE(values)
+            if n != self.n_features or not plain(values, cnp.NPY_FLOAT64) or not (
+                cnp.PyArray_NDIM(values) == 1
+                or (cnp.PyArray_NDIM(values) == 2 and cnp.PyArray_DIM(values, 0) == 1)
+            ):
+                return False
+            self.event.value, self.event.index = <double*> cnp.PyArray_DATA(values), NULL
+            self.event.x = x
+            return self.all_usable(n)
+        try:
+            if x.format != "csr" or x.shape != (1, self.n_features):
+                return False
+            values, columns, starts = x.data, x.indices, x.indptr
+        except (AttributeError, TypeError):
+            return False
+        if not (
+            plain(values, cnp.NPY_FLOAT64) and plain(columns, cnp.NPY_INT32)
+            and plain(starts, cnp.NPY_INT32) and cnp.PyArray_SIZE(starts) == 2
+        ):
+            return False
+        self.event.value = <double*> cnp.PyArray_DATA(values)
+        self.event.index = <int*> cnp.PyArray_DATA(columns)
+        self.event.start = <int*> cnp.PyArray_DATA(starts)
+        self.event.x = (values, columns, starts)
+        n = cnp.PyArray_SIZE(values)
+        if n != cnp.PyArray_SIZE(columns) or self.event.start[0] != 0 or self.event.start[1] != n:
+            return False
+        return self.all_rising(n) and self.all_usable(n)
+
+    cdef bint all_usable(self, Py_ssize_t n) noexcept:
+        cdef Py_ssize_t k
+        for k in range(n):
+            if not fabs(self.event.value[k]) <= LARGEST:  # nor NaN
+                return False
+        return True
+
+    cdef bint all_rising(self, Py_ssize_t n) noexcept:
+        """Return whether columns rise, and are columns of the learner."""
+        cdef Py_ssize_t k
+        cdef int before = -1
+        for k in range(n):
+            if self.event.index[k] <= before:
+                return False
+            before = self.event.index[k]
+        return before < self.n_features
+
+    cdef put_in_order(self):
+        """Find the labels below and above 0: the only one for both, None before any is known."""
+        cdef double turn = self.target.turn
+        known = self.target.known
+        if self.target is self.order_of and known is self.order_known \
+                and len(known) == self.n_labels and turn == self.turn:
+            return
+        labels = self.target.classes
+        self.below, self.above = (labels[0], labels[len(labels) - 1]) if labels else (None, None)
+        self.order_of, self.order_known, self.n_labels, self.turn = \
+            self.target, known, len(known), turn
+
+
+cdef bint plain(cnp.ndarray array, int kind):
+    """Return whether an array can be read in place."""
+    return cnp.PyArray_TYPE(array) == kind and cnp.PyArray_IS_C_CONTIGUOUS(array)
+
+
+cdef class ChunkStep:
+    """A chunk of rows that is learned, counted and named in one transaction.
+
+    Parameters
+    ----------
+    history:
+        What counts the events.
+    scale, scales:
+        What learns from their margins, and an array (n,) for log a before each of them; both
+        None where margins are not those of two classes.
+    events, starts:
+        The events, and where each round begins, as :meth:`Kernel.replay` takes them.
+    commit:
+        Returns for a number of events the actions that commit them, pairs of a function and its
+        argument; None if there are none. It changes nothing, the actions do: each must be a
+        compiled function, such as a dictionary's ``update``.
+    starts_of_tasks, undo:
+        Functions that start new tasks, each compiled or idempotent; and one that rolls back what
+        they and the learner changed, None if there is nothing to roll back.
+    watch, every:
+        Function that runs whenever the number of events passes a multiple of ``every``; idempotent.
+    """
+
+    cdef History history
+    cdef Scale scale
+    cdef Events events
+    cdef object starts, commit, starts_of_tasks, undo, watch
+    cdef double[::1] scales
+    cdef long long every
+    cdef object interrupt
+
+    def __init__(
+        self, History history, Scale scale, double[::1] scales, Events events, starts,
+        commit, starts_of_tasks, undo, watch, every,
+    ):
+        self.history, self.scale, self.scales = history, scale, scales
+        self.events, self.starts, self.commit = events, starts, commit
+        self.starts_of_tasks, self.undo = starts_of_tasks, undo
+        self.watch, self.every = watch, every
+
+    def compiled(self, Kernel kernel not None):
+        """Learn by a kernel; gives the margins.
+
+        Where the kernel fails, the rounds before it stay learned, and are counted.
+        """
+        cdef const long long[::1] starts = self.starts
+        error = self.begin()
+        if error is not None:
+            raise error
+        margins = kernel.room(self.events)
+        try:
+            kernel.replay(self.events, self.starts, margins=margins)
+        except BaseException as failed:
+            error = failed
+        self.end(starts[kernel.done], margins)
+        if error is not None:
+            raise error
+        return self.finish(margins)
+
+    def plain(self, attempt):
+        """The same by a learner without a kernel, whose rows are one round.
+
+        ``attempt()`` gives margins and what makes the learner take over what it learned, a
+        compiled function, or None if it has done so. Where it fails, ``undo`` rolls it back.
+        """
+        error = self.begin()
+        if error is not None:
+            raise error
+        try:
+            margins, adopt = attempt()
+            margins = np.ascontiguousarray(margins, dtype=np.float64)
+        except BaseException:
+            self.rollback()
+            raise
+        if adopt is not None:
+            adopt()
+        self.end(self.events.n, margins)
+        return self.finish(margins)
+
+    cdef begin(self):
+        """Do what comes first; gives the error if it cannot be done."""
+        try:
+            for start in self.starts_of_tasks:
+                self.retry(start, ())
+        except BaseException as failed:
+            self.rollback()
+            return failed
+
+    cdef end(self, Py_ssize_t n, margins):
+        """The first n events were learned: count them, and let what follows from them follow."""
+        cdef long long before = self.history.events
+        if n == 0:
+            self.rollback()
+            return
+        actions = () if self.commit is None else self.retry(self.commit, (n,))
+        self.history.count(self.events, n)
+        if self.scale is not None:
+            self.calibrate(n, margins)
+        for act, argument in actions:
+            act(argument)
+        if self.history.events // self.every > before // self.every:
+            self.retry(self.watch, ())
+
+    cdef calibrate(self, Py_ssize_t n, const double[::1] margins):
+        cdef Py_ssize_t e
+        for e in range(n):
+            self.scales[e] = self.scale.log_a
+            self.scale.add(margins[e], self.events.labels[e], self.events.count(e))
+
+    cdef rollback(self):
+        if self.undo is not None:
+            try:
+                self.retry(self.undo, ())
+            except Exception:  # what cannot be rolled back is the start of a task without a name
+                pass
+
+    cdef retry(self, act, tuple given):
+        """Run what is idempotent; after an interrupt run it again, and raise in the end."""
+        try:
+            return act(*given)
+        except BaseException as first:
+            value = act(*given)  # raises again if it was no interrupt
+            self.interrupt = first
+            return value
+
+    cdef finish(self, margins):
+        if self.interrupt is not None:
+            raise self.interrupt
+        return margins
+
+
+def retry_idempotent(act, *given):
+    """Run what is idempotent; after an interrupt run it again, then raise.
+
+    >>> retry_idempotent(max, 1, 2)
+    2
+    """
+    try:
+        return act(*given)
+    except BaseException:
+        act(*given)
+        raise

@@ -1,0 +1,164 @@
+"""The compiled step gives the numbers of the plain twin, and refuses what only rounds can do."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import romco
+from romco.model import Columns, Hashed, Model, Names
+
+from ..reference.step import PlainModel
+
+LEARNERS = ["romco-auto", "pa-global", "arow-shared"]  # whose new tasks need no start
+WORDS = [f"word {k}" if k % 3 else f"w{k}" for k in range(150)] + ["é", "a long name, not cached"]
+
+
+def events(seed, n=400):
+    """Rows of any shape: new names and tasks, gaps, whole numbers, empty rows, bad ones."""
+    rng = np.random.default_rng(seed)
+    for at in range(n):
+        names = rng.choice(WORDS[: 10 + at // 2], size=rng.integers(0, 9), replace=False)
+        row = dict(zip(map(str, names), rng.normal(size=len(names)).tolist(), strict=True))
+        if at % 7 == 0:
+            row["gap"] = None
+        if at % 11 == 0:
+            row["whole"] = int(rng.integers(5))
+        if at % 29 == 3:
+            row["bad"] = 1e61
+        yield row, f"task {rng.integers(3 + at // 30)}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", LEARNERS)
+def test_two_classes_agree_with_the_plain_twin(name, seed):
+    model, plain = Model(name, classes=("no", "yes")), PlainModel(name)
+    plain.labels = {"no": -1.0, "yes": 1.0}
+    refused = 0
+    for row, task in events(seed):
+        y = "yes" if sum(v for v in row.values() if isinstance(v, float)) > 0 else "no"
+        try:
+            margin = model.learn_one(row, y, task)
+        except ValueError:
+            with pytest.raises(ValueError, match="bad"):
+                plain.learn_one(row, y, task)
+            refused += 1
+            continue
+        assert margin == pytest.approx(plain.learn_one(row, y, task), rel=1e-9, abs=1e-12)
+        probe = {**row, "unknown": 2.0}
+        assert model.engine.margin_one(probe, task) == pytest.approx(
+            plain.margin_one(probe, task), rel=1e-9, abs=1e-12
+        )
+    assert refused > 3
+    assert model.tasks == list(plain.tasks)
+    assert [model.features.name(k) for k in range(model.features.width)] == list(plain.features)
+    assert {task: model.engine.events_of(task) for task in plain.seen} == plain.seen
+    assert model.engine.scale.log_a == pytest.approx(plain.log_a, rel=1e-9)
+
+
+def test_numbers_agree_with_the_plain_twin():
+    model, plain = Model(target="number"), PlainModel("romco-auto-number", target="number")
+    for row, task in events(5):
+        y = float(sum(v for v in row.values() if isinstance(v, float)))
+        if not abs(y) < 1e60:
+            continue
+        margin = model.learn_one(row, y, task)
+        assert margin == pytest.approx(plain.learn_one(row, y, task), rel=1e-9, abs=1e-9)
+    assert model.events == sum(plain.seen.values())
+
+
+@pytest.mark.parametrize("features", [Names, lambda: Hashed(64)])
+@pytest.mark.parametrize("name", ["romco-auto", "romco-nucl", "pa-unique", "trml"])
+def test_one_by_one_and_in_a_batch_are_the_same_bits(name, features):
+    rows, tasks = zip(*(e for e in events(1, 120) if "bad" not in e[0]), strict=True)
+    labels = [("no", "yes")[k % 2] for k in range(len(rows))]
+    weights = None if name in ("trml",) else [1.0, 2.5, 1.0] * len(rows)
+    one, batch = Model(name, features()), Model(name, features())
+    if weights is None or not one.engine.learner.weighs:
+        weights = [1.0] * len(rows)
+    weights = weights[: len(rows)]
+    given = zip(rows, labels, tasks, weights, strict=True)
+    margins = [one.learn_one(*event) for event in given]
+    weighed = None if set(weights) == {1.0} else weights
+    assert margins == batch.learn(rows, labels, tasks, weight=weighed).tolist()
+    first, second = one.state(), batch.state()
+    for key, array in first.pop("arrays").items():
+        np.testing.assert_array_equal(array, second["arrays"][key])
+    second.pop("arrays")
+    assert first == second
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+def test_rows_of_arrays_are_read_in_place(kind):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 6)) * (rng.random((80, 6)) < 0.5)
+    made = {"features": Columns(6), "classes": (0, 1), "tasks": ["a", "b"]}
+    one, batch = Model(**made), Model(**made)
+    y, tasks = (x[:, 0] > 0).astype(int).tolist(), ["a", "b"] * 40
+    rows = kind(x)
+    margins = [one.engine.learn_one(rows[[k]], y[k], tasks[k]) for k in range(80)]
+    assert margins == batch.learn(x, y, tasks).tolist()
+    probe = [one.engine.margin_one(rows[[k]], tasks[k]) for k in range(80)]
+    assert probe == batch.margins(x, tasks).tolist()
+
+
+def test_the_compiled_way_is_taken_for_known_names_and_only_for_these():
+    model = Model(classes=("no", "yes"), tasks=["ann", 7])
+    engine = model.engine
+    assert engine.learn_event({"a": 1.0}, "yes", "ann") == 0.0  # a new feature has room
+    assert engine.label_of_event({"a": 1.0}, "ann") == "yes"
+    margin = model.margins([{"a": 1.0}], [7])[0]
+    assert engine.predict_event({"a": 1.0}, 7) == ("yes", engine.probability_of(margin), margin)
+    for x, y, task in (
+        ({"a": 1.0}, "yes", "bob"),  # a new task
+        ({"a": 1.0}, "yes", "7"),  # in another form
+        ({"a": 1.0}, "maybe", "ann"),
+        ({"é": 1.0}, "yes", "ann"),  # a name to be looked at
+        ({f"f{k}": 1.0 for k in range(100)}, "yes", "ann"),  # needs room
+        ({"a": 1.0}, ["yes"], "ann"),
+        ({"a": 1.0}, "yes", ["ann"]),
+        ([1.0], "yes", "ann"),
+    ):
+        assert engine.learn_event(x, y, task) is NotImplemented
+    assert engine.learn_event({"a": 1.0}, "yes", "ann", 0.0) is NotImplemented
+    assert model.events == 1
+    assert model.features.width == 1
+    many = Model(target="classes", classes="abc", tasks=["ann"])
+    assert many.engine.learn_event({"a": 1.0}, "a", "ann") is NotImplemented
+    assert Model("trml", tasks=["ann"], classes=(0, 1)).engine.margin_of_event({}, "ann") is (
+        NotImplemented
+    )
+
+
+def test_names_of_any_length_keep_apart():
+    names = ["", "a", "a" * 16, "a" * 17, "a" * 16 + "b", "\x00", "\x00\x00", "b" + "\x00" * 3]
+    model = Model("pa-unique", classes=(0, 1), tasks=["t"])
+    for name in names:
+        model.learn_one({name: 1.0}, 1, "t")
+    assert model.features.width == len(names)
+    for _ in range(2):
+        read = [model.features.read([{name: 1.0}]).columns.tolist() for name in names]
+        assert read == [[k] for k in range(len(names))]
+
+
+def test_a_step_that_fails_changes_nothing():
+    model = Model("ogd-unique", eta=1e300, classes=("no", "yes"))
+    model.learn_one({"a": 1e8}, "yes", "ann")
+    before = model.state()
+    with pytest.raises(FloatingPointError):
+        model.learn_one({"a": 1e50, "new": 1.0}, "no", "ann")
+    after = model.state()
+    np.testing.assert_equal(after.pop("arrays"), before.pop("arrays"))
+    assert after == before
+    assert romco.Model.from_state(model.state()).features.width == 1
+
+
+def test_text_of_columns_that_are_known_is_read_by_the_step():
+    model = Model("pa-unique", classes=("no", "yes"), tasks=["ann"])
+    engine = model.engine
+    assert engine.learn_event({"town": "Rome"}, "yes", "ann") is NotImplemented  # a new column
+    assert (model.schema, model.features.width) == (None, 0)
+    model.learn_one({"town": "Rome", "age": 1.0}, "yes", "ann")
+    assert engine.learn_event({"town": "Bonn", "age": 2.0}, "no", "ann") is not NotImplemented
+    assert engine.learn_event({"town": "Bonn", "rooms": 2.0}, "no", "ann") is NotImplemented
+    assert model.schema.kinds == {"town": "category", "age": "number"}
+    assert (model.events, model.features.width) == (2, 3)
