@@ -10,7 +10,7 @@ import romco
 from romco.explanations import explain
 from romco.explanations.text import headline, kinds, story
 from romco.model import Hashed, Model, Names
-from romco.presentation.styles import SCRIPT
+from romco.presentation.page import SCRIPT
 
 STREAM = romco.streams.simulated(n_tasks=8, n_features=10, n_events=150, outliers=1, seed=2)
 ROUNDS = romco.streams.interleaved(STREAM, seed=0)

@@ -4,7 +4,7 @@ import pytest
 
 import romco
 from romco.explanations import explain
-from romco.presentation.styles import document
+from romco.presentation.page import document
 from romco.presentation.tables import Cell, Table, as_html
 from tests.server.browsers import browser
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.closing import Closing
+from romco.io.durable import Closing
 from romco.io.formats import (
     BadFile,
     BadRow,

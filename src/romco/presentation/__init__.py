@@ -1,1 +1,1 @@
-"""How results look: tables, pages, figures, the terminal."""
+"""Presentation of results: tables, pages, figures, the terminal."""
