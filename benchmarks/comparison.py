@@ -133,7 +133,7 @@ def page(rows: list[tuple[str, float, float, float]]) -> str:
     )
 
 
-TEXT = """# Many users, little data each: four answers compared
+TEXT = """# Many users, little data each: romco beside other tools
 
 Written by `python -m benchmarks.comparison`; do not edit by hand.
 
@@ -147,17 +147,18 @@ is predicted, then learned, by one Python call. Error in percent, mean and stand
 |---|---|---|
 {table}
 
-How to read it. One model for all cannot tell users apart; one model per user has only
-{n_events} events to learn from; crossed features learn both a common and a personal weight for each
-feature, with nothing that decides between them. romco shares what users have in common and
-keeps apart those who differ. All systems run with their defaults unless the row says otherwise
-(lambda2 = 0.001 was taken after trying three settings of lambda1 with it on the first stream);
-times include turning a mapping of names into numbers, and for Vowpal Wabbit writing its text line.
-The paper's own method does badly here: it was made for rounds with an event of every user, it
-shrinks all users' weights at every step, so one event at a time with many users leaves little
-standing, and its U does not carry what one user taught to the others. romco-auto does.
-Simulated data flatter no method that assumes linear weights, and favour low rank: see the
-reproduction of the paper for real data.
+- One model for all cannot tell users apart. One model per user has only {n_events} events to
+  learn from.
+- Crossed features learn a common and a personal weight for each feature; nothing decides between
+  them.
+- romco shares what users have in common and keeps apart those who differ.
+- The paper's own method does badly here. It was made for rounds with an event of every user, and
+  shrinks all users' weights at every step.
+
+All systems run with their defaults unless the row says otherwise. lambda2 = 0.001 was the best of
+three settings on the first stream. Times include turning names into numbers, and for Vowpal
+Wabbit writing its text line. The data are simulated, with linear weights of low rank; for your
+own data use `romco compare` ([how to read it](howto/comparing.md)).
 """
 
 

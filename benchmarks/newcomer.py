@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import romco
-from romco.presentation.figures import canvas, line_styles, save
 from romco.streams import Stream
 from romco.streams.datasets import load
+from romco_lab.figures import canvas, line_styles, save
 
 LEARNERS = {
     "romco-auto": "romco (shared and personal)",

@@ -18,8 +18,8 @@ from romco.compare.run import place
 from romco.compare.sources import digest_of, stream_of
 from romco.labels import POLICIES
 from romco.presentation import page
-from romco.presentation.figures import band, canvas, line_styles, save
 from romco.presentation.tables import Table, as_html, mark_best, markdown, mean_and_spread
+from romco_lab.figures import band, canvas, line_styles, save
 
 FULL = "all labels"
 OPEN = "open-budget"  # the same policy where the end of the stream is not known

@@ -23,7 +23,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 import romco
 from romco.kernels.io.history import HistoryFeatures
-from romco.presentation.figures import canvas, save
+from romco_lab.figures import canvas, save
 
 HISTORY = ["skill", "item"]
 CURVE_EDGES = (0, 5, 10, 20, 50, 100, 200, 500, 10**9)  # answers of a student so far

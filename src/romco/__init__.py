@@ -13,8 +13,7 @@ from romco.version import __version__
 if TYPE_CHECKING:
     from romco import batch, labels, losses, penalties, steps, streams
     from romco import shards as cluster
-    from romco.adapters.regression import ROMCORegressor
-    from romco.adapters.sklearn import ROMCOClassifier
+    from romco.adapters.sklearn import ROMCOClassifier, ROMCORegressor
     from romco.evaluation import prequential
     from romco.explanations import explain, reasons
     from romco.io.modelfile import load, peek, save
@@ -66,7 +65,7 @@ _MODULES = {
     **dict.fromkeys(("explain", "reasons"), "explanations"),
     **dict.fromkeys(("load", "peek", "save"), "io.modelfile"),
     "ROMCOClassifier": "adapters.sklearn",
-    "ROMCORegressor": "adapters.regression",
+    "ROMCORegressor": "adapters.sklearn",
     "Schema": "io.schema",
     "Shards": "shards",
     "prequential": "evaluation",

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix
 
 from romco import ROMCOClassifier, ROMCORegressor
-from romco.adapters import estimators, regression, sklearn
+from romco.adapters import sklearn
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 5)) * (RNG.random((40, 5)) < 0.6)
@@ -80,7 +80,12 @@ AMOUNTS = {
 @pytest.fixture
 def checked(monkeypatch):
     """Let every row be checked by scikit-learn from now on."""
-    return lambda: monkeypatch.setattr(estimators.TaskEstimator, "_plain", lambda self, rows: False)
+
+    def check_all():
+        monkeypatch.setattr(sklearn.TaskEstimator, "_plain", lambda self, rows: False)
+        monkeypatch.setattr(sklearn.TaskEstimator, "_one_task", lambda self, rows, task: None)
+
+    return check_all
 
 
 def classifier():
@@ -168,9 +173,8 @@ def test_plain_rows_are_not_checked_twice(rows, make, answers, monkeypatch):
     def refuse(*given, **named):
         raise AssertionError("scikit-learn was asked")
 
-    for module in (estimators, sklearn, regression):
-        monkeypatch.setattr(module, "validate_data", refuse)
-    monkeypatch.setattr(estimators, "check_is_fitted", refuse)
+    monkeypatch.setattr(sklearn, "validate_data", refuse)
+    monkeypatch.setattr(sklearn, "check_is_fitted", refuse)
     estimator.partial_fit(ROWS[rows], answers[:n], task=TASK[:n])
     estimator.partial_fit(ROWS[rows], np.array(answers[:n]), task=TASK[:n])
     assert len(estimator.predict(ROWS[rows], task=TASK[:n])) == n

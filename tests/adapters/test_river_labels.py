@@ -6,8 +6,7 @@ active = pytest.importorskip("river.active")
 
 from river import linear_model  # noqa: E402
 
-from romco.adapters.river import ROMCOClassifier  # noqa: E402
-from romco.adapters.river_labels import BudgetSampler  # noqa: E402
+from romco.adapters.river import BudgetSampler, ROMCOClassifier  # noqa: E402
 
 PRICES = [1, 9, 2, 8, 3, 7, 4, 6] * 60
 

@@ -199,6 +199,33 @@ def test_river_reads_the_same_rows(learned):
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+def test_the_service_reads_the_same_rows(learned, tmp_path):
+    from romco.server.settings import Settings
+    from tests.server.conftest import Running
+
+    _, margins, folder = learned
+    rows = [
+        {**row, "day": row["day"].date().isoformat(), "at": row["at"] and row["at"].isoformat()}
+        for row in ROWS
+    ]
+    running = Running(tmp_path, Settings(), new=lambda: romco.load(folder / "m.romco"))
+    try:
+        events = [{"task": task, "x": row} for row, task in zip(rows, TASKS, strict=True)]
+        found = [answer["margin"] for answer in running.client.predict(events)]
+        one = running.client.predict(events[3])["margin"]
+        before = romco.load(folder / "m.romco")
+        learned_row = {**events[5], "y": "yes"}
+        running.client.learn([learned_row] * 2)
+        before.learn([ROWS[5]] * 2, ["yes"] * 2, [TASKS[5]] * 2)
+        after = running.client.predict(events[:20])
+    finally:
+        running.stop()
+    np.testing.assert_allclose(found, margins, atol=1e-9)
+    assert one == pytest.approx(margins[3])
+    expected = before.margins(ROWS[:20], TASKS[:20])
+    np.testing.assert_allclose([answer["margin"] for answer in after], expected, atol=1e-9)
+
+
 def test_the_compiled_encoder_says_what_the_schema_says():
     from romco.io.schema import encode_rows
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from romco.compare.plan import title_of
 from romco.compare.results import Finished
-from romco.presentation.figures import COLOURS, LOOK, band, canvas, line_styles
 from romco_lab.beyond.contest import AUTO, LATE_LEARNERS, Contest
 from romco_lab.beyond.probes import EDGES
+from romco_lab.figures import COLOURS, LOOK, band, canvas, line_styles
 
 
 def draw_curves(contest: Contest, directory: Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from romco.learners import LEARNERS
-from romco.presentation.figures import COLOURS, canvas, save
+from romco_lab.figures import COLOURS, canvas, save
 from romco_lab.learner_runs import Outcome
 from romco_lab.paper.charts import Drawn
 from romco_lab.paper.experiment import PaperData

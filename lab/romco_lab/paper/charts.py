@@ -13,7 +13,7 @@ from scipy.spatial.distance import squareform
 
 from romco.compare.plan import title_of
 from romco.compare.results import Finished
-from romco.presentation.figures import COLOURS, band, canvas, line_styles, save
+from romco_lab.figures import COLOURS, band, canvas, line_styles, save
 from romco_lab.learner_runs import Outcome
 from romco_lab.paper.experiment import PaperData
 from romco_lab.paper.verdict import Sweep

@@ -13,8 +13,8 @@ from romco.compare.plan import Run, complete, title_of
 from romco.compare.results import read
 from romco.compare.run import place
 from romco.learners import LEARNERS
-from romco.presentation.figures import canvas, save
 from romco.presentation.tables import Table, mark_best
+from romco_lab.figures import canvas, save
 from romco_lab.learner_runs import Difference, equal_trials, paired
 from romco_lab.paper.experiment import ROMCO
 

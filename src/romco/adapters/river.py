@@ -1,4 +1,4 @@
-"""A River classifier that takes ``task=``."""
+"""A River classifier, a regressor and a label sampler that take ``task=``."""
 
 from __future__ import annotations
 
@@ -8,86 +8,44 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 try:
-    from river import base
+    from river import active, base
 except ModuleNotFoundError as missing:
     raise ImportError("this estimator needs River: pip install 'romco[river]'") from missing
 
-from romco.adapters.inputs import column_from_json, column_to_json, split_off, tasks_of
+from romco.adapters.common import column_from_json, column_to_json, split_off, tasks_of
+from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names
 
 if TYPE_CHECKING:
     from romco.explanations import Reasons
 
+NO_TASK = np.zeros(1, dtype=np.int64)
+
 
 class TaskStream:
-    """What the classifier and the regressor share (abstract): a model, and tasks in any place."""
+    """A model, and tasks beside x or among its features (abstract)."""
 
     model: Model
     task_column: Any
 
     def inside(self) -> Model:
-        """The model inside.
-
-        Returns
-        -------
-        :
-            The :class:`romco.Model`.
-
-        """
+        """The model inside."""
         return self.model
 
     def described(self) -> dict[str, Any]:
-        """Parameters, for :func:`romco.save`.
-
-        Returns
-        -------
-        :
-            By name; JSON can hold it.
-
-        """
+        """Parameters, for :func:`romco.save`."""
         parameters: dict[str, Any] = self._get_params()  # type: ignore[attr-defined]
         return {**parameters, "task_column": column_to_json(self.task_column)}
 
     @classmethod
     def revived(cls, described: dict[str, Any], model: Model) -> Self:
-        """The estimator of that description, for :func:`romco.load`.
-
-        Parameters
-        ----------
-        described:
-            What :meth:`described` gave.
-        model:
-            The model inside.
-
-        Returns
-        -------
-        :
-            The estimator.
-
-        """
+        """The estimator of that description, for :func:`romco.load`."""
         made = cls(**{**described, "task_column": column_from_json(described["task_column"])})
         made.model = model
         return made
 
     def reasons_one(self, x: Mapping[Any, Any], task: Any = "all", label: Any = None) -> Reasons:
-        """What the features of one event add to its answer: see :func:`romco.reasons`.
-
-        Parameters
-        ----------
-        x:
-            Features by name.
-        task:
-            Its task; without it all events are one task. Not looked at where ``task_column`` is
-            set.
-        label:
-            For what the margin speaks; None is the positive label, of many the predicted one.
-
-        Returns
-        -------
-        :
-            The margin, and its parts, which add up to it.
-
-        """
+        """Return what the features of one event add to its answer; see :func:`romco.reasons`."""
         from romco.explanations import reasons
 
         return reasons(self.model, *self._apart_one(x, task), label)
@@ -170,7 +128,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
 
     @property
     def file_kind(self) -> str:
-        """As what :func:`romco.save` writes it."""
+        """Kind of the estimator in a file of :func:`romco.save`."""
         return "river"
 
     @property
@@ -184,71 +142,24 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         yield {"learner": "ogd-unique", "hashed": 2**10}
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
-        """Learn one event.
-
-        Parameters
-        ----------
-        x:
-            Features by name.
-        y:
-            Its label.
-        task:
-            Its task; without it all events are one task. Not looked at where ``task_column`` is
-            set.
-        w:
-            What it counts: as so many events.
-
-        Raises
-        ------
-        ValueError
-            Where the event is bad; then nothing changes.
-
-        """
+        """Learn one event."""
         x, task = self._apart_one(x, task)
-        if y not in self.model.classes:
-            self.model.engine.widen_for([y])
-        self.model.learn_one(x, y, task, w)
+        engine = self.model.engine
+        if engine.learn_event(x, y, task, w) is NotImplemented:
+            if y not in self.model.classes:
+                engine.widen_for([y])
+            engine.learn_one(x, y, task, w)
 
     def predict_one(  # type: ignore[override]
         self, x: Mapping[Any, Any], task: Any = "all"
     ) -> Any:
-        """Predict one event.
-
-        Parameters
-        ----------
-        x:
-            Features by name.
-        task:
-            Its task; without it all events are one task. Not looked at where ``task_column`` is
-            set.
-
-        Returns
-        -------
-        :
-            Its label; None before any label is known.
-
-        """
+        """Predict one event."""
         return self.model.predict_one(*self._apart_one(x, task))
 
     def predict_proba_one(  # type: ignore[override]
         self, x: Mapping[Any, Any], task: Any = "all"
     ) -> dict[Any, float]:
-        """Probability of each label; before labels are known, of False and True.
-
-        Parameters
-        ----------
-        x:
-            Features by name.
-        task:
-            Its task; without it all events are one task. Not looked at where ``task_column`` is
-            set.
-
-        Returns
-        -------
-        :
-            Probabilities by label, of sum 1.
-
-        """
+        """Probability of each label; before labels are known, of False and True."""
         classes = self._classes()
         if len(self.model.classes) < 2:
             if len(classes) < 2:
@@ -258,66 +169,20 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         return self.model.predict_proba_one(*self._apart_one(x, task))
 
     def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
-        """Learn the rows of a frame.
-
-        Parameters
-        ----------
-        X:
-            A pandas or Polars frame of n rows.
-        y:
-            The label of each row (n,).
-        task:
-            One name for all rows, or one per row (n,). Not looked at where ``task_column`` is set.
-        w:
-            What each row counts, one number for all or one per row (n,); None counts each as one.
-
-        Raises
-        ------
-        ValueError
-            Where a row is bad; then nothing changes.
-
-        """
+        """Learn the rows of a frame."""
         X, task = self._apart_many(X, task)
         labels = list(y)
         self.model.engine.widen_for(labels)
         self.model.learn(X, labels, task, together=self.rounds, weight=_weights(w, len(labels)))
 
     def predict_many(self, X: Any, task: Any = "all") -> Any:
-        """The label of each row of a frame, as a series of the same kind.
-
-        Parameters
-        ----------
-        X:
-            A pandas or Polars frame of n rows.
-        task:
-            One name for all rows, or one per row (n,). Not looked at where ``task_column`` is set.
-
-        Returns
-        -------
-        :
-            Labels (n,); empty before any label is known.
-
-        """
+        """The label of each row of a frame, as a series of the same kind."""
         if not self.model.classes:
             return _series(X, [])
         return _series(X, self.model.predict(*self._apart_many(X, task)))
 
     def predict_proba_many(self, X: Any, task: Any = "all") -> Any:
-        """Probability of each label, one column each, as a frame of the same kind.
-
-        Parameters
-        ----------
-        X:
-            A pandas or Polars frame of n rows.
-        task:
-            One name for all rows, or one per row (n,). Not looked at where ``task_column`` is set.
-
-        Returns
-        -------
-        :
-            Probabilities (n, K); in a Polars frame labels become text.
-
-        """
+        """Probability of each label, one column each, as a frame of the same kind."""
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
@@ -383,7 +248,7 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
 
     @property
     def file_kind(self) -> str:
-        """As what :func:`romco.save` writes it."""
+        """Kind of the estimator in a file of :func:`romco.save`."""
         return "river number"
 
     @classmethod
@@ -392,114 +257,118 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         yield {"learner": "ogd-unique", "hashed": 2**10}
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
-        """Learn one event.
-
-        Parameters
-        ----------
-        x:
-            Features by name.
-        y:
-            Its number.
-        task:
-            Its task; without it all events are one task. Not looked at where ``task_column`` is
-            set.
-        w:
-            What it counts: as so many events.
-
-        Raises
-        ------
-        ValueError
-            Where the event is bad; then nothing changes.
-
-        """
+        """Learn one event."""
         x, task = self._apart_one(x, task)
         self.model.learn_one(x, y, task, w)
 
     def predict_one(self, x: Mapping[Any, Any], task: Any = "all") -> float:
-        """Predict one event.
-
-        Parameters
-        ----------
-        x:
-            Features by name.
-        task:
-            Its task; without it all events are one task. Not looked at where ``task_column`` is
-            set.
-
-        Returns
-        -------
-        :
-            Its number; 0 before any is known.
-
-        """
+        """Predict one event."""
         return self.model.engine.margin_one(*self._apart_one(x, task))
 
     def predict_interval_one(
         self, x: Mapping[Any, Any], task: Any = "all", level: float = 0.9
     ) -> tuple[float, float]:
-        """Bounds within which a share ``level`` of the numbers of such events will be.
-
-        Parameters
-        ----------
-        x:
-            Features by name.
-        task:
-            Its task; without it all events are one task. Not looked at where ``task_column`` is
-            set.
-        level:
-            Which share, above 0 and below 1.
-
-        Returns
-        -------
-        :
-            The lower and the upper bound.
-
-        """
+        """Bounds within which a share ``level`` of the numbers of such events will be."""
         x, task = self._apart_one(x, task)
         low, high = self.model.intervals([x], [task], level)[0].tolist()
         return low, high
 
     def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
-        """Learn the rows of a frame.
-
-        Parameters
-        ----------
-        X:
-            A pandas or Polars frame of n rows.
-        y:
-            The number of each row (n,).
-        task:
-            One name for all rows, or one per row (n,). Not looked at where ``task_column`` is set.
-        w:
-            What each row counts, one number for all or one per row (n,); None counts each as one.
-
-        Raises
-        ------
-        ValueError
-            Where a row is bad; then nothing changes.
-
-        """
+        """Learn the rows of a frame."""
         X, task = self._apart_many(X, task)
         numbers = list(y)
         self.model.learn(X, numbers, task, weight=_weights(w, len(numbers)))
 
     def predict_many(self, X: Any, task: Any = "all") -> Any:
-        """The number of each row of a frame, as a series of the same kind.
-
-        Parameters
-        ----------
-        X:
-            A pandas or Polars frame of n rows.
-        task:
-            One name for all rows, or one per row (n,). Not looked at where ``task_column`` is set.
-
-        Returns
-        -------
-        :
-            Numbers (n,).
-
-        """
+        """The number of each row of a frame, as a series of the same kind."""
         return _series(X, self.model.predict(*self._apart_many(X, task)))
+
+
+class BudgetSampler(active.base.ActiveLearningClassifier):
+    """Asks for labels under a budget: ``predict_one`` gives the label, and whether to ask for it.
+
+    As River's samplers, around any of its classifiers, with a promise that they do not make: see
+    :class:`romco.labels.Budget`. Keywords such as ``task=`` go to the classifier, in ``learn_one``
+    too, which River's own samplers leave out: there name the task by ``task_column``. What is
+    learned of events asked for by chance alone tells the ``error`` of all predictions.
+
+    Parameters
+    ----------
+    classifier
+        The classifier to wrap.
+    share
+        Part of the events whose labels may be asked for.
+    advance
+        Labels that may be asked for early.
+    audit
+        Part of the labels that are asked for by chance alone.
+    seed
+        Of what chance decides.
+
+    Examples
+    --------
+    >>> from romco.adapters.river import ROMCOClassifier
+    >>> from romco.adapters.river import BudgetSampler
+
+    >>> model = BudgetSampler(ROMCOClassifier(), share=0.3, advance=10, seed=1)
+    >>> asked = 0
+    >>> for price in [1, 9, 2, 8, 3, 7] * 20:
+    ...     label, ask = model.predict_one({"price": price}, task="north")
+    ...     if ask:
+    ...         asked += 1
+    ...         model.learn_one({"price": price}, price > 5, task="north")
+    >>> asked <= 0.3 * 120 + 1
+    True
+
+    """
+
+    def __init__(
+        self,
+        classifier: Any,
+        share: float = 0.05,
+        advance: int = 100,
+        audit: float = 0.1,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(classifier, seed=seed)
+        self.share, self.advance, self.audit = share, advance, audit
+        self._policy = Budget(share, advance, audit, seed)
+        self._audit = Audit()
+        self._said: Mapping[Any, float] | None = None  # of the last event, if it is an audit
+
+    @property
+    def spent(self) -> int:
+        """Labels asked for so far."""
+        return self._policy.spent
+
+    @property
+    def error(self) -> Any:
+        """Error of all predictions with its 95 % interval; None before anything is known."""
+        return self._audit.error()
+
+    def _ask_for_label(self, x: Mapping[Any, Any], y_pred: Mapping[Any, float]) -> bool:
+        chances = np.fromiter(y_pred.values(), dtype=np.float64) if y_pred else np.ones(1)
+        if len(chances) < 2:
+            chances = np.array([0.5, 0.5])  # one label is known, or none: anything may come
+        with np.errstate(divide="ignore"):
+            asked = bool(self._policy.choose(NO_TASK, np.log(chances)[None])[0])
+        self._said = y_pred if self._policy.audited[0] else None
+        return asked
+
+    def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
+        """Learn the label of the event predicted last, or of any other."""
+        said, self._said = self._said, None
+        if said is not None:
+            wrong = not said or max(said, key=lambda label: said[label]) != y
+            chance = max(said.get(y, 0.0), 1e-15) if said else 0.5
+            self._audit.add(0, float(wrong), float(-np.log(chance)))
+        self.classifier.learn_one(x, y, **kwargs)
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        from river import linear_model
+
+        yield {"classifier": linear_model.LogisticRegression(), "seed": 1}
 
 
 def _model(

@@ -1,25 +1,364 @@
-"""A scikit-learn classifier that takes ``task=``."""
+"""A scikit-learn classifier and a regressor that take ``task=``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
+from scipy.sparse import csr_array, csr_matrix
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
-from romco.adapters.estimators import TaskEstimator
-from romco.adapters.inputs import classes_of
-from romco.adapters.passes import weights_of_rows
-from romco.learners import known
-from romco.model import Model
+from romco.adapters.common import (
+    classes_of,
+    column_from_json,
+    column_to_json,
+    epochs_of,
+    needs_schema,
+    passes,
+    split_off,
+    tasks_of,
+    weights_of_rows,
+)
+from romco.explanations.explanation import TaskWeights
+from romco.io.schema import rows_of
+from romco.learners import Learner, known
+from romco.learners.capabilities import Decomposed, personal_of, shared_of
+from romco.model import Columns, Model, Names
+from romco.model.engine import predict
+from romco.model.features import Sparse
+from romco.parameters import whole
+
+if TYPE_CHECKING:
+    from romco.explanations import Explanation, Reasons
 
 Numbers = NDArray[np.float64]
-SIMPLE = {bool, int, float, str}  # of which NumPy makes the array that scikit-learn makes
+ONLY_TASK = "all"  # the one task of a model that was fitted without tasks
+PLAIN_LABELS = {bool, int, float, str}  # of which NumPy makes the array that scikit-learn makes
+
+
+class FittedAttributes:
+    """Attributes that are read off ``model_`` when they are asked for (abstract).
+
+    Each is read between two steps of the learner, whatever other threads do.
+    """
+
+    model_: Model
+
+    @property
+    def tasks_(self) -> NDArray[Any]:
+        """Names of the tasks (m,)."""
+        return _listed(self._model().tasks)
+
+    @property
+    def coef_(self) -> Numbers:
+        """W as one row per task (m, d): answers are X @ coef_[i] + intercept_[i] for task i.
+
+        Absent (AttributeError) where a learner's answers are not that, as the default's.
+        """
+        turn = self._model().engine.turn
+        return self._rows(lambda learner: turn * _linear(learner).weights())
+
+    @property
+    def intercept_(self) -> Numbers:
+        """The prediction for a row of zeros, for each task (m,); absent where coef_ is."""
+        model = self._model()
+        with model.engine.at_rest() as learner:
+            numbers = model.engine.numbers(model.tasks)
+            zeros = Sparse(np.empty(0), np.empty(0, np.int32), np.zeros(len(numbers) + 1, np.int32))
+            return model.engine.turn * predict(_linear(learner), zeros, numbers)
+
+    @property
+    def shared_(self) -> Numbers:
+        """U as one row per task (m, d)."""
+        return self._rows(lambda learner: shared_of(_decomposed(learner)))
+
+    @property
+    def personal_(self) -> Numbers:
+        """V as one row per task (m, d)."""
+        return self._rows(lambda learner: personal_of(_decomposed(learner)))
+
+    @property
+    def singular_values_(self) -> Numbers:
+        """Singular values of U, largest first."""
+        return self._parts().spectrum
+
+    @property
+    def personal_norms_(self) -> Numbers:
+        """Length of each task's row of V (m,)."""
+        return self._parts().personal()
+
+    def _rows(self, read: Callable[[Learner], Numbers]) -> Numbers:
+        """Return what ``read`` gives, (d, m), as one row per task (m, d); so for each class."""
+        model = self._model()
+        with model.engine.at_rest() as learner:
+            return read(learner).T[..., model.engine.numbers(model.tasks), :]
+
+    def _parts(self) -> TaskWeights:
+        model = self._model()
+        with model.engine.at_rest() as learner:
+            _decomposed(learner)
+            return TaskWeights.of(learner, model.engine.numbers(model.tasks))
+
+    def _model(self) -> Model:
+        if "model_" not in self.__dict__:
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        return self.model_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in self.__dict__
+
+
+def _linear(learner: Learner) -> Learner:
+    if not learner.linear:
+        parts = (
+            "; shared_ and personal_ for what was learned"
+            if isinstance(learner, Decomposed)
+            else ""
+        )
+        raise AttributeError(
+            f"answers of {learner.name} are not X @ coef_ + intercept_, so there are none: see "
+            f"reasons(X, task), or romco.reasons(model_, x, task), for what features add{parts}"
+        )
+    return learner
+
+
+def _decomposed(learner: Learner) -> Decomposed:
+    if not isinstance(learner, Decomposed):
+        raise AttributeError(f"{learner.name} does not keep shared and personal parts apart")
+    return learner
+
+
+def _listed(names: list[Any]) -> NDArray[Any]:
+    """Names as an array of their own kind, or of objects if they are mixed."""
+    if len({type(name) for name in names}) == 1 and not isinstance(names[0], tuple):
+        return np.array(names)
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array
+
+
+class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
+    """Rows of tasks, beside X or among its columns (abstract)."""
+
+    parameters: Mapping[str, Any] | None
+    epochs: int | None
+    shuffle: bool
+    task_column: str | int | None
+    random_state: Any
+    n_features_in_: int
+    reads_table_: bool  # whether rows are frames with text, dates or gaps
+    feature_names_in_: Any
+
+    def explain(self, top: int = 10) -> Explanation:
+        """Explain what was learned, see :func:`romco.explain`.
+
+        ``top`` features are named of each part.
+        """
+        from romco.explanations import explain
+
+        self._check_fitted()
+        return explain(self.model_, top=top)
+
+    def reasons(self, X: Any, task: Any = None, label: Any = None) -> list[Reasons]:
+        """Return for each row what its features add to the answer; see :func:`romco.reasons`.
+
+        Contributions add up to ``decision_function`` (of numbers: to ``predict``). Of more than two
+        classes they add up to the log-odds of one against the rest, the predicted or ``label``.
+        """
+        from romco.explanations import reasons
+
+        self._check_fitted()
+        X, task = self._asked(X, task)
+        rows: Any
+        if hasattr(X, "columns"):
+            rows = rows_of(X)
+        elif isinstance(X, np.ndarray):
+            rows = X
+        else:
+            rows = (X[[i]].toarray()[0] for i in range(X.shape[0]))
+        return [reasons(self.model_, x, t, label) for x, t in zip(rows, task, strict=True)]
+
+    # In a file
+
+    def inside(self) -> Model:
+        """The model inside."""
+        self._check_fitted()
+        return self.model_
+
+    def described(self) -> dict[str, Any]:
+        """Parameters and columns, for :func:`romco.save`."""
+        names = self.feature_names_in_.tolist() if "feature_names_in_" in vars(self) else None
+        parameters = {
+            **self.get_params(deep=False),
+            "task_column": column_to_json(self.task_column),
+        }
+        return {"parameters": parameters, "width": self.n_features_in_, "names": names}
+
+    @classmethod
+    def revived(cls, described: dict[str, Any], model: Model) -> Self:
+        """The fitted estimator of that description, for :func:`romco.load`."""
+        parameters = described["parameters"]
+        made = cls(**{**parameters, "task_column": column_from_json(parameters["task_column"])})
+        made.n_features_in_ = whole("width", described["width"])
+        if described["names"] is not None:
+            made.feature_names_in_ = np.array(described["names"], dtype=object)
+        made.reads_table_ = isinstance(model.features, Names)
+        if not made.reads_table_ and made.n_features_in_ != model.features.width:
+            raise ValueError("the estimator and its model have different numbers of features")
+        made.model_ = model
+        return made
+
+    # Within
+
+    def _fitted(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
+        """With a model that has learned rows, as often and in the order that is asked for."""
+        random = check_random_state(self.random_state) if self.shuffle else None
+        if isinstance(model.features, Names):
+            X = model.features.cells.prepare(X, (), learning=True)
+        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random)
+        self.model_ = model
+        return self
+
+    def _gone_on(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
+        """With a model that has learned rows once, as they come."""
+        passes(model, X, y, task, weight, 1, None)
+        self.model_ = model
+        return self
+
+    def _learn_row(self, X: Any, y: Any, task: Any) -> bool:
+        """Learn one plain row of known names by the compiled step; False where that cannot be."""
+        name = self._one_task(X, task)
+        if name is None or type(y) not in (list, np.ndarray) or len(y) != 1:
+            return False
+        label = y[0].item() if isinstance(y[0], np.generic) else y[0]
+        return self.model_.engine.learn_event(X, label, name) is not NotImplemented
+
+    def _row_margin(self, X: Any, task: Any) -> float | None:
+        """Return the margin of one plain row by the compiled step; None where that cannot be."""
+        name = self._one_task(X, task)
+        if name is None:
+            return None
+        margin = self.model_.engine.margin_of_event(X, name)
+        return None if margin is NotImplemented else margin
+
+    def _one_task(self, X: Any, task: Any) -> Any:
+        """Return the name of the task, if it is one and rows have no names; else None."""
+        fitted = vars(self)
+        if type(X) is np.ndarray and X.ndim != 2:
+            return None
+        if "model_" not in fitted or "feature_names_in_" in fitted or self.task_column is not None:
+            return None
+        if type(task) is list:
+            return task[0] if len(task) == 1 else None
+        return task if type(task) is str else None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _columns(self) -> Columns | Names:
+        if self.reads_table_:
+            return Names()
+        names = getattr(self, "feature_names_in_", None)
+        return Columns(self.n_features_in_, None if names is None else names.tolist())
+
+    def _asked(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
+        """Rows and tasks to answer, checked."""
+        X, task = self._apart(X, task)
+        if self.reads_table_:
+            self._check_table(X)
+            return X, self._tasks(task, len(X), self.model_)
+        if not self._plain(X):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return X, self._tasks(task, X.shape[0], self.model_)
+
+    def _read_table(self, X: Any, y: Any, first: bool) -> Any:
+        """Return the answers (n,) of a frame that a schema reads; None for numbers alone."""
+        if first:
+            self.reads_table_ = needs_schema(X)
+        if not self.reads_table_:
+            return None
+        self._check_table(X)
+        if first:
+            self.n_features_in_ = len(X.columns)
+            self.feature_names_in_ = np.array([str(name) for name in X.columns], dtype=object)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        return y
+
+    def _check_table(self, X: Any) -> None:
+        if not hasattr(X, "columns"):
+            raise ValueError(
+                "this model was fitted on a frame with text, dates or gaps: give a frame with the "
+                "same columns"
+            )
+
+    def _check_fitted(self) -> None:
+        """Raise NotFittedError where nothing was learned; to let scikit-learn look takes long."""
+        if "model_" not in vars(self):
+            check_is_fitted(self)
+
+    def _apart(self, X: Any, task: Any) -> tuple[Any, Any]:
+        """Rows without the column of the task, and the task."""
+        if self.task_column is None:
+            return X, task
+        if task is not None:
+            raise ValueError("the task is told by task_column already: leave out task=")
+        return split_off(X, self.task_column)
+
+    def _plain(self, X: Any) -> bool:
+        """Return whether rows are an array in which scikit-learn would change nothing.
+
+        To ask it costs ten times what it costs to learn a row.
+        """
+        if type(X) is np.ndarray:
+            values = X
+        elif type(X) in (csr_array, csr_matrix):
+            values = X.data
+        else:
+            return False
+        return (
+            values.dtype == np.float64
+            and X.ndim == 2
+            and X.shape[0] > 0
+            and X.shape[1] == self.n_features_in_
+            and "feature_names_in_" not in vars(self)
+            and bool(np.vdot(values, values) < np.inf)  # all are finite; else it looks closer
+        )
+
+    def _check_score(self, sample_weight: Any, task: Any) -> None:
+        """Raise ValueError where the tasks seem to stand where weights do."""
+        if sample_weight is None or task is not None or self.task_column is not None:
+            return
+        if any(name != ONLY_TASK for name in self.inside().tasks):
+            raise ValueError(
+                "the third argument of score is sample_weight, and no task was given; if these "
+                "are the tasks, write score(X, y, task=...)"
+            )
+
+    def _tasks(self, task: Any, n: int, known: Model | None) -> list[Any]:
+        """The name of each row's task."""
+        if task is not None:
+            return tasks_of(task, n)
+        if known is not None and any(name != ONLY_TASK for name in known.tasks):
+            raise ValueError(
+                "this model was fitted with tasks: say task= for each row. Where scikit-learn does "
+                "not hand it on, as in scorers, keep it in a column of X and name that task_column"
+            )
+        return [ONLY_TASK] * n
 
 
 class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
@@ -29,6 +368,11 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     without it all rows are one task. It travels by metadata routing through pipelines and
     searches, or in a column of X that ``task_column`` names.
     A task that was not fitted is predicted from what the tasks have in common.
+
+    In every method ``X`` is rows (n, d), an array, a CSR matrix or a frame; ``task`` is one per
+    row or one for all, None where all rows are one task or ``task_column`` names it;
+    ``sample_weight`` (n,) counts a row as so many rows. Bad rows raise ValueError, and nothing is
+    learned then; predicting before learning raises NotFittedError.
 
     >>> import numpy as np
     >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1], [0.1, 1.0]])
@@ -122,31 +466,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     # Learning
 
     def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
-        """Learn rows from scratch.
-
-        Parameters
-        ----------
-        X:
-            Rows (n, d): an array, a CSR matrix or a frame.
-        y:
-            The label of each row (n,).
-        task:
-            The task of each row (n,), or one for all; None where all rows are one task, or
-            ``task_column`` names it.
-        sample_weight:
-            What each row counts (n,), 0 or more: as so many rows; None counts each as one.
-
-        Returns
-        -------
-        :
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            Where rows, answers, tasks or weights are bad; then nothing was learned.
-
-        """
+        """Learn rows from scratch."""
         X, y, task = self._taught(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
         model = self._new(classes_of(y), list(dict.fromkeys(task)))
@@ -162,31 +482,11 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learn rows one after the other in the order given; tasks may be new.
 
-        Parameters
-        ----------
-        X:
-            Rows (n, d): an array, a CSR matrix or a frame.
-        y:
-            The label of each row (n,).
-        classes:
-            All labels; needed in the first call if it does not show them.
-        task:
-            The task of each row (n,), or one for all; None where all rows are one task, or
-            ``task_column`` names it.
-        sample_weight:
-            What each row counts (n,), 0 or more: as so many rows; None counts each as one.
-
-        Returns
-        -------
-        :
-            The estimator itself.
-
-        Raises
-        ------
-        ValueError
-            Where rows, answers, tasks or weights are bad; then nothing was learned.
-
+        ``classes`` names all labels; needed in the first call if it does not show them.
         """
+        plain = classes is None and sample_weight is None and self.class_weight is None
+        if plain and self._learn_row(X, y, task):
+            return self
         first = not hasattr(self, "model_")
         task_by_position = task is None and classes is not None and len(classes) == len(y)
         X, y, task = self._taught(X, y, task, first)
@@ -204,56 +504,15 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     # Predicting
 
     def decision_function(self, X: Any, task: Any = None) -> Numbers:
-        """What the model says of rows.
-
-        Parameters
-        ----------
-        X:
-            Rows (n, d): an array, a CSR matrix or a frame.
-        task:
-            The task of each row (n,), or one for all; None where all rows are one task, or
-            ``task_column`` names it.
-
-        Returns
-        -------
-        :
-            Margins (n,), positive for ``classes_[1]``; of many classes log-probabilities (n, K).
-
-        Raises
-        ------
-        NotFittedError
-            Before anything was learned.
-        ValueError
-            Where rows or tasks are bad.
-
-        """
+        """Return margins (n,), positive for ``classes_[1]``; log-probabilities (n, K) of many."""
+        margin = self._row_margin(X, task)
+        if margin is not None:
+            return np.array([margin])
         self._check_fitted()
         return self.model_.margins(*self._asked(X, task))
 
     def predict(self, X: Any, task: Any = None) -> NDArray[Any]:
-        """The label of each row.
-
-        Parameters
-        ----------
-        X:
-            Rows (n, d): an array, a CSR matrix or a frame.
-        task:
-            The task of each row (n,), or one for all; None where all rows are one task, or
-            ``task_column`` names it.
-
-        Returns
-        -------
-        :
-            Labels (n,).
-
-        Raises
-        ------
-        NotFittedError
-            Before anything was learned.
-        ValueError
-            Where rows or tasks are bad.
-
-        """
+        """Return the label of each row (n,)."""
         margins = self.decision_function(X, task)
         if margins.ndim == 2:  # of equal ones the last, as the model has it
             return self.classes_[margins.shape[1] - 1 - np.argmax(margins[:, ::-1], axis=1)]
@@ -264,27 +523,6 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
         The scale a is learned along the stream, see :class:`romco.model.Scale`, so that every
         loss has probabilities; with the logistic loss it stays near 1.
-
-        Parameters
-        ----------
-        X:
-            Rows (n, d): an array, a CSR matrix or a frame.
-        task:
-            The task of each row (n,), or one for all; None where all rows are one task, or
-            ``task_column`` names it.
-
-        Returns
-        -------
-        :
-            Probabilities (n, K), in the order of ``classes_``; each row has sum 1.
-
-        Raises
-        ------
-        NotFittedError
-            Before anything was learned.
-        ValueError
-            Where rows or tasks are bad.
-
         """
         self._check_fitted()
         found = self.model_.engine.probabilities(*self._asked(X, task))
@@ -292,37 +530,11 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     @property
     def file_kind(self) -> str:
-        """As what :func:`romco.save` writes it."""
+        """Kind of the estimator in a file of :func:`romco.save`."""
         return "scikit-learn"
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
-        """Share of right answers.
-
-        Parameters
-        ----------
-        X:
-            Rows (n, d): an array, a CSR matrix or a frame.
-        y:
-            The label of each row (n,).
-        sample_weight:
-            What each row counts (n,); None counts all alike.
-        task:
-            The task of each row (n,), or one for all; None where all rows are one task, or
-            ``task_column`` names it.
-
-        Returns
-        -------
-        :
-            From 0 to 1.
-
-        Raises
-        ------
-        NotFittedError
-            Before anything was learned.
-        ValueError
-            Where rows or tasks are bad.
-
-        """
+        """Return the share of right answers."""
         self._check_score(sample_weight, task)
         return float(accuracy_score(y, self.predict(X, task), sample_weight=sample_weight))
 
@@ -380,7 +592,7 @@ def _both(positive: Numbers) -> Numbers:
 
 def _known(y: Any, n: int, model: Model) -> NDArray[Any] | None:
     """Labels (n,) of a list or an array, if scikit-learn would change nothing and all are known."""
-    if type(y) is list and {type(label) for label in y} <= SIMPLE:
+    if type(y) is list and {type(label) for label in y} <= PLAIN_LABELS:
         y = np.array(y)
     if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "biufU":
         return None
@@ -405,3 +617,143 @@ def _check_known(y: NDArray[Any], classes: Sequence[Any], by_position: bool = Fa
             f"label {unknown[0]!r} is not one of the classes {list(classes)}: "
             "name all of them by classes= in the first call of partial_fit"
         )
+
+
+class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
+    """One linear model of a number per task: shared where tasks agree, personal where they differ.
+
+    As :class:`romco.ROMCOClassifier`, for numbers: ``task`` names the task of each row in every
+    method, or ``task_column`` the column of X that does. Place and unit of y do not matter.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(300, 2)), np.tile(["ann", "bob", "cy"], 100)
+    >>> y = 20.0 + X @ [3.0, -1.0] + 5.0 * (task == "bob")
+    >>> model = ROMCORegressor(random_state=0).fit(X, y, task=task)
+    >>> bool(abs(model.predict([[1.0, 0.0]], task="bob")[0] - 28.0) < 0.1)
+    True
+    >>> low, high = model.predict_interval([[1.0, 0.0]], task="bob", level=0.9)[0]
+    >>> bool(low < 28.0 < high)
+    True
+
+    Parameters
+    ----------
+    learner:
+        "romco-auto", or a control: "pa", "ogd" or "arow" with "-unique" or "-global".
+    parameters:
+        The learner's parameters, by name.
+    epochs:
+        How often ``fit`` goes through the rows; ``partial_fit`` goes through them once.
+    shuffle:
+        Whether ``fit`` goes through the rows in random order; ``partial_fit`` never does.
+    new_task:
+        Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
+    task_column:
+        Column of X that names each row's task, by name or number, in place of ``task=``.
+    random_state:
+        Seed of the shuffling.
+
+    Attributes
+    ----------
+    tasks_:
+        Names of the tasks, (m,).
+    coef_, intercept_:
+        W, one row per task (m, d), and b (m,): numbers are ``X @ coef_[i] + intercept_[i]``.
+    shared_, personal_:
+        U and V with W = U + V, where the learner keeps them apart.
+    model_:
+        The :class:`romco.Model` inside; ``romco.save(estimator, path)`` writes both.
+
+    """
+
+    def __init__(
+        self,
+        learner: str = "romco-auto",
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        epochs: int | None = None,
+        shuffle: bool = True,
+        new_task: Literal["mean", "zero"] = "mean",
+        task_column: str | int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.parameters = parameters
+        self.epochs = epochs
+        self.shuffle = shuffle
+        self.new_task = new_task
+        self.task_column = task_column
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+        """Learn rows from scratch."""
+        X, y, task = self._taught(X, y, task, first=True)
+        weight = weights_of_rows(sample_weight, len(y))
+        model = self._new(list(dict.fromkeys(task)))
+        return self._fitted(model, X, y, task, weight)
+
+    def partial_fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+        """Learn rows one after the other in the order given; tasks may be new."""
+        if sample_weight is None and self._learn_row(X, y, task):
+            return self
+        first = not hasattr(self, "model_")
+        X, y, task = self._taught(X, y, task, first)
+        weight = weights_of_rows(sample_weight, len(y))
+        model = self._new() if first else self.model_
+        return self._gone_on(model, X, y, task, weight)
+
+    def predict(self, X: Any, task: Any = None) -> Numbers:
+        """Return the number of each row (n,)."""
+        margin = self._row_margin(X, task)
+        if margin is not None:
+            return np.array([margin])
+        self._check_fitted()
+        return self.model_.predict(*self._asked(X, task))
+
+    def predict_interval(self, X: Any, task: Any = None, level: float = 0.9) -> Numbers:
+        """Bounds within which a share ``level`` of the numbers of such rows will be."""
+        self._check_fitted()
+        return self.model_.intervals(*self._asked(X, task), level)
+
+    @property
+    def file_kind(self) -> str:
+        """Kind of the estimator in a file of :func:`romco.save`."""
+        return "scikit-learn number"
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
+        """Return the share of the variance that is explained (R2)."""
+        self._check_score(sample_weight, task)
+        return float(r2_score(y, self.predict(X, task), sample_weight=sample_weight))
+
+    def _new(self, tasks: Sequence[Any] = ()) -> Model:
+        return Model(
+            self.learner,
+            self._columns(),
+            target="number",
+            tasks=tasks,
+            new_task=self.new_task,
+            **(self.parameters or {}),
+        )
+
+    def _taught(self, X: Any, y: Any, task: Any, first: bool) -> tuple[Any, Numbers, list[Any]]:
+        """Rows, numbers and tasks to learn, checked."""
+        X, task = self._apart(X, task)
+        numbers = self._read_table(X, y, first)
+        if numbers is not None:
+            numbers = check_array(numbers, ensure_2d=False, dtype=np.float64)
+            return X, numbers, self._tasks(task, len(numbers), None if first else self.model_)
+        numbers = None if first or not self._plain(X) else _finite(y, X.shape[0])
+        if numbers is None:
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=np.float64, reset=first, y_numeric=True
+            )
+            numbers = np.asarray(y, dtype=np.float64)
+        return X, numbers, self._tasks(task, X.shape[0], None if first else self.model_)
+
+
+def _finite(y: Any, n: int) -> Numbers | None:
+    """Numbers (n,) of a list or an array, if scikit-learn would change nothing in them."""
+    if type(y) is list and {type(number) for number in y} <= {int, float}:
+        y = np.array(y, dtype=np.float64)
+    plain = type(y) is np.ndarray and y.dtype == np.float64 and y.shape == (n,)
+    return y if plain and bool(np.isfinite(y).all()) else None

@@ -20,8 +20,8 @@ from romco.cli.options import AsJson, ModelPath, Weight, check_source, reads_sou
 from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
 from romco.io import durable
+from romco.io.cells import ONLY_TASK
 from romco.io.modelfile import load
-from romco.io.schema import ONLY_TASK
 from romco.model import Model
 from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions
@@ -96,9 +96,20 @@ def evaluate(
     else:
         _show_lines(scores)
     if not as_json:
+        _show_errors(scores)
         for name, value in scores.weighted().items():
             text = f"{value:.4g}" if found.engine.target.kind == "number" else f"{value:.2%}"
             print(f"by weight: {name.removeprefix('weighted_').replace('rmse', 'RMSE')} {text}")
+
+
+def _show_errors(scores: Evaluation) -> None:
+    """Print the error over events and its mean over tasks."""
+    summary = scores.summary()
+    if "rmse" in summary:
+        both = f"{summary['rmse']:.4g}", f"{summary['rmse_by_tasks']:.4g}"
+    else:
+        both = f"{summary['error']:.2%}", f"{summary['error_by_tasks']:.2%}"
+    print(f"{'RMSE' if 'rmse' in summary else 'error'} by events {both[0]}, by tasks {both[1]}")
 
 
 def _show_table(model: Model, scores: Evaluation) -> None:

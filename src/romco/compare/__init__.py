@@ -1,1 +1,1 @@
-"""Which runs, their results on disk, tuning and comparing."""
+"""Comparison of ROMCO-Auto with baselines: runs, results, verdict, report."""

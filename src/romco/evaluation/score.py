@@ -299,12 +299,12 @@ class Score:
             mae = f"MAE {self._mean_of('absolute'):.4g}"
             return f"RMSE {self.error:.4g} (baseline {self.baseline:.4g}), {mae}{r2}"
         if self.target == "classes":
-            error = f"error {self.error:.2%} (baseline {self.baseline:.2%})"
+            error = f"error by events {self.error:.2%} (baseline {self.baseline:.2%})"
             return f"{error}, log loss {self.log_loss:.3f}, macro F1 {self.f1:.3f}"
         recent = self.recent()
         late = f"; last {recent['events']:,}: {recent['error']:.2%}"
         parts = [
-            f"error {self.error:.2%} (baseline {self.baseline:.2%}"
+            f"error by events {self.error:.2%} (baseline {self.baseline:.2%}"
             f"{late if recent['events'] < self.events else ''})",
             f"log loss {self.log_loss:.3f} ({self.baseline_log_loss:.3f})",
             *([] if self.auc is None else [f"AUC {self.auc:.3f}"]),

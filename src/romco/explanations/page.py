@@ -102,7 +102,7 @@ def _list(title: str, texts: Sequence[str]) -> list[str]:
 
 
 def _different(found: Facts) -> str:
-    """Tell the stories of the tasks that are different and known in detail."""
+    """Describe the tasks that are different and known in detail."""
     known = [task for task in found.personal if task.features or task.nearest][:MAX_BARS]
     lines = "".join(
         f"<li><b>{escape(inert(str(task.task)))}</b>: {escape(story(task, found))}</li>"

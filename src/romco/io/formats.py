@@ -74,15 +74,15 @@ def format_of(name: str, format: str | None = None) -> str:
     >>> format_of("events.csv.gz")
     'csv'
     """
+    if format is not None:
+        if format not in FORMATS:
+            raise ValueError(f"no format {format!r}; there are {', '.join(FORMATS)}")
+        return format
     suffix = Path(name.removesuffix(".gz")).suffix.lower()
-    if format in FORMATS:
-        return cast(str, format)
-    for candidate in FORMATS if format is None else ():
+    for candidate in FORMATS:
         if suffix in FORMATS[candidate].suffixes:
             return candidate
     known = ", ".join(FORMATS)
-    if format is not None:
-        raise ValueError(f"no format {format!r}; there are {known}")
     raise ValueError(f"{name}: the name does not tell the format; say format= one of {known}")
 
 

@@ -38,7 +38,7 @@ from romco.model.target import TwoClasses
 # Kinds of estimators, and where each is: it is imported when a file of its kind is loaded.
 ESTIMATORS = {
     "scikit-learn": "romco.adapters.sklearn:ROMCOClassifier",
-    "scikit-learn number": "romco.adapters.regression:ROMCORegressor",
+    "scikit-learn number": "romco.adapters.sklearn:ROMCORegressor",
     "river": "romco.adapters.river:ROMCOClassifier",
     "river number": "romco.adapters.river:ROMCORegressor",
 }

@@ -1,1 +1,1 @@
-"""Presentation of results: tables, pages, figures, the terminal."""
+"""Presentation of results: tables, pages, charts, the terminal."""

@@ -1,4 +1,4 @@
-"""Passes over rows: in which order, and how often or how much each row counts."""
+"""Rows, tasks and weights as estimators take them, for scikit-learn and River alike."""
 
 from __future__ import annotations
 
@@ -12,16 +12,127 @@ from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.model import Model
 from romco.model.features import select_rows
+from romco.model.names import Id, from_json, to_json
 from romco.parameters import whole
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.intp]
-SEVERAL = 5  # passes, where more than one is allowed and nothing is said
-MOST_COPIES = 100  # on average, that a row of whole weight is learned as
+DEFAULT_EPOCHS = 5  # passes, where more than one is allowed and nothing is said
+MEAN_COPIES_MAX = 100  # on average, that a row of whole weight is learned as
+ONE_TASK = (str, bytes, int, float, np.generic)  # what names one task, not one for each row
+
+
+def tasks_of(task: Any, n: int) -> list[Id]:
+    """The name of each of ``n`` rows' task: a name for all, or a sequence, series or array.
+
+    >>> tasks_of("ann", 2), tasks_of(np.array([7, 8]), 2), tasks_of([("shop", 1), ("shop", 2)], 2)
+    (['ann', 'ann'], [7, 8], [('shop', 1), ('shop', 2)])
+    """
+    if isinstance(task, ONE_TASK):
+        return [task] * n
+    if hasattr(task, "to_list"):
+        names = task.to_list()
+    elif isinstance(task, np.ndarray) or hasattr(task, "columns"):  # a frame of one column, too
+        names = np.asarray(task).ravel().tolist()
+    else:
+        names = list(task)
+    if len(names) != n:
+        raise ValueError(f"X has {n} rows but task has {len(names)} entries")
+    return names
+
+
+def needs_schema(X: Any) -> bool:
+    """Return whether X is a frame with text, dates or gaps, which a schema reads.
+
+    >>> import pandas as pd
+    >>> [needs_schema(X) for X in (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": ["x"]}))]
+    [False, True]
+    """
+    return hasattr(X, "columns") and not all(_is_numeric(X[name]) for name in X.columns)
+
+
+def _is_numeric(column: Any) -> bool:
+    try:
+        return not np.isnan(np.asarray(column).astype(np.float64)).any()
+    except (TypeError, ValueError):
+        return False
+
+
+def split_off(X: Any, column: str | int) -> tuple[Any, Any]:
+    """X without a column, and that column: by name in a frame, by number in an array.
+
+    >>> split_off(np.array([[7.0, 0.5], [8.0, 0.25]]), 0)
+    (array([[0.5 ],
+           [0.25]]), array([7., 8.]))
+    """
+    if hasattr(X, "columns"):
+        if column not in X.columns:
+            raise ValueError(f"X has no column {column!r} to take the task from{_hint(X, column)}")
+        return X[[name for name in X.columns if name != column]], X[column]
+    if not isinstance(column, int):
+        raise ValueError(f"task_column={column!r} names a column, but X is {_nameless(X)}")
+    X = X.tocsc() if hasattr(X, "tocsc") else np.asarray(X)
+    if X.ndim != 2 or not 0 <= column < X.shape[1]:
+        raise ValueError(f"task_column={column} is none of the columns of X, of shape {X.shape}")
+    rest = [j for j in range(X.shape[1]) if j != column]
+    task = X[:, [column]].toarray().ravel() if hasattr(X, "toarray") else X[:, column]
+    return X[:, rest], task
+
+
+def _hint(X: Any, column: str | int) -> str:
+    """Return a hint where a transformer has put its own name before that of the column."""
+    longer = [name for name in map(str, X.columns) if name.endswith(f"__{column}")]
+    if not longer:
+        return f"; it has {', '.join(map(str, X.columns[:8]))}"
+    return (
+        f": write task_column={longer[0]!r}, or "
+        "ColumnTransformer(..., verbose_feature_names_out=False)"
+    )
+
+
+def _nameless(X: Any) -> str:
+    """Describe an X that is no frame, and what to write instead."""
+    if hasattr(X, "tocsr"):
+        return (
+            "sparse, which holds neither names of columns nor text: let the tasks travel beside X "
+            "(set_fit_request(task=True) and task= in every call), or give "
+            "ColumnTransformer(..., sparse_threshold=0) and OneHotEncoder(sparse_output=False) "
+            "and call set_output(transform='pandas') on it"
+        )
+    return (
+        "an array without names, as a plain ColumnTransformer gives it: write ColumnTransformer("
+        "..., verbose_feature_names_out=False).set_output(transform='pandas'), or give the "
+        "column's number as task_column"
+    )
+
+
+def classes_of(labels: Any) -> tuple[Any, ...]:
+    """The labels, sorted; errors are worded as scikit-learn's own.
+
+    >>> classes_of(["b", "a", "b"])
+    ('a', 'b')
+    """
+    classes = np.unique(np.asarray(labels))
+    if len(classes) < 2:
+        raise ValueError(
+            f"two classes are needed but there is only one class, {classes.tolist()[0]!r}; "
+            "with partial_fit, name all by classes="
+        )
+    return tuple(classes.tolist())
+
+
+def column_to_json(column: Any) -> Any:
+    """The name of a column in a file; None where there is none."""
+    return None if column is None else to_json(column)
+
+
+def column_from_json(found: Any) -> Any:
+    """Restore what :func:`column_to_json` wrote."""
+    return None if found is None else from_json(found)
 
 
 def weights_of_rows(sample_weight: Any, n: int, y: Any = None, class_weight: Any = None) -> Any:
-    """How much each of n rows counts: its own weight times that of its class; None if all one.
+    """Return the weight of each of n rows, its own times that of its class; None if all are 1.
 
     >>> weights_of_rows([1, 2], 2, ["a", "b"], {"b": 3.0})
     array([1., 6.])
@@ -33,14 +144,14 @@ def weights_of_rows(sample_weight: Any, n: int, y: Any = None, class_weight: Any
 
 
 def epochs_of(asked: int | None, model: Model) -> int:
-    """How often to go over the rows: as asked, else as the learner's mathematics allows.
+    """Return the number of passes over the rows: ``asked``, else as the learner allows.
 
     Raises ValueError where more than one pass is asked of a learner that takes each row as
     evidence: rows would count several times, and its probabilities would be too sure.
     """
     once = model.engine.learner.one_pass
     if asked is None:
-        return 1 if once else SEVERAL
+        return 1 if once else DEFAULT_EPOCHS
     if whole("epochs", asked) > 1 and once:
         raise ValueError(
             f"epochs={asked}: this learner takes each row as new evidence, so that a second pass "
@@ -86,7 +197,7 @@ def _canonical(X: Any, y: NDArray[Any], task: list[Any]) -> Rows:
     return np.lexsort([_projected(X), labels, tasks])
 
 
-def _projected(X: Any) -> Numbers:
+def _projected(X: Any) -> NDArray[Any]:
     """Return rows (n,) along a fixed direction."""
     if not isinstance(X, Encoded):
         return np.asarray(X @ np.random.default_rng(0).normal(size=X.shape[1]))
@@ -94,7 +205,8 @@ def _projected(X: Any) -> Numbers:
     weights = np.array([(hash_name(name) >> 11) / 2**53 - 0.5 for name in names])
     rows = np.repeat(np.arange(len(X.starts) - 1), np.diff(X.starts))
     products = X.values * weights[X.names] if len(names) else X.values
-    return np.bincount(rows, products, minlength=len(X.starts) - 1)
+    sums: Numbers = np.bincount(rows, products, minlength=len(X.starts) - 1)
+    return sums
 
 
 def _copies(
@@ -108,14 +220,14 @@ def _copies(
         return rows, None
     weight = weight[rows]
     whole = np.floor(weight)
-    if (whole == weight).all() and weight.sum() <= MOST_COPIES * len(weight):
+    if (whole == weight).all() and weight.sum() <= MEAN_COPIES_MAX * len(weight):
         return np.repeat(rows, whole.astype(np.intp)), None
     if random is None:
         return rows[weight > 0.0], weight[weight > 0.0]
     if able:  # a heavy row in many small steps, as its copies would be, not in one large one
-        times = np.minimum(np.ceil(weight), MOST_COPIES).astype(np.intp)
+        times = np.minimum(np.ceil(weight), MEAN_COPIES_MAX).astype(np.intp)
         return np.repeat(rows, times), np.repeat(weight / np.maximum(times, 1), times)
-    weight *= min(1.0, MOST_COPIES * len(weight) / weight.sum())
+    weight *= min(1.0, MEAN_COPIES_MAX * len(weight) / weight.sum())
     whole = np.floor(weight) + (random.random_sample(len(weight)) < weight % 1.0)
     return np.repeat(rows, whole.astype(np.intp)), None
 
@@ -130,7 +242,7 @@ def _checked(sample_weight: Any, n: int) -> Numbers:
 
 
 def _of_classes(class_weight: Any, y: Any) -> Numbers:
-    """What the class of each row counts: by label, or "balanced"."""
+    """Return the weight of the class of each row, by label or "balanced"."""
     labels, number, count = np.unique(y, return_inverse=True, return_counts=True)
     if isinstance(class_weight, str):
         if class_weight != "balanced":

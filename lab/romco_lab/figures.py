@@ -1,4 +1,4 @@
-"""Figures in one style: colour-blind safe, readable in print, saved three ways."""
+"""Look of all printed figures: colour-blind safe, readable in print, saved three ways."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOOK: Any = {
 
 
 def line_styles(learners: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return a line style for each learner: ROMCO in thick lines, the rest thinner."""
+    """A look for each learner: ROMCO in thick lines, the rest thinner."""
     styles: dict[str, dict[str, Any]] = {}
     others = 0
     for learner in learners:
@@ -52,14 +52,14 @@ def line_styles(learners: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 @contextmanager
 def canvas(rows: int, columns: int, width: float, height: float, **how: Any) -> Iterator[Any]:
-    """Yield a figure and its axes (rows, columns) in the common style."""
+    """A figure and its axes (rows, columns), in the house's look."""
     with mpl.rc_context(LOOK):
         figure = Figure(figsize=(width, height))
         yield figure, figure.subplots(rows, columns, squeeze=False, **how)
 
 
 def save(figure: Figure, directory: Path, name: str) -> Path:
-    """Write SVG, PNG and PDF; return the path of the SVG."""
+    """Write SVG, PNG and PDF; gives the SVG's path."""
     directory.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(LOOK):
         figure.savefig(directory / f"{name}.png", dpi=150)
@@ -72,7 +72,7 @@ def save(figure: Figure, directory: Path, name: str) -> Path:
 def band(
     axes: Any, at: NDArray[Any], curves: NDArray[np.float64], label: str, style: dict[str, Any]
 ) -> None:
-    """Draw the mean of the curves (shuffles, points) and one standard deviation around it."""
+    """Mean of the curves (shuffles, points), and one standard deviation around it."""
     mean = curves.mean(axis=0)
     axes.plot(at, mean, label=label, **style)
     if len(curves) > 1:
