@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.io.cells import read_name
 from romco.io.formats import BadFile, BadRow, OpenFile, format_of
 from romco.io.reader import Block
-from romco.io.schema import read_name
 from romco.kernels.merge.partition import encode
 from romco.model.features import Dense, Rows, features_from_json
 from romco.model.names import Id, canonical_name, identity, to_json
