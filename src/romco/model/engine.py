@@ -124,7 +124,7 @@ class Engine(Step):
         made_of = features, reader, target, tasks, body, Locks()
         super().__init__(*made_of, CompiledLearner, PERSONAL_CHECK_EVENTS)
         self.new_task = choice("new_task", new_task, "mean", "zero")
-        self._starts = new_task == "mean" and isinstance(learner, StartsTasks)
+        self.starts_tasks = new_task == "mean" and isinstance(learner, StartsTasks)
         self._adds_classes = isinstance(learner, AddsClasses)
         self._newcomer: tuple[int, Learner, Newcomer | None] | None = None
 
@@ -328,7 +328,7 @@ class Engine(Step):
         kept, learner, history = self._newcomer, self.learner, self.history
         if kept is None or kept[0] != history.events or kept[1] is not learner:
             common = None
-            if self._starts and isinstance(learner, StartsTasks) and history.n_started:
+            if self.starts_tasks and isinstance(learner, StartsTasks) and history.n_started:
                 common = learner.common(Started(history.started, history.n_started))
             self._newcomer = kept = (history.events, learner, common)
         return kept[2]
@@ -409,7 +409,7 @@ class Engine(Step):
             rows = self.features.read(x, new)
             check_lengths(rows, task=ids)
             new = {identity("feature", name): column for name, column in new.items()}
-            fresh = {} if self._starts else self.tasks.offered(ids)
+            fresh = {} if self.starts_tasks else self.tasks.offered(ids)
             width, n = int(needed_widths(rows)[-1]) if new else 0, count_rows(rows)
             body = self.body.grown(width, max(fresh.values(), default=-1) + 1)
             rounds = []
@@ -607,19 +607,19 @@ class Engine(Step):
         room = max(fresh.values(), default=-1) + 1
         body = self.body.grown(int(needed[last - 1]), room, classes)
         if batch.together:
-            return Chunk(0, last, body, fresh, len(set(fresh.values())) if self._starts else 0)
+            return Chunk(0, last, body, fresh, len(set(fresh.values())) if self.starts_tasks else 0)
         if is_compiled(body.learner):
             last = min(len(ids), begin + CHUNK_EVENTS - self.events % CHUNK_EVENTS)
         last = _fitting(batch, body.learner, begin, last)
         end = _first_unknown(known, ids, begin + 1, last)
         if end < last:  # tasks that are known by another form, or need no start, may join
-            offered = {} if self._starts else self.tasks.offered(ids[begin:last])
+            offered = {} if self.starts_tasks else self.tasks.offered(ids[begin:last])
             fits = {task: at for task, at in offered.items() if at < body.learner.n_tasks}
             joining = fits or fresh
             while end < last and (ids[end] in joining or self.tasks.find(ids[end]) >= 0):
                 end += 1
             fresh = {task: joining[task] for task in ids[begin:end] if task in joining}
-        return Chunk(begin, end, body, fresh, min(len(fresh), 1) if self._starts else 0)
+        return Chunk(begin, end, body, fresh, min(len(fresh), 1) if self.starts_tasks else 0)
 
     def _actions(self, batch: Batch, chunk: Chunk, n: int) -> list[Action]:
         """Return the actions that commit the first n rows of a chunk: names, the larger body."""
