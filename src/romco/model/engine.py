@@ -402,7 +402,18 @@ class Engine(Step):
             self._read(x, y, task)
 
     def observe(self, x: Any, task: Iterable[Any]) -> None:
-        """Learn from rows without labels; see :meth:`romco.Model.observe`."""
+        """Learn from rows without labels what needs none: new features, new tasks, their sizes.
+
+        For rows whose labels will not come; the others are observed when they are learned.
+        Raises ValueError if a row is bad; nothing has changed then.
+
+        >>> import romco
+        >>> model = romco.Model()
+        >>> model.engine.observe([{"length": 300.0}], ["ann"])
+        >>> model.tasks, model.features.width, model.events
+        (['ann'], 1, 0)
+
+        """
         with Hold(self.locks.writing):
             ids = [identity("task", one) for one in check_sequence(task)]
             new: dict[Id, int] = {}
