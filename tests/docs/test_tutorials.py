@@ -68,6 +68,6 @@ def test_commands(tmp_path):
     assert "Kinds of tasks: " in explained
     assert "user 7, " in explained  # its story
     assert "margin for spam" in explained
-    assert explained.split("differs in\n")[1].startswith("user 7")
+    assert explained.split("its own\n")[1].startswith("user 7")
     assert (tmp_path / "users.html").stat().st_size > 2000
     assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 2000

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from romco.io import formats, reader
+from romco.io.cells import ENCODERS, BadCell, encode_cell
 from romco.io.formats import BadFile, BadRow
 from romco.io.reader import Event
-from romco.io.schema import ENCODERS, BadCell, encode_cell
 from romco.kernels.io.encoder import Encoder
 from romco.kernels.io.lexicon import Lexicon
 from romco.model import Hashed, Model, Names

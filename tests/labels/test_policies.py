@@ -1,6 +1,9 @@
 """What every policy promises, whatever the margins."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -118,3 +121,34 @@ def test_bad_input_is_refused():
     for broken in ({}, {"policy": "budget"}, {**labels.Budget(0.5, seed=0).state(), "memory": []}):
         with pytest.raises(ValueError, match="state of a policy"):
             labels.restore(broken)
+
+
+def test_another_package_adds_a_policy_by_an_entry_point(tmp_path):
+    (tmp_path / "evens.py").write_text(
+        "from romco.labels import Policy\n"
+        "class Evens(Policy):\n"
+        "    name = 'evens'\n"
+        "    def wants(self, task, doubt, left):\n"
+        "        return self.events % 2 == 0\n"
+    )
+    info = tmp_path / "evens-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: evens\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[romco.policies]\nevens = evens:Evens\n")
+    code = (
+        "import json, numpy as np, romco\n"
+        "made = romco.labels.policy('evens', 0.5, seed=1)\n"
+        "made.choose(np.zeros(10, dtype=int), np.zeros(10))\n"
+        "again = romco.labels.restore(json.loads(json.dumps(made.state())))\n"
+        "print(list(romco.labels.POLICIES)[-1], again.name, again.spent, again.settings())\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    settings = {"share": 0.5, "advance": 0, "seed": 1, "total": None}
+    assert done.stdout.strip() == f"evens evens 5 {settings}"

@@ -65,7 +65,7 @@ class Auto:
     def __init__(self, d, m):
         self.d, self.m = d, m
         one = np.ones(d)
-        self.global_margin, self.global_logistic = Belief(one), Belief(np.ones(d + 1))
+        self.global_margin, self.global_logistic = Belief(one), Belief([5.0] * d + [1.0])
         self.joint, self.closed = {d}, False  # weights with covariances; the last is the intercept
         # Alone: the features of each task by itself, an intercept in common, one of its own.
         self.alone_margin = [Belief(one) for _ in range(m)]
@@ -287,7 +287,7 @@ class Auto:
         one = np.ones(self.d)
         for i in range(self.m):
             self.begin_anew(i)
-        self.global_margin, self.global_logistic = Belief(one), Belief(np.ones(self.d + 1))
+        self.global_margin, self.global_logistic = Belief(one), Belief([5.0] * self.d + [1.0])
         self.common, self.together = Belief([1.0]), Belief(one)
         self.B, self.next = np.zeros((self.d, 4)), self.count + 32
         self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0

@@ -9,6 +9,7 @@ import io
 import zlib
 from itertools import chain
 
+from romco.io.cells import ONLY_TASK, BadCell, is_missing, read_name
 from romco.io.formats import (
     FORMATS,
     MAX_ROW_BYTES,
@@ -19,7 +20,6 @@ from romco.io.formats import (
     separator,
 )
 from romco.io.reader import Event
-from romco.io.schema import ONLY_TASK, BadCell, is_missing, read_name
 
 
 def delimited_rows(stream, name, wanted, delimiter):

@@ -303,7 +303,8 @@ def test_a_slash_too_many_is_no_path_and_leads_nowhere(service, method, path):
 def test_every_answer_carries_the_security_headers(service):
     for method, path in [("GET", "/"), ("GET", "/nope"), ("GET", "/v1/tasks"), ("PUT", "/healthz")]:
         _, headers, _ = send(service, method, path)
-        for name in ("content-security-policy", "x-frame-options", "referrer-policy"):
+        page = ("x-frame-options", "referrer-policy") if path == "/" else ()
+        for name in ("content-security-policy", "x-content-type-options", "cache-control", *page):
             assert name in headers, (path, name)
         assert "server" not in headers
     policy = send(service, "GET", "/")[1]["content-security-policy"]

@@ -20,8 +20,8 @@ from romco.cli.options import AsJson, ModelPath, Weight, check_source, reads_sou
 from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
 from romco.io import durable
+from romco.io.cells import ONLY_TASK
 from romco.io.modelfile import load
-from romco.io.schema import ONLY_TASK
 from romco.model import Model
 from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.closing import Closing
+from romco.io.cells import ONLY_TASK, BadCell, encode_cell, is_missing, read_name
 from romco.io.formats import (
     BadFile,
     BadRow,
@@ -25,18 +26,7 @@ from romco.io.formats import (
     Rows,
     read_sample,
 )
-from romco.io.schema import (
-    MAX_NAMES,
-    ONLY_TASK,
-    SAMPLE_ROWS,
-    BadCell,
-    Column,
-    Schema,
-    encode_cell,
-    is_missing,
-    quoted,
-    read_name,
-)
+from romco.io.schema import MAX_NAMES, SAMPLE_ROWS, Column, Schema, quoted
 from romco.kernels.io.delimited import LABEL, TASK, UNUSED
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.encoder import Encoder

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.auto import (
     FORGETTING,
+    GLOBAL_PRIOR,
     TRACKING_FORGETTING,
     TRACKING_PRIOR,
     AutoKernel,
@@ -76,7 +77,7 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     PerFeature(
         "shared",
         Belief(0, 3),
-        Belief(1, 4),
+        Belief(1, 4, prior=GLOBAL_PRIOR),
         Belief(2, 5, forgetting=FORGETTING),
         Belief(10, 11, forgetting=TRACKING_FORGETTING),
     ),  # the columns of B are drawn
@@ -138,8 +139,13 @@ def with_tracking(state: State) -> State:
 
 
 def with_frequent(state: State) -> State:
-    """A state of version 6 as one of version 7: covariances are those of frequent features."""
+    """A state of version 6 as one of version 7: covariances are those of frequent features.
+
+    Variances stay as they are, though the global logistic learner begins with a larger one.
+    """
     arrays = dict(state["arrays"])
+    arrays["shared"] = arrays["shared"].copy()
+    arrays["shared"][:, 4] += GLOBAL_PRIOR - 1.0
     count = arrays["units"][: len(arrays["joint"]), 0]
     if arrays["typical"][4] > len(count):  # they had been given up
         count = np.zeros(0)
@@ -148,6 +154,7 @@ def with_frequent(state: State) -> State:
     joint, frequent = np.zeros((n, n)), np.full(n, -1.0)
     at = np.arange(1, len(joined) + 1)
     joint[np.ix_(at, at)] = arrays["joint"][np.ix_(joined, joined)]
+    joint[at, at] = arrays["shared"][joined, 4]
     joint[0, 0], frequent[at] = arrays["intercept"][0, 1], joined
     return {**state, "arrays": {**arrays, "joint": joint, "frequent": frequent}}
 
@@ -186,10 +193,10 @@ class Auto(CompiledLearner):
     over time and tasks, and ``1 / (1 + exp(-margin))`` is a probability.
 
     Each feature is measured in a unit of its own, found as events come in, and centred if it
-    is nearly always there. Of features that are present in a tenth of the events the global logistic
-    learner knows all covariances, so that correlated ones are not counted twice. A learner that
-    forgets takes part while it predicts better; a task whose answers become the opposite begins
-    anew. The model is derived in ``docs/romco-auto.md``.
+    is nearly always there. Of features that are present in a tenth of the events the global
+    logistic learner knows all covariances, so that correlated ones are not counted twice. A
+    learner that forgets takes part while it predicts better; a task whose answers become the
+    opposite begins anew. The model is derived in ``docs/romco-auto.md``.
     Cost: O(nnz) per event, whatever the number of tasks; O(n^2) for n up to 100 frequent features.
 
     >>> import numpy as np, romco

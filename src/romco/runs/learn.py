@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, final
 
 from romco.evaluation import Score
+from romco.io.cells import is_missing, read_name
 from romco.io.formats import BadFile, BadRow, OpenFile
 from romco.io.modelfile import save
 from romco.io.reader import BLOCK_EVENTS, Block, Reader, Source
-from romco.io.schema import Schema, is_missing, read_name
+from romco.io.schema import Schema
 from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of

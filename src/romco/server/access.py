@@ -12,12 +12,10 @@ from urllib.parse import urlsplit
 from romco.io import durable
 
 SCOPES = ("read", "write", "admin")
-SECURITY_HEADERS = [
+SECURITY_HEADERS = [  # of every response; a page has more
     (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cross-origin-opener-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 ]
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -96,6 +94,11 @@ class Access:
         if scopes is None:
             return 401, "a token is needed: Authorization: Bearer TOKEN"
         return None if scope in scopes else (403, f"this token has no {scope} scope")
+
+
+def join_headers(headers: list[tuple[bytes, bytes]]) -> bytes:
+    """Return header lines as HTTP/1.1 has them."""
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
 
 
 def create_token(path: Path, scopes: list[str], name: str) -> str:

@@ -25,7 +25,7 @@ import uvicorn
 
 from romco.io.modelfile import save
 from romco.model import Columns, Model
-from romco.server.access import LOCAL_NAMES, SECURITY_HEADERS, Access, Tokens
+from romco.server.access import LOCAL_NAMES, SECURITY_HEADERS, Access, Tokens, join_headers
 from romco.server.connection import Connection
 from romco.server.metrics import OTHER_PATH, Metrics
 from romco.server.protocol import (
@@ -51,8 +51,8 @@ LIVE_SECONDS = 1.0  # between messages to the page
 MAX_CONNECTIONS = 1000
 KEEP_ALIVE_SECONDS = 30
 DOWNLOAD_CHUNK_BYTES = 1 << 20
-NO_CONTENT = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
-JSON_HEADERS = [(b"content-type", b"application/json"), NO_CONTENT, *SECURITY_HEADERS]
+JSON_HEADERS = [(b"content-type", b"application/json"), *SECURITY_HEADERS]
+JSON_LINES = join_headers(JSON_HEADERS)
 FAILED = "the service has failed; see its log"
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -127,7 +127,10 @@ class Application:
         self._page_headers = [
             (b"content-type", b"text/html; charset=utf-8"),
             (b"content-security-policy", policy),
-            *SECURITY_HEADERS,
+            (b"x-frame-options", b"DENY"),
+            (b"referrer-policy", b"no-referrer"),
+            (b"cross-origin-opener-policy", b"same-origin"),
+            *(header for header in SECURITY_HEADERS if header[0] != b"content-security-policy"),
         ]
         features = service.served.model.features
         width = features.width if isinstance(features, Columns) else None
@@ -149,7 +152,7 @@ class Application:
         except Exception as error:
             response = refusal(error)
         try:
-            await self._send(response, scope["method"] == "HEAD", send)
+            await self._send(response, scope, send)
         finally:
             self.metrics.add(label, response.status, time.perf_counter() - begin)
 
@@ -201,15 +204,14 @@ class Application:
             raise RequestError(f"the body is longer than {limit:,} bytes", status=413)
         return body
 
-    async def _send(self, response: Response, head: bool, send: Send) -> None:
+    async def _send(self, response: Response, scope: MutableMapping[str, Any], send: Send) -> None:
         status, body, headers = response
         if isinstance(body, bytes):
-            headers = [*headers, (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        if isinstance(body, bytes):
-            await send({"type": "http.response.body", "body": body})
+            lines = JSON_LINES if headers is JSON_HEADERS else join_headers(headers)
+            await scope["write"](status, lines, body)
             return
-        if not head:
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        if scope["method"] != "HEAD":
             async for part in body:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
@@ -275,7 +277,6 @@ class Application:
             (b"content-disposition", name.encode()),
             (b"content-length", b"%d" % path.stat().st_size),
             (b"x-romco-sequence", b"%d" % sequence),
-            NO_CONTENT,
             *SECURITY_HEADERS,
         ]
         return Response(200, _download(path), headers)
@@ -287,13 +288,13 @@ class Application:
                 yield b"data: " + encode(status) + b"\n\n"
                 await asyncio.sleep(LIVE_SECONDS)
 
-        headers = [(b"content-type", b"text/event-stream"), NO_CONTENT, *SECURITY_HEADERS]
+        headers = [(b"content-type", b"text/event-stream"), *SECURITY_HEADERS]
         return Response(200, messages(), headers)
 
     async def _metrics(self, request: Request) -> Response:
         text = await asyncio.to_thread(self.metrics.text)
         kind = b"text/plain; version=0.0.4; charset=utf-8"
-        return Response(200, text, [(b"content-type", kind), NO_CONTENT, *SECURITY_HEADERS])
+        return Response(200, text, [(b"content-type", kind), *SECURITY_HEADERS])
 
     async def _openapi(self, request: Request) -> Response:
         return Response(200, self._description)
@@ -343,8 +344,6 @@ def _error(
     extra = headers or []
     if status == 503:
         extra = [*extra, (b"retry-after", b"1")]
-    if status == 413:  # the rest of the body is not read
-        extra = [*extra, (b"connection", b"close")]
     return Response(status, encode(body), [*JSON_HEADERS, *extra])
 
 

@@ -10,15 +10,21 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import TimerHandle
+from functools import partial
 from typing import Any, final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
-from romco.server.access import SECURITY_HEADERS
+from romco.server.access import SECURITY_HEADERS, join_headers
 
 MAX_HEAD_BYTES = 65_536
 MAX_HEADER_LINES = 200
 REQUEST_SECONDS = 60.0  # that a client has to send one request
+TOO_LONG = (431, "the head of the request is too long")
 NO_HTTP = (400, "this is no HTTP request")
 
 
@@ -32,8 +38,9 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._parsed_bytes = self._received_bytes = 0  # of the head
-        self._in_head, self._lines, self._number = False, 0, 0  # of the request being read
+        self._received_bytes = 0  # of a head that came in several parts
+        self._in_request = self._in_head = False
+        self._number = 0  # of the request being read
         self._open = 0  # requests without a complete response
         self._reason = NO_HTTP
         self._refused = False
@@ -62,41 +69,40 @@ class Connection(HttpToolsProtocol):
             return
         number = self._number
         super().data_received(data)
-        if self._in_head and not self._refused and number == self._number:
+        if self._refused or not self._in_request:
+            return
+        if self._timer is None:
+            self._start_timer()
+        if self._in_head and number == self._number:
             self._received_bytes += len(data)
-            if self._received_bytes > MAX_HEAD_BYTES:
-                self._reason = (431, "the head of the request is too long")
-                self.send_400_response("")
+        if self._received_bytes > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADER_LINES:
+            self._reason = TOO_LONG
+            self.send_400_response("")
 
     # Parser callbacks
 
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self._in_head, self._lines, self._number = True, 0, self._number + 1
-        self._parsed_bytes = self._received_bytes = 0
-        if self._timer is None:
-            self._start_timer()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header line; one of a trailer is dropped."""
-        self._lines += 1
-        self._parsed_bytes += len(name) + len(value)
-        if self._lines > MAX_HEADER_LINES or self._parsed_bytes > MAX_HEAD_BYTES:
-            self._refuse(431, "the head of the request is too long")
-        if self._in_head:
-            super().on_header(name, value)
+        self._in_request = self._in_head = True
+        self._number, self._received_bytes = self._number + 1, 0
 
     def on_headers_complete(self) -> None:
         """Begin the response."""
         self._in_head = False
+        size = sum(len(name) + len(value) for name, value in self.headers)
+        if size > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADER_LINES:
+            self._refuse(*TOO_LONG)
         if self.parser.should_upgrade():
             self._refuse(400, "upgrades are not supported: send HTTP/1.1 without Upgrade")
         super().on_headers_complete()
+        self.scope["write"] = partial(self._write, self.cycle)  # type: ignore[typeddict-unknown-key]
+        self.headers = []  # takes the fields of a trailer, which nobody reads
         self._open += 1
 
     def on_message_complete(self) -> None:
         """End a request."""
+        self._in_request = False
         self._stop_timer()
         super().on_message_complete()
 
@@ -106,6 +112,28 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self._refused and self._open == 0:
             self._write_refusal()
+
+    async def _write(
+        self, cycle: RequestResponseCycle, status: int, headers: bytes, body: bytes
+    ) -> None:
+        """Send a whole response at once, which costs half of what two ASGI messages do."""
+        if self.flow.write_paused and not cycle.disconnected:
+            await self.flow.drain()
+        if cycle.disconnected:
+            return
+        cycle.response_started = cycle.response_complete = True
+        cycle.keep_alive = cycle.keep_alive and status != 413  # the rest of the body is not read
+        parts = [STATUS_LINE[status]]
+        parts += [b"%b: %b\r\n" % header for header in self.server_state.default_headers]
+        parts += [headers, b"content-length: %d\r\n" % len(body)]
+        parts.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
+        if cycle.scope["method"] != "HEAD":
+            parts.append(body)
+        self.transport.write(b"".join(parts))
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
 
     # Refusing
 
@@ -137,7 +165,7 @@ class Connection(HttpToolsProtocol):
             b"content-type: application/json\r\n",
             b"connection: close\r\n",
         ]
-        lines += [b"%b: %b\r\n" % header for header in SECURITY_HEADERS]
+        lines.append(join_headers(SECURITY_HEADERS))
         lines += [b"content-length: %d\r\n\r\n" % len(body), body]
         self.transport.write(b"".join(lines))
         self.transport.close()

@@ -47,7 +47,7 @@ class StoppedError(RuntimeError):
 # Requests and responses
 
 
-class PredictRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PredictRequest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Event to predict; with an id it is kept until its answer comes."""
 
     task: Task
@@ -55,7 +55,9 @@ class PredictRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str | None = None
 
 
-class LearnRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class LearnRequest(
+    msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True
+):
     """Answer to a pending event by its id, or a whole event with its answer."""
 
     y: Answer
@@ -64,7 +66,7 @@ class LearnRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     x: Row | None = None
 
 
-class PredictResponse(msgspec.Struct, omit_defaults=True):
+class PredictResponse(msgspec.Struct, gc=False, omit_defaults=True):
     """Prediction for one event."""
 
     label: Answer | None  # or the number; None before any label is known
@@ -74,7 +76,7 @@ class PredictResponse(msgspec.Struct, omit_defaults=True):
     ask: bool | None = None  # whether the label policy asks for the answer
 
 
-class LearnResponse(msgspec.Struct, omit_defaults=True, frozen=True):
+class LearnResponse(msgspec.Struct, gc=False, omit_defaults=True, frozen=True):
     """Outcome of one event: applied, duplicate (learned before) or expired (id unknown)."""
 
     status: str
@@ -92,7 +94,7 @@ class ErrorResponse(msgspec.Struct, omit_defaults=True):
 # The log
 
 
-class Prediction(msgspec.Struct, array_like=True, frozen=True):
+class Prediction(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Prediction as it was made; ``context`` belongs to the learner, for late answers."""
 
     label: Answer | None
@@ -101,7 +103,7 @@ class Prediction(msgspec.Struct, array_like=True, frozen=True):
     context: list[float] | None = None
 
 
-class Event(msgspec.Struct, array_like=True, frozen=True):
+class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Event to learn, with the prediction made before, if there was one."""
 
     id: str | None
@@ -131,7 +133,7 @@ class Forget(msgspec.Struct, array_like=True, frozen=True, tag="forget"):
     count = 1
 
 
-class PendingEvent(msgspec.Struct, array_like=True, frozen=True):
+class PendingEvent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Predicted event that waits for its answer."""
 
     id: str
@@ -245,6 +247,7 @@ def request_types(limits: Limits) -> tuple[type[PredictRequest], type[LearnReque
         [("task", task), ("x", x), ("id", name | None, None)],
         bases=(PredictRequest,),
         frozen=True,
+        gc=False,
     )
     learn = msgspec.defstruct(
         "LearnRequest",
@@ -256,6 +259,7 @@ def request_types(limits: Limits) -> tuple[type[PredictRequest], type[LearnReque
         ],
         bases=(LearnRequest,),
         frozen=True,
+        gc=False,
     )
     predict.__doc__, learn.__doc__ = PredictRequest.__doc__, LearnRequest.__doc__
     return predict, learn  # type: ignore[return-value]

@@ -33,6 +33,8 @@ from romco.server.protocol import (
 from romco.server.scores import Scores
 from romco.server.settings import Limits
 
+Scored = tuple[Answer | None, float | None, float]  # label, probability, margin
+
 MAX_EXPLAINED_FEATURES = 50
 OVERVIEW_SECONDS = 1.0  # for which an overview of all tasks is used again
 
@@ -85,7 +87,7 @@ class ServedModel:
         with_id = [k for k, event in enumerate(events) if event.id is not None]
         rows = self.encode([event.x for event in events])
         made, contexts = self._predict(rows, tasks, bool(with_id))
-        responses = [PredictResponse(p.label, p.probability, p.margin, version) for p in made]
+        responses = [PredictResponse(*one, version) for one in made]
         if with_id and self.model.labels is not None:
             with self._policy_lock:
                 asked = self.model.ask([rows[k] for k in with_id], [tasks[k] for k in with_id])
@@ -93,20 +95,20 @@ class ServedModel:
                 responses[k].ask = ask
         pending = []
         for k in with_id:
-            event, p, context = events[k], made[k], None
+            event, context = events[k], None
             if contexts is not None and np.isfinite(contexts[k]).all():
                 context = contexts[k].tolist()
-            prediction = Prediction(p.label, p.probability, p.margin, context)
+            prediction = Prediction(*made[k], context)
             pending.append(PendingEvent(str(event.id), event.task, event.x, prediction))
         return responses, pending
 
     def predict(self, rows: Sequence[Row], tasks: Sequence[Task]) -> list[Prediction]:
         """Predict rows; RequestError names the first bad one."""
-        return self._predict(self.encode(rows), tasks, False)[0]
+        return [Prediction(*one) for one in self._predict(self.encode(rows), tasks, False)[0]]
 
     def _predict(
         self, rows: Sequence[Any], tasks: Sequence[Task], with_context: bool
-    ) -> tuple[list[Prediction], Any]:
+    ) -> tuple[list[Scored], Any]:
         """Predict encoded rows; the context (n, k) is the learner's, for late answers."""
         engine, contexts = self.model.engine, None
         try:
@@ -140,24 +142,24 @@ class ServedModel:
                 raise RequestError(str(error), index) from None
         return encoded
 
-    def _predictions(self, margins: Any, probabilities: Any) -> list[Prediction]:
+    def _predictions(self, margins: Any, probabilities: Any) -> list[Scored]:
         """Combine margins and probabilities, (n,) or (n, K), into predictions."""
         model = self.model
         if self.target == "number":
-            return [Prediction(number, None, number) for number in margins.tolist()]
+            return [(number, None, number) for number in margins.tolist()]
         if self.target == "classes":
             best = zip(margins, probabilities, strict=True)
             return [
-                Prediction(_plain(model.engine.label_of(m)), float(p.max(initial=0.0)), _largest(m))
+                (_plain(model.engine.label_of(m)), float(p.max(initial=0.0)), _largest(m))
                 for m, p in best
             ]
         return self._two_classes(margins.tolist(), probabilities.tolist())
 
-    def _two_classes(self, margins: list[float], probabilities: list[float]) -> list[Prediction]:
+    def _two_classes(self, margins: list[float], probabilities: list[float]) -> list[Scored]:
         classes = self.model.classes
         below, above = (_plain(classes[0]), _plain(classes[-1])) if classes else (None, None)
         pairs = zip(margins, probabilities, strict=True)
-        return [Prediction(above if m >= 0.0 else below, p, m) for m, p in pairs]
+        return [(above if m >= 0.0 else below, p, m) for m, p in pairs]
 
     def bad_row(self, rows: Sequence[Any], error: ValueError) -> RequestError:
         """Return which row is at fault."""
@@ -195,14 +197,15 @@ class ServedModel:
             self.sequence += changes[0].count
             return [str(error)]
         for k, (event, now) in enumerate(zip(events, found, strict=True)):
-            made = event.prediction or now
-            if made.label is not None and (event.prediction or k or had_labels):
-                loss, came_true = self._judge(made, event.y)
-                self.scores.add(event.task, loss, made.probability, came_true)
+            made = event.prediction
+            label, chance = now[:2] if made is None else (made.label, made.probability)
+            if label is not None and (made is not None or k or had_labels):
+                loss, came_true = self._judge(label, event.y)
+                self.scores.add(event.task, loss, chance, came_true)
         self.sequence += sum(change.count for change in changes)
         return [None] * len(changes)
 
-    def _learn_events(self, events: list[Event]) -> list[Prediction]:
+    def _learn_events(self, events: list[Event]) -> list[Scored]:
         """Learn events; return what was predicted of each just before.
 
         A context that the learner does not understand, as after an update of romco, is left out.
@@ -221,11 +224,11 @@ class ServedModel:
             raise ValueError(str(error)) from error
         return self._predictions(answers.margins, answers.probabilities)
 
-    def _judge(self, made: Prediction, answer: Answer) -> tuple[float, bool | None]:
+    def _judge(self, label: Answer, answer: Answer) -> tuple[float, bool | None]:
         """Return the error of a prediction, and whether the event of its probability happened."""
         if self.target == "number":
-            return abs(float(made.label or 0.0) - float(answer)), None
-        wrong = canonical_name(made.label) != canonical_name(answer)
+            return abs(float(label) - float(answer)), None
+        wrong = canonical_name(label) != canonical_name(answer)
         if self.target == "classes":
             return float(wrong), not wrong
         return float(wrong), self.model.engine.side(answer) > 0

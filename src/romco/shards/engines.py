@@ -3,83 +3,22 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any, Protocol, final
+from typing import Any, final
 
 from romco.learners.merging import RangeFunction, map_ranges
-from romco.shards.shard import Shard, ShardConfig, Start
+from romco.shards.shard import Arguments, Engine, Method, Shard, ShardConfig, Start
 
 MIN_PARALLEL_ROWS = 2000  # fewer rows are merged before another thread has woken up
-Method = Callable[..., Any]  # of Shard
-Arguments = Sequence[tuple[Any, ...] | None]  # of each shard; None: it is not called
 
 
-class Engine(Protocol):
-    """Runs methods of shards; it decides where and when, not the result."""
-
-    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
-        """Call methods of every shard in order; return the answers by shard."""
-
-    def call_each(self, method: Method, arguments: Arguments) -> list[Any]:
-        """Call a method of every shard with its own arguments."""
-
-    def call_all(self, method: Method, *arguments: Any) -> list[Any]:
-        """Call a method of every shard with the same arguments."""
-
-    def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
-        """Call a method of one shard."""
-
-    def post(self, method: Method, *arguments: Any) -> None:
-        """Call a method of every shard, at the latest before any other call."""
-
-    @property
-    def local_shards(self) -> Sequence[Shard] | None:
-        """The shards, if they are in this process."""
-
-    def run_on_worker(
-        self, function: Method, arguments: tuple[Any, ...], n: int
-    ) -> tuple[Any, Sequence[Any]]:
-        """Run a function that returns n + 1 values on one worker.
-
-        The others may be references that :meth:`start` takes.
-        """
-
-    def start(self, starts: Sequence[Start]) -> None:
-        """Start the shards anew."""
-
-    def map_ranges(self, function: RangeFunction, n: int) -> None:
-        """Call ``function(begin, end)`` for ranges that cover 0 to n."""
-
-    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:
-        """Forget the calls before: a lost shard starts from its file, with this call."""
-
-    @property
-    def lost_workers(self) -> int:
-        """Workers lost so far."""
-
-    def close(self) -> None:
-        """End the shards."""
-
-
-class LocalEngine(ABC):
-    """Shards in this process (abstract). They need no log to recover: all are lost or none."""
-
-    lost_workers = 0
+class LocalEngine(Engine):
+    """Shards in this process (abstract)."""
 
     def __init__(self, config: ShardConfig, starts: Sequence[Start]) -> None:
         self._config = config
         self.start(starts)
-
-    @abstractmethod
-    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
-        """Call methods of every shard in order; return the answers by shard."""
-
-    def call_each(self, method: Method, arguments: Arguments) -> list[Any]:
-        """Call a method of every shard with its own arguments."""
-        return [answer for (answer,) in self.call((method, arguments))]
 
     def call_all(self, method: Method, *arguments: Any) -> list[Any]:
         """Call a method of every shard with the same arguments."""
@@ -93,20 +32,9 @@ class LocalEngine(ABC):
         """Call a method of every shard at once."""
         self.call_all(method, *arguments)
 
-    def run_on_worker(
-        self, function: Method, arguments: tuple[Any, ...], n: int
-    ) -> tuple[Any, Sequence[Any]]:
-        """Run a function on the caller's thread."""
-        first, *others = function(*arguments)
-        return first, others
-
     def start(self, starts: Sequence[Start]) -> None:
         """Start the shards anew."""
-        self._shards = [Shard(self._config, start) for start in starts]
-        self.local_shards: Sequence[Shard] | None = self._shards
-
-    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:  # noqa: B027
-        """Do nothing: there is no log."""
+        self._shards = self.local_shards = [Shard(self._config, start) for start in starts]
 
 
 @final

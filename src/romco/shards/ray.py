@@ -21,7 +21,7 @@ from typing import Any, final
 
 from romco.learners.merging import map_ranges
 from romco.plugins import connect_ray
-from romco.shards.shard import Shard, ShardConfig, Start
+from romco.shards.shard import Arguments, Engine, Method, Shard, ShardConfig, Start
 
 Call = tuple[str, Any]  # a method of Shard; its pickled arguments, or a reference to them
 MAX_MESSAGE_BYTES = 50_000  # larger arguments go to the object store
@@ -69,17 +69,14 @@ class _Worker:
 
 
 @final
-class Ray:
+class Ray(Engine):
     """Shards that are actors of a Ray cluster; without an address a local one is started."""
-
-    local_shards = None
 
     def __init__(self, config: ShardConfig, starts: Sequence[Start], address: str | None) -> None:
         self._ray, self._owned = connect_ray(address)
         cpus = 1 if address is not None else 0  # on this machine there may be more than cores
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0, num_cpus=cpus)(_Worker)
         self._config = config
-        self.lost_workers = 0
         self._actors = [self._kind.remote() for _ in starts]
         self.start(starts)
 
@@ -92,7 +89,7 @@ class Ray:
             self._wait(k, one, partial(self._start, k))
 
     def run_on_worker(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...], n: int
+        self, function: Method, arguments: tuple[Any, ...], n: int
     ) -> tuple[Any, Sequence[Any]]:
         """Run on the first worker; all but the first value stay in the object store."""
         values: list[Any] = []
@@ -104,7 +101,7 @@ class Ray:
 
         return self._wait(0, run(), run), values[1:]
 
-    def call(self, *calls: tuple[Callable[..., Any], Sequence[Any]]) -> list[list[Any]]:
+    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
         """Call all shards at the same time, each in its own process, by one message."""
         requests: list[list[Call]] = [[] for _ in self._actors]
         for method, arguments in calls:
@@ -119,22 +116,18 @@ class Ray:
             for k, answers in enumerate(map(iter, self._send_all(requests)))
         ]
 
-    def call_each(self, method: Callable[..., Any], arguments: Sequence[Any]) -> list[Any]:
-        """Call all shards at the same time."""
-        return [answer for (answer,) in self.call((method, arguments))]
-
-    def call_all(self, method: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def call_all(self, method: Method, *arguments: Any) -> list[Any]:
         """Call all shards at the same time; the arguments are sent once."""
         call = method.__name__, self._pack(method.__name__, arguments)
         return [answer for (answer,) in self._send_all([[call]] * len(self._actors))]
 
-    def post(self, method: Callable[..., Any], *arguments: Any) -> None:
+    def post(self, method: Method, *arguments: Any) -> None:
         """Send with the next call of each shard; the arguments are sent once."""
         call = method.__name__, self._pack(method.__name__, arguments)
         for posted in self._posted:
             posted.append(call)
 
-    def call_one(self, k: int, method: Callable[..., Any], *arguments: Any) -> Any:
+    def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
         """Call one shard."""
         own = [arguments if i == k else None for i in range(len(self._actors))]
         return self.call_each(method, own)[k]
@@ -148,9 +141,7 @@ class Ray:
         with ThreadPoolExecutor(cores) as pool:
             map_ranges(pool, cores, function, n)
 
-    def saved(
-        self, paths: Sequence[Path], method: Callable[..., Any], arguments: Sequence[Any] | None
-    ) -> None:
+    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:
         """Empty the logs: a lost shard starts from its file, with this call."""
         self._starts = list(paths)
         self._logs = [[] for _ in paths]

@@ -15,15 +15,16 @@ import re
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.io.cells import read_name
 from romco.io.formats import BadFile, BadRow, OpenFile, format_of
 from romco.io.reader import Block
-from romco.io.schema import read_name
 from romco.kernels.merge.partition import encode
 from romco.model.features import Dense, Rows, features_from_json
 from romco.model.names import Id, canonical_name, identity, to_json
@@ -239,14 +240,14 @@ class _BlockFilter:
     """Any file: parse all rows, keep the shard's."""
 
     def __init__(self, source: Source, owns: Owns) -> None:
-        self._blocks, self._owns = source.open(), _Ownership(owns)
+        self._blocks, self._owns = source.open(), lru_cache(MAX_CACHED_TASKS)(owns)
 
     def read(self, rows: int) -> Filtered:
         block, trouble = self._blocks.take(rows)
         if trouble is not None and not isinstance(trouble, BadRow):
             raise trouble
-        bad = [trouble] if trouble is not None and self._owns.of(None) else []
-        kept = np.array([i for i, task in enumerate(block.tasks) if self._owns.of(task)], np.intp)
+        bad = [trouble] if trouble is not None and self._owns(None) else []
+        kept = np.array([i for i, task in enumerate(block.tasks) if self._owns(task)], np.intp)
         return [_select(block, kept)], bad, len(block) + (trouble is not None)
 
     def skip(self, rows: int) -> None:
@@ -275,7 +276,7 @@ class _LineFilter:
         format = format_of(source.path, source.format)
         self._source, self._file = replace(source, format=format), file
         self._locator, self._owns = locator, owns
-        self._cells = _Ownership(lambda cell: owns(_task(locator, task, cell)))
+        self._owns_cell = lru_cache(MAX_CACHED_TASKS)(lambda cell: owns(_task(locator, task, cell)))
         self._line, self._row = int(bool(locator.header)), 0  # read so far
         self._rest: _BlockFilter | None = None
 
@@ -286,7 +287,7 @@ class _LineFilter:
         begin = self._row
         while self._row - begin < rows and (found := self._next()) is not None:
             line, cell = found
-            if cell is None or self._cells.of(cell):
+            if cell is None or self._owns_cell(cell):
                 kept.append((self._line, line, cell is not None))
         if self._rest is not None and self._row == begin:
             return self._rest.read(rows)
@@ -360,38 +361,6 @@ def _select(block: Block, kept: Any) -> Block:
         [block.lines[i] for i in kept],
         block.features.at(kept),
     )
-
-
-@final
-class _Ownership:
-    """Cache of whether a task, or the field that holds it, is the shard's."""
-
-    def __init__(self, owns: Callable[[Any], bool]) -> None:
-        self._owns = owns
-        self._cache: dict[Any, bool] = {}
-
-    def of(self, key: Any) -> bool:
-        owned = self._cache.get(key)
-        if owned is None:
-            if len(self._cache) >= MAX_CACHED_TASKS:
-                self._cache.clear()
-            owned = self._cache[key] = self._owns(key)
-        return owned
-
-
-class TaskFieldLocator(Protocol):
-    """Locator of the task field in a line of text."""
-
-    header: bytes  # first line of the file, needed to parse the others
-
-    def find(self, line: bytes) -> bytes | None:
-        """Return the field as it is written; None where it cannot be located."""
-
-    def value(self, field: bytes) -> Any:
-        """Return the field's value."""
-
-    def is_row(self, line: bytes) -> bool:
-        """Return False for blank lines."""
 
 
 def _task(locator: TaskFieldLocator, column: str, field: bytes) -> str | None:
@@ -470,3 +439,6 @@ class JsonFieldLocator:
     def is_row(self, line: bytes) -> bool:
         """Return False for blank lines."""
         return not line.isspace()
+
+
+TaskFieldLocator = TableFieldLocator | JsonFieldLocator

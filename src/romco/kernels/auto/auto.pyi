@@ -8,6 +8,7 @@ from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 
 FORGETTING: float
+GLOBAL_PRIOR: float
 TRACKING_FORGETTING: float
 TRACKING_PRIOR: float
 

@@ -61,6 +61,8 @@ cdef enum:
 
 cdef double SLACK = 0.3                        # AROW's r
 cdef double PATIENCE = 1.0                     # the same where both vectors learn together
+GLOBAL_PRIOR = 5.0                             # prior variance of the global logistic learner's weights
+cdef double global_prior = GLOBAL_PRIOR
 cdef double APART = 0.3                        # prior variance of its personal vector, not 1
 FORGETTING = 3e-4                              # share of its variance that comes back
 cdef double forgetting = FORGETTING
@@ -158,7 +160,7 @@ cdef class AutoKernel(Kernel):
         self.coming.n, self.coming_of = 0, NULL
         self.late, self.said = None, np.zeros((1, CONTEXT))
         self.covariances = Covariances(
-            joint, frequent, shared, intercept, LOGISTIC, WIDTH + LOGISTIC
+            joint, frequent, shared, intercept, LOGISTIC, WIDTH + LOGISTIC, global_prior
         )
         self.subspace = Subspace(shared[:, 2 * WIDTH:FORGETS], factor, personal, LOGISTIC)
 
@@ -203,7 +205,7 @@ cdef class AutoKernel(Kernel):
         for c in range(TOGETHER):
             o.p[GLOBAL + c], o.v[GLOBAL + c] = told[c], x2 - told[WIDTH + c]
             o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - v[WIDTH + c]
-        o.v[GLOBAL + LOGISTIC] += self.covariances.read(x, unit)
+        o.v[GLOBAL + LOGISTIC] += (global_prior - 1.0) * x2 + self.covariances.read(x, unit)
         o.v[GLOBAL + LOGISTIC] = max(0.0, o.v[GLOBAL + LOGISTIC])  # it may be rounding
         o.p[BOTH] = told[TOGETHER] + v[TOGETHER]
         o.v[BOTH] = (1.0 + APART) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
@@ -790,7 +792,8 @@ cdef Steps prepared(
     t.a_own = both(step[ALONE + MARGIN].a, step[ALONE + LOGISTIC].a)
     t.b_own = both(step[ALONE + MARGIN].b, step[ALONE + LOGISTIC].b)
     t.a_both, t.b_both = both(step[BOTH].a, step[BOTH].a), both(step[BOTH].b, step[BOTH].b)
-    t.one, t.prior, t.rate = both(1.0, 1.0), both(1.0, APART), both(h * forgetting, h * forgetting)
+    t.prior_all, t.prior_own = both(1.0, global_prior), both(1.0, 1.0)
+    t.prior_both, t.rate = both(1.0, APART), both(h * forgetting, h * forgetting)
     t.a_forgets, t.b_forgets, t.forgetting = forgets.a, forgets.b, h * tracking_forgetting
     return t
 

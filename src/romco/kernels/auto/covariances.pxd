@@ -5,11 +5,12 @@ from romco.kernels.auto.scales cimport Scaled, Units
 
 
 cdef class Covariances:
-    cdef double[:, ::1] spent      # (n, n) of the prior covariance, the identity
+    cdef double[:, ::1] spent      # (n, n) of the prior covariance, which is diagonal
     cdef double[::1] frequent      # (n,) features of the places from 1 on, or FREE, or CLOSED
     cdef double[:, ::1] shared     # (d, w) rows that hold a weight and what is spent of its variance
     cdef double[:, ::1] intercept  # (k, 2) the same of the intercept, in the first row
     cdef int mean_at, spent_at     # their columns in `shared`
+    cdef double prior              # variance of a feature's weight before any event; the intercept's: 1
     cdef object rooms
     cdef unsigned char* place      # (d,) of each feature; 0: none
     cdef Py_ssize_t count          # places in use, the intercept's among them; 0: not known

@@ -8,8 +8,7 @@ A feature joins with the variance that it has and no covariance, and leaves when
 less than a twentieth of the events, which is looked at whenever these have doubled. Where more than
 100 features are frequent, as in text, all leave for good: a few of so many would not help.
 
-Kept is what is spent of the prior covariance, which is the identity, so that zeros are the
-prior. The variances are also kept where those of other learners are. Whoever changes them there
+Kept is what is spent of the prior covariance, which is diagonal, so that zeros are the prior. The variances are also kept where those of other learners are. Whoever changes them there
 (shards that merge, or a state of before there were covariances) makes the covariances untrue:
 they are then forgotten, and only the variances count.
 """
@@ -33,10 +32,12 @@ FREE, CLOSED = -1.0, -2.0
 cdef class Covariances:
     """Views of ``spent`` (n, n) and ``frequent`` (n,), and of where weights and variances are."""
 
-    def __init__(self, spent, frequent, shared, intercept, int mean_at, int spent_at):
+    def __init__(
+        self, spent, frequent, shared, intercept, int mean_at, int spent_at, double prior
+    ):
         cdef Py_ssize_t n = len(spent), d = len(shared)
         self.spent, self.frequent, self.shared, self.intercept = spent, frequent, shared, intercept
-        self.mean_at, self.spent_at = mean_at, spent_at
+        self.mean_at, self.spent_at, self.prior = mean_at, spent_at, prior
         self.rooms = np.zeros((2, n)), np.zeros(d + n, np.uint8)
         self.Sx = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms[0])
         self.value = self.Sx + n
@@ -176,7 +177,7 @@ cdef class Covariances:
         if not self.are_true():
             for k in range(a):
                 i = self.active[k]
-                Sx[i] = self.value[k] * (1.0 - self.spent_of(i)[0])
+                Sx[i] = self.value[k] * ((self.prior if i else 1.0) - self.spent_of(i)[0])
             return Sx[0]
         for k in range(a):
             value, row = self.value[k], &self.spent[self.active[k], 0]
@@ -184,12 +185,12 @@ cdef class Covariances:
                 Sx[j] -= value * row[j]
         total = 0.0
         for k in range(a):
-            Sx[self.active[k]] += self.value[k]
+            Sx[self.active[k]] += self.value[k] * (self.prior if k else 1.0)
         for k in range(a):
             i, value = self.active[k], self.value[k]
             total += value * Sx[i]
             if i:
-                total -= value * value * (1.0 - self.spent[i, i])
+                total -= value * value * (self.prior - self.spent[i, i])
         return total
 
     cdef void move(self, Step step) noexcept nogil:

@@ -66,7 +66,7 @@ cdef extern from *:
        of all and of own, and what comes back of the variances. */
     typedef struct {
         romco_two a_all[2], b_all[2];  /* of a feature without covariances, and of one with them */
-        romco_two a_own, b_own, a_both, b_both, prior, one, rate;
+        romco_two a_own, b_own, a_both, b_both, prior_all, prior_own, prior_both, rate;
         double a_forgets, b_forgets, forgetting;
         romco_two f[2];
     } romco_steps;
@@ -77,14 +77,14 @@ cdef extern from *:
         romco_two mean, spent, sx, change;
         double left;
         spent = romco_load(all + 3);
-        sx = ROMCO_TIMES(ROMCO_LESS(t->one, spent), v);
+        sx = ROMCO_TIMES(ROMCO_LESS(t->prior_all, spent), v);
         mean = ROMCO_ADD_PRODUCT(romco_load(all), t->a_all[joint], sx);
         spent = ROMCO_ADD_PRODUCT(spent, ROMCO_TIMES(t->b_all[joint], sx), sx);
         romco_store(all, mean);
         all[3] = ROMCO_FIRST(spent);
         all[4] = ROMCO_SECOND(spent);
         spent = romco_load(own + 3);
-        sx = ROMCO_TIMES(ROMCO_LESS(t->one, spent), v);
+        sx = ROMCO_TIMES(ROMCO_LESS(t->prior_own, spent), v);
         change = ROMCO_TIMES(t->a_own, sx);
         mean = ROMCO_ADD_PRODUCT(romco_load(own), t->a_own, sx);
         spent = ROMCO_ADD_PRODUCT(spent, ROMCO_TIMES(t->b_own, sx), sx);
@@ -95,10 +95,10 @@ cdef extern from *:
         t->f[0] = ROMCO_ADD_PRODUCT(t->f[0], change, romco_load(all + 6));
         t->f[1] = ROMCO_ADD_PRODUCT(t->f[1], change, romco_load(all + 8));
         spent = romco_both(all[5], own[5]);
-        sx = ROMCO_TIMES(ROMCO_LESS(t->prior, spent), v);
+        sx = ROMCO_TIMES(ROMCO_LESS(t->prior_both, spent), v);
         mean = ROMCO_ADD_PRODUCT(romco_both(all[2], own[2]), t->a_both, sx);
         spent = ROMCO_ADD_PRODUCT(spent, ROMCO_TIMES(t->b_both, sx), sx);
-        spent = ROMCO_LESS(spent, ROMCO_TIMES(t->rate, ROMCO_LESS(t->prior, spent)));
+        spent = ROMCO_LESS(spent, ROMCO_TIMES(t->rate, ROMCO_LESS(t->prior_both, spent)));
         all[2] = ROMCO_FIRST(mean);
         own[2] = ROMCO_SECOND(mean);
         all[5] = ROMCO_FIRST(spent) > 0.0 ? ROMCO_FIRST(spent) : 0.0;
@@ -125,7 +125,7 @@ cdef extern from *:
     ctypedef struct Steps "romco_steps":
         Two a_all[2]
         Two b_all[2]
-        Two a_own, b_own, a_both, b_both, prior, one, rate
+        Two a_own, b_own, a_both, b_both, prior_all, prior_own, prior_both, rate
         double a_forgets, b_forgets, forgetting
         Two f[2]
     void go "romco_go" (

@@ -128,20 +128,22 @@ cdef listed(const Word* word, Py_ssize_t n_words):
     """Return the members of a set, sorted."""
     cdef Py_ssize_t w, n = 0
     cdef Word left
-    for w in range(n_words):
-        left = word[w]
-        while left:
-            left &= left - 1
-            n += 1
-    cdef int[::1] found = np.empty(n, dtype=np.int32)
+    with nogil:
+        for w in range(n_words):
+            left = word[w]
+            while left:
+                left &= left - 1
+                n += 1
+    cdef int[::1] members = np.empty(n, dtype=np.int32)
     n = 0
-    for w in range(n_words):
-        left = word[w]
-        while left:
-            found[n] = <int> (64 * w) + lowest(left)
-            left &= left - 1
-            n += 1
-    return np.asarray(found)
+    with nogil:
+        for w in range(n_words):
+            left = word[w]
+            while left:
+                members[n] = <int> (64 * w) + lowest(left)
+                left &= left - 1
+                n += 1
+    return np.asarray(members)
 
 
 cdef mark_all(Word* word, const int[::1] features):
@@ -249,12 +251,15 @@ cdef class TouchedRows:
         """Check that features exist and are sorted."""
         cdef Py_ssize_t i
         cdef int before = -1, j = 0
-        for i in range(self.length[k]):
-            j = self.row[k][i]
-            if j <= before or j >= self.n_features:
-                break
-            before = j
-        else:
+        cdef bint fits = True
+        with nogil:
+            for i in range(self.length[k]):
+                j = self.row[k][i]
+                if j <= before or j >= self.n_features:
+                    fits = False
+                    break
+                before = j
+        if fits:
             return
         if 0 <= j < self.n_features:
             raise ValueError(f"feature {j} comes after feature {before}: they must be in order")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from romco.io.schema import BadCell, encode_counts, encode_free, read_name
+from romco.io.cells import BadCell, encode_counts, encode_free, read_name
 
 
 def encoded(value):

@@ -1,0 +1,295 @@
+"""Cells of a table: a task, a label, or features by the kind of the column.
+
+Each function is the reference of the compiled encoder; see :mod:`romco.io.schema` for the kinds.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, cast
+
+import numpy as np
+
+MAX_TEXT_CHARACTERS = 1_000_000  # of one cell
+ONLY_TASK = "all"  # the task of events that have no column for it
+MISSING = frozenset(("", "na", "n/a", "nan", "null"))  # in any case
+BOOLEANS = MappingProxyType({"true": 1.0, "false": 0.0})
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_WORD = re.compile(r"\w+")
+_DATE = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
+    r"(?:[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.[0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+
+Values = dict[str, float]
+
+
+class BadCell(ValueError):  # noqa: N818 - says what is wrong
+    """A cell that cannot be used; whoever knows the line makes a ``BadRow`` of it."""
+
+    def __init__(self, column: str, reason: str) -> None:
+        self.column, self.reason = column, reason
+        super().__init__(f"column {column!r}: {reason}")
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a cell is empty: None, NaN, NaT, empty text, or NA, n/a, nan, null.
+
+    >>> [is_missing(value) for value in (None, float("nan"), " ", "NA", "null", 0, "none")]
+    [True, True, True, True, True, False, False]
+    """
+    if isinstance(value, str):
+        return len(value) < 9 and value.strip().lower() in MISSING
+    if value is None or isinstance(value, float):
+        return value is None or math.isnan(value)
+    if type(value).__name__ in ("NaTType", "NAType"):  # of pandas
+        return True
+    return isinstance(value, Real | Decimal) and bool(value != value)
+
+
+def read_name(column: str, cells: Mapping[str, object]) -> str:
+    """Return a task or a label as text: 1, 1.0 and "1" are the same, true is "true".
+
+    Only an empty cell is missing: somebody may be called NA.
+
+    >>> read_name("user", {"user": 1.0}), read_name("user", {"user": " ann "})
+    ('1', 'ann')
+    """
+    value = cells.get(column)
+    if isinstance(value, str):
+        value = _clean(column, value)
+        if value:  # as nearly always
+            return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if is_missing(value):  # empty text, too
+        there = ", ".join(map(repr, list(cells)[:20]))
+        raise BadCell(column, "is missing" if column in cells else f"is missing among {there}")
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Real | Decimal):
+        number = _finite(column, value)
+        return str(int(cast(float, value))) if number.is_integer() else str(value)
+    raise BadCell(column, f"must be text or a number, not {type(value).__name__}")
+
+
+def encode_free(column: str, value: Any, features: Values) -> None:
+    """Add a cell by its own type; text that reads as a number is one.
+
+    >>> features = {}
+    >>> row = {"age": " 7 ", "town": "Rome", "tags": ["a", "b"], "at": {"x": 1}, "size": "NA"}
+    >>> for column, cell in row.items():
+    ...     encode_free(column, cell, features)
+    >>> features
+    {'age': 7.0, 'town=Rome': 1.0, 'tags=a': 1.0, 'tags=b': 1.0, 'at.x': 1.0}
+    """
+    if is_missing(value):
+        return
+    value = plain_value(value)
+    if isinstance(value, str):
+        number = parse_number(value)
+        if number is not None:
+            _add(features, column, _finite(column, number))
+        else:
+            _add(features, f"{column}={_clean(column, value)}", 1.0)
+    elif isinstance(value, Real | Decimal):
+        _add(features, column, _finite(column, value))
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            encode_free(f"{column}.{key}", inner, features)
+    elif isinstance(value, list | tuple | np.ndarray):
+        for place, inner in enumerate(value):
+            encode_free(column if isinstance(inner, str) else f"{column}.{place}", inner, features)
+    else:
+        raise BadCell(column, f"{type(value).__name__} is no feature; leave the column out")
+
+
+def encode_number(column: str, value: Any, features: Values) -> None:
+    """Add a cell that must be a number, or true or false.
+
+    >>> encode_number("new", "TRUE", features := {})
+    >>> features
+    {'new': 1.0}
+    """
+    if is_missing(value):
+        return
+    number = number_of(plain_value(value))
+    if number is None:
+        raise BadCell(column, f"{_short(value)} is not a number")
+    _add(features, column, _finite(column, number))
+
+
+def encode_category(column: str, value: Any, features: Values) -> None:
+    """Add a cell as ``column=value``, even if it reads as a number.
+
+    >>> encode_category("zip", "10115", features := {})
+    >>> encode_category("floor", 2.0, features)
+    >>> features
+    {'zip=10115': 1.0, 'floor=2': 1.0}
+    """
+    if not is_missing(value):
+        _add(features, f"{column}={read_name(column, {column: plain_value(value)})}", 1.0)
+
+
+def encode_date(column: str, value: Any, features: Values, hours: bool = True) -> None:
+    """Add month, weekday and, where known, hour; what is no date is a category.
+
+    >>> encode_date("at", "2024-02-29 13:05", features := {})
+    >>> features
+    {'at.month=02': 1.0, 'at.weekday=Thu': 1.0, 'at.hour=13': 1.0}
+    """
+    if is_missing(value):
+        return
+    value = plain_value(value)
+    parts = parse_date(value) if isinstance(value, str) else None
+    if parts is None:
+        return encode_category(column, value, features)
+    day, hour = parts
+    _add(features, f"{column}.month={day.month:02d}", 1.0)
+    _add(features, f"{column}.weekday={WEEKDAYS[day.weekday()]}", 1.0)
+    if hours and hour is not None:
+        _add(features, f"{column}.hour={hour:02d}", 1.0)
+    return None
+
+
+def encode_day(column: str, value: Any, features: Values) -> None:
+    """Add month and weekday: midnight, as frames write a day, is no hour."""
+    encode_date(column, value, features, hours=False)
+
+
+def encode_text(column: str, value: Any, features: Values) -> None:
+    """Add log(1 + count) of each word as ``column:word`` in lower case, scaled to length 1.
+
+    >>> encode_text("says", "Hi, hi there", features := {})
+    >>> {word: round(weight, 3) for word, weight in features.items()}
+    {'says:hi': 0.846, 'says:there': 0.534}
+    """
+    counts: Values = {}
+    encode_counts(column, value, counts)
+    weights = {word: math.log1p(count) for word, count in counts.items()}
+    length = math.sqrt(sum(weight * weight for weight in weights.values()))
+    for word, weight in weights.items():
+        _add(features, word, weight / length)
+
+
+def encode_counts(column: str, value: Any, features: Values) -> None:
+    """Add how often each word occurs, as models did before words had weights."""
+    if is_missing(value):
+        return
+    if not isinstance(value, str):
+        raise BadCell(column, f"must be text, not {type(value).__name__}")
+    for word in _WORD.findall(_clean(column, value).lower()):
+        _add(features, f"{column}:{word}", 1.0)
+
+
+def ignore(column: str, value: Any, features: Values) -> None:
+    """Add nothing."""
+
+
+ENCODERS: Mapping[str, Callable[[str, Any, Values], None]] = MappingProxyType(
+    {
+        "free": encode_free,
+        "number": encode_number,
+        "category": encode_category,
+        "text": encode_text,
+        "counts": encode_counts,
+        "date": encode_date,
+        "day": encode_day,
+        "ignored": ignore,
+    }
+)
+
+
+def encode_cell(kind: str, column: str, value: object) -> dict[str, float]:
+    """Return the features of a cell that compiled code leaves to Python."""
+    features: dict[str, float] = {}
+    ENCODERS[kind](column, value, features)
+    return features
+
+
+def parse_number(text: str) -> float | None:
+    """Return the number that text spells, if it does.
+
+    >>> parse_number(" 7 "), parse_number("1_000")
+    (7.0, None)
+    """
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def parse_date(text: str) -> tuple[datetime.date, int | None] | None:
+    """Return the day, and the hour where given, of ISO 8601 text, if it is.
+
+    >>> parse_date("2024-02-29T13:05:00Z")
+    (datetime.date(2024, 2, 29), 13)
+    """
+    match = _DATE.fullmatch(text.strip())
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups())
+    if hour > 23 or minute > 59 or second > 60:
+        return None
+    try:
+        return datetime.date(year, month, day), None if match.group(4) is None else hour
+    except ValueError:
+        return None
+
+
+def plain_value(value: Any) -> Any:
+    """Return dates as ISO text and NumPy's scalars as Python's."""
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, np.datetime64):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def number_of(value: Any) -> float | None:
+    """Return the number that a cell is or spells; true and false are 1 and 0."""
+    if isinstance(value, str):
+        number = parse_number(value)
+        return BOOLEANS.get(value.strip().lower()) if number is None else number
+    try:
+        return float(value) if isinstance(value, Real | Decimal) else None
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _finite(column: str, value: object) -> float:
+    try:
+        number = float(cast(float, value))
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise BadCell(column, f"{number} is not a finite number")
+    return number
+
+
+def _clean(column: str, value: str) -> str:
+    """Return text without spaces around it; refuse what is no UTF-8, or too long."""
+    if len(value) > MAX_TEXT_CHARACTERS:
+        size = f"{len(value):,} characters, more than {MAX_TEXT_CHARACTERS:,}"
+        raise BadCell(column, f"has a text of {size}: shorten it")
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise BadCell(column, "is not UTF-8 text") from None
+    return value.strip()
+
+
+def _add(features: Values, name: str, value: float) -> None:
+    features[name] = features.get(name, 0.0) + value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
