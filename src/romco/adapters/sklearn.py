@@ -735,7 +735,9 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
             **(self.parameters or {}),
         )
 
-    def _read_labelled(self, X: Any, y: Any, task: Any, first: bool) -> tuple[Any, Numbers, list[Any]]:
+    def _read_labelled(
+        self, X: Any, y: Any, task: Any, first: bool
+    ) -> tuple[Any, Numbers, list[Any]]:
         """Rows, numbers and tasks to learn, checked."""
         X, task = self._split_task(X, task)
         numbers = self._read_table(X, y, first)

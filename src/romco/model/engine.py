@@ -668,7 +668,9 @@ class Engine(Step):
             parameters = {"inner": old.name, "parameters": dict(old.parameters)}
             made = known("classes")(old.n_features, old.n_tasks, **parameters)
             arrays = {f"0.{name}": array for name, array in old.arrays().items()}
-            made.load({"classes": np.array([2]), **arrays, "0.scale": np.array(scale)})
+            slots = {name: array for name, array in made.arrays().items() if name == "slots"}
+            arrays |= {"classes": np.array([2]), "0.scale": np.array(scale), **slots}
+            made.load(arrays)
             self.body = Body(made, self.history)
             self._adds_classes, self._newcomer = True, None
         self.target = widened(self.target)  # last
