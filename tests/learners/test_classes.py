@@ -164,31 +164,103 @@ def test_bad_answers_and_limits():
         learner.load({})
 
 
-def test_very_many_classes_are_learned_at_once():
+def test_very_many_classes_keep_the_pairs_of_the_frequent_ones():
     stream = rounds(40, n=300)
     learner = made(classes=30)
     assert (learner.form, len(learner.members())) == ("pairs", 435)
     early = romco.Rounds(stream.task, stream.x, stream.y % 30, stream.starts)
     learner.replay(early)
+    before = [member.weights() for member in learner.members()]
     again = romco.restore(learner.state())
     again.make_classes(40)
-    learner.make_classes(40)
-    assert (learner.form, learner.pairs()) == ("softmax", [])
-    same = made(classes=30, form="softmax")  # it had learned beside the pairs
-    same.replay(early)
-    same.make_classes(40)
-    scores = same.replay(stream)
-    np.testing.assert_array_equal(learner.replay(stream), scores)
+    wider = learner.with_classes(40)
+    assert learner.answers == 30
+    assert len(wider.pairs()) == 435
+    for member, weights in zip(wider.members(), before, strict=True):
+        np.testing.assert_array_equal(member.weights(), weights)
+    scores = wider.replay(stream)
     np.testing.assert_array_equal(again.replay(stream), scores)
-    fresh = made(classes=40)
-    assert fresh.form == "softmax"
-    restored = romco.restore(learner.state())
-    np.testing.assert_array_equal(restored.predict(stream.events), learner.predict(stream.events))
-    assert learner.weights().shape == (D, M, 40)
-    learner.forget_task(1)
-    assert len(learner.kinds_of(np.arange(M))) == M
+    np.testing.assert_allclose(np.exp(scores).sum(axis=1), 1.0)
+    restored = romco.restore(wider.state())
+    np.testing.assert_array_equal(restored.predict(stream.events), wider.predict(stream.events))
+    assert wider.weights().shape == (D, M, 40)
+    wider.forget_task(1)
+    assert len(wider.kinds_of(np.arange(M))) == M
     with pytest.raises(ValueError, match="31 classes: romco-auto tells at most 30 apart by pairs"):
         made(classes=31, form="pairs")
+
+
+def test_a_round_of_very_many_classes_is_scored_as_its_events():
+    stream = rounds(36, n=900)
+    learner = made(classes=36)
+    learner.replay(stream[:800])
+    few = learner.predict(romco.Round(stream.task[800:860], stream.x[800:860], np.empty(0)))
+    each = [learner.predict(stream[e])[0] for e in range(800, 860)]
+    np.testing.assert_array_equal(few, each)
+    learner.update(romco.Round(stream.task[800:], stream.x[800:], stream.y[800:]))
+    assert np.isfinite(learner.predict(stream.events)).all()
+
+
+def species(n, classes=48, seed=1, rare=0.002):
+    """Skewed and correlated features, a spread for each class, 30 classes that are frequent."""
+    rng = np.random.default_rng(seed)
+    d = 12
+    middle, spread = rng.normal(size=(classes, d)), np.exp(0.5 * rng.normal(size=(classes, d)))
+    shares = rng.dirichlet(2.0 * np.ones(30))
+    if classes > 30:
+        shares = np.append((1.0 - rare) * shares, np.full(classes - 30, rare / (classes - 30)))
+    y = rng.choice(classes, size=n, p=shares)
+    x = middle[y] + 0.6 * spread[y] * rng.normal(size=(n, d))
+    x = x @ (np.eye(d) + 0.5 * rng.normal(size=(d, d)) / np.sqrt(d))
+    x[:, :4], x[:, 4:6] = np.exp(x[:, :4]), x[:, 4:6] > 0.0
+    return romco.Rounds(rng.integers(8, size=n), x, y.astype(float), np.arange(n + 1))
+
+
+def frozen_error(stream, classes, known):
+    learner = romco.learner("classes", stream.x.shape[1], 8, n_classes=classes)
+    learner.replay(stream[:known])
+    rest = romco.Round(stream.task[known:], stream.x[known:], np.empty(0))
+    return learner.predict(rest).argmax(axis=1) != stream.y[known:]
+
+
+@pytest.mark.parametrize("rare", [0.002, 0.4])
+def test_48_classes_are_told_apart_as_well_as_by_logistic_regression(rare):
+    """The 31st class once changed the method for all: 19.4 % errors of 30 species, 27.8 of 48."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    stream, known = species(8000, rare=rare), 5600
+    scaled = StandardScaler().fit(stream.x[:known]).transform(stream.x)
+    logistic = LogisticRegression(max_iter=2000).fit(scaled[:known], stream.y[:known])
+    error = np.mean(logistic.predict(scaled[known:]) != stream.y[known:])
+    assert frozen_error(stream, 48, known).mean() < 1.02 * error
+
+
+def test_rare_classes_do_not_make_frequent_ones_worse():
+    stream, known = species(8000), 5600
+    frequent = stream.y < 30
+    wrong = frozen_error(stream, 48, known)[frequent[known:]].mean()
+    n = int(frequent.sum())
+    alone = romco.Rounds(
+        stream.task[frequent], stream.x[frequent], stream.y[frequent], np.arange(n + 1)
+    )
+    assert wrong < frozen_error(alone, 30, int(frequent[:known].sum())).mean() + 0.002
+
+
+def test_a_class_that_becomes_frequent_gets_the_pairs_of_a_rare_one():
+    rng = np.random.default_rng(0)
+    n = 3000
+    y = np.where(np.arange(n) < 40, np.arange(n) % 40, 36 + rng.integers(4, size=n)).astype(float)
+    x = rng.normal(size=(n, D)) + np.eye(40)[y.astype(int), -D:]
+    stream = romco.Rounds(np.zeros(n, int), x, y, np.arange(n + 1))
+    learner = made(classes=40)
+    first = learner.replay(stream[:1500])
+    classes = {k for pair in learner.pairs() for k in pair}
+    assert {36, 37, 38, 39} <= classes
+    assert len(classes) == 30
+    again = romco.restore(learner.state())
+    np.testing.assert_array_equal(again.replay(stream[1500:]), learner.replay(stream[1500:]))
+    assert np.isfinite(first).all()
 
 
 def test_many_classes_of_an_older_version_stay_told_from_the_rest():

@@ -19,7 +19,7 @@ from romco.learners.softmax import AutoSoftmax
 from romco.model import Hashed, Model
 from romco.model.engine import as_round, predict
 from romco.model.features import Rows, Sparse, count_rows
-from romco.presentation.names import inert
+from romco.presentation.screen import inert
 
 Numbers = NDArray[np.float64]
 ROUNDING = 1e-12  # part of a feature's whole that is rounding
@@ -240,7 +240,8 @@ def _of_classes(
     """Log-odds of a label against the rest, from the margins of the inner learners of pairs."""
     at_once = learner.at_once()
     if at_once is not None:
-        return _of_softmax(model, at_once, rows, place.number, label)
+        scores = predict(learner, rows, np.array([place.number]))[0]
+        return _of_softmax(model, at_once, rows, place.number, label, scores)
     each = [
         attribute(member, rows, place._replace(common=_common(member, start)))
         for member in learner.members()
@@ -256,13 +257,14 @@ def _of_classes(
 
 
 def _of_softmax(
-    model: Model, learner: AutoSoftmax, rows: Rows, task: int, label: Any
+    model: Model, learner: AutoSoftmax, rows: Rows, task: int, label: Any, scores: Numbers
 ) -> tuple[Any, Parts]:
-    """Log-odds of a label against the rest where one learner has all classes."""
+    """Log-odds of a label against the rest where one learner has all classes.
+
+    Features have their parts in it; what pairs of classes change in ``scores`` is in the rest.
+    """
     round = as_round(learner, rows, np.array([task]))
-    features, shared, personal, rest = learner.additions(round)
-    scores = shared.sum(axis=0) + personal.sum(axis=0) + rest
-    scores = scores - scores.max()
+    features, shared, personal, _ = learner.additions(round)
     at = int(model.engine.number_of(label)) if label is not None else _most_likely(scores)
     shares = shares_of_classes(scores, at)
     where = (np.zeros(len(features), dtype=np.int64), features)

@@ -229,6 +229,9 @@ class AddsClasses(Protocol):
     def make_classes(self, n: int) -> None:
         """At least n classes; those that are new know nothing yet."""
 
+    def with_classes(self, n: int) -> Any:
+        """Return a copy with n classes; the two may share what both leave as it is."""
+
 
 @runtime_checkable
 class SharesUnits(Protocol):

@@ -28,26 +28,40 @@ class ClassUnits:
     """
 
     def __init__(self, measured: Arrays) -> None:
-        self._found = measured
+        self._found, self._classes = measured, 2
         sums = np.tile(0.5 * measured["units"][:, None, :3], 2)
-        self.arrays: Arrays = {
+        self._held: Arrays = {  # copies of this object share it
             "class_sums": np.repeat(sums, 2, axis=1),
             "class_events": np.full(2, 0.5 * measured["typical"][0]),
         }
-        self.measured = Measured(Scales(measured["units"], measured["typical"]), *self._sums())
+        self.measured = Measured(
+            Scales(measured["units"], measured["typical"]), *self._held.values()
+        )
         self.given = 0  # learners that measure so
+
+    @property
+    def arrays(self) -> Arrays:
+        """Sums and numbers of events of the classes."""
+        n = self._classes
+        sums, events = self._held.values()
+        return {"class_sums": sums[:, :n], "class_events": events[:n]}
 
     def make_classes(self, n: int) -> None:
         """As many classes; of those that are new nothing is known."""
-        old, d = self.arrays, len(self.arrays["class_sums"])
-        self.arrays = {"class_sums": np.zeros((d, n, 6)), "class_events": np.zeros(n)}
-        copy_arrays(self.arrays, old)
-        self.measured.know(*self._sums())
+        self._classes, old = n, dict(self._held)
+        if n > len(old["class_events"]):
+            self._held["class_sums"] = np.zeros((len(old["class_sums"]), n, 6))
+            self._held["class_events"] = np.zeros(n)
+            copy_arrays(self._held, old)
+            self.measured.know(*self._held.values())
 
-    def give(self, learner: SharesUnits, low: int, high: int) -> None:
+    def forget_class(self, label: int) -> None:
+        """Forget where a class lies."""
+        self.arrays["class_sums"][:, label] = 0.0
+        self.arrays["class_events"][label] = 0.0
+
+    def give(self, learner: object, low: int, high: int) -> None:
         """Let the learner of a pair of classes measure so."""
+        assert isinstance(learner, SharesUnits)
         learner.share_units(self._found, Between(self.measured, low, high))
         self.given += 1
-
-    def _sums(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.arrays["class_sums"], self.arrays["class_events"]

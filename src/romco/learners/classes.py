@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.classes import Member, PairsKernel, RestKernel
+from romco.kernels.auto.judges import Judge
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, choice, copy_arrays, whole
 from romco.learners.capabilities import (
     FindsOutliers,
@@ -25,8 +27,11 @@ from romco.learners.softmax import AutoSoftmax
 from romco.learners.states import forget
 from romco.rounds import Round
 
-MOST_IN_PAIRS = 30  # classes; there are 435 pairs of them
-READY = 20  # classes from which on the learner of very many learns beside the pairs
+MAX_IN_PAIRS = 30  # classes; there are 435 pairs of them
+SOFTMAX_CLASSES = 20  # from which on the softmax learns beside the pairs
+JUDGE_WEIGHTS = (1.0, 0.0)  # prior weights of the pairs' result and of the softmax alone,
+JUDGE_VARIANCE = 0.3  # and their variance,
+JUDGE_RENEWAL = 1e-5  # to which each event adds this
 BEYOND = 0.3  # by the number of classes: events that come from nowhere
 LONG_AGO = 1e4  # events that a state of before they were counted is taken to have learned
 CLOSE = 4.0  # log-odds from the likeliest class beyond which a class is unlikely
@@ -45,7 +50,7 @@ def with_inner_version(state: State) -> State:
 def with_its_form(state: State) -> State:
     """A state of version 2: above 30 classes romco-auto then told each from the rest."""
     parameters, found = dict(state["parameters"]), state["arrays"].get("classes", np.zeros(1))
-    many = np.ndim(found) == 1 and len(found) == 1 and found[0] > MOST_IN_PAIRS
+    many = np.ndim(found) == 1 and len(found) == 1 and found[0] > MAX_IN_PAIRS
     if many and parameters.get("form") is None:
         parameters["form"] = "rest"
     return {**state, "parameters": parameters}
@@ -54,6 +59,24 @@ def with_its_form(state: State) -> State:
 def with_units_apart(state: State) -> State:
     """A state of version 3: each of its pairs goes on to measure features by itself."""
     return state
+
+
+def with_slots(state: State) -> State:
+    """Upgrade a state of version 4: beyond 30 classes it had no pairs, which begin anew."""
+    arrays, form = dict(state["arrays"]), state["parameters"].get("form")
+    classes = int(arrays["classes"][0])
+    if form == "rest" or (form is None and state["parameters"]["inner"] != "romco-auto"):
+        return state
+    slots = np.zeros((2, classes), dtype=np.int64)
+    slots[0] = np.where(np.arange(classes) < MAX_IN_PAIRS, np.arange(classes), -1)
+    if classes <= MAX_IN_PAIRS:
+        slots[1] = arrays.get("class_events", np.zeros(classes)).astype(np.int64)
+    arrays["slots"] = slots
+    if AT_ONCE + "seen" in arrays and form is None:
+        many = classes > MAX_IN_PAIRS
+        arrays["judge_weight"] = np.array(JUDGE_WEIGHTS[::-1] if many else JUDGE_WEIGHTS)
+        arrays["judge_covariance"] = JUDGE_VARIANCE * np.eye(2)
+    return {**state, "arrays": arrays}
 
 
 class Classes(CompiledLearner):
@@ -73,10 +96,13 @@ class Classes(CompiledLearner):
     know. Classes are added by :meth:`make_classes`.
 
     ``form="softmax"``, of ``romco-auto`` only, is :class:`romco.learners.softmax.AutoSoftmax`:
-    it learns all classes at once. Unless a form is asked for, the 31st class ends the pairs in its
-    favour; it has learned beside them since the 20th.
+    it learns all classes at once. Unless a form is given, it learns beside the pairs from the 20th
+    class on. Beyond 30 classes only the most frequent 30 have pairs. The softmax says which of
+    them are likely, up to twelve, and their pairs share out the probability that it gives to
+    these together. A conditional logit weighs that result against the softmax alone.
 
-    Cost: an event is learned by K - 1 inner learners (rest: K). Of the pairs those are asked that
+    Cost: an event is learned by K - 1 inner learners (rest: K; beyond 30 classes: up to 11 and the
+    softmax). Of the pairs those are asked that
     matter (:func:`that_matter`), the sum above is over them; of the rest all are asked.
 
     >>> import romco
@@ -87,11 +113,12 @@ class Classes(CompiledLearner):
 
     space: ClassVar = {}
     linear: ClassVar = False
-    version: ClassVar = 4  # 2: says that of its inner learners; 3: very many at once; 4: units
+    version: ClassVar = 5  # 2: inner version; 3: very many at once; 4: units; 5: slots
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         1: with_inner_version,
         2: with_its_form,
         3: with_units_apart,
+        4: with_slots,
     }
 
     def __init__(
@@ -116,7 +143,10 @@ class Classes(CompiledLearner):
         self._power = np.array([0.0, 1.0, 0.0])
         self._units: ClassUnits | None = None  # of features, if pairs have them in common
         self._apart = False  # whether they never have
-        self._many: AutoSoftmax | None = None  # of very many classes, at work or getting ready
+        self._many: AutoSoftmax | None = None  # of all classes, from the 20th on
+        self._slots = np.array([[0, 1], [0, 0]])  # (2, K): slot of a class or -1, events since
+        self._judge: Arrays = {}
+        self._handles: list[Member] = []
         self.inner_version = self._members[0].version
         self.weighs = self._members[0].weighs
         self.one_pass = self._members[0].one_pass
@@ -127,7 +157,7 @@ class Classes(CompiledLearner):
 
     def check_classes(self, n: int) -> None:
         """Raise ValueError where n classes are more than it can tell apart."""
-        limit = MOST_IN_PAIRS if self._asked == "pairs" else MOST
+        limit = MAX_IN_PAIRS if self._asked == "pairs" else MOST
         if n > limit:
             by = TOLD[self._asked or ("softmax" if self.form == "pairs" else self.form)]
             raise ValueError(f"{n} classes: {self._inner} tells at most {limit} apart {by}")
@@ -135,21 +165,63 @@ class Classes(CompiledLearner):
     def make_classes(self, n: int) -> None:
         """At least n classes: those that are new begin with learners that know nothing."""
         self.check_classes(n)
-        self._make_ready(n)
-        if self._many is not None and (self._asked == "softmax" or n > MOST_IN_PAIRS):
+        self._make_softmax(n)
+        if self._asked == "softmax":
             self.form, self._members, self._scales = "softmax", [], []
-        for k in range(self.answers, n if self.form != "softmax" else 0):
-            if self.form == "rest" and k == 2:  # "1, not 0" is all it took with two classes
+        elif self.form == "pairs":
+            self._add_slots(n)
+        for k in range(self.answers, n if self.form == "rest" else 0):
+            if k == 2:  # "1, not 0" is all it took with two classes
                 twin = self._new()
                 twin.load(self._members[0].arrays())
                 self._members.insert(0, twin)
                 self._scales.insert(0, self._scales[0].copy())
-            for _ in range(k if self.form == "pairs" else 1):
-                self._members.append(self._new())
-                self._scales.append(np.array([0.0, 1.0]))
+            self._members.append(self._new())
+            self._scales.append(np.array([0.0, 1.0]))
         self.answers = max(n, self.answers)
         self._measure_together()
         self._link()
+
+    def with_classes(self, n: int) -> Classes:
+        """A copy with n classes; pairs share the learners that know nothing of the new ones."""
+        if self.form != "pairs":
+            new = learner(self.name, self.n_features, self.n_tasks, **self.parameters)
+            assert isinstance(new, Classes)
+            new.load(self.arrays())
+        else:
+            new = copy(self)
+            new._many, new._units = copy(self._many), copy(self._units)
+            new._members, new._scales = list(self._members), list(self._scales)
+            new._handles = list(self._handles)
+        new.make_classes(n)
+        return new
+
+    def _add_slots(self, n: int) -> None:
+        """Give slots to new classes, and learners to their pairs, as long as there are any."""
+        slots = np.zeros((2, max(n, self.answers)), dtype=np.int64)
+        slots[0] = -1
+        slots[:, : self._slots.shape[1]] = self._slots
+        for k in range(self._slots.shape[1], n):
+            used = int((slots[0] >= 0).sum())
+            if used < MAX_IN_PAIRS:
+                slots[0, k] = used
+                self._members += [self._new() for _ in range(used)]
+                self._scales += [np.array([0.0, 1.0]) for _ in range(used)]
+        self._slots = slots
+
+    def _replace(self, label: int, rarest: int) -> None:
+        """Give the slot of a rare class to one that has become frequent."""
+        slot = int(self._slots[0, rarest])
+        self._slots[:, rarest], self._slots[:, label] = (-1, 0), (slot, 0)
+        pairs = [(low, high) for high in range(MAX_IN_PAIRS) for low in range(high)]
+        for n, (low, high) in enumerate(pairs):
+            if slot in (low, high):
+                self._members[n], self._scales[n][:] = self._new(), (0.0, 1.0)
+                if self._units is not None:
+                    self._units.give(self._members[n], low, high)
+                self._handles[n].restart(self._members[n].kernel)
+        if self._units is not None:
+            self._units.forget_class(slot)
 
     def _measure_together(self) -> None:
         """Let pairs of more than two classes measure features once for all, where they can."""
@@ -159,19 +231,24 @@ class Classes(CompiledLearner):
             return
         if self._units is None:
             self._units = ClassUnits(self._members[0].own_units())
-        self._units.make_classes(self.answers)
+        used = int((self._slots[0] >= 0).sum())
+        self._units.make_classes(used)
+        pairs = [(low, high) for high in range(used) for low in range(high)]
         given = self._units.given
-        for pair, member in zip(self.pairs()[given:], self._members[given:], strict=True):
-            assert isinstance(member, SharesUnits)
+        for pair, member in zip(pairs[given:], self._members[given:], strict=True):
             self._units.give(member, *pair)
 
-    def _make_ready(self, n: int) -> None:
-        """Let the learner of very many classes begin where it will be needed."""
-        soon = self._asked is None and self.form == "pairs" and n >= READY
+    def _make_softmax(self, n: int) -> None:
+        """Let the learner of all classes begin where it will be needed."""
+        soon = self._asked is None and self.form == "pairs" and n >= SOFTMAX_CLASSES
         if self._many is not None:
             self._many.make_classes(n)
         elif self._asked == "softmax" or soon:
             self._many = AutoSoftmax(self.n_features, self.n_tasks, n_classes=n)
+            self._judge = {
+                "judge_weight": np.array(JUDGE_WEIGHTS),
+                "judge_covariance": JUDGE_VARIANCE * np.eye(2),
+            }
 
     def unknown(self) -> float:
         """The share of probability that all classes have alike; none of two."""
@@ -179,8 +256,8 @@ class Classes(CompiledLearner):
         return 0.0 if self.answers == 2 else BEYOND * self.answers / (known + self.answers)
 
     def at_once(self) -> AutoSoftmax | None:
-        """The learner of all classes at once, where there are no pairs; else None."""
-        return self._many if self.form == "softmax" else None
+        """The learner of all classes at once, where not all pairs are learned; else None."""
+        return self._many if self.form == "softmax" or self.answers > MAX_IN_PAIRS else None
 
     def pairs(self) -> list[tuple[int, int]]:
         """Of each inner learner the classes that are its -1 and its +1; -1 is all others."""
@@ -189,7 +266,8 @@ class Classes(CompiledLearner):
         if self.answers == 2:
             return [(0, 1)]
         if self.form == "pairs":
-            return [(low, high) for high in range(self.answers) for low in range(high)]
+            where = {int(slot): k for k, slot in enumerate(self._slots[0].tolist()) if slot >= 0}
+            return [(where[low], where[high]) for high in range(len(where)) for low in range(high)]
         return [(0, -1), *((-1, k) for k in range(1, self.answers))]
 
     def members(self) -> list[CompiledLearner]:
@@ -200,8 +278,9 @@ class Classes(CompiledLearner):
 
     def weights(self) -> NDArray[np.float64]:
         """W (d, m, K): what speaks for a class, on average over the pairs it is in."""
-        if self._many is not None and self.form == "softmax":
-            return self._many.weights()
+        at_once = self.at_once()
+        if at_once is not None:
+            return at_once.weights()
         total = np.zeros((self.n_features, self.n_tasks, self.answers))
         times = np.zeros(self.answers)
         for (low, high), member in zip(self.pairs(), self._members, strict=True):
@@ -218,6 +297,9 @@ class Classes(CompiledLearner):
         found["power"] = self._power
         if self._units is not None:
             found |= self._units.arrays
+        if self.form == "pairs":
+            found["slots"] = self._slots
+            found |= self._judge
         for n, (member, scale) in enumerate(zip(self._members, self._scales, strict=True)):
             found |= {f"{n}.{name}": array for name, array in member.arrays().items()}
             found[f"{n}.scale"] = scale
@@ -247,9 +329,10 @@ class Classes(CompiledLearner):
                     raise ValueError(f"state array {name!r} belongs to no pair of classes")
                 parts[number][rest] = array
         for n, (member, part) in enumerate(zip(fresh._members, parts.values(), strict=True)):
-            fresh._scales[n][:] = part.pop("scale")
-            member.load(part)
-        if fresh._units is not None:
+            if "1.scale" in arrays or not fresh._has_very_many():  # they had none in version 4
+                fresh._scales[n][:] = part.pop("scale")
+                member.load(part)
+        if fresh._units is not None and ("1.scale" in arrays or not fresh._has_very_many()):
             common = fresh._units.arrays
             copy_arrays(common, {name: arrays[name] for name in common.keys() & arrays.keys()})
         power = arrays.get("power", fresh._power)
@@ -257,9 +340,13 @@ class Classes(CompiledLearner):
         many = {k.removeprefix(AT_ONCE): a for k, a in arrays.items() if k.startswith(AT_ONCE)}
         if fresh._many is not None and (many or fresh.form == "softmax"):
             fresh._many.load(many)
+        if fresh.form == "pairs":
+            kept = {"slots": fresh._slots, **fresh._judge}
+            copy_arrays(kept, {name: arrays[name] for name in kept if name in arrays})
         self._members, self._scales, self._power = fresh._members, fresh._scales, fresh._power
         self._many, self._units, self._apart = fresh._many, fresh._units, fresh._apart
         self.answers, self.form = fresh.answers, fresh.form
+        self._slots, self._judge, self._handles = fresh._slots, fresh._judge, []
         self._link()
 
     def forget_task(self, task: int) -> None:
@@ -294,7 +381,7 @@ class Classes(CompiledLearner):
 
     def common(self, started: Started) -> Newcomer | None:
         """What the started tasks have in common; None where a new task has it by itself."""
-        if self.form == "softmax":
+        if self.at_once() is not None:
             return None
         found = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
         known = [one for one in found if one is not None]
@@ -324,14 +411,31 @@ class Classes(CompiledLearner):
         if self._many is not None and self.form == "softmax":
             self.kernel = self._many.kernel
             return
-        parts = zip(self.pairs(), self._members, self._scales, strict=True)
-        members = [Member(member.kernel, scale, *pair) for pair, member, scale in parts]
-        if self.form == "pairs" or self.answers == 2:
-            beside = None if self._many is None else self._many.kernel
-            measured = None if self._units is None else self._units.measured
-            self.kernel = PairsKernel(members, self.answers, self._power, beside, measured)
-        else:
-            self.kernel = RestKernel(members, self.answers, self._power)
+        parts = list(zip(self.pairs(), self._members, self._scales, strict=True))
+        if not self._has_very_many() or len(self._handles) != len(parts):
+            self._handles = [Member(one.kernel, scale, *pair) for pair, one, scale in parts]
+        if self.form != "pairs" and self.answers > 2:
+            self.kernel = RestKernel(self._handles, self.answers, self._power)
+            return
+        measured = None if self._units is None else self._units.measured
+        if self._many is None:
+            self.kernel = PairsKernel(self._handles, self.answers, self._power, measured=measured)
+            return
+        weight, covariance = self._judge.values()
+        self.kernel = PairsKernel(
+            self._handles,
+            self.answers,
+            self._power,
+            self._many.kernel,
+            measured,
+            Judge(weight, covariance, JUDGE_VARIANCE, JUDGE_RENEWAL),
+            self._slots,
+            self._many.arrays()["seen"],
+            self._replace,
+        )
+
+    def _has_very_many(self) -> bool:
+        return self.form == "pairs" and self.answers > MAX_IN_PAIRS
 
 
 def _most(votes: Mapping[str, int]) -> str:

@@ -73,6 +73,8 @@ class Body(NamedTuple):
         old = self.learner
         if n_features <= old.n_features and n_tasks <= old.n_tasks and n_classes <= old.answers:
             return self
+        if n_features <= old.n_features and n_tasks <= old.n_tasks and isinstance(old, AddsClasses):
+            return Body(old.with_classes(n_classes), self.history)
         d, m = next_double(old.n_features, n_features), next_double(old.n_tasks, n_tasks)
         new = grown(old, d, m)
         if isinstance(new, AddsClasses):

@@ -1,11 +1,15 @@
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.between import Measured
+from romco.kernels.auto.judges import Judge
 from romco.kernels.core.contract import Kernel
 
 class Member:
     def __init__(self, kernel: Kernel, scale: NDArray[np.float64], low: int, high: int) -> None: ...
+    def restart(self, kernel: Kernel) -> None: ...
 
 class ClassesKernel(Kernel):
     def __init__(self, members: list[Member], classes: int, power: NDArray[np.float64]) -> None: ...
@@ -18,6 +22,10 @@ class PairsKernel(ClassesKernel):
         members: list[Member],
         classes: int,
         power: NDArray[np.float64],
-        beside: Kernel | None = None,
+        softmax: Kernel | None = None,
         measured: Measured | None = None,
+        judge: Judge | None = None,
+        slots: NDArray[np.int64] | None = None,
+        seen: NDArray[np.float64] | None = None,
+        replace: Callable[[int, int], None] | None = None,
     ) -> None: ...

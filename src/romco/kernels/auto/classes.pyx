@@ -18,13 +18,23 @@ each other; what two others would say, of an event that is likely of neither, is
 So of K (K - 1) / 2 pairs about 1.5 (K - 1) are asked where one class stands out.
 """
 
-from libc.math cimport NAN, exp, isfinite, isnan, log
+import numpy as np
+cimport numpy as cnp
+from libc.math cimport INFINITY, NAN, exp, isfinite, isnan, log
 from libc.stdlib cimport free, malloc
 from romco.kernels.auto.between cimport Measured
+from romco.kernels.auto.judges cimport Judge
 from romco.kernels.core.memory cimport Scratch
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events
 
+cnp.import_array()
+
+cdef enum:
+    MAX_COMPARED = 12               # classes that pairs compare for an event, of very many
+
+cdef double MAX_BEHIND = 8.0       # log-odds of a class that is compared, behind the likeliest one
+cdef double MIN_EVENTS = 20.0      # of a class before its pairs are used, of very many
 cdef double MEMORY = 0.999         # as romco.model.Scale
 cdef double LARGEST_STEP = 0.5
 cdef double LARGEST_LOG = 30.0
@@ -49,6 +59,10 @@ cdef class Member:
 
     def __init__(self, Kernel kernel not None, scale, Py_ssize_t low, Py_ssize_t high):
         self.kernel, self.scale, self.low, self.high = kernel, scale, low, high
+
+    def restart(self, Kernel kernel not None):
+        """Take a learner that knows nothing."""
+        self.kernel = kernel
 
     cdef inline double side(self, Py_ssize_t label) noexcept nogil:
         """Of a class: -1 or +1."""
@@ -94,6 +108,8 @@ cdef class ClassesKernel(Kernel):
     cdef Py_ssize_t n
     cdef Scratch margins, sides
     cdef double[::1] power
+    cdef object numbers
+    cdef int* all_                 # (width,) 0, 1, ...: all classes
 
     def __cinit__(self):
         self.member = NULL
@@ -103,6 +119,8 @@ cdef class ClassesKernel(Kernel):
         cdef Member one
         self.kept, self.n, self.width, self.power = list(members), len(members), classes, power
         self.margins, self.sides = Scratch(), Scratch()
+        self.numbers = np.arange(classes, dtype=np.int32)
+        self.all_ = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.numbers)
         free(self.member)
         self.member = <void**> malloc(max(self.n, 1) * sizeof(void*))
         if self.member == NULL:
@@ -114,67 +132,53 @@ cdef class ClassesKernel(Kernel):
     def __dealloc__(self):
         free(self.member)
 
-    cdef void couple(self, double* sums) noexcept nogil:
-        """Log-probabilities (K,) in place of what speaks against each class, 1 + sum of exp(-z)."""
+    cdef void couple(self, double* sums, const int* some, Py_ssize_t n) noexcept nogil:
+        """Log-probabilities of n classes in place of the evidence against each, 1 + sum of exp(-z)."""
         cdef double t = exp(self.power[0]) if self.width > 2 else 1.0
         cdef double share = self.unknown()
-        cdef double total = 0.0, least = sums[0]
-        cdef Py_ssize_t k
-        for k in range(1, self.width):
-            least = sums[k] if sums[k] < least else least
+        cdef double total = 0.0, least = sums[some[0]]
+        cdef Py_ssize_t i
+        for i in range(1, n):
+            least = min(least, sums[some[i]])
         least = log(least)
-        for k in range(self.width):
-            sums[k] = t * (least - log(sums[k]))
-            total += exp(sums[k])
+        for i in range(n):
+            sums[some[i]] = t * (least - log(sums[some[i]]))
+            total += exp(sums[some[i]])
         total = log(total)
-        for k in range(self.width):
-            sums[k] -= total
-        if share > 0.0:
-            for k in range(self.width):
-                sums[k] = log((1.0 - share) * exp(sums[k]) + share / self.width)
+        for i in range(n):
+            sums[some[i]] -= total
+            if share > 0.0:
+                sums[some[i]] = log((1.0 - share) * exp(sums[some[i]]) + share / n)
 
     cdef double unknown(self) noexcept nogil:
-        """The share of probability that all classes have alike; none of two."""
+        """Share of probability that is spread over all classes alike; none of two."""
         if self.width == 2:
             return 0.0
         return BEYOND * self.width / (self.power[2] + self.width)
 
-    cdef void temper_all(
-        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* scores
-    ) noexcept nogil:
-        cdef Py_ssize_t e
-        cdef double share = self.unknown()  # as it was when they were predicted
-        if self.width == 2:
-            return
-        for e in range(begin, end):
-            if events.count(e) > 0.0:
-                self.temper(
-                    scores + e * self.width, <Py_ssize_t> events.labels[e], events.count(e), share
-                )
-                self.power[2] += events.count(e)
-
     cdef void temper(
-        self, const double* scores, Py_ssize_t label, double h, double share
+        self, const double* scores, const int* some, Py_ssize_t n, Py_ssize_t label, double h,
+        double share,
     ) noexcept nogil:
-        """A Newton step of log t on the log loss of an event that counts as h.
+        """Newton step of log t on the log loss of an event of weight h.
 
-        It counts by how likely it is not one of those that come from nowhere.
+        It counts by how likely it is not explained by the share that all classes have alike.
         """
-        cdef double mean = 0.0, square = 0.0, told = 0.0, p, z, step
-        cdef Py_ssize_t k
-        for k in range(self.width):
-            p = (exp(scores[k]) - share / self.width) / (1.0 - share)
+        cdef double mean = 0.0, square = 0.0, of_label = 0.0, p, z, step
+        cdef Py_ssize_t i
+        for i in range(n):
+            p = (exp(scores[some[i]]) - share / n) / (1.0 - share)
             if p > LEAST:
                 z = log(p)
                 mean += p * z
                 square += p * z * z
-                if k == label:
-                    told = z
-                    h *= (1.0 - share) * p * exp(-scores[k])
-            elif k == label:
+                if some[i] == label:
+                    of_label = z
+                    h *= (1.0 - share) * p * exp(-scores[some[i]])
+            elif some[i] == label:
                 return
         self.power[1] = max(1.0, MEMORY * self.power[1] + h * (square - mean * mean))
-        step = h * (told - mean) / self.power[1]
+        step = h * (of_label - mean) / self.power[1]
         self.power[0] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         self.power[0] = min(max(self.power[0], -LARGEST_POWER), LARGEST_POWER)
 
@@ -195,7 +199,7 @@ cdef class RestKernel(ClassesKernel):
                 z = (<Member> self.member[i]).odds(own[i * n + e])
                 z = z if (<Member> self.member[i]).high >= 0 else -z
                 margins[(begin + e) * self.width + i] = 1.0 + exp(-z)
-            self.couple(margins + (begin + e) * self.width)
+            self.couple(margins + (begin + e) * self.width, self.all_, self.width)
         return 0
 
     cdef int ask(
@@ -224,6 +228,21 @@ cdef class RestKernel(ClassesKernel):
             events.labels = truth
         return 0
 
+    cdef void temper_all(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* scores
+    ) noexcept nogil:
+        cdef Py_ssize_t e
+        cdef double share = self.unknown()  # as it was when they were predicted
+        if self.width == 2:
+            return
+        for e in range(begin, end):
+            if events.count(e) > 0.0:
+                self.temper(
+                    scores + e * self.width, self.all_, self.width, <Py_ssize_t> events.labels[e],
+                    events.count(e), share,
+                )
+                self.power[2] += events.count(e)
+
     cdef int teach(
         self, Member member, Events events, const double* truth, Py_ssize_t begin, Py_ssize_t end,
         const double* own,
@@ -242,42 +261,139 @@ cdef class RestKernel(ClassesKernel):
 
 
 cdef class PairsKernel(ClassesKernel):
-    """A learner for each pair of classes, low < high, which is member high (high - 1) / 2 + low.
+    """A learner for each pair of up to 30 classes, low < high, member high (high - 1) / 2 + low.
 
-    Those of the true class learn, one event after the other. A margin that is not a
-    number has not been asked for. ``measured``, if given, is by what all of them measure features: an
-    event is looked at and counted once. ``beside``, if given, is a kernel of as many classes that learns the
-    same events: it is to take over when classes become too many for pairs.
+    Those of the true class learn, one event after the other. A margin that is NaN has not been
+    computed. ``measured``, if given, measures the features for all of them: an event is read and
+    counted once. ``softmax``, if given, is a kernel of all classes that learns the same events.
+
+    Beyond 30 classes only the most frequent have pairs: ``slots`` (2, K) holds the slot of each
+    class, or -1, and for how many events it has had that. The softmax chooses which
+    of them are worth comparing for an event; their pairs share out the probability that it gives to these classes together.
+    ``judge`` weighs that result against the softmax alone. ``replace(class, slot)`` gives a slot
+    to a class that has become frequent.
     """
 
-    cdef Kernel beside
+    cdef Kernel softmax
     cdef Measured measured
-    cdef Scratch unheard
+    cdef Judge judge
+    cdef object replace, chosen
+    cdef long long[:, ::1] slots
+    cdef double[::1] seen          # events of each class
+    cdef Scratch logs, voices
+    cdef int* some                 # (slots,) of classes that are compared
+    cdef Py_ssize_t n_slots
+    cdef bint many                 # more classes than slots
 
     def __init__(
-        self, list members not None, Py_ssize_t classes, double[::1] power, Kernel beside=None,
-        Measured measured=None,
+        self, list members not None, Py_ssize_t classes, double[::1] power, Kernel softmax=None,
+        Measured measured=None, Judge judge=None, slots=None, seen=None, replace=None,
     ):
         ClassesKernel.__init__(self, members, classes, power)
-        self.beside, self.measured, self.unheard = beside, measured, Scratch()
+        self.softmax, self.measured, self.judge, self.replace = softmax, measured, judge, replace
+        self.n_slots, self.many = classes, False
+        self.logs, self.voices = Scratch(), Scratch()
+        if softmax is not None:
+            self.slots, self.seen = slots, seen
+            self.n_slots = int((np.asarray(slots)[0] >= 0).sum())
+            self.many = self.n_slots < classes
+        self.chosen = np.empty(max(self.n_slots, 1), np.int32)
+        self.some = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.chosen)
+
+    # --- prediction --------------------------------------------------------------------------
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
-        cdef Py_ssize_t e, n = end - begin
+        cdef Py_ssize_t e, n = end - begin, K = self.width
         cdef double* own = self.clear(n)
+        cdef double* soft = self.score_softmax(events, begin, end)
+        cdef double* voices = NULL
         if self.n == 1:
             (<Member> self.member[0]).score(events, begin, end, own, self.followed)
+        if self.many:
+            voices = self.voices.take((2 * n + 1) * K)
         for e in range(begin, end):
-            self.hold(events, e)
-            self.meet(events, e, n, own + e - begin, margins + e * self.width)
-            self.couple(margins + e * self.width)
+            if not self.many:
+                self.hold(events, e)
+                self.meet(events, e, n, own + e - begin, margins + e * K, self.all_, K)
+                self.couple(margins + e * K, self.all_, K)
+            else:
+                self.mix(
+                    events, e, n, own + e - begin, soft + (e - begin) * K,
+                    voices + 2 * (e - begin) * K,
+                )
+                self.judge.say(voices + 2 * (e - begin) * K, K, margins + e * K)
         self.let_go()
         self.keep_notes(events, begin, end)
         return 0
 
+    cdef double* score_softmax(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end
+    ) except? NULL nogil:
+        """Log-probabilities (n, K) of the softmax, where there is one and it is needed."""
+        cdef double* soft
+        if self.softmax is None or not (self.many or self.followed):
+            return NULL
+        soft = self.logs.take((end - begin) * self.width)
+        self.softmax.drop_notes()
+        self.softmax.followed = self.followed
+        self.softmax.score(events, begin, end, soft - begin * self.width)
+        return soft
+
+    cdef int mix(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const double* soft,
+        double* voices,
+    ) except -1 nogil:
+        """Log-probabilities (2, K): with what pairs say of the likeliest classes, and softmax."""
+        cdef Py_ssize_t i, k, K = self.width, n_some = self.choose(soft, MIN_EVENTS)
+        cdef double* sums
+        cdef double together = 0.0
+        for k in range(K):
+            voices[k] = voices[K + k] = soft[k]
+        if n_some < 2:
+            return 0
+        self.hold(events, e)
+        sums = self.sides.take(self.n_slots + 1) + 1
+        self.meet(events, e, n, own, sums, self.some, n_some)
+        self.couple(sums, self.some, n_some)
+        for k in range(K):
+            if self.slots[0, k] >= 0:
+                for i in range(n_some):
+                    if self.some[i] == self.slots[0, k]:
+                        together += exp(soft[k])
+        together = log(together)
+        for k in range(K):
+            if self.slots[0, k] >= 0:
+                for i in range(n_some):
+                    if self.some[i] == self.slots[0, k]:
+                        voices[k] = together + sums[self.some[i]]
+        return 0
+
+    cdef Py_ssize_t choose(self, const double* soft, double events) noexcept nogil:
+        """Slots of the likeliest classes with pairs that have learned enough; gives their number."""
+        cdef Py_ssize_t i, k, n = 0
+        cdef double least, best = -INFINITY
+        cdef double[MAX_COMPARED] found
+        for k in range(self.width):
+            best = max(best, soft[k])
+        least = best - MAX_BEHIND
+        for k in range(self.width):
+            if self.slots[0, k] < 0 or self.slots[1, k] < events or soft[k] < least:
+                continue
+            if n < MAX_COMPARED:
+                n += 1
+            elif soft[k] <= found[n - 1]:
+                continue
+            i = n - 1
+            while i > 0 and found[i - 1] < soft[k]:
+                found[i], self.some[i] = found[i - 1], self.some[i - 1]
+                i -= 1
+            found[i], self.some[i] = soft[k], <int> self.slots[0, k]
+        return n
+
     cdef inline void hold(self, Events events, Py_ssize_t e) noexcept nogil:
-        """Look at an event for all pairs, if they measure features together."""
+        """Read an event for all pairs, if they measure features together."""
         if self.measured is not None:
             self.measured.hold(events.row(e))
 
@@ -286,48 +402,50 @@ cdef class PairsKernel(ClassesKernel):
             self.measured.let_go()
 
     cdef double* clear(self, Py_ssize_t n) except NULL nogil:
-        """Room for margins, none of which has been asked for."""
-        cdef double* own = self.margins.take(self.n * n)
+        """Room for margins, none of which has been computed."""
+        cdef double* own = self.margins.take(self.n * n + 1)
         cdef Py_ssize_t i
         for i in range(self.n * n):
             own[i] = NAN
         return own
 
     cdef int meet(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, double* sums
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, double* sums,
+        const int* some, Py_ssize_t n_some,
     ) except -1 nogil:
-        """1 + what speaks against each class, from the pairs that matter."""
-        cdef Py_ssize_t best = 0, k, j
-        self.last_to_stay(events, e, n, own, &best)
-        for k in range(self.width):
-            sums[k] = 1.0
-        for k in range(self.width):
-            if k != best:
-                self.add(events, e, n, own, best, k, sums)
-        for k in range(1, self.width):
-            if k == best or not self.close(own, n, best, k):
+        """1 + the evidence against each of some classes, from the pairs that matter."""
+        cdef Py_ssize_t best = some[0], a, b
+        self.find_best(events, e, n, own, some, n_some, &best)
+        for a in range(n_some):
+            sums[some[a]] = 1.0
+        for a in range(n_some):
+            if some[a] != best:
+                self.add(events, e, n, own, best, some[a], sums)
+        for a in range(1, n_some):
+            if some[a] == best or not self.close(own, n, best, some[a]):
                 continue
-            for j in range(k):
-                if j != best and self.close(own, n, best, j):
-                    self.add(events, e, n, own, k, j, sums)
+            for b in range(a):
+                if some[b] != best and self.close(own, n, best, some[b]):
+                    self.add(events, e, n, own, some[a], some[b], sums)
         return 0
 
-    cdef int last_to_stay(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t* best
+    cdef int find_best(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const int* some,
+        Py_ssize_t n_some, Py_ssize_t* best,
     ) except -1 nogil:
         """The class that stays when all meet in turn."""
-        cdef Py_ssize_t k, guess
+        cdef Py_ssize_t a, guess
         cdef double z = 0.0
-        if self.measured is not None and self.width >= MANY:
+        if self.measured is not None and self.width >= MANY and not self.many:
             guess = self.measured.nearest()
-            if self.stays(events, e, n, own, guess):
+            if guess < self.width and self.stays(events, e, n, own, guess):
                 best[0] = guess
                 return 0
-        best[0] = 0
-        for k in range(1, self.width):
-            self.ask(events, e, n, own, k, best[0], &z)
+        best[0] = some[0]
+        for a in range(1, n_some):
+            self.ask(events, e, n, own, some[a], best[0], &z)
             if z > 0.0:
-                best[0] = k
+                best[0] = some[a]
         return 0
 
     cdef bint stays(
@@ -372,51 +490,182 @@ cdef class PairsKernel(ClassesKernel):
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t k, Py_ssize_t j,
         double* sums,
     ) except -1 nogil:
-        """Let two classes speak against each other."""
+        """Count two classes against each other."""
         cdef double z = 0.0
         self.ask(events, e, n, own, k, j, &z)
         sums[k] += exp(-z)
         sums[j] += exp(z)
         return 0
 
+    # --- learning ----------------------------------------------------------------------------
+
     cdef int learn(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil:
         cdef Py_ssize_t e, n = end - begin
         cdef const double* truth = events.labels
-        cdef double* own = self.margins.take(self.n * n)
+        cdef double* own
+        cdef double* soft = NULL
         cdef bint noted = self.has_notes(events, begin, end)
-        if not noted:
-            own = self.clear(n)
         self.followed = True
+        if noted:
+            own = self.margins.take(self.n * n + 1)
+            if self.softmax is not None:
+                soft = self.logs.take(n * self.width)
+        else:
+            own = self.clear(n)
+            soft = self.score_softmax(events, begin, end)
+        try:
+            if self.many:
+                self.learn_likely(events, begin, end, own, soft, noted)
+            else:
+                self.learn_all(events, begin, end, own, soft, margins, noted)
+        finally:
+            events.labels = truth
+            self.let_go()
+        if self.softmax is not None:
+            self.softmax.learn(events, begin, end, soft - begin * self.width)
+            self.softmax.drop_notes()
+            self.grant(events, begin, end)
+        return 0
+
+    cdef int learn_all(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* own, const double* soft,
+        const double* margins, bint noted,
+    ) except -1 nogil:
+        """Let all pairs of each event's class learn it."""
+        cdef Py_ssize_t e, k, n = end - begin, K = self.width
+        cdef double share = self.unknown(), h  # as it was when they were predicted
+        cdef double* voices
         for e in range(begin, end):
             if noted and n == 1 and self.measured is not None:
                 self.measured.hold_again()
             else:
                 self.hold(events, e)
-            self.ask_true(events, e, n, own + e - begin)
-        self.temper_all(events, begin, end, margins)
-        try:
-            for e in range(begin, end):
-                if events.count(e) > 0.0:
-                    self.rescale_true(events, e, n, own + e - begin)
-            for e in range(begin, end):
-                if events.count(e) > 0.0:
-                    self.teach(events, truth, e, n, own + e - begin)
-        finally:
-            events.labels = truth
-            self.let_go()
-        if self.beside is not None:
-            self.beside.take_step(
-                events, begin, end, self.unheard.take(n * self.width) - begin * self.width
-            )
+            self.ask_true(events, e, n, own + e - begin, self.all_, K)
+        for e in range(begin, end):
+            h = events.count(e)
+            if h > 0.0 and K > 2:
+                self.temper(margins + e * K, self.all_, K, <Py_ssize_t> events.labels[e], h, share)
+                self.power[2] += h
+            if h > 0.0 and self.judge is not None:
+                voices = self.voices.take(3 * K)
+                for k in range(K):
+                    voices[k], voices[K + k] = margins[e * K + k], soft[(e - begin) * K + k]
+                self.judge.say(voices, K, voices + 2 * K)
+                self.judge.learn(voices, K, voices + 2 * K, <Py_ssize_t> events.labels[e], h)
+        for e in range(begin, end):
+            if events.count(e) > 0.0:
+                self.rescale_true(events, e, n, own + e - begin, self.all_, K)
+        for e in range(begin, end):
+            if events.count(e) > 0.0:
+                self.teach(events, e, n, own + e - begin, <Py_ssize_t> events.labels[e], self.all_, K)
         return 0
 
-    cdef int ask_true(self, Events events, Py_ssize_t e, Py_ssize_t n, double* own) except -1 nogil:
-        """The margins of an event's class against all others, before anything changes."""
-        cdef Py_ssize_t k, label = <Py_ssize_t> events.labels[e]
+    cdef int learn_likely(
+        self, Events events, Py_ssize_t begin, Py_ssize_t end, double* own, const double* soft,
+        bint noted,
+    ) except -1 nogil:
+        """Let the pairs of each event's class with other likely ones learn it.
+
+        Which ones depends on the features only, so that what pairs learn is not distorted.
+        """
+        cdef Py_ssize_t e, at, n = end - begin, K = self.width
+        cdef double share = self.unknown()
+        cdef double* voices = self.voices.take((2 * n + 1) * K)
+        for e in range(begin if not noted else end, end):
+            at = e - begin
+            self.mix(events, e, n, own + at, soft + at * K, voices + 2 * at * K)
+        for e in range(begin, end):
+            at = e - begin
+            if events.count(e) > 0.0:
+                self.weigh(
+                    soft + at * K, voices + 2 * at * K, voices + 2 * n * K,
+                    <Py_ssize_t> events.labels[e], events.count(e), share,
+                )
+        for e in range(begin, end):
+            at = e - begin
+            if events.count(e) > 0.0:
+                self.teach_likely(events, e, n, own + at, soft + at * K)
+        return 0
+
+    cdef void weigh(
+        self, const double* soft, const double* voices, double* scores, Py_ssize_t label, double h,
+        double share,
+    ) noexcept nogil:
+        """Learn the power of the pairs' probabilities, and the weights of the judge."""
+        cdef Py_ssize_t k, slot = <Py_ssize_t> self.slots[0, label]
+        cdef Py_ssize_t n_some = self.choose(soft, MIN_EVENTS)
+        cdef double inside = 0.0
+        self.power[2] += h
+        if n_some > 1 and self.is_among(slot, n_some):
+            for k in range(self.width):
+                if self.slots[0, k] >= 0 and self.is_among(self.slots[0, k], n_some):
+                    inside += exp(soft[k])
+            for k in range(self.width):
+                if self.slots[0, k] >= 0:
+                    scores[self.slots[0, k]] = voices[k] - log(inside)
+            self.temper(scores, self.some, n_some, slot, h, share)
+        self.judge.say(voices, self.width, scores)
+        self.judge.learn(voices, self.width, scores, label, h)
+
+    cdef int teach_likely(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const double* soft
+    ) except -1 nogil:
+        cdef Py_ssize_t i, k, slot = <Py_ssize_t> self.slots[0, <Py_ssize_t> events.labels[e]]
+        cdef Py_ssize_t n_some = self.choose(soft, 0.0)
+        if n_some < 2 or not self.is_among(slot, n_some):
+            return 0
+        self.hold(events, e)
+        for i in range(n_some):
+            if self.some[i] == slot:
+                continue
+            k = self.place(slot, self.some[i])
+            (<Member> self.member[k]).score(events, e, e + 1, own + k * n, True)
+            if not isfinite(own[k * n]):
+                return 0
+            (<Member> self.member[k]).rescale(
+                own[k * n], 1.0 if slot > self.some[i] else -1.0, events.count(e)
+            )
+        self.teach(events, e, 1, own, slot, self.some, n_some, n)
+        return 0
+
+    cdef inline bint is_among(self, Py_ssize_t slot, Py_ssize_t n_some) noexcept nogil:
+        cdef Py_ssize_t i
+        for i in range(n_some):
+            if self.some[i] == slot:
+                return True
+        return False
+
+    cdef int grant(self, Events events, Py_ssize_t begin, Py_ssize_t end) except -1 nogil:
+        """Count the events of classes with pairs; give a slot to a class that became frequent."""
+        cdef Py_ssize_t e, k, label, rarest
+        for e in range(begin, end):
+            if not events.count(e) > 0.0:
+                continue
+            label = <Py_ssize_t> events.labels[e]
+            if self.slots[0, label] >= 0:
+                self.slots[1, label] += 1
+                continue
+            rarest = -1
+            for k in range(self.width):
+                # The pair of the first two slots holds the units of the features.
+                if self.slots[0, k] >= 2 and (rarest < 0 or self.seen[k] < self.seen[rarest]):
+                    rarest = k
+            if rarest >= 0 and self.seen[label] >= MIN_EVENTS + 2.0 * self.seen[rarest]:
+                with gil:
+                    self.replace(label, rarest)
+        return 0
+
+    cdef int ask_true(
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const int* some,
+        Py_ssize_t n_some,
+    ) except -1 nogil:
+        """The margins of an event's class against others, before anything changes."""
+        cdef Py_ssize_t i, k, label = <Py_ssize_t> events.labels[e]
         cdef double z = 0.0
-        for k in range(self.width):
+        for i in range(n_some):
+            k = some[i]
             if k == label:
                 continue
             self.ask(events, e, n, own, label, k, &z)
@@ -430,46 +679,48 @@ cdef class PairsKernel(ClassesKernel):
         return 0
 
     cdef void rescale_true(
-        self, Events events, Py_ssize_t e, Py_ssize_t n, const double* own
+        self, Events events, Py_ssize_t e, Py_ssize_t n, const double* own, const int* some,
+        Py_ssize_t n_some,
     ) noexcept nogil:
         cdef Py_ssize_t i, k, label = <Py_ssize_t> events.labels[e]
-        for k in range(self.width):
-            if k != label:
-                i = self.place(label, k)
+        for k in range(n_some):
+            if some[k] != label:
+                i = self.place(label, some[k])
                 (<Member> self.member[i]).rescale(
-                    own[i * n], 1.0 if label > k else -1.0, events.count(e)
+                    own[i * n], 1.0 if label > some[k] else -1.0, events.count(e)
                 )
 
     cdef int teach(
-        self, Events events, const double* truth, Py_ssize_t e, Py_ssize_t n, double* own
+        self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, Py_ssize_t label,
+        const int* some, Py_ssize_t n_some, Py_ssize_t stride=0,
     ) except -1 nogil:
-        """All pairs of an event's class learn it; they see their sides as labels."""
+        """Let the pairs of a class learn an event; they see their sides as labels.
+
+        Their margins are ``stride`` apart, or ``n``, the number of events of the round.
+        """
+        cdef const double* truth = events.labels
         cdef double* side = self.sides.take(1)
-        cdef Py_ssize_t i, k, label = <Py_ssize_t> truth[e]
+        cdef Py_ssize_t i, k
+        stride = stride if stride > 0 else n
         if n > 1:  # they may have learned another event of the round
             self.hold(events, e)
-            for k in range(self.width):
-                if k != label:
-                    i = self.place(label, k)
-                    (<Member> self.member[i]).score(events, e, e + 1, own + i * n, True)
+            for k in range(n_some):
+                if some[k] != label:
+                    i = self.place(label, some[k])
+                    (<Member> self.member[i]).score(events, e, e + 1, own + i * stride, True)
         if self.measured is not None and self.measured.count(events.row(e)):
-            self.drop_true(label)
+            for k in range(n_some):  # their notes were in units that are no more
+                if some[k] != label:
+                    (<Member> self.member[self.place(label, some[k])]).kernel.drop_notes()
         events.labels = side - e
-        for k in range(self.width):
-            if k == label:
+        for k in range(n_some):
+            if some[k] == label:
                 continue
-            i = self.place(label, k)
-            side[0] = 1.0 if label > k else -1.0
-            (<Member> self.member[i]).kernel.learn(events, e, e + 1, own + i * n - e)
+            i = self.place(label, some[k])
+            side[0] = 1.0 if label > some[k] else -1.0
+            (<Member> self.member[i]).kernel.learn(events, e, e + 1, own + i * stride - e)
             (<Member> self.member[i]).kernel.drop_notes()
         events.labels = truth
         if self.measured is not None:
             self.measured.count_class(label)
         return 0
-
-    cdef void drop_true(self, Py_ssize_t label) noexcept nogil:
-        """What the pairs of a class have noted of an event was in units that are no more."""
-        cdef Py_ssize_t k
-        for k in range(self.width):
-            if k != label:
-                (<Member> self.member[self.place(label, k)]).kernel.drop_notes()
