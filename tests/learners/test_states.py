@@ -99,7 +99,8 @@ def before_covariances(state: romco.learners.base.State) -> romco.learners.base.
     """As classes of romco-auto of version 2 were written."""
     newer = (".joint", ".frequent", ".level", ".late_weight", ".late_covariance")
     arrays = {n: a for n, a in state["arrays"].items() if not n.endswith(newer)}
-    arrays |= {n: a[:, :10].copy() for n, a in arrays.items() if n.endswith(".shared")}
+    prior = np.eye(10)[4] * 4.0  # variances that were spent, of one of 1 and not 5
+    arrays |= {n: a[:, :10] - prior for n, a in arrays.items() if n.endswith(".shared")}
     arrays |= {n: a[:4] for n, a in arrays.items() if n.endswith(".typical")}
     arrays |= {n: a[:9] for n, a in arrays.items() if n.endswith(".turn")}
     older = {**state, "version": 1, "arrays": arrays}
@@ -113,7 +114,8 @@ def test_inner_learners_of_an_older_version_are_upgraded(tmp_path) -> None:
     found = romco.restore(before_covariances(state))
     asked = romco.Round(np.array([0, 1]), np.array([[1.0, 0.5], [-1.0, 2.0]]), np.empty(0))
     expected = of_classes().predict(asked)
-    assert not found.arrays()["0.joint"][1:].any()  # learned anew; the rest is as it was
+    joint = found.arrays()["0.joint"]
+    assert not (joint - np.diag(np.diag(joint))).any()  # learned anew; the rest is as it was
     np.testing.assert_array_equal(found.predict(asked).argmax(axis=1), expected.argmax(axis=1))
     found.update(asked._replace(y=np.array([0.0, 2.0])))
     romco.save(found, tmp_path / "now.romco")

@@ -41,6 +41,7 @@ from romco.cli.options import (
 )
 from romco.cli.output import console, note, note_schema, warn
 from romco.io.modelfile import save
+from romco.io.reader import BLOCK_EVENTS
 from romco.labels import Budget
 from romco.labels.audit import Audit
 from romco.learners.capabilities import Decomposed
@@ -369,6 +370,10 @@ def _describe_progress(progress: Progress) -> str:
         parts.append(progress.score.line())
     if progress.error_by_tasks is not None:
         parts.append(f"error by tasks {progress.error_by_tasks:.2%}")
+    if progress.late is not None:
+        number = progress.late.target == "number"
+        error = f"RMSE {progress.late.error:.4g}" if number else f"error {progress.late.error:.2%}"
+        parts.append(f"{error} with answers up to {BLOCK_EVENTS:,} events late")
     if isinstance(model, BudgetedModel):
         parts[0] = f"{progress.events - progress.refused:,} events predicted"
         parts.append(model.summary())

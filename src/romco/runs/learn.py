@@ -25,7 +25,7 @@ from romco.io.schema import Schema
 from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of
-from romco.runs.predict import LabelNames, predicted_labels, prediction_rows
+from romco.runs.predict import LabelNames, answers_of, predicted_labels, prediction_rows
 from romco.runs.resume import (
     STDIN,
     PredictionLog,
@@ -39,6 +39,7 @@ MIN_EVENTS_BETWEEN_SAVES = 10_000  # unless the user says otherwise
 SAVE_TIME_RATIO = 20.0  # learning takes at least so many times as long as saving
 LOOK_AHEAD_EVENTS = 100_000  # among which both labels are looked for
 MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers
+LATE_EVERY = 8  # blocks of which one is also predicted before any of its labels is learned
 MAX_SCORED_TASKS = 100_000  # tasks whose errors are counted one by one
 
 
@@ -62,6 +63,7 @@ class Progress:
     refused: int = 0  # of the events read: not learned, for their label is not known
     share: float | None = None  # of the file's bytes that are read; None for a pipe
     error_by_tasks: float | None = None  # mean over tasks of their error; None for numbers
+    late: Score | None = None  # of blocks predicted before any of their labels was learned
 
 
 @final
@@ -208,6 +210,7 @@ class Run:
     tasks: TaskErrors
     log: PredictionLog
     record: SourceRecord
+    late: Score | None = None  # of blocks predicted before any of their labels was learned
 
     def steps(self, saves: SaveSchedule, stop: Stop) -> Iterator[Progress]:
         """Learn to the end, or until stopped."""
@@ -254,18 +257,29 @@ class Run:
     def _learn(self, block: Block) -> None:
         """Learn a block, all or nothing."""
         given = block.features, block.labels, block.tasks
+        late = self._predict_late(block)
         answers: Predictions = self.model.engine.predict_and_learn(*given, weight=block.weights)
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers)
+        if late is not None and late.probabilities.shape == answers.probabilities.shape:
+            self.late = self.late or Score.of(self.model)
+            self.late.count(self.model, block.labels, late)
         self.tasks.count(block, predicted_labels(self.model, answers))
         if self.log.enabled:
             for row in prediction_rows(self.model, block, answers):
                 self.log.write(row)
 
+    def _predict_late(self, block: Block) -> Predictions | None:
+        """Predict one block in eight as a whole: its labels come up to a block late."""
+        number, rest = divmod(self.record.events, BLOCK_EVENTS)
+        if rest or len(block) < BLOCK_EVENTS or number % LATE_EVERY != 1:
+            return None
+        return answers_of(self.model, block) if isinstance(self.model, Model) else None
+
     def _progress(self) -> Progress:
         record = self.record
         given = self.score, self.model, record.resumed, record.refused
-        place = self.reader.progress(), self.tasks.error()
+        place = self.reader.progress(), self.tasks.error(), self.late
         return Progress(record.events, self.reader.skipped + record.refused, *given, *place)
 
     def _save(self, finished: bool) -> None:
