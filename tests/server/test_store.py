@@ -438,3 +438,51 @@ def test_a_long_request_with_a_bad_event_learns_nothing(tmp_path):
         with pytest.raises(RequestError) as caught:
             service.writer.learn(some).result(60.0)
         assert (caught.value.index, service.served.model.events) == (20, 0)
+
+
+TABLE = [
+    {
+        "user": "ann",
+        "age": "7",
+        "zip": "10115",
+        "says": "hello world",
+        "at": "2024-05-01",
+        "y": "yes",
+    },
+    {"user": "bob", "age": "", "zip": "20095", "says": "good bye", "at": "2024-05-02", "y": "no"},
+]
+
+
+def test_cells_are_read_as_the_table_was_that_the_model_was_learned_from(tmp_path):
+    kinds = {"age": "number", "zip": "category", "says": "text", "at": "day"}
+    schema = romco.Schema(kinds, task="user", label="y", complete=True)
+    begun = Model(classes=("no", "yes"), schema=schema)
+    rows = [{name: row[name] for name in kinds} for row in TABLE]
+    begun.learn(rows, [row["y"] for row in TABLE], [row["user"] for row in TABLE])
+    romco.save(begun, tmp_path / "m.romco")
+    with opened(tmp_path / "data", lambda: romco.load(tmp_path / "m.romco")) as service:
+        made = service.served.predict(rows, ["ann", "bob"])
+        assert [one.margin for one in made] == begun.margins(rows, ["ann", "bob"]).tolist()
+        with pytest.raises(RequestError, match=r"no column 'agee'.*'age'"):
+            service.served.predict([{"agee": 3.0}], ["ann"])
+        service.writer.learn([Lesson(y="no", task="ann", x=rows[1])]).result()
+    with opened(tmp_path / "data") as service:
+        assert romco.load(next((tmp_path / "data").glob("model-*"))).schema.kinds == kinds
+        begun.learn_one(rows[1], "no", "ann")
+        assert (
+            service.served.predict(rows, ["ann", "bob"])[0].margin
+            == begun.margins(rows[:1], ["ann"])[0]
+        )
+
+
+def test_texts_are_read_alike_live_and_in_a_replay(tmp_path):
+    """Whatever comes first in a column, and however requests are divided."""
+    cells = [{"a": 1.0, "b": "x"}, {"a": "two", "b": 3.0}, {"a": None, "b": True}, {"a": "1"}]
+    some = [Lesson(y="yes" if k % 2 else "no", task="t", x=x) for k, x in enumerate(cells * 5)]
+    with opened(tmp_path / "a") as service:
+        for lesson in some:
+            service.writer.learn([lesson]).result()
+        crashed, live = copied(service, tmp_path / "b"), service.served.model
+        with opened(crashed) as again:
+            assert_same_bits(again.served.model, live)
+        assert again.served.model.schema is None

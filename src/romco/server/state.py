@@ -14,7 +14,7 @@ import numpy as np
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
 from romco.io.schema import Schema
 from romco.labels import Budget
-from romco.model import Model
+from romco.model import Columns, Model
 from romco.model.names import canonical_name
 from romco.server.protocol import (
     Answer,
@@ -61,7 +61,7 @@ class ServedModel:
     def __init__(self, model: Model, scores: Scores | None = None, sequence: int = 0) -> None:
         self.model, self.scores, self.sequence = model, scores or Scores(), sequence
         self.rejected = 0  # changes that could not be applied although they had been accepted
-        self._schema = Schema.from_session(model.session)  # of the table it was learned from
+        self._schema = self._take_schema()
         self._policy_lock = threading.Lock()
         self._overview_lock = threading.Lock()  # one overview at a time: it may be work
         self._overview: Explanation | None = None
@@ -124,19 +124,32 @@ class ServedModel:
         chances = margins if self.target == "number" else engine.probability_of(margins)
         return self._predictions(margins, chances), contexts
 
+    def _take_schema(self) -> Schema | None:
+        """Return how cells are read, None for arrays; the model itself gets plain numbers.
+
+        It would infer kinds of columns from the rows of a call, which a replay divides otherwise.
+        """
+        if isinstance(self.model.features, Columns):
+            return None
+        schema = self.model.schema or Schema()
+        if schema.columns:
+            self.model.session["schema"] = schema.to_json()  # for those who download the model
+        self.model.schema = None
+        return schema
+
     def encode(self, rows: Sequence[Row]) -> Sequence[Any]:
-        """Read cells as the table was read that the model was learned from."""
+        """Read cells as the table was read that the model was learned from, or each by itself."""
         schema = self._schema
-        if schema is None:
+        if schema is None or not (schema.columns or any(map(_has_other_cells, rows))):
             return rows
         encoded = []
         for index, row in enumerate(rows):
-            if not isinstance(row, dict):
-                raise RequestError("x must be an object: the model has named columns", index)
-            unknown = schema.unknown(row) if schema.complete else []
-            if unknown:
-                raise RequestError(f"the model has no column {', '.join(unknown)}", index)
             try:
+                if not isinstance(row, dict):
+                    raise ValueError("expected an object with a value for each name")
+                unknown = schema.unknown(row) if schema.complete else []
+                if unknown:
+                    raise ValueError(f"the model has no column {', '.join(unknown)}")
                 encoded.append(schema.encode(row))
             except ValueError as error:
                 raise RequestError(str(error), index) from None
@@ -395,6 +408,11 @@ class GroupValidator:
                 except ValueError as fault:
                     raise RequestError(str(fault), place) from None
             raise RequestError(str(error), places[0]) from None
+
+
+def _has_other_cells(row: Row) -> bool:
+    """Tell whether a row has other cells than numbers."""
+    return isinstance(row, dict) and not set(map(type, row.values())) <= {float}
 
 
 def _plain(label: Any) -> Answer | None:
