@@ -30,7 +30,7 @@ help:
 
 # Rebuilt whenever a kernel or the metadata changes. Versions are those that were tried together.
 # Kernels are built in place and without isolation, so that unchanged ones are never compiled again.
-SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]* src/romco/server/*.p[yx][xdi]) pyproject.toml setup.py
+SOURCES := $(wildcard src/romco/kernels/*.p[yx]* src/romco/kernels/*/*.p[yx]*) pyproject.toml setup.py
 INSTALL := -m pip install --quiet --constraint constraints.txt
 EDITABLE := --no-build-isolation --editable
 # What `romco compare` needs, and no more.
@@ -95,7 +95,7 @@ SANITIZED = LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-fi
 	touch $@
 
 test-sanitized: .venv-sanitized/ready
-	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/server/test_lanes.py tests/test_checks.py tests/io/test_modelfile.py
+	$(SANITIZED) -m pytest -n 2 tests/kernels tests/learners tests/model tests/test_checks.py tests/io/test_modelfile.py
 
 # Hot loops that are compiled for several x86_64 processors, each run by itself; elsewhere in an emulator.
 test-x86_64: $(VENV)/ready

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.closing import Closing
+from romco.io.durable import Closing
 from romco.io.modelfile import load_state, save_state
 from romco.io.validation import refusing
 from romco.learners.capabilities import Draws
