@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from romco.penalties import Entries, LogDet, Nuclear, TaskGroups, cubic_roots, shrink_logdet
+from romco import penalties
+from romco.penalties import LogDet, Nuclear, cubic_roots, shrink_logdet
 
-PENALTIES = [Nuclear(0.7), LogDet(0.7), TaskGroups(0.7), Entries(0.7)]
+REGISTERED = {**penalties.PENALTIES, **penalties.PERSONAL_PENALTIES}
+PENALTIES = [kind(0.7) for kind in REGISTERED.values()]
 rng = np.random.default_rng(0)
 
 
@@ -47,7 +49,7 @@ def test_nothing_stays_nothing(penalty):
     assert not penalty.prox(np.zeros((5, 3)), 1.0).any()
 
 
-@pytest.mark.parametrize("kind", [Nuclear, LogDet, TaskGroups])
+@pytest.mark.parametrize("kind", REGISTERED.values())
 @pytest.mark.parametrize("strength", [-1.0, np.nan, np.inf])
 def test_bad_strength_is_refused(kind, strength):
     with pytest.raises(ValueError, match="strength"):
@@ -123,7 +125,7 @@ def test_what_penalties_say_of_themselves():
     assert np.linalg.matrix_rank(LogDet(0.1).prox(w, 1.0)) == 2
 
 
-@pytest.mark.parametrize("kind", [Nuclear, LogDet, TaskGroups, Entries])
+@pytest.mark.parametrize("kind", REGISTERED.values())
 def test_a_strength_is_no_less_than_0(kind):
     for strength in (-0.1, float("nan"), float("inf"), "much"):
         with pytest.raises(ValueError, match="strength must be 0 or a positive number"):

@@ -7,7 +7,7 @@ import pytest
 import romco
 from romco.cli import main as cli
 from romco.io.modelfile import save
-from romco.presentation.names import inert_json
+from romco.presentation.screen import inert_json
 from romco.runs.resume import STDOUT
 from romco.runs.resume import PredictionLog as Log
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from romco.io import durable
-from romco.io.modelfile import load, save
+from romco.io.modelfile import load, load_state, save_state
 from romco.model import Model
 from romco.runs import Source, learn, resume
 from romco.runs.resume import PredictionLog as Log
@@ -219,11 +219,14 @@ def test_nowhere_and_aloud(tmp_path, capsys):
 def test_a_memory_that_no_session_left_is_told(tmp_path, change):
     source = written(tmp_path)
     run(tmp_path, source)
-    model = load(tmp_path / "m.romco")
-    change(model.session)
-    save(model, tmp_path / "m.romco")
+    state = load_state(tmp_path / "m.romco")
+    change(state["session"])
+    save_state(state, tmp_path / "m.romco")
     before = (tmp_path / "m.romco").read_bytes(), (tmp_path / "p.jsonl").read_bytes()
-    with pytest.raises(ValueError, match=r"cannot be used|must be|learned with|changed|expected"):
+    with pytest.raises(
+        ValueError,
+        match=r"cannot be used|must be|learned with|changed|expected",
+    ):
         run(tmp_path, source)
     assert ((tmp_path / "m.romco").read_bytes(), (tmp_path / "p.jsonl").read_bytes()) == before
 

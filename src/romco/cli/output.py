@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from romco.io.schema import Schema
-from romco.presentation.names import inert as inert
+from romco.presentation.screen import inert as inert
 
 if TYPE_CHECKING:
     from romco.learners import Method

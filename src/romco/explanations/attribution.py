@@ -19,7 +19,7 @@ from romco.learners.softmax import AutoSoftmax
 from romco.model import Hashed, Model
 from romco.model.engine import as_round, predict
 from romco.model.features import Rows, Sparse, count_rows
-from romco.presentation.names import inert
+from romco.presentation.screen import inert
 
 Numbers = NDArray[np.float64]
 ROUNDING = 1e-12  # part of a feature's whole that is rounding

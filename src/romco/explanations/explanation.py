@@ -317,15 +317,13 @@ class _Reader:
         )
 
     def _class_effects(self) -> list[str]:
-        """Sentences on the features for each of many classes, or that move a number."""
+        """Sentences on the features for each of many classes."""
         model = self.model
-        if model is None or model.engine.target.kind == "two classes" or not self.names:
+        if model is None or model.engine.target.kind != "classes" or not self.names:
             return []
         W = self.learner.weights()[: model.features.width, self.numbers].mean(axis=1)
         if self.spread is not None:
             W = (W.T * self.spread[: len(W)]).T
-        if model.engine.target.kind == "number":
-            return [f"Largest effects on the number, mean over tasks: {self._largest(W)}."]
         classes = list(enumerate(model.classes))[: W.shape[1]]
         shown = classes[:SHOWN_CLASSES]
         lines = [f"For {label}: {self._largest(W[:, k])}." for k, label in shown]

@@ -26,8 +26,8 @@ from romco.explanations.text import (
     unit,
 )
 from romco.presentation.charts import bars
-from romco.presentation.names import inert
 from romco.presentation.page import STYLE, document
+from romco.presentation.screen import inert
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

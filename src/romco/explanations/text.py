@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from romco.explanations.facts import Facts, TaskInsight
-from romco.presentation.names import inert
+from romco.presentation.screen import inert
 
 MEANINGS = {
     "related": "learn from the others, and add what is their own",

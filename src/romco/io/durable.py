@@ -13,12 +13,13 @@ import os
 import re
 import secrets
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import final
+from typing import Self, final
 
 try:
     import fcntl
@@ -28,6 +29,20 @@ except ImportError:  # Windows: temporary files of killed writers stay
 Part = bytes | memoryview
 BLOCK_BYTES = 1 << 20  # written at a time where parts are small
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL)
+
+
+class Closing(ABC):
+    """Object that is closed at the end of a ``with`` (abstract)."""
+
+    @abstractmethod
+    def close(self) -> object:
+        """Release what is held: a file, threads, a connection."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def replace(path: str | Path, parts: Iterable[Part], *, keep_last: bool = False) -> None:

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast, final
 
-from romco.closing import Closing
+from romco.io.durable import Closing
 from romco.kernels.io.delimited import Delimited
 from romco.kernels.io.encoder import Encoder
 from romco.kernels.io.lexicon import Lexicon

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, NamedTuple, final
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.closing import Closing
 from romco.io.cells import ONLY_TASK, BadCell, encode_cell, is_missing, read_name
+from romco.io.durable import Closing
 from romco.io.formats import (
     BadFile,
     BadRow,

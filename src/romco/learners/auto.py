@@ -25,6 +25,7 @@ from romco.learners.contributions import Contributions, contributions
 from romco.learners.shared import (
     PAIRS,
     column_lengths,
+    feature_moments,
     load_with_store,
     personal_store,
     spectrum,
@@ -448,10 +449,7 @@ class Auto(CompiledLearner):
 
     def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return mean and standard deviation (d,) of each feature over all rows."""
-        rows = max(float(self._arrays["typical"][0]), 1.0)
-        _, total, squares = self._arrays["units"][:, :3].T
-        mean = total / rows
-        return mean, np.sqrt(np.maximum(0.0, squares / rows - mean * mean))
+        return feature_moments(self._arrays)
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""

@@ -17,6 +17,7 @@ from romco.learners.contributions import Contributions
 from romco.learners.shared import (
     PAIRS,
     column_lengths,
+    feature_moments,
     load_with_store,
     personal_store,
     spectrum,
@@ -267,6 +268,10 @@ class AutoNumber(CompiledLearner):
     def personal_tasks(self, sure: float = 0.9) -> NDArray[np.int64]:
         """Tasks unlike the rest: better off alone with probability ``sure`` or more."""
         return np.flatnonzero(self.chances()[:, 2] >= sure)
+
+    def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mean and standard deviation (d,) of each feature over all rows."""
+        return feature_moments(self._arrays)
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""

@@ -32,6 +32,17 @@ def spectrum(left: Numbers, right: Numbers) -> Numbers:
     return s[s > ROUNDING * s.max(initial=0.0)]
 
 
+def feature_moments(arrays: Arrays) -> tuple[Numbers, Numbers]:
+    """Mean and standard deviation (d,) of each feature over all rows, from ``Scales``' sums.
+
+    A feature that is absent from a row counts as 0.
+    """
+    rows = max(float(arrays["typical"][0]), 1.0)
+    _, total, squares = arrays["units"][:, :3].T
+    mean = total / rows
+    return mean, np.sqrt(np.maximum(0.0, squares / rows - mean * mean))
+
+
 def column_lengths(own: csc_array) -> Numbers:
     """Length (m,) of each column of V (d, m)."""
     column = np.repeat(np.arange(own.shape[1]), np.diff(own.indptr))

@@ -10,7 +10,7 @@ from math import floor, log2, log10
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44  # margins around the axes
 Place = Callable[[float, float], tuple[float, float]]  # data to SVG coordinates
-CLASSES = ("soft", "own", "shared")  # styles of lines, see presentation.styles
+CLASSES = ("soft", "own", "shared")  # styles of lines, see presentation.page
 
 
 @dataclass(frozen=True)

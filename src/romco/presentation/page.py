@@ -1,4 +1,4 @@
-"""HTML pages that need no other file: style, script, and the parts of a page."""
+"""HTML pages that need no other file: one style, one script, and the parts of a page."""
 
 from __future__ import annotations
 
@@ -131,9 +131,9 @@ for (const table of document.querySelectorAll("table.sortable")) {
 
 
 def document(title: str, body: str) -> str:
-    """A whole page that needs no other file; ``body`` is HTML already.
+    """Return a whole page; ``body`` is HTML already.
 
-    A browser runs no script in it but the house's own, whatever names the data hold.
+    A browser runs no script in it but ``SCRIPT``, whatever names the data hold.
 
     >>> "<title>a &lt; b</title>" in document("a < b", "<p>told</p>")
     True
@@ -154,23 +154,23 @@ def document(title: str, body: str) -> str:
 def write_page(path: Path, title: str, lead: str, parts: Sequence[str], footer: str) -> Path:
     """Write the page; ``parts`` are HTML already."""
     body = "\n".join(parts)
-    told = f'<p class="lead">{html.escape(lead)}</p>\n{body}\n<footer><p>{footer}</p></footer>'
-    path.write_text(document(title, told), encoding="utf-8")
+    content = f'<p class="lead">{html.escape(lead)}</p>\n{body}\n<footer><p>{footer}</p></footer>'
+    path.write_text(document(title, content), encoding="utf-8")
     return path
 
 
 def heading(text: str) -> str:
-    """A section begins."""
+    """Return the heading of a section."""
     return f"<h2>{html.escape(text)}</h2>"
 
 
 def paragraph(text: str) -> str:
-    """Plain text."""
+    """Return a paragraph of plain text."""
     return f"<p>{html.escape(text)}</p>"
 
 
 def picture(svg: Path, caption: str) -> str:
-    """A figure, carried inside the page."""
+    """Return a figure that is embedded in the page."""
     data = base64.b64encode(svg.read_bytes()).decode()
     text = html.escape(caption)
     return (
@@ -180,7 +180,7 @@ def picture(svg: Path, caption: str) -> str:
 
 
 def origin(command: str, versions: dict[str, str]) -> str:
-    """The footer: how to make this page again, and with what it was made."""
+    """Return the footer: the command and the versions that made the page."""
     made = ", ".join(f"{html.escape(name)} {html.escape(v)}" for name, v in versions.items())
     return f"Made by <code>{html.escape(command)}</code> with {made}."
 

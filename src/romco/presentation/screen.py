@@ -1,28 +1,49 @@
-"""Tables and progress on the terminal."""
+"""The terminal: safe text, tables and progress."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich import box
-from rich.console import Console, JustifyMethod
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table as RichTable
+if TYPE_CHECKING:
+    from rich.console import Console, JustifyMethod
 
-from romco.presentation.tables import Cell, Table
+    from romco.presentation.tables import Cell, Table
+
+
+def inert(text: str) -> str:
+    r"""Spell out control characters, so that a name cannot command a terminal.
+
+    >>> inert("a" + chr(27) + "[31m")
+    'a\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def inert_json(text: str) -> str:
+    r"""Do the same for JSON, which keeps its meaning.
+
+    >>> inert_json('{"a": "' + chr(0x9B) + '31m"}')
+    '{"a": "\\u009b31m"}'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _unit(c) for c in text)
+
+
+def _unit(character: str) -> str:
+    data = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{data[k : k + 4]}" for k in range(0, len(data), 4))
 
 
 def show(console: Console, table: Table) -> None:
     """Print a table; the best of each column bold and starred."""
+    from rich import box
+    from rich.table import Table as RichTable
+
     drawn = RichTable(
         title=table.title, box=box.SIMPLE_HEAD, title_justify="left", padding=(0, 1, 0, 0)
     )
@@ -35,12 +56,21 @@ def show(console: Console, table: Table) -> None:
         drawn.add_row(*map(_styled, row))
     console.print(drawn)
     for note in table.notes:
-        console.print(f"[dim]- {escape(note)}[/dim]", highlight=False)
+        console.print(f"- {note}", style="dim", highlight=False, markup=False)
 
 
 @contextmanager
 def progress(console: Console, what: str, total: int) -> Iterator[Callable[[object], None]]:
     """Show a bar with percentage and time left; call the result with each finished run."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     left = TimeRemainingColumn(elapsed_when_finished=True)
     with Progress(*columns, TaskProgressColumn(), left, console=console) as bar:
@@ -55,5 +85,7 @@ def progress(console: Console, what: str, total: int) -> Iterator[Callable[[obje
 
 
 def _styled(cell: Cell) -> str:
+    from rich.markup import escape
+
     text = escape(cell.text)
     return f"[bold green]{text} *[/bold green]" if cell.best else text

@@ -30,7 +30,7 @@ class Table:
 
 
 def mean_and_spread(values: ArrayLike, scale: float = 1.0, digits: int = 2) -> str:
-    """Mean ± standard deviation.
+    """Return mean ± standard deviation.
 
     >>> mean_and_spread([0.10, 0.12], scale=100)
     '11.00 ± 1.41'
@@ -66,7 +66,7 @@ def mark_best(rows: Iterable[Sequence[Any]], keys: Sequence[int | None]) -> list
 
 
 def markdown(table: Table) -> str:
-    """As GitHub shows it; the best in bold."""
+    """Return the table in Markdown; the best in bold."""
     rows = [[f"**{cell.text}**" if cell.best else cell.text for cell in row] for row in table.rows]
     lines = [list(table.head), ["---"] * len(table.head), *rows]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -75,7 +75,7 @@ def markdown(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    """A tabular with booktabs rules; the best in bold."""
+    """Return a LaTeX tabular with booktabs rules; the best in bold."""
     rows = [[_bold(_tex(cell.text), cell.best) for cell in row] for row in table.rows]
     body = " \\\\\n".join(" & ".join(row) for row in rows)
     notes = " ".join(_tex(note) for note in table.notes)
@@ -89,7 +89,7 @@ def latex(table: Table) -> str:
 
 
 def as_html(table: Table) -> str:
-    """A table element with its caption; notes below."""
+    """Return an HTML table with its caption; notes below."""
     first = table.rows[0] if table.rows else [Cell("")] * len(table.head)
     head = "".join(_th(text, cell) for text, cell in zip(table.head, first, strict=True))
     rows = "".join(
@@ -112,9 +112,9 @@ def _th(text: str, below: Cell) -> str:
 def _td(cell: Cell, label: str) -> str:
     """A cell; its label stands before it where rows are stacked, on a narrow screen."""
     kind = "best" if cell.best else "text" if cell.text[:1].isalpha() else ""
-    said = f' class="{kind}"' if kind else ""
-    said += f' data-label="{html.escape(label)}"' if label and kind != "text" else ""
-    return f"<td{said}>{html.escape(cell.text)}</td>"
+    attributes = f' class="{kind}"' if kind else ""
+    attributes += f' data-label="{html.escape(label)}"' if label and kind != "text" else ""
+    return f"<td{attributes}>{html.escape(cell.text)}</td>"
 
 
 def _bold(text: str, best: bool) -> str:

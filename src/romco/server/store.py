@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from romco.closing import Closing
+from romco.io.durable import Closing
 from romco.io.modelfile import ModelFileError, load, save
 from romco.model import Model
 from romco.model.names import canonical_name
