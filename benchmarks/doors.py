@@ -36,6 +36,29 @@ class ModelCalls(System):
         return np.array([learn(x, y, task) for x, y, task in prepared])
 
 
+class ModelPredictions(System):
+    """`Model.predict_one` of events that the model has learned before, which is not timed."""
+
+    name = f"{LEARNER}, Model.predict_one"
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+
+    def start(self, workload: Workload) -> None:
+        self.model = romco.Model(LEARNER, classes=(False, True))
+
+    def prepare(self, rounds: Rounds) -> list[Named]:
+        prepared = named(rounds)
+        for x, y, task in prepared:
+            self.model.learn_one(x, y, task)
+        return prepared
+
+    def run(self, prepared: list[Named]) -> Margins:
+        predict = self.model.predict_one
+        answers = [predict(x, task) for x, _, task in prepared]
+        return np.where(np.array(answers, dtype=bool), 1.0, -1.0)
+
+
 class RiverCalls(System):
     """The River estimator: `predict_one`, then `learn_one`, features and tasks by name."""
 
@@ -93,8 +116,8 @@ class SklearnCalls(System):
 
 
 def doors(limit: int | None = None) -> list[System]:
-    """All three."""
-    return [ModelCalls(limit), RiverCalls(limit), SklearnCalls(limit)]
+    """Return the ways in that users take."""
+    return [ModelCalls(limit), ModelPredictions(limit), RiverCalls(limit), SklearnCalls(limit)]
 
 
 def named(rounds: Rounds) -> list[Named]:

@@ -51,12 +51,22 @@ def _speed(parts: dict[str, Any]) -> Iterator[Target]:
     gram = _faster(spam, stream, "NumPy ROMCO, Gram")
     yield Target("(a) whole stream: times plain NumPy, Gram", 10, gram)
     yield Target("(a) romco-auto, whole stream: times River PA", 3, _faster(spam, DEFAULT, RIVER))
+    for way, asked in (
+        ("Model, call per event", 4.0),
+        ("Model.predict_one", 6.0),
+        ("River estimator, call per event", 2.5),
+        ("scikit-learn estimator, call per event", 2.5),
+    ):
+        ratio = _faster(spam, f"{DEFAULT}, {way}", RIVER)
+        yield Target(f"(a) romco-auto, {way}: times River PA", asked, ratio)
     eighth = "romco-nucl, rank 8"
     yield Target("(d) rank 8: times River PA per task", 1, _faster(large, eighth, RIVER))
     from_python = _faster(large, eighth, VW_CALLS)
     yield Target("(d) rank 8: times VW from Python", 1, from_python, aim=True)
     auto = _faster(large, DEFAULT, VW_CALLS)
     yield Target("(d) romco-auto, whole stream: times VW from Python", 2, auto)
+    one = _faster(large, f"{DEFAULT}, Model, call per event", RIVER)
+    yield Target("(d) romco-auto, Model, call per event: times River PA", 2, one)
     for rank, asked in ((32, 150.0), (64, 800.0)):
         row = large.get(f"romco-nucl, rank {rank}")
         reached = median(row.cpu) if row is not None and row.cpu else None

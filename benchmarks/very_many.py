@@ -16,7 +16,7 @@ import numpy as np
 
 import romco
 
-FORMS = ("softmax", "rest")
+FORMS = {"as it is": None, "all at once": "softmax"}
 
 
 def linear(classes, seed=7, features=20, tasks=15, n=3000):
@@ -122,7 +122,8 @@ if __name__ == "__main__":
     for name, made in SETS.items():
         task, x, y = made()
         cells = [
-            "{:.1f} / {:.2f} / {:.0f} / {:.0f}".format(*measured(f, task, x, y)) for f in FORMS
+            "{:.1f} / {:.2f} / {:.0f} / {:.0f}".format(*measured(f, task, x, y))
+            for f in FORMS.values()
         ]
         title = name if name[-1].isdigit() else f"{name}, {y.max() + 1}"
         print(f"| {title} | {len(y):,} | " + " | ".join(cells) + " |", flush=True)

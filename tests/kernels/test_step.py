@@ -109,8 +109,7 @@ def test_the_compiled_way_is_taken_for_known_names_and_only_for_these():
     margin = model.margins([{"a": 1.0}], [7])[0]
     assert engine.predict_event({"a": 1.0}, 7) == ("yes", engine.probability_of(margin), margin)
     for x, y, task in (
-        ({"a": 1.0}, "yes", "bob"),  # a new task
-        ({"a": 1.0}, "yes", "7"),  # in another form
+        ({"a": 1.0}, "yes", "bo\u00e9"),  # a name to be looked at
         ({"a": 1.0}, "maybe", "ann"),
         ({"é": 1.0}, "yes", "ann"),  # a name to be looked at
         ({f"f{k}": 1.0 for k in range(100)}, "yes", "ann"),  # needs room
@@ -120,8 +119,11 @@ def test_the_compiled_way_is_taken_for_known_names_and_only_for_these():
     ):
         assert engine.learn_event(x, y, task) is NotImplemented
     assert engine.learn_event({"a": 1.0}, "yes", "ann", 0.0) is NotImplemented
-    assert model.events == 1
+    assert (model.events, model.tasks) == (1, ["ann", 7])
     assert model.features.width == 1
+    for task in ("7", "bob"):  # in another form, and a new one, for which there is no room yet
+        assert (engine.learn_event({"a": 1.0}, "yes", task) is NotImplemented) == (task == "bob")
+    assert (model.events, model.tasks) == (2, ["ann", 7])
     many = Model(target="classes", classes="abc", tasks=["ann"])
     assert many.engine.learn_event({"a": 1.0}, "a", "ann") is NotImplemented
     assert Model("trml", tasks=["ann"], classes=(0, 1)).engine.margin_of_event({}, "ann") is (
@@ -162,3 +164,15 @@ def test_text_of_columns_that_are_known_is_read_by_the_step():
     assert engine.learn_event({"town": "Bonn", "rooms": 2.0}, "no", "ann") is NotImplemented
     assert model.schema.kinds == {"town": "category", "age": "number"}
     assert (model.events, model.features.width) == (2, 3)
+
+
+def test_new_tasks_are_named_by_the_step_and_freed_numbers_used_again():
+    model = Model(classes=("no", "yes"))
+    for task in ("ann", "bob", "cy"):
+        assert model.engine.learn_event({"a": 1.0}, "yes", task) is not NotImplemented
+    model.forget("bob")
+    assert model.engine.learn_event({"a": 1.0}, "yes", "dan") is not NotImplemented
+    assert model.engine.numbers(["ann", "dan", "cy", "bob"]).tolist() == [0, 1, 2, -1]
+    started = Model("pa-unique", classes=("no", "yes"))  # whose new tasks are started
+    assert started.engine.learn_event({"a": 1.0}, "yes", "ann") is NotImplemented
+    assert started.tasks == []

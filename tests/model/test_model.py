@@ -1,6 +1,7 @@
 """The model against bare learners, loops against batches, before against after a pause."""
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -278,3 +279,28 @@ def test_half_a_surrogate_pair_is_no_name(bad):
         with pytest.raises(ValueError, match="half a surrogate pair"):
             model.learn_one(row, label, task)
     assert (model.events, model.tasks, model.features.width) == (0, [], 0)
+
+
+def test_the_model_has_few_public_members():
+    assert len([name for name in dir(Model) if not name.startswith("_")]) <= 18
+
+
+def test_an_event_passes_few_python_files():
+    """All but the front and its engine is compiled, and no array is made on the way."""
+    model = Model(classes=(0, 1), tasks=["ann"])
+    files, arrays, before = set(), [], sys.getprofile()
+
+    def profile(frame, event, what):
+        if event == "call":
+            files.add(frame.f_code.co_filename)
+        elif event == "c_call" and getattr(what, "__module__", "").startswith("numpy"):
+            arrays.append(what)
+
+    sys.setprofile(profile)
+    try:
+        model.learn_one({"a": 1.0, "b": 2.0}, 1, "ann")
+        model.predict_one({"a": 1.0, "b": 2.0}, "ann")
+    finally:
+        sys.setprofile(before)
+    own = {name for name in files if "romco" in name} - {__file__}
+    assert (model.events, len(own) <= 6, arrays) == (1, True, [])

@@ -10,7 +10,7 @@ ROWS = [{"length": 300.0, "free": 1.0}, {"length": 500.0, "lunch": 1.0}]
 
 def test_names_tasks_and_sizes_are_learned_and_no_weight():
     model = romco.Model()
-    model.observe(ROWS, ["ann", "bob"])
+    model.engine.observe(ROWS, ["ann", "bob"])
     assert model.tasks == ["ann", "bob"]
     assert model.features.width == 3
     assert model.events == 0
@@ -21,8 +21,8 @@ def test_names_tasks_and_sizes_are_learned_and_no_weight():
 
 def test_it_grows_as_learning_does():
     model = romco.Model()
-    model.observe([{f"word{k}": 1.0 for k in range(200)}], ["ann"])
-    model.observe([{"word7": 2.0}] * 30, [f"user {k}" for k in range(30)])
+    model.engine.observe([{f"word{k}": 1.0 for k in range(200)}], ["ann"])
+    model.engine.observe([{"word7": 2.0}] * 30, [f"user {k}" for k in range(30)])
     assert len(model.tasks) == 31
     assert model.engine.learner.n_features >= 200
     again = romco.Model.from_state(model.state())
@@ -39,7 +39,7 @@ def test_noticing_and_learning_is_a_round_with_gaps():
         task, row = np.array([i % 2]), x[i : i + 1]
         gap = i % 3 > 0
         if gap:
-            model.observe(row, task.tolist())
+            model.engine.observe(row, task.tolist())
         else:
             model.learn(row, [int(y[i])], task.tolist())
         learner.update(romco.Round(task, row, np.array([np.nan if gap else y[i]])))
@@ -50,19 +50,19 @@ def test_noticing_and_learning_is_a_round_with_gaps():
 def test_a_task_that_must_be_started_gets_no_number_before_its_first_label():
     model = romco.Model("romco-nucl")
     model.learn(ROWS, ["spam", "ham"], ["ann", "ann"])
-    model.observe([{"length": 1.0, "new": 1.0}], ["bob"])
+    model.engine.observe([{"length": 1.0, "new": 1.0}], ["bob"])
     assert model.tasks == ["ann"]
     assert model.features.width == 4
 
 
 def test_bad_rows_change_nothing():
     model = romco.Model()
-    model.observe(ROWS, ["ann", "bob"])
+    model.engine.observe(ROWS, ["ann", "bob"])
     before = model.state()
     with pytest.raises(ValueError, match=r"finite|number"):
-        model.observe([{"length": float("inf"), "other": 1.0}], ["eve"])
+        model.engine.observe([{"length": float("inf"), "other": 1.0}], ["eve"])
     with pytest.raises(ValueError, match="2 rows but task has 1"):
-        model.observe(ROWS, ["ann"])
+        model.engine.observe(ROWS, ["ann"])
     after = model.state()
     assert after["tasks"] == before["tasks"]
     assert after["features"] == before["features"]

@@ -205,7 +205,7 @@ def _projected(X: Any) -> NDArray[Any]:
     weights = np.array([(hash_name(name) >> 11) / 2**53 - 0.5 for name in names])
     rows = np.repeat(np.arange(len(X.starts) - 1), np.diff(X.starts))
     products = X.values * weights[X.names] if len(names) else X.values
-    sums: Numbers = np.bincount(rows, products, minlength=len(X.starts) - 1)
+    sums: Any = np.bincount(rows, products, minlength=len(X.starts) - 1)
     return sums
 
 

@@ -48,9 +48,9 @@ class TaskStream:
         """Return what the features of one event add to its answer; see :func:`romco.reasons`."""
         from romco.explanations import reasons
 
-        return reasons(self.model, *self._apart_one(x, task), label)
+        return reasons(self.model, *self._split_one(x, task), label)
 
-    def _apart_one(self, x: Mapping[Any, Any], task: Any) -> tuple[Mapping[Any, Any], Any]:
+    def _split_one(self, x: Mapping[Any, Any], task: Any) -> tuple[Mapping[Any, Any], Any]:
         """The features without the task, and the task."""
         if self.task_column is None:
             return x, task
@@ -59,7 +59,7 @@ class TaskStream:
         rest = dict(x)
         return rest, rest.pop(self.task_column)
 
-    def _apart_many(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
+    def _split_many(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
         """The same of a frame."""
         if self.task_column is not None:
             X, task = split_off(X, self.task_column)
@@ -143,7 +143,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
         """Learn one event."""
-        x, task = self._apart_one(x, task)
+        x, task = self._split_one(x, task)
         engine = self.model.engine
         if engine.learn_event(x, y, task, w) is NotImplemented:
             if y not in self.model.classes:
@@ -154,7 +154,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         self, x: Mapping[Any, Any], task: Any = "all"
     ) -> Any:
         """Predict one event."""
-        return self.model.predict_one(*self._apart_one(x, task))
+        return self.model.predict_one(*self._split_one(x, task))
 
     def predict_proba_one(  # type: ignore[override]
         self, x: Mapping[Any, Any], task: Any = "all"
@@ -164,13 +164,13 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         if len(self.model.classes) < 2:
             if len(classes) < 2:
                 return dict.fromkeys(classes, 1.0)
-            positive = self.model.engine.probability_one(*self._apart_one(x, task))
+            positive = self.model.engine.probability_one(*self._split_one(x, task))
             return {classes[0]: 1.0 - positive, classes[1]: positive}
-        return self.model.predict_proba_one(*self._apart_one(x, task))
+        return self.model.predict_proba_one(*self._split_one(x, task))
 
     def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
         """Learn the rows of a frame."""
-        X, task = self._apart_many(X, task)
+        X, task = self._split_many(X, task)
         labels = list(y)
         self.model.engine.widen_for(labels)
         self.model.learn(X, labels, task, together=self.rounds, weight=_weights(w, len(labels)))
@@ -179,14 +179,14 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         """The label of each row of a frame, as a series of the same kind."""
         if not self.model.classes:
             return _series(X, [])
-        return _series(X, self.model.predict(*self._apart_many(X, task)))
+        return _series(X, self.model.predict(*self._split_many(X, task)))
 
     def predict_proba_many(self, X: Any, task: Any = "all") -> Any:
         """Probability of each label, one column each, as a frame of the same kind."""
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
-        found = self.model.engine.probabilities(*self._apart_many(X, task))
+        found = self.model.engine.probabilities(*self._split_many(X, task))
         if found.ndim == 1:
             found = np.column_stack([1.0 - found, found])
         return _frame(X, dict(zip(classes, found.T, strict=True)))
@@ -258,30 +258,30 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
         """Learn one event."""
-        x, task = self._apart_one(x, task)
+        x, task = self._split_one(x, task)
         self.model.learn_one(x, y, task, w)
 
     def predict_one(self, x: Mapping[Any, Any], task: Any = "all") -> float:
         """Predict one event."""
-        return self.model.engine.margin_one(*self._apart_one(x, task))
+        return self.model.engine.margin_one(*self._split_one(x, task))
 
     def predict_interval_one(
         self, x: Mapping[Any, Any], task: Any = "all", level: float = 0.9
     ) -> tuple[float, float]:
         """Bounds within which a share ``level`` of the numbers of such events will be."""
-        x, task = self._apart_one(x, task)
+        x, task = self._split_one(x, task)
         low, high = self.model.intervals([x], [task], level)[0].tolist()
         return low, high
 
     def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
         """Learn the rows of a frame."""
-        X, task = self._apart_many(X, task)
+        X, task = self._split_many(X, task)
         numbers = list(y)
         self.model.learn(X, numbers, task, weight=_weights(w, len(numbers)))
 
     def predict_many(self, X: Any, task: Any = "all") -> Any:
         """The number of each row of a frame, as a series of the same kind."""
-        return _series(X, self.model.predict(*self._apart_many(X, task)))
+        return _series(X, self.model.predict(*self._split_many(X, task)))
 
 
 class BudgetSampler(active.base.ActiveLearningClassifier):
@@ -334,7 +334,7 @@ class BudgetSampler(active.base.ActiveLearningClassifier):
         self.share, self.advance, self.audit = share, advance, audit
         self._policy = Budget(share, advance, audit, seed)
         self._audit = Audit()
-        self._said: Mapping[Any, float] | None = None  # of the last event, if it is an audit
+        self._audited: Mapping[Any, float] | None = None  # of the last event, if it is an audit
 
     @property
     def spent(self) -> int:
@@ -352,12 +352,12 @@ class BudgetSampler(active.base.ActiveLearningClassifier):
             chances = np.array([0.5, 0.5])  # one label is known, or none: anything may come
         with np.errstate(divide="ignore"):
             asked = bool(self._policy.choose(NO_TASK, np.log(chances)[None])[0])
-        self._said = y_pred if self._policy.audited[0] else None
+        self._audited = y_pred if self._policy.audited[0] else None
         return asked
 
     def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
         """Learn the label of the event predicted last, or of any other."""
-        said, self._said = self._said, None
+        said, self._audited = self._audited, None
         if said is not None:
             wrong = not said or max(said, key=lambda label: said[label]) != y
             chance = max(said.get(y, 0.0), 1e-15) if said else 0.5

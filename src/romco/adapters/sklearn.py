@@ -180,7 +180,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         from romco.explanations import reasons
 
         self._check_fitted()
-        X, task = self._asked(X, task)
+        X, task = self._read_rows(X, task)
         rows: Any
         if hasattr(X, "columns"):
             rows = rows_of(X)
@@ -222,7 +222,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
 
     # Within
 
-    def _fitted(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
+    def _fit_model(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
         """With a model that has learned rows, as often and in the order that is asked for."""
         random = check_random_state(self.random_state) if self.shuffle else None
         if isinstance(model.features, Names):
@@ -231,7 +231,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         self.model_ = model
         return self
 
-    def _gone_on(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
+    def _continue(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
         """With a model that has learned rows once, as they come."""
         passes(model, X, y, task, weight, 1, None)
         self.model_ = model
@@ -275,9 +275,9 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         return Columns(self.n_features_in_, None if names is None else names.tolist())
 
-    def _asked(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
+    def _read_rows(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
         """Rows and tasks to answer, checked."""
-        X, task = self._apart(X, task)
+        X, task = self._split_task(X, task)
         if self.reads_table_:
             self._check_table(X)
             return X, self._tasks(task, len(X), self.model_)
@@ -311,7 +311,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         if "model_" not in vars(self):
             check_is_fitted(self)
 
-    def _apart(self, X: Any, task: Any) -> tuple[Any, Any]:
+    def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
         """Rows without the column of the task, and the task."""
         if self.task_column is None:
             return X, task
@@ -467,10 +467,10 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows from scratch."""
-        X, y, task = self._taught(X, y, task, first=True)
+        X, y, task = self._read_labelled(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
         model = self._new(classes_of(y), list(dict.fromkeys(task)))
-        return self._fitted(model, X, y, task, weight)
+        return self._fit_model(model, X, y, task, weight)
 
     def partial_fit(
         self,
@@ -489,7 +489,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             return self
         first = not hasattr(self, "model_")
         task_by_position = task is None and classes is not None and len(classes) == len(y)
-        X, y, task = self._taught(X, y, task, first)
+        X, y, task = self._read_labelled(X, y, task, first)
         if not first and classes is not None and classes_of(classes) != tuple(self.classes_):
             raise ValueError(
                 f"classes={list(classes)} but the first call had {list(self.classes_)}"
@@ -499,7 +499,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
         model = self._new(classes_of(y if classes is None else classes)) if first else self.model_
         _check_known(y, model.classes, by_position=first and task_by_position)
-        return self._gone_on(model, X, y, task, weight)
+        return self._continue(model, X, y, task, weight)
 
     # Predicting
 
@@ -509,7 +509,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         if margin is not None:
             return np.array([margin])
         self._check_fitted()
-        return self.model_.margins(*self._asked(X, task))
+        return self.model_.margins(*self._read_rows(X, task))
 
     def predict(self, X: Any, task: Any = None) -> NDArray[Any]:
         """Return the label of each row (n,)."""
@@ -525,7 +525,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         loss has probabilities; with the logistic loss it stays near 1.
         """
         self._check_fitted()
-        found = self.model_.engine.probabilities(*self._asked(X, task))
+        found = self.model_.engine.probabilities(*self._read_rows(X, task))
         return found if found.ndim == 2 else _both(found)
 
     @property
@@ -565,11 +565,11 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             given["loss"] = self.loss
         return given
 
-    def _taught(
+    def _read_labelled(
         self, X: Any, y: Any, task: Any, first: bool
     ) -> tuple[Any, NDArray[Any], list[Any]]:
         """Rows, labels and tasks to learn, checked."""
-        X, task = self._apart(X, task)
+        X, task = self._split_task(X, task)
         labels = self._read_table(X, y, first)
         if labels is not None:
             check_classification_targets(labels)
@@ -687,20 +687,20 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows from scratch."""
-        X, y, task = self._taught(X, y, task, first=True)
+        X, y, task = self._read_labelled(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y))
         model = self._new(list(dict.fromkeys(task)))
-        return self._fitted(model, X, y, task, weight)
+        return self._fit_model(model, X, y, task, weight)
 
     def partial_fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows one after the other in the order given; tasks may be new."""
         if sample_weight is None and self._learn_row(X, y, task):
             return self
         first = not hasattr(self, "model_")
-        X, y, task = self._taught(X, y, task, first)
+        X, y, task = self._read_labelled(X, y, task, first)
         weight = weights_of_rows(sample_weight, len(y))
         model = self._new() if first else self.model_
-        return self._gone_on(model, X, y, task, weight)
+        return self._continue(model, X, y, task, weight)
 
     def predict(self, X: Any, task: Any = None) -> Numbers:
         """Return the number of each row (n,)."""
@@ -708,12 +708,12 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         if margin is not None:
             return np.array([margin])
         self._check_fitted()
-        return self.model_.predict(*self._asked(X, task))
+        return self.model_.predict(*self._read_rows(X, task))
 
     def predict_interval(self, X: Any, task: Any = None, level: float = 0.9) -> Numbers:
         """Bounds within which a share ``level`` of the numbers of such rows will be."""
         self._check_fitted()
-        return self.model_.intervals(*self._asked(X, task), level)
+        return self.model_.intervals(*self._read_rows(X, task), level)
 
     @property
     def file_kind(self) -> str:
@@ -735,9 +735,11 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
             **(self.parameters or {}),
         )
 
-    def _taught(self, X: Any, y: Any, task: Any, first: bool) -> tuple[Any, Numbers, list[Any]]:
+    def _read_labelled(
+        self, X: Any, y: Any, task: Any, first: bool
+    ) -> tuple[Any, Numbers, list[Any]]:
         """Rows, numbers and tasks to learn, checked."""
-        X, task = self._apart(X, task)
+        X, task = self._split_task(X, task)
         numbers = self._read_table(X, y, first)
         if numbers is not None:
             numbers = check_array(numbers, ensure_2d=False, dtype=np.float64)

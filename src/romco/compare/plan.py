@@ -34,7 +34,7 @@ class Run:
     order: str
     seed: int
     rounds: int | None = None  # only the first so many; None for all
-    records: int = 60  # about so many points along the stream
+    records: int = 60  # about so many points along the stream; 0 in a comparison
     labels: tuple[tuple[str, Any], ...] = ()  # label policy: name, share, ...
     delay: int | str = 0  # events until a label is known; "true": as the data set has it
     version: str = __version__
@@ -82,7 +82,7 @@ class Comparison:
             for row in rows
         }
         return [
-            Run(self.dataset, digest, row, parameters[row], self.order, seed)
+            Run(self.dataset, digest, row, parameters[row], self.order, seed, records=0)
             for seed in self.seeds
             for row in rows
         ]

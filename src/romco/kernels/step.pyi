@@ -16,6 +16,7 @@ class Step:
     body: Any
     locks: Any
     scale: Scale
+    starts_tasks: bool
     def __init__(
         self,
         features: Any,

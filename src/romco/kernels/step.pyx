@@ -30,9 +30,9 @@ cdef class Step:
     """Names, a compiled learner and its counts: base of :class:`romco.model.engine.Engine`.
 
     Each method takes one event, holds the locks, and makes no array. It returns NotImplemented
-    where only the general way of rounds and chunks can do it: a task or label that is new or
-    written in another form, a feature for which the learner has no room, a learner without a
-    kernel or of many classes, an event that must be refused in the words of the general way.
+    where only the general way of rounds and chunks can do it: a label that is new or written in
+    another form, a task that must be started, a task or feature for which the learner has no room,
+    a learner without a kernel or of many classes, an event that must be refused.
 
     Parameters
     ----------
@@ -52,6 +52,7 @@ cdef class Step:
 
     cdef public object features, target, tasks, body, locks
     cdef public Scale scale
+    cdef public bint starts_tasks  # whether the learner must start a new task
     cdef Mappings reader
     cdef object read_by, base
     cdef dict numbers  # of tasks
@@ -150,7 +151,9 @@ cdef class Step:
         cdef long long before
         if not self.look_at_learner() or not (weight == 1.0 or 0.0 < weight <= HEAVIEST):
             return NotImplemented
-        number = self.find(task)
+        number, actions = self.find(task), ()
+        if number < 0:
+            number, actions = self.offer(task)
         if number < 0 or not self.read_label(y) or not self.read(x, True):
             return NotImplemented
         if weight != 1.0 and not self.learner.weighs:
@@ -168,6 +171,8 @@ cdef class Step:
             self.scale.add(margin, self.y, weight)
         if self.reader is not None:
             self.reader.commit()
+        for act, argument in actions:
+            act(argument)
         self.event.x = None
         if history.events // self.watch_every > before // self.watch_every:
             retry_idempotent(self.watch)
@@ -222,6 +227,19 @@ cdef class Step:
             return UNKNOWN
         found = <Py_ssize_t> (<object> number)
         return found if 0 <= found < self.n_tasks else UNKNOWN
+
+    cdef offer(self, task):
+        """Return the number that a task gets, and the actions that name it; -1 if it gets none here.
+
+        It gets none if it must be started, has no room, or its name must be looked at.
+        """
+        if self.starts_tasks or type(task) is not str or not (<str> task).isascii():
+            return UNKNOWN, ()
+        offered = self.tasks.offered((task,))
+        number = offered[task] if offered else self.tasks.find(task)
+        if number >= self.n_tasks:
+            return UNKNOWN, ()
+        return number, self.tasks.actions(offered)
 
     cdef bint read_label(self, y) except -1:
         cdef PyObject* side

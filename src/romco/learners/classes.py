@@ -430,7 +430,7 @@ class Classes(CompiledLearner):
             measured,
             Judge(weight, covariance, JUDGE_VARIANCE, JUDGE_RENEWAL),
             self._slots,
-            self._many.arrays()["seen"],
+            self._many.class_events,
             self._replace,
         )
 

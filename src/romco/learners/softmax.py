@@ -65,7 +65,7 @@ class AutoSoftmax(CompiledLearner):
 
     def __init__(self, n_features: int, n_tasks: int, *, n_classes: int = 2) -> None:
         super().__init__(n_features, n_tasks)
-        self.answers = whole("n_classes", n_classes, least=2)
+        self.answers = self._room = whole("n_classes", n_classes, least=2)
         self._arrays = self._nothing()
         self._stores = self._empty()
         self._link()
@@ -78,22 +78,38 @@ class AutoSoftmax(CompiledLearner):
         shared = self._dense("shared").reshape(self.n_features, SHARED, -1)[:, ::2]
         own = self._dense("personal").reshape(self.n_tasks, self.n_features, OWN, -1)[:, :, 0]
         total = np.einsum("v,fvk->fk", w, shared)[:, None] + w[2] * own.transpose(1, 0, 2)
-        return np.asarray(self._units()[:, None, None] * total)
+        return np.asarray(self._units()[:, None, None] * total[..., : self.answers])
 
     def arrays(self) -> Arrays:
         """Beliefs of the voices and of the judge."""
+        K = self.answers
         found = dict(self._arrays)
+        for name in ("seen", "centres", "lengths"):
+            found[name] = found[name][:K]
+        for name in ("level", "own_level", "counts"):
+            found[name] = found[name][..., :K]
         for name, store in self._stores.items():
-            found |= {renamed(key, name): array for key, array in store.arrays().items()}
+            parts = store.arrays()
+            if self._room > K:
+                lanes = SHARED if name == "shared" else OWN
+                each = parts["personal"]
+                each = each.reshape(*each.shape[:-1], lanes, self._room)[..., :K]
+                parts = {**parts, "personal": each.reshape(*each.shape[:-2], lanes * K)}
+            found |= {renamed(key, name): array for key, array in parts.items()}
         return found
+
+    @property
+    def class_events(self) -> Numbers:
+        """Events of each class (K,), live."""
+        return np.asarray(self._arrays["seen"][: self.answers])
 
     def load(self, arrays: Arrays) -> None:
         """Take over another learner's arrays, with as many classes as it had or more."""
         if "seen" not in arrays:
             raise ValueError(f"state holds arrays {sorted(arrays)}, 'seen' is missing")
         classes = len(np.atleast_1d(arrays["seen"]))
-        if classes > self.answers:
-            raise ValueError(f"state holds {classes} classes, this learner {self.answers}")
+        if classes > self._room:
+            raise ValueError(f"state holds {classes} classes, this learner {self._room}")
         kept = {name: array for name, array in arrays.items() if not name.startswith(STORES)}
         stores = self._empty()
         for name, store in stores.items():
@@ -104,10 +120,13 @@ class AutoSoftmax(CompiledLearner):
 
     def make_classes(self, n: int) -> None:
         """At least n classes; those that are new know nothing yet."""
-        if n > self.answers:
-            old, self.answers = self.arrays(), n
+        self.answers = max(n, self.answers)
+        if n > self._room:  # doubled, so that it is rare
+            old, self._room = self.arrays(), max(n, 2 * self._room)
             self._arrays = self._nothing()
             self.load(old)
+        else:
+            self._link()
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""
@@ -135,6 +154,7 @@ class AutoSoftmax(CompiledLearner):
         sure[0] = 1.0 / np.sqrt(1.0 + np.pi * variances[0] / 8.0)
         rows = self._rows("shared", 0, features).reshape(len(features), SHARED, -1)
         own = self._rows("personal", int(round.task[0]), features).reshape(len(features), OWN, -1)
+        rows, own = rows[..., : self.answers], own[..., : self.answers]
         x = (unit * values)[:, None]
         shared = x * np.einsum("v,vk,fvk->fk", w[:3], sure, rows[:, ::2])
         if said[3].any():
@@ -145,7 +165,7 @@ class AutoSoftmax(CompiledLearner):
     # Within
 
     def _nothing(self) -> Arrays:
-        d, m, K, n = self.n_features, self.n_tasks, self.answers, min(self.n_features, NARROW)
+        d, m, K, n = self.n_features, self.n_tasks, self._room, min(self.n_features, NARROW)
         return {
             "level": np.zeros((SHARED, K)),  # intercepts: means and spent variances, by turns
             "own_level": np.zeros((m, OWN, K)),  # what a task adds to that of together
@@ -167,12 +187,14 @@ class AutoSoftmax(CompiledLearner):
             dense = tasks * self.n_features * width <= DENSE
             return Pairs(tasks, self.n_features, width, dense)
 
-        widths = SHARED * self.answers, OWN * self.answers
+        widths = SHARED * self._room, OWN * self._room
         return {"shared": store(1, widths[0]), "personal": store(self.n_tasks, widths[1])}
 
     def _link(self) -> None:
         a = self._arrays
+        K = self.answers
         self.kernel = SoftmaxKernel(
+            classes=K,
             shared=self._stores["shared"],
             personal=self._stores["personal"],
             level=a["level"],
@@ -181,7 +203,7 @@ class AutoSoftmax(CompiledLearner):
             seen=a["seen"],
             clock=a["clock"],
             scales=Scales(a["units"], a["typical"]),
-            centres=Centres(a["centres"], a["lengths"], a["scatter"], a["scattered"]),
+            centres=Centres(a["centres"][:K], a["lengths"][:K], a["scatter"], a["scattered"]),
             judge=Judge(a["weight"], a["covariance"], DOUBT, RENEWAL),
         )
 
@@ -196,9 +218,9 @@ class AutoSoftmax(CompiledLearner):
                 f"state array {name!r} is {list(values.shape)}, which is not of {classes} classes"
             )
         parts = values.reshape(*values.shape[:-1], lanes, classes)
-        more = np.zeros((*values.shape[:-1], lanes, self.answers))
+        more = np.zeros((*values.shape[:-1], lanes, self._room))
         more[..., :classes] = parts
-        more = more.reshape(*values.shape[:-1], lanes * self.answers)
+        more = more.reshape(*values.shape[:-1], lanes * self._room)
         if keys is None and not self._stores[name].dense and values.ndim == 3:
             task, feature = np.nonzero(more.any(axis=2))
             keys, more = (task << 32) | feature, more[task, feature]
@@ -238,11 +260,11 @@ class AutoSoftmax(CompiledLearner):
         x = np.zeros(len(R))
         x[features] = values
         events, width = BEFORE + a["scattered"][0], a["typical"][4]
-        spread = 1.0 + 1.0 / (a["seen"] + FEW)
+        spread = 1.0 + 1.0 / (self.class_events + FEW)
         nodes, weights = np.polynomial.legendre.leggauss(32)
         total = np.zeros((len(R), self.answers))
         for t, w in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):
-            off = t * x - a["centres"]  # (K, n)
+            off = t * x - a["centres"][: self.answers]  # (K, n)
             pull = off @ R
             far = (off * pull).sum(axis=1) / spread
             total -= w * (events + width) * (pull / (spread * (1.0 + far))[:, None]).T

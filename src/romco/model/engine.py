@@ -126,7 +126,7 @@ class Engine(Step):
         made_of = features, reader, target, tasks, body, Locks()
         super().__init__(*made_of, CompiledLearner, PERSONAL_CHECK_EVENTS)
         self.new_task = choice("new_task", new_task, "mean", "zero")
-        self._starts = new_task == "mean" and isinstance(learner, StartsTasks)
+        self.starts_tasks = new_task == "mean" and isinstance(learner, StartsTasks)
         self._adds_classes = isinstance(learner, AddsClasses)
         self._newcomer: tuple[int, Learner, Newcomer | None] | None = None
 
@@ -330,7 +330,7 @@ class Engine(Step):
         kept, learner, history = self._newcomer, self.learner, self.history
         if kept is None or kept[0] != history.events or kept[1] is not learner:
             common = None
-            if self._starts and isinstance(learner, StartsTasks) and history.n_started:
+            if self.starts_tasks and isinstance(learner, StartsTasks) and history.n_started:
                 common = learner.common(Started(history.started, history.n_started))
             self._newcomer = kept = (history.events, learner, common)
         return kept[2]
@@ -404,14 +404,25 @@ class Engine(Step):
             self._read(x, y, task)
 
     def observe(self, x: Any, task: Iterable[Any]) -> None:
-        """Learn from rows without labels; see :meth:`romco.Model.observe`."""
+        """Learn from rows without labels what needs none: new features, new tasks, their sizes.
+
+        For rows whose labels will not come; the others are observed when they are learned.
+        Raises ValueError if a row is bad; nothing has changed then.
+
+        >>> import romco
+        >>> model = romco.Model()
+        >>> model.engine.observe([{"length": 300.0}], ["ann"])
+        >>> model.tasks, model.features.width, model.events
+        (['ann'], 1, 0)
+
+        """
         with Hold(self.locks.writing):
             ids = [identity("task", one) for one in check_sequence(task)]
             new: dict[Id, int] = {}
             rows = self.features.read(x, new)
             check_lengths(rows, task=ids)
             new = {identity("feature", name): column for name, column in new.items()}
-            fresh = {} if self._starts else self.tasks.offered(ids)
+            fresh = {} if self.starts_tasks else self.tasks.offered(ids)
             width, n = int(needed_widths(rows)[-1]) if new else 0, count_rows(rows)
             body = self.body.grown(width, max(fresh.values(), default=-1) + 1)
             rounds = []
@@ -609,19 +620,19 @@ class Engine(Step):
         room = max(fresh.values(), default=-1) + 1
         body = self.body.grown(int(needed[last - 1]), room, classes)
         if batch.together:
-            return Chunk(0, last, body, fresh, len(set(fresh.values())) if self._starts else 0)
+            return Chunk(0, last, body, fresh, len(set(fresh.values())) if self.starts_tasks else 0)
         if is_compiled(body.learner):
             last = min(len(ids), begin + CHUNK_EVENTS - self.events % CHUNK_EVENTS)
         last = _fitting(batch, body.learner, begin, last)
         end = _first_unknown(known, ids, begin + 1, last)
         if end < last:  # tasks that are known by another form, or need no start, may join
-            offered = {} if self._starts else self.tasks.offered(ids[begin:last])
+            offered = {} if self.starts_tasks else self.tasks.offered(ids[begin:last])
             fits = {task: at for task, at in offered.items() if at < body.learner.n_tasks}
             joining = fits or fresh
             while end < last and (ids[end] in joining or self.tasks.find(ids[end]) >= 0):
                 end += 1
             fresh = {task: joining[task] for task in ids[begin:end] if task in joining}
-        return Chunk(begin, end, body, fresh, min(len(fresh), 1) if self._starts else 0)
+        return Chunk(begin, end, body, fresh, min(len(fresh), 1) if self.starts_tasks else 0)
 
     def _actions(self, batch: Batch, chunk: Chunk, n: int) -> list[Action]:
         """Return the actions that commit the first n rows of a chunk: names, the larger body."""
@@ -657,7 +668,9 @@ class Engine(Step):
             parameters = {"inner": old.name, "parameters": dict(old.parameters)}
             made = known("classes")(old.n_features, old.n_tasks, **parameters)
             arrays = {f"0.{name}": array for name, array in old.arrays().items()}
-            made.load({"classes": np.array([2]), **arrays, "0.scale": np.array(scale)})
+            slots = {name: array for name, array in made.arrays().items() if name == "slots"}
+            arrays |= {"classes": np.array([2]), "0.scale": np.array(scale), **slots}
+            made.load(arrays)
             self.body = Body(made, self.history)
             self._adds_classes, self._newcomer = True, None
         self.target = widened(self.target)  # last

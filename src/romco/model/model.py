@@ -133,7 +133,7 @@ class Model:
 
     @property
     def schema(self) -> Schema | None:
-        """How columns are read; None while all rows were arrays or plain numbers.
+        """Kinds of the columns; None while all rows were arrays or plain numbers.
 
         It is inferred from the first rows that have other values, or set before.
 
@@ -372,20 +372,6 @@ class Model:
             weights = None if weight == 1.0 else [weight]
             self.learn(event.x, [y], [event.task], weight=weights, context=event.context)
         return event.margin
-
-    def observe(self, x: Any, task: Iterable[Any]) -> None:
-        """Learn from rows without labels what needs none: new features, new tasks, their sizes.
-
-        For rows whose labels will not come; the others are observed when they are learned.
-        Raises ValueError if a row is bad; nothing has changed then.
-
-        >>> model = Model()
-        >>> model.observe([{"length": 300.0}], ["ann"])
-        >>> model.tasks, model.features.width, model.events
-        (['ann'], 1, 0)
-
-        """
-        self.engine.observe(x, task)
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history. Others stay as they are.

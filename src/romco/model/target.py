@@ -38,7 +38,7 @@ class Target(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """What is predicted."""
+        """Kind of the prediction."""
 
     @property
     def classes(self) -> tuple[Id, ...]:
@@ -409,7 +409,7 @@ def logistic(z: Numbers) -> Numbers:
 
 
 def make_target(kind: str | None, classes: Sequence[Any] | None, positive: Any = None) -> Target:
-    """The target that a model is made for: two classes unless something else is said."""
+    """Return the target of a kind, two classes by default."""
     if kind is None or kind == "two classes":
         return TwoClasses(classes, positive)
     if positive is not None:

@@ -117,7 +117,7 @@ class BudgetedModel:
                 side = np.array([model.engine.side(y)])
                 self.audit.add_answers(number, side, _log_odds(chance, margins))
         else:
-            model.observe(x, [task])
+            model.engine.observe(x, [task])
         return float(margins[0]), float(chance[0])
 
 

@@ -11,6 +11,7 @@ from romco.kernels.core.pairs import Pairs
 class SoftmaxKernel(Kernel):
     def __init__(
         self,
+        classes: int,
         shared: Pairs,
         personal: Pairs,
         level: NDArray[np.float64],

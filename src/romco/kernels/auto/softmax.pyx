@@ -64,12 +64,14 @@ cdef class SoftmaxKernel(Kernel):
     cdef double* b                 # (K,)
     cdef double* scores            # (K,)
     cdef int* some                 # (K,) classes that move
+    cdef Py_ssize_t room           # classes for which arrays have room: numbers lie so far apart
 
     def __init__(
-        self, Pairs shared, Pairs personal, level, own_level, counts, seen, clock,
-        Scales scales, Centres centres, Judge judge,
+        self, Py_ssize_t classes, Pairs shared, Pairs personal, level, own_level, counts, seen,
+        clock, Scales scales, Centres centres, Judge judge,
     ):
-        cdef Py_ssize_t K = len(seen)
+        cdef Py_ssize_t K = classes
+        self.room = len(seen)
         self.shared, self.personal, self.level, self.own_level = shared, personal, level, own_level
         self.counts, self.seen, self.clock = counts, seen, clock
         self.scales, self.centres, self.judge, self.width = scales, centres, judge, K
@@ -107,11 +109,13 @@ cdef class SoftmaxKernel(Kernel):
             if all_ != NULL:
                 for c in range(VECTORS):
                     hear(
-                        self.m + c * K, self.v + c * K, all_ + 2 * c * K, all_ + (2 * c + 1) * K,
-                        value, K,
+                        self.m + c * K, self.v + c * K, all_ + 2 * c * self.room,
+                        all_ + (2 * c + 1) * self.room, value, K,
                     )
             if own != NULL:
-                hear(self.m + TOGETHER * K, self.v + TOGETHER * K, own, own + K, value, K)
+                hear(
+                    self.m + TOGETHER * K, self.v + TOGETHER * K, own, own + self.room, value, K
+                )
         self.speak(task)
         if self.scales.all_within(x, self.centres.room()):
             self.centres.say(x, self.scales.width(), &self.seen[0], self.z + CENTRES * K)
@@ -249,7 +253,7 @@ cdef class SoftmaxKernel(Kernel):
         self, Scaled x, long long task, int voice, Py_ssize_t n, double rate, double unit
     ) noexcept nogil:
         """The planned step of n classes along each entry, and of their intercepts."""
-        cdef Py_ssize_t i, K = self.width
+        cdef Py_ssize_t i
         cdef double* w
         cdef double value
         go(
@@ -265,11 +269,11 @@ cdef class SoftmaxKernel(Kernel):
             value = x.value[i] * unit
             if value == 0.0:  # at the feature's centre
                 continue
-            w = self.shared.touch(0, x.index[i]) + 2 * voice * K
-            go(w, w + K, self.a, self.b, 1.0, rate, value, self.some, n)
+            w = self.shared.touch(0, x.index[i]) + 2 * voice * self.room
+            go(w, w + self.room, self.a, self.b, 1.0, rate, value, self.some, n)
             if voice == TOGETHER:
                 w = self.personal.touch(task, x.index[i])
-                go(w, w + K, self.a, self.b, APART, rate, value, self.some, n)
+                go(w, w + self.room, self.a, self.b, APART, rate, value, self.some, n)
 
     # --- what lies behind a score, for those who explain it ------------------------------------
 
