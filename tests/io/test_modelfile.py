@@ -241,6 +241,7 @@ def test_a_state_of_an_older_version_is_refused_by_name():
         "romco-auto-version3",
         "romco-auto-version4",
         "romco-auto-version5",
+        "romco-auto-version7",
         "romco-auto-classes-version4",
     ],
 )

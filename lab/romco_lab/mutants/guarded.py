@@ -4,37 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MODEL = ("tests/model/test_model.py", "tests/test_modelfile.py", "tests/model/test_new_tasks.py")
+MODEL = ("tests/model/test_model.py", "tests/io/test_modelfile.py", "tests/model/test_new_tasks.py")
 RUN = ("tests/runs/test_faults.py", "tests/runs/test_run.py")
+NAMES = ("tests/model/test_names.py", "tests/model/test_model.py")
 
 # Tests in the order in which they run: those that find most, and are quick, first.
 FILES: dict[str, tuple[str, ...]] = {
-    "durable.py": ("tests/test_durable.py",),
-    "reading.py": ("tests/test_reading.py", "tests/test_modelfile.py"),
-    "modelfile.py": ("tests/test_modelfile.py", "tests/test_reading.py"),
+    "io/durable.py": ("tests/io/test_durable.py",),
+    "io/validation.py": ("tests/io/test_validation.py", "tests/io/test_modelfile.py"),
+    "io/modelfile.py": ("tests/io/test_modelfile.py", "tests/io/test_validation.py"),
     "parameters.py": ("tests/test_parameters.py", "tests/learners/test_states.py"),
     "penalties.py": ("tests/test_penalties.py",),
     "learners/states.py": ("tests/learners/test_states.py",),
-    "learners/forgetting.py": ("tests/model/test_model.py",),
     "learners/retrained.py": (
         "tests/learners/test_kept_events.py",
         "tests/learners/test_retrained.py",
     ),
-    "model/tasks.py": ("tests/model/test_names.py", "tests/model/test_model.py"),
-    "model/names.py": ("tests/model/test_names.py", "tests/model/test_model.py"),
-    "model/labels.py": ("tests/model/test_names.py", *MODEL),
-    "model/waiting.py": ("tests/model/test_waiting.py",),
-    "model/growing.py": ("tests/test_reading.py", *MODEL, "tests/model/test_targets.py"),
-    "model/fairlock.py": ("tests/model/test_threads.py", "tests/model/test_forks.py"),
-    "model/pieces.py": (*MODEL, "tests/model/test_interrupts.py"),
-    "model/model.py": (*MODEL, "tests/model/test_targets.py", "tests/model/test_waiting.py"),
-    "model/batches.py": (*MODEL, "tests/model/test_targets.py"),
-    "sessions/log.py": RUN,
-    "sessions/learning.py": RUN,
-    "sessions/records.py": RUN,
-    "sessions/session.py": RUN,
-    "sessions/identity.py": RUN,
-    "sessions/stopping.py": RUN,
+    "model/names.py": NAMES,
+    "model/target.py": (*NAMES, "tests/model/test_targets.py"),
+    "model/pending.py": ("tests/model/test_pending.py",),
+    "model/lock.py": ("tests/model/test_threads.py", "tests/model/test_forks.py"),
+    "model/engine.py": (*MODEL, "tests/model/test_targets.py", "tests/model/test_interrupts.py"),
+    "model/model.py": (*MODEL, "tests/model/test_targets.py", "tests/model/test_pending.py"),
+    "runs/learn.py": RUN,
+    "runs/resume.py": RUN,
 }
 
 
@@ -48,10 +41,19 @@ class Compiled:
     tests: tuple[str, ...]
 
 
-_SCALE = ("kernels/history.pyx", ("tests/model/test_calibration.py", "tests/test_reading.py"))
-_HISTORY = ("kernels/history.pyx", ("tests/model/test_model.py", "tests/model/test_new_tasks.py"))
-_STEP = ("kernels/history.pyx", ("tests/model/test_model.py", "tests/model/test_interrupts.py"))
-_TURNS = ("kernels/fairlock.pyx", ("tests/model/test_threads.py", "tests/model/test_forks.py"))
+_SCALE = (
+    "kernels/core/history.pyx",
+    ("tests/model/test_calibration.py", "tests/io/test_validation.py"),
+)
+_HISTORY = (
+    "kernels/core/history.pyx",
+    ("tests/model/test_model.py", "tests/model/test_new_tasks.py"),
+)
+_STEP = (
+    "kernels/core/history.pyx",
+    ("tests/model/test_model.py", "tests/model/test_interrupts.py"),
+)
+_TURNS = ("kernels/core/lock.pyx", ("tests/model/test_threads.py", "tests/model/test_forks.py"))
 
 _IN_LINE = """self.line.acquire()
         try:
@@ -91,10 +93,6 @@ COMPILED = tuple(
             "self.seen[task], self.since[task] = 0, -1",
         ),
         (_STEP, "self.events += n\n", "pass\n"),
-        (_STEP, "            self.surely(self.watch, ())", "            pass"),
-        (_STEP, "        self.end(starts[kernel.done], margins)", "        pass"),
-        (_STEP, "            value = act(*given)  #", "            raise  #"),
-        (_STEP, "        raise self.interrupt", "        pass"),
         (_TURNS, _IN_LINE, "self.turn.acquire()\n        self.owner = PyThread_get_thread_ident()"),
         (_TURNS, "        self.line = Lock()\n        if", "        if"),
         (_TURNS, "            self.turn = Lock()", "            pass"),

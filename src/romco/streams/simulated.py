@@ -84,8 +84,6 @@ def simulated(
 
     Parameters
     ----------
-    n_tasks, n_features:
-        How many.
     n_events:
         Events of each task: one number for all, or one per task.
     rank:
