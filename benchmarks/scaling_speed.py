@@ -113,7 +113,7 @@ def speed(*_):
 def lock(*_, n=640_000):
     """CPU per event, and the share of it under the interpreter's lock."""
     for name, x, y, tasks in shapes(n):
-        for threads in (1, 2, 8):
+        for threads in (2, 8):
             yield f"{name}, {n:,} events, {threads} threads", timed(threads, x, y, tasks)
 
 

@@ -146,30 +146,65 @@ def merge(common: Merges, changes: Sequence[Change], ranges: MapRanges = run_at_
     return Merged(changed, shared_values(common, changed))
 
 
+@final
+class InPlaceMerge:
+    """Merge of shards of this process, row by row, into ``common`` and into all of them."""
+
+    def __init__(self, common: Merges, shards: Sequence[Merges]) -> None:
+        self._learners = [common, *shards]
+        arrays = [learner.arrays() for learner in self._learners]
+        self._names = [
+            name
+            for line in common.sharing()
+            if isinstance(line, PerFeature | Whole)
+            for name in line.arrays
+        ]
+        self._arrays = [[own[name] for name in self._names] for own in arrays]
+        self._rules: list[Rule] = []
+        self._whole: list[tuple[int, list[Rule]]] = []  # rows and rules of small arrays
+        for line in common.sharing():
+            if isinstance(line, PerFeature):
+                views = [line.view(own, common.n_features) for own in arrays]
+                self._rules += _rules(line.parts, _live_columns(views, line.columns))
+            elif isinstance(line, Whole) and line.view(arrays[0]).dtype == np.float64:
+                views = [[line.view(own)] for own in arrays]
+                rules = _rules(line.parts, _live_columns(views, line.columns.tolist()))
+                self._whole.append((len(views[0][0]), rules))
+
+    def is_current(self, common: Merges, shards: Sequence[Merges]) -> bool:
+        """Return whether these are the learners, and their arrays the same as before."""
+        learners = [common, *shards]
+        return len(learners) == len(self._learners) and all(
+            arrays[name] is array
+            for arrays, known in zip((one.arrays() for one in learners), self._arrays, strict=True)
+            for name, array in zip(self._names, known, strict=True)
+        )
+
+    def run(self, periods: Sequence[Period], ranges: MapRanges) -> None:
+        """Merge at a barrier; the result does not depend on ``ranges``."""
+        common, *shards = self._learners
+        touched, seen = [one.rows for one in periods], [one.seen for one in periods]
+        _merge_rows(TouchedRows(touched, seen, common.n_features), self._rules, True, ranges)
+        for n, rules in self._whole:
+            all_rows = [np.arange(n if one.events else 0, dtype=np.int32) for one in periods]
+            counts = [
+                np.full(len(rows), one.events, np.int32)
+                for rows, one in zip(all_rows, periods, strict=True)
+            ]
+            _merge_rows(TouchedRows(all_rows, counts, n), rules, True, run_at_once)
+        active = [(p.events, s) for p, s in zip(periods, shards, strict=True) if p.events]
+        small = _merged_small(common, [(events, _small(shard)) for events, shard in active], True)
+        changed = _union(touched, common.n_features)
+        for learner in self._learners:
+            _put_small(learner, small)
+            _invalidate(learner, changed)
+
+
 def merge_in_place(
     common: Merges, shards: Sequence[Merges], periods: Sequence[Period], ranges: MapRanges
 ) -> None:
-    """Merge shards of this process, row by row, into ``common`` and into all of them."""
-    touched = [period.rows for period in periods]
-    arrays, owns = common.arrays(), [shard.arrays() for shard in shards]
-    rules: list[Rule] = []
-    for line in common.sharing():
-        if isinstance(line, PerFeature):
-            views = line.view(arrays, common.n_features)
-            others = [line.view(own, common.n_features) for own in owns]
-            columns = {
-                c: Column(_column(views, c), [_column(own, c) for own in others], True)
-                for c in line.columns
-            }
-            rules += _rules(line.parts, columns)
-    seen = [period.seen for period in periods]
-    _merge_rows(TouchedRows(touched, seen, common.n_features), rules, True, ranges)
-    active = [(p.events, s) for p, s in zip(periods, shards, strict=True) if p.events]
-    small = _merged_small(common, [(events, _small(shard)) for events, shard in active])
-    changed = _union(touched, common.n_features)
-    for learner in (common, *shards):
-        _put_small(learner, small)
-        _invalidate(learner, changed)
+    """Merge shards of this process once."""
+    InPlaceMerge(common, shards).run(periods, ranges)
 
 
 def apply_merged(learner: Merges, merged: Merged) -> None:
@@ -240,6 +275,14 @@ def _column(views: list[Floats], column: int) -> Floats:
             return view[:, column]
         column -= view.shape[1]
     raise IndexError(column)
+
+
+def _live_columns(views: list[list[Floats]], columns: Iterable[int]) -> dict[int, Column]:
+    """Return columns of live arrays; the first are those of the common learner."""
+    common, *shards = views
+    return {
+        c: Column(_column(common, c), [_column(own, c) for own in shards], True) for c in columns
+    }
 
 
 def _rules(parts: Sequence[Part], columns: dict[int, Column]) -> list[Rule]:
@@ -321,23 +364,32 @@ def _small(learner: Merges) -> Values:
 
 
 def _put_small(learner: Merges, values: Values) -> None:
+    """Set the small arrays that are among ``values``."""
     arrays = learner.arrays()
     for line in learner.sharing():
-        if isinstance(line, Whole):
+        if isinstance(line, Whole) and line.name in values:
             line.view(arrays)[:, line.columns] = values[line.name][:, line.columns]
         elif isinstance(line, Full):
             for name in line.arrays:
                 arrays[name][...] = values[name]
 
 
-def _merged_small(common: Merges, active: Sequence[tuple[int, Values]]) -> Values:
-    """Return the merged small arrays; ``active`` are events and arrays of shards that had any."""
-    values = _small(common)
-    for line in common.sharing() if active else ():
+def _merged_small(
+    common: Merges, active: Sequence[tuple[int, Values]], in_place: bool = False
+) -> Values:
+    """Return the merged small arrays; ``active`` are events and arrays of shards that had any.
+
+    With ``in_place`` only those that are not merged in place: of other numbers than float64.
+    """
+    values, arrays = _small(common), common.arrays()
+    for line in common.sharing():
         if isinstance(line, Whole):
-            _merge_whole(line, values[line.name], active)
-        elif isinstance(line, Full):
-            values |= _merge_full(line, common.arrays(), active)
+            if in_place and arrays[line.name].dtype == np.float64:
+                del values[line.name]
+            elif active:
+                _merge_whole(line, values[line.name], active)
+        elif isinstance(line, Full) and active:
+            values |= _merge_full(line, arrays, active)
     return values
 
 

@@ -16,7 +16,7 @@ from romco.io.durable import Closing
 from romco.io.modelfile import load_state, save_state
 from romco.io.validation import refusing
 from romco.learners.capabilities import Draws
-from romco.learners.merging import Period, merge, merge_in_place, mergeable
+from romco.learners.merging import InPlaceMerge, Period, merge, mergeable
 from romco.model import Features, Model, Scale
 from romco.model.engine import check_lengths, check_sequence, read_weights
 from romco.model.features import Dense, Names, Rows, select_rows
@@ -87,6 +87,7 @@ class Coordinator:
         self.notes: dict[str, Any] = {}
         self.reopen: Arguments | None = None  # of Shard.open, for shards that read files
         self.new = all(start is None for start in state.starts)  # nothing was learned
+        self._merge: InPlaceMerge | None = None
         self._arrived: list[Any] | None = None  # updates or periods, returned with other answers
         self._barriers, self._folder, self._checkpoint_every = 0, folder, checkpoint_every
         learner = self.front.engine.learner
@@ -228,7 +229,9 @@ class Coordinator:
         with ExitStack() as rest:
             learners = [mergeable(rest.enter_context(one.model.engine.at_rest())) for one in shards]
             common = mergeable(self.front.engine.learner)
-            merge_in_place(common, learners, periods, self.engine.map_ranges)
+            if self._merge is None or not self._merge.is_current(common, learners):
+                self._merge = InPlaceMerge(common, learners)
+            self._merge.run(periods, self.engine.map_ranges)
         scale = self._merge_scale([one.scale for one in shards], [one.events for one in periods])
         for shard in shards:
             shard.begin_period(scale, self.events)

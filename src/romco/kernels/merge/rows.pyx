@@ -483,6 +483,9 @@ cdef class Rule:
 
     cdef Rule after                          # the rule that comes next
 
+    cdef void reset(self) noexcept:
+        """Start a new merge."""
+
     cdef void look(self, Entries entries) noexcept nogil:
         """Look at all rows in order, before any is merged."""
 
@@ -644,6 +647,9 @@ cdef class StepRule(Rule):
     def __init__(self, Column column not None):
         self.column, self.apart, self.joint = column, 0.0, 0.0
 
+    cdef void reset(self) noexcept:
+        self.apart = self.joint = 0.0
+
     cdef double change(self, Entries entries, Py_ssize_t r, double* apart) noexcept nogil:
         """Return the summed change of a row; add the squares of the changes to ``apart``."""
         cdef double start = self.column.common[entries.row[r] * self.column.common_step]
@@ -712,6 +718,7 @@ cdef class RowMerge:
         cdef Rule rule
         self.touches, self.live = touches, live
         for rule in reversed(rules):
+            rule.reset()
             rule.after, self.first = self.first, rule
             self.looks = self.looks or isinstance(rule, StepRule)
 
