@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens with scopes, host names, origins."""
+"""Access rules: bearer tokens with scopes, host names, origins."""
 
 from __future__ import annotations
 

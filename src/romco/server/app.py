@@ -407,7 +407,7 @@ def load_page() -> tuple[bytes, bytes]:
 @final
 @dataclass(frozen=True)
 class Address:
-    """Where the service listens, and who may come in."""
+    """Listening address and access options."""
 
     host: str = "127.0.0.1"
     port: int = 8400
@@ -425,7 +425,7 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach it."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:

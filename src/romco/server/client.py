@@ -120,7 +120,7 @@ class Client:
         durable.replace(path, [self._request("model")])
 
     def ready(self) -> bool:
-        """Tell whether the service predicts and learns; does not wait."""
+        """Return True if the service predicts and learns now."""
         try:
             status, _ = self._once(*self._target("readyz"), None)
         except (OSError, http.client.HTTPException):

@@ -31,7 +31,7 @@ class Limits:
 @final
 @dataclass(frozen=True)
 class Settings:
-    """How changes are made durable, and how long predictions wait for their answers.
+    """Durability of changes, checkpoints, and time that predictions wait for answers.
 
     ``durable``: an answer means that the change is on the disk, synced. ``logged``: the operating
     system has it, and a sync follows within a second. ``none``: as ``logged``, but the operating

@@ -284,7 +284,7 @@ class KafkaTopic:
         return messages
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Tell the broker how far it was read, for those who watch the lag."""
+        """Commit offsets to the broker, where monitors of the lag look."""
         import confluent_kafka as kafka
 
         offsets = json.loads(messages[-1].position)

@@ -41,7 +41,7 @@ OVERVIEW_SECONDS = 1.0  # for which an overview of all tasks is used again
 
 @dataclass(frozen=True)
 class TaskQuery:
-    """Which tasks to list, in which order."""
+    """Search, order and page of a list of tasks."""
 
     search: str = ""
     order: str = "personal"
@@ -69,7 +69,7 @@ class ServedModel:
 
     @property
     def target(self) -> str:
-        """What is predicted: "two classes", "classes" or "number"."""
+        """Kind of target: "two classes", "classes" or "number"."""
         return self.model.engine.target.kind
 
     def set_budget(self, share: float | None) -> None:
@@ -297,7 +297,7 @@ class ServedModel:
         }
 
     def knows(self, task: Task) -> bool:
-        """Tell whether a task has been learned."""
+        """Return True if a task has been learned."""
         return bool(self.model.engine.numbers([task])[0] >= 0)
 
     def explain(self, row: Row, task: Task) -> dict[str, Any]:
@@ -332,7 +332,7 @@ class GroupValidator:
         self._features = 0  # new ones
 
     def knows(self, task: Task) -> bool:
-        """Tell whether a task is known to the model, or will be after this group."""
+        """Return True if a task is known, or will be after this group."""
         return self._served.knows(task) or canonical_name(task) in self._tasks
 
     def new_labels(self, events: Sequence[Event]) -> list[Any]:
@@ -411,7 +411,7 @@ class GroupValidator:
 
 
 def _has_other_cells(row: Row) -> bool:
-    """Tell whether a row has other cells than numbers."""
+    """Return True if a row has other cells than numbers."""
     return isinstance(row, dict) and not set(map(type, row.values())) <= {float}
 
 

@@ -52,7 +52,7 @@ STOPPED = "learning has stopped: restart the service"
 
 @dataclass
 class _Order:
-    """Something to be done in its turn."""
+    """Request to the writer, with its state while it is under way."""
 
     future: Future[Any]
     lessons: list[LearnRequest] = field(default_factory=list)
@@ -69,7 +69,7 @@ class _Order:
 
     @property
     def changes(self) -> bool:
-        """Whether it changes the model."""
+        """True if it changes the model."""
         return bool(self.lessons) or self.position is not None or self.forget is not None
 
     @property
@@ -78,7 +78,7 @@ class _Order:
         return len(self.lessons) - len(self.done)
 
     def fail(self, error: Exception) -> None:
-        """Give up, and tell who waits."""
+        """Resolve the future with an error."""
         self.failed, self.change = True, None
         self.future.set_exception(error)
 
