@@ -7,8 +7,8 @@ import pytest
 
 import romco
 from romco.io.modelfile import ModelFileError
-from romco.learners.decomposed_numbers import DecomposedNumbers, of_inner
 from romco.learners.linear import Gradient
+from romco.learners.numbers import DecomposedNumbers, of_inner
 from romco.learners.romco import Romco
 
 
@@ -110,7 +110,7 @@ def before_covariances(state: romco.learners.base.State) -> romco.learners.base.
 
 def test_inner_learners_of_an_older_version_are_upgraded(tmp_path) -> None:
     state = of_classes().state()
-    assert (state["version"], state["inner_version"]) == (4, 7)
+    assert (state["version"], state["inner_version"]) == (5, 7)
     found = romco.restore(before_covariances(state))
     asked = romco.Round(np.array([0, 1]), np.array([[1.0, 0.5], [-1.0, 2.0]]), np.empty(0))
     expected = of_classes().predict(asked)

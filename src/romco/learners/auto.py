@@ -167,7 +167,7 @@ def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
 
 
 def trusted() -> NDArray[np.float64]:
-    """Prior covariance (10, 10) of the weights of all voices."""
+    """Prior covariance (10, 10) of the stacking weights of all inputs."""
     covariance = doubt(TRUST)
     covariance[-1, -1] = LEVEL_DOUBT
     return covariance
@@ -311,7 +311,7 @@ class Auto(CompiledLearner):
         return columns
 
     def singular_values(self) -> NDArray[np.float64]:
-        """Of U, above rounding, largest first: seven at most."""
+        """Return the singular values of U above rounding, at most seven, largest first."""
         return spectrum(*self.shared_factors())
 
     def personal_norms(self) -> NDArray[np.float64]:
@@ -323,7 +323,7 @@ class Auto(CompiledLearner):
         return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
     def trust(self) -> dict[str, float]:
-        """The first combiner's weight of each voice."""
+        """Return the first stacking model's weight of each input."""
         return dict(zip(VOICES, self._arrays["weight"].tolist(), strict=True))
 
     def chances(self) -> NDArray[np.float64]:
@@ -381,11 +381,11 @@ class Auto(CompiledLearner):
         return np.flatnonzero((turns > 0) & (events < within))
 
     def drift(self) -> float:
-        """Probability, 0 to 1, that the last events tell more than all of them do."""
+        """Return the mean probability over the last events that forgetting predicts better."""
         return self.kernel.drift()
 
     def contributions(self, round: Round) -> Contributions:
-        """What features and intercepts add to each margin of ``predict(round)``, to rounding.
+        """Return what features and intercepts add to each margin of ``predict(round)``.
 
         >>> import numpy as np, romco
         >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=1)
@@ -401,14 +401,14 @@ class Auto(CompiledLearner):
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
     def opinions(self, round: Round) -> NDArray[np.float64]:
-        """What is said of a round's events now (n, 14): to be kept until their answers come."""
+        """Return the prediction context (n, 14) of a round, for :meth:`update_late`."""
         return self.kernel.opinions(Events(round, self.n_features, self.n_tasks, False))
 
     def update_late(self, round: Round, opinions: NDArray[np.float64]) -> None:
-        """Learn a round whose labels are all known, and of which this was said before.
+        """Learn a round whose labels came late, by the context of its prediction.
 
-        Voices are judged by what they had said then, not by what they know now. Where the answers
-        come at once, it is :meth:`update`.
+        Inputs are weighed by their values at the time of the prediction. If no event was learned
+        in between, it is :meth:`update`.
 
         >>> import numpy as np, romco
         >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=1)
@@ -425,7 +425,7 @@ class Auto(CompiledLearner):
         self.kernel.update(events)
 
     def recall(self, events: Events, opinions: NDArray[np.float64]) -> None:
-        """Know what had been said of events that are learned next; NaN where nothing was."""
+        """Store the prediction context of events that are learned next; NaN where it was lost."""
         said = np.ascontiguousarray(opinions, dtype=np.float64)
         if said.shape[1:] == (OLD_CONTEXT,):  # kept by version 5
             said = np.full((len(said), CONTEXT), np.nan)
@@ -461,7 +461,7 @@ class Auto(CompiledLearner):
     # In pairs of classes
 
     def own_units(self) -> Arrays:
-        """In what units it measures features: the live arrays."""
+        """Return the live arrays that hold the units of the features."""
         return {name: self._arrays[name] for name in SCALED}
 
     def share_units(self, arrays: Arrays, units: Units) -> None:
@@ -474,7 +474,7 @@ class Auto(CompiledLearner):
     # In shards
 
     def sharing(self) -> Sharing:
-        """Of what kind each array is that is not one task's."""
+        """Return the merge rule of each array that tasks share."""
         return SHARING
 
     def take_note(self, rows: NDArray[np.int32]) -> None:
@@ -486,7 +486,7 @@ class Auto(CompiledLearner):
         self._arrays["clock"][2] = LATER
 
     def drawing_due(self) -> bool:
-        """Whether it is time to draw U."""
+        """Return whether it is time to recompute U."""
         return bool(self._arrays["clock"][1] >= self._arrays["clock"][2])
 
     def gathered(self, rows: NDArray[np.int32]) -> Drawn:
@@ -537,7 +537,7 @@ class Auto(CompiledLearner):
         return np.asarray(trust)
 
     def _units(self) -> NDArray[np.float64]:
-        """What one unit of each feature (d,) is to the learners."""
+        """Return the factor (d,) that brings each feature to the learners' units."""
         total, count = self._arrays["clock"][:2]
         common = np.exp(-0.5 * total / count) if count else 1.0
         return np.asarray(common * self._arrays["units"][:, 5])

@@ -224,10 +224,10 @@ OTHER_TARGETS = {
     name: replace(method, name=name)
     for name, method in {
         "classes": Method("classes:Classes", "Many classes", role="beyond"),
-        "romco-auto-number": Method("auto_number:AutoNumber", "ROMCO-Auto", role="beyond"),
+        "romco-auto-number": Method("numbers:AutoNumber", "ROMCO-Auto", role="beyond"),
         **{
             f"romco-{short}-number": Method(
-                "decomposed_numbers:DecomposedNumbers", title, fixed={"shared": shared}
+                "numbers:DecomposedNumbers", title, fixed={"shared": shared}
             )
             for short, title, shared in (
                 ("nucl", "ROMCO-NuCl", "nuclear"),

@@ -52,6 +52,48 @@ class Learns(LabelNames, Protocol):
         """Contents of the file to resume by; its notes are the user's."""
 
 
+@final
+@dataclass
+class TaskErrors:
+    """Errors of each task, for the mean over tasks; given up where there are very many tasks."""
+
+    counts: dict[str, list[int]] | None = field(default_factory=dict)  # events, wrong
+    _wrong: dict[tuple[Any, Any], bool] = field(default_factory=dict)  # by label and answer
+
+    def count(self, block: Block, predicted: Sequence[Any] | None) -> None:
+        """Count the predicted labels of a block; numbers have none."""
+        if self.counts is None or predicted is None:
+            return
+        counts, wrong = self.counts, self._wrong
+        for task, label, answer in zip(block.tasks, block.labels, predicted, strict=True):
+            both = label, answer
+            if both not in wrong:
+                wrong[both] = canonical_name(label) != canonical_name(answer)
+            seen = counts.get(task)
+            if seen is None:
+                seen = counts[task] = [0, 0]
+            seen[0] += 1
+            seen[1] += wrong[both]
+        if len(self.counts) > MAX_SCORED_TASKS:
+            self.counts = None
+
+    def error(self) -> float | None:
+        """Return the mean over tasks of their error."""
+        if not self.counts:
+            return None
+        return sum(wrong / events for events, wrong in self.counts.values()) / len(self.counts)
+
+    @classmethod
+    def from_json(cls, stored: Any) -> TaskErrors:
+        """Return what was stored, if anything was."""
+        if stored is None or stored is False:
+            return cls() if stored is None else cls(None)
+        counts = {str(task): [int(events), int(wrong)] for task, (events, wrong) in stored.items()}
+        if any(events < 1 or not 0 <= wrong <= events for events, wrong in counts.values()):
+            raise ValueError("errors of tasks must be counts")
+        return cls(counts)
+
+
 @dataclass(frozen=True)
 class Progress:
     """Progress of learning a source."""
@@ -63,7 +105,13 @@ class Progress:
     resumed: int  # events that were read before this run
     refused: int = 0  # of the events read: not learned, for their label is not known
     share: float | None = None  # of the file's bytes that are read; None for a pipe
-    error_by_tasks: float | None = None  # mean over tasks of their error; None for numbers
+    tasks: TaskErrors = field(default_factory=TaskErrors)
+
+    @property
+    def error_by_tasks(self) -> float | None:
+        """Mean over tasks of their error; None for numbers."""
+        return self.tasks.error()
+
     late: Score | None = None  # of blocks predicted before any of their labels was learned
 
 
@@ -162,41 +210,6 @@ def learn_into(
 
 @final
 @dataclass
-class TaskErrors:
-    """Errors of each task, for the mean over tasks; given up where there are very many tasks."""
-
-    counts: dict[str, list[int]] | None = field(default_factory=dict)  # events, wrong
-
-    def count(self, block: Block, predicted: Sequence[Any] | None) -> None:
-        """Count the predicted labels of a block; numbers have none."""
-        if self.counts is None or predicted is None:
-            return
-        for task, label, answer in zip(block.tasks, block.labels, predicted, strict=True):
-            seen = self.counts.setdefault(task, [0, 0])
-            seen[0] += 1
-            seen[1] += label != answer and canonical_name(label) != canonical_name(answer)
-        if len(self.counts) > MAX_SCORED_TASKS:
-            self.counts = None
-
-    def error(self) -> float | None:
-        """Return the mean over tasks of their error."""
-        if not self.counts:
-            return None
-        return sum(wrong / events for events, wrong in self.counts.values()) / len(self.counts)
-
-    @classmethod
-    def from_json(cls, stored: Any) -> TaskErrors:
-        """Return what was stored, if anything was."""
-        if stored is None:
-            return cls()
-        counts = {str(task): [int(events), int(wrong)] for task, (events, wrong) in stored.items()}
-        if any(events < 1 or not 0 <= wrong <= events for events, wrong in counts.values()):
-            raise ValueError("errors of tasks must be counts")
-        return cls(counts)
-
-
-@final
-@dataclass
 class Run:
     """One source being learned into one model file.
 
@@ -280,14 +293,14 @@ class Run:
     def _progress(self) -> Progress:
         record = self.record
         given = self.score, self.model, record.resumed, record.refused
-        place = self.reader.progress(), self.tasks.error(), self.late
+        place = self.reader.progress(), self.tasks, self.late
         return Progress(record.events, self.reader.skipped + record.refused, *given, *place)
 
     def _save(self, finished: bool) -> None:
         """Write first the predictions, then the model that counts them."""
         now: dict[str, Any] = {"skipped": self.reader.skipped, "score": self.score.to_json()}
-        if self.tasks.counts:
-            now["task_errors"] = self.tasks.counts
+        if self.tasks.counts is None or self.tasks.counts:
+            now["task_errors"] = self.tasks.counts or False
         now |= {"open": not finished, "written": self.log.sync()}
         self.record.store(self.model.session, self.source.path, **now)
         if isinstance(self.model, Model):

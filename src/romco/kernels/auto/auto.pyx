@@ -59,11 +59,11 @@ cdef enum:
     ROW = 2 * WIDTH + 6                        # numbers that are shared, of a feature
     TIMES = 2                                  # place in change
 
-cdef double SLACK = 0.3                        # AROW's r
-cdef double PATIENCE = 1.0                     # the same where both vectors learn together
+cdef double AROW_R = 0.3                       # AROW's r
+cdef double AROW_R_JOINT = 1.0                 # the same where both vectors learn together
 GLOBAL_PRIOR = 5.0                             # prior variance of the global logistic learner's weights
 cdef double global_prior = GLOBAL_PRIOR
-cdef double APART = 0.3                        # prior variance of its personal vector, not 1
+cdef double OWN_PRIOR = 0.3                    # prior variance of its personal vector, not 1
 FORGETTING = 3e-4                              # share of its variance that comes back
 cdef double forgetting = FORGETTING
 TRACKING_FORGETTING = 1e-2                     # the same of the learner that forgets,
@@ -73,23 +73,23 @@ cdef double tracking_prior = TRACKING_PRIOR
 cdef double TRACKING_SHARE = 1e-2              # and the chance per event that this is open again
 cdef double DRIFT_PACE = 3e-3                  # of its mean: it is heard while that is above the prior
 cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer up to which it is heard
-cdef double SURE = 20.0                        # evidence is kept within this: a task may change
-cdef double NONE = 1e-300                      # least number of tasks of a kind, for rounding
-cdef double FIRST_DRAWING = 32.0               # events before U is first drawn,
-cdef double GROWTH = 1.25                      # then whenever there are so many times as many;
-cdef double NEVER = 1e299
-cdef double MANY = 10000.0                     # later, when tasks' vectors have settled,
-cdef double SLOW_GROWTH = 2.0                  # less often
-cdef double NEW = 3.0                          # events for which a task is held to be like all,
-cdef double NEW_PACE = 0.5                     # to begin with: found from tasks that are young,
-cdef double NEW_RANGE = 3.0                    # within this of its logarithm,
-cdef double OLD = 0.02                         # and it matters no more below this share
-cdef double BOLDEST = 3.0                      # log-odds that one event may tell of a turn
-cdef double TASK_TURNED = 14.0                 # log-odds at which a task has turned,
-cdef double ALL_TURNED = 25.0                  # or all of them
-cdef double YOUNG = 20.0                       # events before which nothing can be told of a task,
-cdef double ALL_YOUNG = 200.0                  # or of all
-cdef double PACE = 0.02                        # of the means that go along with the stream
+cdef double EVIDENCE_RANGE = 20.0              # evidence is kept within this: a task may change
+cdef double MIN_KIND_COUNT = 1e-300            # least number of tasks of a kind, for rounding
+cdef double SUBSPACE_FIRST_EVENTS = 32.0       # events before U is first drawn,
+cdef double SUBSPACE_GROWTH = 1.25             # then whenever there are so many times as many;
+cdef double SHARD_EVENTS = 1e299               # time of the next drawing that marks a shard
+cdef double LONG_STREAM_EVENTS = 10000.0       # later, when tasks' vectors have settled,
+cdef double LONG_STREAM_GROWTH = 2.0           # less often
+cdef double NEWCOMER_EVENTS = 3.0              # events for which a task is held to be like all,
+cdef double NEWCOMER_RATE = 0.5                # to begin with: found from tasks that are young,
+cdef double NEWCOMER_LOG_RANGE = 3.0           # within this of its logarithm,
+cdef double NEWCOMER_MIN_SHARE = 0.02          # and it matters no more below this share
+cdef double CUSUM_MAX_STEP = 3.0               # log-odds that one event may tell of a turn
+cdef double TASK_TURN_LOG_ODDS = 14.0          # log-odds at which a task has turned,
+cdef double ALL_TURN_LOG_ODDS = 25.0           # or all of them
+cdef double TURN_MIN_TASK_EVENTS = 20.0        # events before which nothing can be told of a task,
+cdef double TURN_MIN_EVENTS = 200.0            # or of all
+cdef double TURN_MEAN_RATE = 0.02              # of the means that go along with the stream
 
 
 cdef struct TaskChange:
@@ -102,7 +102,7 @@ cdef struct StreamState:
     double seen, turned, times     # the same of all tasks
     double mean_margin             # of the last events,
     double mean_wrong              # and how likely the opposite was, in log-odds
-    double newness                 # log of how long newcomers are like all, in units of NEW
+    double newness                 # log of how long newcomers are like all, in units of NEWCOMER_EVENTS
     double tracking                # probability that the learner that forgets is right; 0: never
     double drift                   # mean of that over the last events
     double late                    # the same of the combiner for late answers; 0: none came late yet
@@ -208,7 +208,7 @@ cdef class AutoKernel(Kernel):
         o.v[GLOBAL + LOGISTIC] += (global_prior - 1.0) * x2 + self.covariances.read(x, unit)
         o.v[GLOBAL + LOGISTIC] = max(0.0, o.v[GLOBAL + LOGISTIC])  # it may be rounding
         o.p[BOTH] = told[TOGETHER] + v[TOGETHER]
-        o.v[BOTH] = (1.0 + APART) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
+        o.v[BOTH] = (1.0 + OWN_PRIOR) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
         for c in range(RANK):
             o.z[DIRECTION + c] = b[c] * self.factor[task, c]
         o.forgets = told[FORGETS] + self.level[0, 0]
@@ -275,7 +275,7 @@ cdef class AutoKernel(Kernel):
             chance[LIKE_ALL] += share
         total = 0.0
         for k in range(KINDS):
-            chance[k] = max(NONE, chance[k]) * odds[k]
+            chance[k] = max(MIN_KIND_COUNT, chance[k]) * odds[k]
             total += chance[k]
         for k in range(KINDS):
             chance[k] /= total
@@ -285,7 +285,7 @@ cdef class AutoKernel(Kernel):
 
     cdef double newness(self) noexcept nogil:
         """For how many events a task is held to be like all."""
-        return NEW * exp(self.stream.newness)
+        return NEWCOMER_EVENTS * exp(self.stream.newness)
 
     cdef void learn_newness(
         self, long long task, double y, double h, const Opinions* o
@@ -299,7 +299,7 @@ cdef class AutoKernel(Kernel):
         cdef double like_all, by_kind = 0.0, total = 0.0, told = 0.0, before
         cdef int k
         share = share / (seen + share)
-        if seen <= 0.0 or share < OLD:
+        if seen <= 0.0 or share < NEWCOMER_MIN_SHARE:
             return
         for k in range(KINDS):
             total += self.kinds[k]
@@ -308,8 +308,8 @@ cdef class AutoKernel(Kernel):
         like_all, by_kind = share * o.odds[LIKE_ALL], (1.0 - share) * by_kind / total
         before = like_all / (like_all + by_kind)
         like_all, by_kind = like_all * exp(-o.missed[LIKE_ALL][y > 0.0]), by_kind * told
-        share = self.stream.newness + h * NEW_PACE * (like_all / (like_all + by_kind) - before)
-        self.stream.newness = max(-NEW_RANGE, min(NEW_RANGE, share))
+        share = self.stream.newness + h * NEWCOMER_RATE * (like_all / (like_all + by_kind) - before)
+        self.stream.newness = max(-NEWCOMER_LOG_RANGE, min(NEWCOMER_LOG_RANGE, share))
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
@@ -397,7 +397,7 @@ cdef class AutoKernel(Kernel):
 
     cdef void wait(self) noexcept nogil:
         """Set when to draw next."""
-        self.clock[2] = self.clock[1] * (GROWTH if self.clock[1] < MANY else SLOW_GROWTH)
+        self.clock[2] = self.clock[1] * (SUBSPACE_GROWTH if self.clock[1] < LONG_STREAM_EVENTS else LONG_STREAM_GROWTH)
 
     cdef int learn_one(
         self, Row x, long long task, double y, double h, bint noted, const double* then
@@ -451,9 +451,9 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t k, j, pair
         cdef int c
         for c in range(0, 4, 2):  # global, alone
-            step[c] = arow(y, o.p[c], o.v[c], SLACK / h)
+            step[c] = arow(y, o.p[c], o.v[c], AROW_R / h)
             step[c + LOGISTIC] = logistic(y, o.z[c + LOGISTIC], o.v[c + LOGISTIC], h)
-        step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], PATIENCE / h)
+        step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], AROW_R_JOINT / h)
         if joint:
             self.covariances.move(step[GLOBAL + LOGISTIC])
         else:
@@ -502,11 +502,11 @@ cdef class AutoKernel(Kernel):
             self.evidence[task, k] -= h * o.missed[k][y > 0.0]
             best = max(best, self.evidence[task, k])
         for k in range(KINDS):
-            self.evidence[task, k] = max(-SURE, self.evidence[task, k] - best)
+            self.evidence[task, k] = max(-EVIDENCE_RANGE, self.evidence[task, k] - best)
         self.find_odds(task, o.odds)
         self.chances(task, 0.0, o.odds, o.chance)
         for k in range(KINDS):
-            self.kinds[k] = max(NONE, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
+            self.kinds[k] = max(MIN_KIND_COUNT, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
             self.belief[task, k] = o.chance[k]
 
     # --- answers at once, and answers that come late -------------------------------------------
@@ -606,7 +606,7 @@ cdef class AutoKernel(Kernel):
 
         So it cannot tell whether all tasks turn, and does not draw directions alone.
         """
-        return self.clock[2] >= NEVER
+        return self.clock[2] >= SHARD_EVENTS
 
     # --- tasks whose answers turn -------------------------------------------------------------
 
@@ -622,19 +622,19 @@ cdef class AutoKernel(Kernel):
         """
         cdef TaskChange* one = self.change_of(task)
         cdef StreamState* all_ = self.stream
-        cdef double wrong = max(-BOLDEST, min(BOLDEST, -y * margin)), told
+        cdef double wrong = max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, -y * margin)), told
         one.seen += h
         all_.seen += h
-        if one.seen > YOUNG:
+        if one.seen > TURN_MIN_TASK_EVENTS:
             one.turned = max(0.0, one.turned + h * (wrong - max(0.0, all_.mean_wrong)))
-        if all_.seen > ALL_YOUNG and not self.is_shard():
+        if all_.seen > TURN_MIN_EVENTS and not self.is_shard():
             told = softplus(-y * margin) - softplus(-y * (2.0 * all_.mean_margin - margin))
-            all_.turned = max(0.0, all_.turned + h * max(-BOLDEST, min(BOLDEST, told)))
-        all_.mean_wrong += PACE * (wrong - all_.mean_wrong)
-        all_.mean_margin += PACE * (margin - all_.mean_margin)
-        if all_.turned > ALL_TURNED:
+            all_.turned = max(0.0, all_.turned + h * max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, told)))
+        all_.mean_wrong += TURN_MEAN_RATE * (wrong - all_.mean_wrong)
+        all_.mean_margin += TURN_MEAN_RATE * (margin - all_.mean_margin)
+        if all_.turned > ALL_TURN_LOG_ODDS:
             self.begin_all_anew()
-        elif one.turned > TASK_TURNED:
+        elif one.turned > TASK_TURN_LOG_ODDS:
             with gil:
                 self.begin_anew(task)
         return 0
@@ -670,7 +670,7 @@ cdef class AutoKernel(Kernel):
         memset(self.stream, 0, sizeof(StreamState))
         self.stream.times, self.stream.tracking = times, tracking_prior
         if not self.is_shard():  # which does not draw by itself
-            self.clock[2] = self.clock[1] + FIRST_DRAWING
+            self.clock[2] = self.clock[1] + SUBSPACE_FIRST_EVENTS
 
     # --- what lies behind a margin, for those who explain it -----------------------------------
 
@@ -793,7 +793,7 @@ cdef Steps prepared(
     t.b_own = both(step[ALONE + MARGIN].b, step[ALONE + LOGISTIC].b)
     t.a_both, t.b_both = both(step[BOTH].a, step[BOTH].a), both(step[BOTH].b, step[BOTH].b)
     t.prior_all, t.prior_own = both(1.0, global_prior), both(1.0, 1.0)
-    t.prior_both, t.rate = both(1.0, APART), both(h * forgetting, h * forgetting)
+    t.prior_both, t.rate = both(1.0, OWN_PRIOR), both(h * forgetting, h * forgetting)
     t.a_forgets, t.b_forgets, t.forgetting = forgets.a, forgets.b, h * tracking_forgetting
     return t
 
