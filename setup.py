@@ -23,6 +23,7 @@ sanitized = "-fsanitize" in os.environ.get("CFLAGS", "")
 # No -ffast-math: a run must give the same bits again, and NaN must stay NaN.
 speed = "-O1" if sanitized else "-O3"
 compiling = [speed, "-fno-math-errno", "-fno-trapping-math", "-Wno-unreachable-code"]
+SMALL = (SHARED, "romco.kernels.romco.basis_state")  # no hot loop: compiled for size
 linking: list[str] = []
 if LINUX and not sanitized:  # hardened, without debugging symbols
     compiling += ["-g0", "-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
@@ -30,13 +31,15 @@ if LINUX and not sanitized:  # hardened, without debugging symbols
 
 
 def kernel(path: Path) -> Extension:
-    """The extension of one file below src."""
+    """Return the extension of one file below src."""
+    name = ".".join(path.with_suffix("").parts[1:])
+    small = ["-Os"] if name in SMALL and not sanitized else []
     return Extension(
-        ".".join(path.with_suffix("").parts[1:]),
+        name,
         [path.as_posix()],
         include_dirs=[numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-        extra_compile_args=compiling,
+        extra_compile_args=[*compiling, *small],
         extra_link_args=linking,
         libraries=[] if os.name == "nt" else ["m"],
     )

@@ -82,7 +82,7 @@ class Block:
 @final
 @dataclass(frozen=True)
 class Source:
-    """A file of events, and what the user says of its columns."""
+    """File of events with the user's options for its columns."""
 
     path: str  # "-" is stdin
     task: str | None = None

@@ -447,7 +447,7 @@ class CellEncoder:
 
     @property
     def schema(self) -> Schema | None:
-        """How columns are read; None while rows are plain numbers."""
+        """Schema of the columns; None while rows are plain numbers."""
         return self._schema
 
     @schema.setter

@@ -67,7 +67,7 @@ def refusing(path: Path) -> Iterator[None]:
 
 
 def bad(path: Path, why: str) -> ModelFileError:
-    """Return the error that says why a file is refused."""
+    """Return the error of a refused file, with the reason and the backup."""
     spare = path.with_name(path.name + ".bak")
     hint = f"; the one before it is {spare.name}" if spare.exists() else ""
     return ModelFileError(f"{path.name} cannot be used: {why}{hint}")
