@@ -123,6 +123,7 @@ class Uncompiled(romco.Learner):
         self.n_features, self.n_tasks = inner.n_features, inner.n_tasks
         if hasattr(inner, "opinions"):
             self.opinions, self.update_late = inner.opinions, inner.update_late
+            self.recall = inner.recall
 
     def predict(self, round):
         return self.inner.predict(round)

@@ -316,7 +316,7 @@ def test_missing_folder_is_named(tmp_path):
 
 
 def test_small_and_large_parts_arrive_in_order(tmp_path):
-    parts = [b"a" * 10, b"b" * (durable.BLOCK + 5), b"", b"c" * 7, *[b"d" * 999] * 3000]
+    parts = [b"a" * 10, b"b" * (durable.BLOCK_BYTES + 5), b"", b"c" * 7, *[b"d" * 999] * 3000]
     durable.replace(tmp_path / "m", parts)
     assert (tmp_path / "m").read_bytes() == b"".join(parts)
 
@@ -414,7 +414,7 @@ def test_a_link_is_kept_as_the_link_that_it_was(tmp_path):
 def test_small_parts_are_written_together_and_large_ones_at_once(tmp_path, monkeypatch):
     written, real = [], os.write
     monkeypatch.setattr(durable.os, "write", lambda f, d: written.append(len(d)) or real(f, d))
-    size = durable.BLOCK
+    size = durable.BLOCK_BYTES
     durable.replace(tmp_path / "m", [b"a", b"b" * (size - 1), b"c" * size, b"d", b"e"])
     assert written == [size, size, 2]
 

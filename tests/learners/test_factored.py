@@ -36,7 +36,7 @@ def sparse_rounds(n, d, m, nnz, seed=0, size=1):
 @pytest.fixture
 def many(monkeypatch):
     """Every learner takes the road for many tasks."""
-    monkeypatch.setattr(learners, "FEW", 0)
+    monkeypatch.setattr(learners, "MAX_ONE_SIDED_TASKS", 0)
 
 
 @pytest.fixture
@@ -436,7 +436,7 @@ def test_a_full_ring_of_epochs():
 @pytest.mark.parametrize("few", [0, 64])
 def test_a_million_events(few, monkeypatch):
     """Orthonormal to 1e-12, no more memory, margins as after a fresh start from dense U."""
-    monkeypatch.setattr(learners, "FEW", few)
+    monkeypatch.setattr(learners, "MAX_ONE_SIDED_TASKS", few)
     d, m, strengths = 300, 8, {"eta1": 0.05, "eta2": 0.01, "lambda1": 1e-4, "lambda2": 1e-3}
     learner = romco.learner("romco-nucl", d, m, **strengths)
     sizes = []

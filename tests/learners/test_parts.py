@@ -87,7 +87,7 @@ def listed(monkeypatch):
 
 @pytest.fixture(params=[0, 64], ids=["many", "few"])
 def road(request, monkeypatch):
-    monkeypatch.setattr(learners, "FEW", request.param)
+    monkeypatch.setattr(learners, "MAX_ONE_SIDED_TASKS", request.param)
 
 
 def agree(rounds, shrink, parts, **plain):

@@ -91,7 +91,7 @@ def test_a_learner_of_ones_own_is_bound_to_its_name(monkeypatch, tmp_path):
     assert romco.load(tmp_path / "l.romco").parameters["eta"] == 0.5
     assert "mine" in list(romco.LEARNERS)
     assert known("mine").title == "M"
-    assert romco.Model(learner="mine").learner.name == "mine"
+    assert romco.Model(learner="mine").engine.learner.name == "mine"
 
 
 def test_a_class_alone_is_a_method_too(monkeypatch):

@@ -25,6 +25,7 @@ from romco.io.schema import Schema
 from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of
+from romco.runs.ask import BudgetedModel
 from romco.runs.predict import LabelNames, answers_of, predicted_labels, prediction_rows
 from romco.runs.resume import (
     STDIN,
@@ -190,7 +191,7 @@ def learn_into(
     with OpenFile(source.path, source.format) as file:
         with explain_bad_session(path.name):
             source.schema.store(model.session, path.name)
-            inner = getattr(model, "model", model)  # of a budget
+            inner = model.model if isinstance(model, BudgetedModel) else model
             if isinstance(inner, Model):
                 inner.schema = source.schema
             record = SourceRecord.of(model.session, source.path, file.raw)
