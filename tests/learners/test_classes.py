@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import romco
-from romco.learners.classes import Classes, coupled, that_matter
+from romco.learners.classes import Classes, coupled, relevant_pairs
 from tests.reference import classes as reference
 
 D, M = 6, 4
@@ -54,7 +54,7 @@ def test_only_pairs_that_matter_are_asked():
     learner.replay(stream[:200])
     odds = np.array([member.predict(stream.events) for member in learner.members()]).T
     odds *= np.exp([scale[0] for scale in learner._scales])
-    heard = that_matter(learner.pairs(), odds)
+    heard = relevant_pairs(learner.pairs(), odds)
     assert heard[200:].mean() < 0.6
     power = float(np.exp(learner.arrays()["power"][0]))
     scores = learner.predict(stream.events)

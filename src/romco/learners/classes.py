@@ -90,22 +90,22 @@ JUDGE_WEIGHTS = (1.0, 0.0)  # prior weights of the pairs' result and of the soft
 JUDGE_VARIANCE = 0.3  # and their variance,
 JUDGE_RENEWAL = 1e-5  # to which each event adds this
 BEYOND = 0.3  # by the number of classes: events that come from nowhere
-LONG_AGO = 1e4  # events that a state of before they were counted is taken to have learned
+LEGACY_EVENTS = 1e4  # events that a state of before they were counted is taken to have learned
 CLOSE = 4.0  # log-odds from the likeliest class beyond which a class is unlikely
-MOST = 1000  # classes that are told apart otherwise
+MAX_CLASSES = 1000  # classes that are told apart otherwise
 Form = Literal["pairs", "rest", "softmax"]
-TOLD = {"pairs": "by pairs", "rest": "one against the rest", "softmax": "at once"}
+FORM_TEXTS = {"pairs": "by pairs", "rest": "one against the rest", "softmax": "at once"}
 AT_ONCE = "softmax_"  # names of the arrays of the learner of very many begin so
-UNSAID = {"romco-auto": 2, "romco": 2, "romco-nucl": 2, "romco-logd": 2}  # others: 1
+LEGACY_INNER_VERSIONS = {"romco-auto": 2, "romco": 2, "romco-nucl": 2, "romco-logd": 2}  # others: 1
 
 
 def with_inner_version(state: State) -> State:
-    """A state of version 1, which did not say of which version its inner learners are."""
-    return {**state, "inner_version": UNSAID.get(state["parameters"]["inner"], 1)}
+    """Upgrade a state of version 1, without the version of its inner learners."""
+    return {**state, "inner_version": LEGACY_INNER_VERSIONS.get(state["parameters"]["inner"], 1)}
 
 
 def with_its_form(state: State) -> State:
-    """A state of version 2: above 30 classes romco-auto then told each from the rest."""
+    """Upgrade a state of version 2: above 30 classes romco-auto was one against the rest."""
     parameters, found = dict(state["parameters"]), state["arrays"].get("classes", np.zeros(1))
     many = np.ndim(found) == 1 and len(found) == 1 and found[0] > MAX_IN_PAIRS
     if many and parameters.get("form") is None:
@@ -114,7 +114,7 @@ def with_its_form(state: State) -> State:
 
 
 def with_units_apart(state: State) -> State:
-    """A state of version 3: each of its pairs goes on to measure features by itself."""
+    """Upgrade a state of version 3: each of its pairs keeps units of its own."""
     return state
 
 
@@ -160,7 +160,7 @@ class Classes(CompiledLearner):
 
     Cost: an event is learned by K - 1 inner learners (rest: K; beyond 30 classes: up to 11 and the
     softmax). Of the pairs those are asked that
-    matter (:func:`that_matter`), the sum above is over them; of the rest all are asked.
+    matter (:func:`relevant_pairs`), the sum above is over them; of the rest all are asked.
 
     >>> import romco
     >>> by_pairs = Classes(n_features=2, n_tasks=1, inner="romco-auto", n_classes=3)
@@ -193,7 +193,7 @@ class Classes(CompiledLearner):
         if form == "softmax" and (inner != "romco-auto" or parameters):
             raise ValueError(f"form 'softmax' is one of romco-auto only; got {inner}")
         self._asked = form
-        self.form: Form = form or natural_form(inner)
+        self.form: Form = form or default_form(inner)
         self._inner, self._settings = inner, dict(parameters or {})
         self._members: list[CompiledLearner] = [self._new()]
         self._scales = [np.array([0.0, 1.0])]
@@ -213,10 +213,10 @@ class Classes(CompiledLearner):
     # Classes
 
     def check_classes(self, n: int) -> None:
-        """Raise ValueError where n classes are more than it can tell apart."""
-        limit = MAX_IN_PAIRS if self._asked == "pairs" else MOST
+        """Raise ValueError if n classes exceed the limit."""
+        limit = MAX_IN_PAIRS if self._asked == "pairs" else MAX_CLASSES
         if n > limit:
-            by = TOLD[self._asked or ("softmax" if self.form == "pairs" else self.form)]
+            by = FORM_TEXTS[self._asked or ("softmax" if self.form == "pairs" else self.form)]
             raise ValueError(f"{n} classes: {self._inner} tells at most {limit} apart {by}")
 
     def make_classes(self, n: int) -> None:
@@ -317,7 +317,7 @@ class Classes(CompiledLearner):
         return self._many if self.form == "softmax" or self.answers > MAX_IN_PAIRS else None
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Of each inner learner the classes that are its -1 and its +1; -1 is all others."""
+        """Classes (-1, +1) of each inner learner; -1 as a class is all others."""
         if self.form == "softmax":
             return []
         if self.answers == 2:
@@ -349,7 +349,7 @@ class Classes(CompiledLearner):
         return total / times
 
     def arrays(self) -> Arrays:
-        """Those of the inner learners, by the classes they tell apart."""
+        """Arrays of the inner learners, numbered by pair, and of what they share."""
         found: Arrays = {"classes": np.array([self.answers], dtype=np.int64)}
         found["power"] = self._power
         if self._units is not None:
@@ -393,7 +393,7 @@ class Classes(CompiledLearner):
             common = fresh._units.arrays
             copy_arrays(common, {name: arrays[name] for name in common.keys() & arrays.keys()})
         power = arrays.get("power", fresh._power)
-        fresh._power[:] = np.append(power, LONG_AGO) if len(power) == 2 else power
+        fresh._power[:] = np.append(power, LEGACY_EVENTS) if len(power) == 2 else power
         many = {k.removeprefix(AT_ONCE): a for k, a in arrays.items() if k.startswith(AT_ONCE)}
         if fresh._many is not None and (many or fresh.form == "softmax"):
             fresh._many.load(many)
@@ -437,7 +437,7 @@ class Classes(CompiledLearner):
     # New tasks: as the inner learners have it
 
     def common(self, started: Started) -> Newcomer | None:
-        """What the started tasks have in common; None where a new task has it by itself."""
+        """Return what the started tasks have in common; None where new tasks begin with it."""
         if self.at_once() is not None:
             return None
         found = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
@@ -496,7 +496,7 @@ class Classes(CompiledLearner):
 
 
 def _most(votes: Mapping[str, int]) -> str:
-    """What was named most often; related if nothing was."""
+    """Return the name with most votes; related if there are none."""
     return max(votes, key=votes.__getitem__) if any(votes.values()) else "related"
 
 
@@ -532,7 +532,7 @@ def coupled(
     array([[-1.38629436, -0.28768207]])
     """
     odds = np.clip(odds, -500.0, 500.0)
-    heard = np.ones_like(odds) if any(low < 0 for low, _ in pairs) else that_matter(pairs, odds)
+    heard = np.ones_like(odds) if any(low < 0 for low, _ in pairs) else relevant_pairs(pairs, odds)
     against = np.ones((len(odds), classes))
     for (low, high), z, asked in zip(pairs, odds.T, heard.T, strict=True):
         if high >= 0:
@@ -547,10 +547,10 @@ def coupled(
     return np.asarray(np.log((1.0 - share) * np.exp(scores) + share / classes))
 
 
-def that_matter(pairs: list[tuple[int, int]], odds: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which pairs (n, P) are heard: those of the class that stays, and of those that come near it.
+def relevant_pairs(pairs: list[tuple[int, int]], odds: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Choose the pairs (n, P) of the likeliest class, and of those that come near it.
 
-    Classes meet in turn and the likelier of two stays.
+    The likeliest class is found by a tournament: classes meet in turn, the likelier of two stays.
     """
     each, classes = np.arange(len(odds)), max(high for _, high in pairs) + 1
     z = np.zeros((len(odds), classes, classes))  # of the first class against the second
@@ -565,6 +565,6 @@ def that_matter(pairs: list[tuple[int, int]], odds: NDArray[np.float64]) -> NDAr
     ).T
 
 
-def natural_form(inner: str) -> Form:
+def default_form(inner: str) -> Form:
     """Pairs for the learner that gives log-odds; for others one against the rest."""
     return "pairs" if inner == "romco-auto" else "rest"

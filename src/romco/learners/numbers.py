@@ -58,7 +58,7 @@ WEIGHT_VARIANCE = 0.1  # prior variance of a stacking weight
 KIND_PRIOR = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))
 EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the expected error
 PRIOR_EVENTS = 10.0  # whose residuals are normally distributed
-NEVER = 1e300  # events that no stream will see
+UNREACHABLE_EVENTS = 1e300  # events that no stream will see
 
 
 def with_last_answers(state: State) -> State:
@@ -82,9 +82,20 @@ def with_units(state: State) -> State:
     spent = arrays["spent"]
     known = np.diagonal(spent[0])[1:] > 0.0 if spent.ndim == 3 else spent[0, 1:] > 0.0
     units = np.zeros((len(known), 8))  # sums, then centre 0, a size that cuts nothing, factor 1
-    units[known] = [1.0, size, size * size, 0.0, 1e3 * size, 1.0, NEVER, NEVER]
+    units[known] = [
+        1.0,
+        size,
+        size * size,
+        0.0,
+        1e3 * size,
+        1.0,
+        UNREACHABLE_EVENTS,
+        UNREACHABLE_EVENTS,
+    ]
     width = np.flatnonzero(known).max(initial=-1) + 1.0
-    arrays["typical"] = np.array([rows, np.log(size), 0.0, NEVER if rows else 0.0, width])
+    arrays["typical"] = np.array(
+        [rows, np.log(size), 0.0, UNREACHABLE_EVENTS if rows else 0.0, width]
+    )
     arrays["units"] = units
     slow = [0, 2]
     arrays["mean"], arrays["spent"] = arrays["mean"][slow], spent[slow]
@@ -212,7 +223,7 @@ class AutoNumber(CompiledLearner):
         return np.column_stack([middle - reach, middle + reach])
 
     def _reach(self, level: float) -> float:
-        """How many times the expected size a share ``level`` of errors does not exceed."""
+        """Quantile of past errors, in units of the expected error."""
         reached = np.concatenate([[0.0], np.cumsum(self._arrays["residuals"])])
         return float(np.interp(level * reached[-1], reached, EDGES))
 
@@ -266,7 +277,7 @@ class AutoNumber(CompiledLearner):
         return np.hstack([own, nothing, related * (1.0 - weight[:3].sum()), nothing])
 
     def singular_values(self) -> NDArray[np.float64]:
-        """Of U, above rounding, largest first."""
+        """Singular values of U above rounding, largest first."""
         return spectrum(*self.shared_factors())
 
     def personal_norms(self) -> NDArray[np.float64]:
@@ -316,7 +327,7 @@ class AutoNumber(CompiledLearner):
 
 
 def _normal_residuals() -> NDArray[np.float64]:
-    """What is expected of residuals before there are any."""
+    """Residuals of a normal distribution, for the first intervals."""
     below = np.array([erf(edge / sqrt(2.0)) for edge in EDGES])
     below[0], below[-1] = 0.0, 1.0
     return PRIOR_EVENTS * np.diff(below)
@@ -328,7 +339,7 @@ FARTHEST = 3.0  # spreads of the answers that an error counts as at most, and si
 
 
 def of_inner(upgrade: Upgrade) -> Upgrade:
-    """What makes ROMCO's state newer, for a state whose arrays have a constant beside."""
+    """Adapt an upgrade of ROMCO to a state whose arrays have a constant column."""
 
     def upgraded(state: State) -> State:
         inner = upgrade({**state, "n_features": state["n_features"] + 1})
@@ -434,7 +445,7 @@ class DecomposedNumbers(Learner):
         return csc_array(self._inner.personal_sparse()[1:] * self._factor())
 
     def singular_values(self) -> Numbers:
-        """Of U, with the constant, largest first."""
+        """Singular values of U with the constant, largest first."""
         return self._inner.singular_values() * self._factor()
 
     def personal_norms(self) -> Numbers:

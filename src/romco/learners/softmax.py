@@ -24,14 +24,14 @@ DOUBT = 1.0  # and their variance,
 RENEWAL = 3e-5  # to which each event adds this
 NARROW = 64  # features up to which centres are known
 DENSE = 2**23  # numbers up to which an array beats a table of the pairs that occurred
-BEFORE = 5.0  # events whose scatter is taken for granted,
-FEW = 0.1  # and by which a class lies in the middle, as the kernel has it
+SCATTER_PRIOR_EVENTS = 5.0  # events whose scatter is taken for granted,
+CENTRE_PRIOR_EVENTS = 0.1  # and by which a class lies in the middle, as the kernel has it
 SHARED, OWN = 6, 2  # numbers of a class in each store
 STORES = ("shared", "personal")
 
 
 class AutoSoftmax(CompiledLearner):
-    r"""One of many classes by six voices and a judge; no parameters.
+    r"""Softmax over many classes from six models and a conditional logit; no parameters.
 
     Three voices have a vector for each class: *softmax* on the multinomial logistic loss,
     *margin* on the squared hinge loss of a class against the rest, and *together* the same by a
@@ -81,7 +81,7 @@ class AutoSoftmax(CompiledLearner):
         return np.asarray(self._units()[:, None, None] * total[..., : self.answers])
 
     def arrays(self) -> Arrays:
-        """Beliefs of the voices and of the judge."""
+        """Arrays of the models and of the conditional logit."""
         K = self.answers
         found = dict(self._arrays)
         for name in ("seen", "centres", "lengths"):
@@ -138,11 +138,11 @@ class AutoSoftmax(CompiledLearner):
     # What it has found
 
     def trust(self) -> dict[str, float]:
-        """The judge's weight of each voice."""
+        """Weight of each model in the conditional logit."""
         return dict(zip(VOICES, self._arrays["weight"].tolist(), strict=True))
 
     def additions(self, round: Round) -> tuple[NDArray[np.int32], Numbers, Numbers, Numbers]:
-        """Of the first event of a round: features (k,), shared (k, K), personal (k, K), rest (K,).
+        """Parts of one event's scores: features (k,), shared (k, K), personal (k, K), rest (K,).
 
         What each feature adds to sum_j w_j z_jk through what tasks share and through the task's
         own, and what comes beside; all adds up to the scores but for what classes have in common.
@@ -208,7 +208,7 @@ class AutoSoftmax(CompiledLearner):
         )
 
     def _widened(self, name: str, arrays: Arrays, classes: int) -> dict[str, NDArray[Any]]:
-        """Of the arrays those of a store, with room for the classes of this learner."""
+        """Arrays of a store, padded to the classes of this learner."""
         if name not in arrays:
             raise ValueError(f"state holds arrays {sorted(arrays)}, {name!r} is missing")
         lanes = SHARED if name == "shared" else OWN
@@ -227,7 +227,7 @@ class AutoSoftmax(CompiledLearner):
         return {"personal": more} if keys is None else {"personal": more, "personal_keys": keys}
 
     def _dense(self, name: str) -> Numbers:
-        """What a store holds, (tasks, d, width)."""
+        """Content of a store as a dense array (tasks, d, width)."""
         store = self._stores[name]
         arrays = store.arrays()
         if "personal_keys" not in arrays:
@@ -240,7 +240,7 @@ class AutoSoftmax(CompiledLearner):
         return found
 
     def _rows(self, name: str, task: int, features: NDArray[np.int32]) -> Numbers:
-        """What a store holds of some features of a task, (k, width)."""
+        """Content of a store for some features of a task, (k, width)."""
         arrays = self._stores[name].arrays()
         if "personal_keys" not in arrays:
             return np.asarray(arrays["personal"][task, features])
@@ -251,16 +251,16 @@ class AutoSoftmax(CompiledLearner):
         return np.array(rows).reshape(len(features), -1)
 
     def _by_centre(self, features: NDArray[np.int32], values: Numbers) -> Numbers:
-        """What features add (k, K) to what the centres say, on the way from the middle to x.
+        """Parts (k, K) of features in the scores of the class means, along the way from 0 to x.
 
         Along that way, t x, the slope by a feature is averaged.
         """
         a = self._arrays
-        R = np.eye(len(a["scatter"])) / BEFORE - a["scatter"]
+        R = np.eye(len(a["scatter"])) / SCATTER_PRIOR_EVENTS - a["scatter"]
         x = np.zeros(len(R))
         x[features] = values
-        events, width = BEFORE + a["scattered"][0], a["typical"][4]
-        spread = 1.0 + 1.0 / (self.class_events + FEW)
+        events, width = SCATTER_PRIOR_EVENTS + a["scattered"][0], a["typical"][4]
+        spread = 1.0 + 1.0 / (self.class_events + CENTRE_PRIOR_EVENTS)
         nodes, weights = np.polynomial.legendre.leggauss(32)
         total = np.zeros((len(R), self.answers))
         for t, w in zip(0.5 * (nodes + 1.0), 0.5 * weights, strict=True):
@@ -271,7 +271,7 @@ class AutoSoftmax(CompiledLearner):
         return np.asarray((x[:, None] * total)[features])
 
     def _units(self) -> Numbers:
-        """By what (d,) a feature is multiplied."""
+        """Factors (d,) by which features are multiplied."""
         total, count = self._arrays["clock"]
         return np.asarray(
             self._arrays["units"][:, 5] * (np.exp(-0.5 * total / count) if count else 1.0)

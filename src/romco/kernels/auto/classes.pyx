@@ -39,10 +39,10 @@ cdef double MEMORY = 0.999         # as romco.model.Scale
 cdef double LARGEST_STEP = 0.5
 cdef double LARGEST_LOG = 30.0
 cdef double LARGEST_POWER = 3.0    # of its logarithm
-cdef double LEAST = 1e-15          # probability that rounding leaves nothing of
+cdef double LEAST_PROBABILITY = 1e-15          # probability that rounding leaves nothing of
 cdef double BEYOND = 0.3           # by the number of classes: events that come from nowhere
-cdef double FAR = 500.0            # log-odds beyond which nothing changes
-cdef Py_ssize_t MANY = 6           # classes from which on it is worth to guess which will stay
+cdef double MAX_LOG_ODDS = 500.0            # log-odds beyond which nothing changes
+cdef Py_ssize_t GUESS_CLASSES = 6           # classes from which on it is worth to guess which will stay
 cdef double CLOSE = 4.0            # log-odds from the likeliest class beyond which a class is unlikely
 
 
@@ -83,12 +83,12 @@ cdef class Member:
     cdef inline double odds(self, double margin) noexcept nogil:
         """Log-odds of its +1; what is not a number stays so."""
         cdef double z = exp(self.scale[0]) * margin
-        return FAR if z > FAR else -FAR if z < -FAR else z
+        return MAX_LOG_ODDS if z > MAX_LOG_ODDS else -MAX_LOG_ODDS if z < -MAX_LOG_ODDS else z
 
     cdef void rescale(self, double margin, double y, double h) noexcept nogil:
         """A Newton step of log a on the logistic loss, before the event is learned."""
         cdef double z = y * exp(self.scale[0]) * margin
-        cdef double miss = 1.0 / (1.0 + exp(min(z, FAR)))
+        cdef double miss = 1.0 / (1.0 + exp(min(z, MAX_LOG_ODDS)))
         cdef double step
         self.scale[1] = max(1.0, MEMORY * self.scale[1] + h * z * z * miss * (1.0 - miss))
         step = h * z * miss / self.scale[1]
@@ -168,7 +168,7 @@ cdef class ClassesKernel(Kernel):
         cdef Py_ssize_t i
         for i in range(n):
             p = (exp(scores[some[i]]) - share / n) / (1.0 - share)
-            if p > LEAST:
+            if p > LEAST_PROBABILITY:
                 z = log(p)
                 mean += p * z
                 square += p * z * z
@@ -436,7 +436,7 @@ cdef class PairsKernel(ClassesKernel):
         """The class that stays when all meet in turn."""
         cdef Py_ssize_t a, guess
         cdef double z = 0.0
-        if self.measured is not None and self.width >= MANY and not self.many:
+        if self.measured is not None and self.width >= GUESS_CLASSES and not self.many:
             guess = self.measured.nearest()
             if guess < self.width and self.stays(events, e, n, own, guess):
                 best[0] = guess
