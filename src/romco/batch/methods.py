@@ -110,9 +110,6 @@ class _FreeLastRow:
         return np.vstack([cheap, w[-1:]]), cost
 
 
-Numbers = NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class FeatureRelation:
     """D = rest I + P diag(extra) P': symmetric, positive, trace 1, never formed unless asked.
@@ -254,9 +251,6 @@ def _shrunk(target: Numbers, pull: float, eps: float) -> Numbers:
         if (np.abs(move) <= 1e-15 * target).all():
             break
     return s
-
-
-Numbers = NDArray[np.float64]
 
 
 def robust(

@@ -73,9 +73,6 @@ def _labels(answers: ArrayLike, x: Features, k: int, two_classes: bool) -> Numbe
     return y
 
 
-Numbers = NDArray[np.float64]
-
-
 class Rows(Protocol):
     """A linear map and its adjoint; all that a solver knows about the features."""
 
@@ -190,9 +187,6 @@ def _sparse_rows(
     return SparseRows(block, block.T, n_tasks)
 
 
-Numbers = NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class Spectrum:
     """Singular values s of a matrix w and the singular vectors of its short side.
@@ -243,9 +237,6 @@ class TraceNorm:
         kept = np.maximum(0.0, spectrum.s - step * self.strength)
         ratio = kept / np.maximum(spectrum.s, np.finfo(float).tiny)
         return spectrum.scaled(ratio), self.strength * float(kept.sum())
-
-
-Numbers = NDArray[np.float64]
 
 
 ROUNDING = 1e-13  # relative error of a sum of losses
@@ -387,9 +378,6 @@ def _finite(values: Numbers) -> Numbers:
             "the fit has overflowed: the features or the penalty's parameters are too large for it"
         )
     return values
-
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
