@@ -46,15 +46,27 @@ def others(*jobs):
 
 
 def watch_while_learning(name, seconds, n_tasks):
-    """Every margin a reader sees must be that of some state between two updates."""
+    """Every margin a reader sees must be that of some state between two updates.
+
+    A reader looks at most 20 times a step: romco-auto predicts otherwise after 100 events without
+    a label.
+    """
     model = Model(name, Names())
     probe, task = ROWS[0], 0
-    states, seen = {model.engine.margin_one(probe, task)}, [[], []]
-    readers = [lambda mine=mine: mine.append(model.engine.margin_one(probe, task)) for mine in seen]
+    states, seen, looks = {model.engine.margin_one(probe, task)}, [[], []], [0, 0]
+
+    def reader(k):
+        if looks[k] < 20:
+            looks[k] += 1
+            seen[k].append(model.engine.margin_one(probe, task))
+        else:
+            time.sleep(0.0001)
+
     end, i = time.monotonic() + seconds, 0
-    with others(*readers):
+    with others(lambda: reader(0), lambda: reader(1)):
         while time.monotonic() < end or min(map(len, seen)) < 20:
             row, label = {**ROWS[i % 300], f"new {i % 500}": 0.01}, LABELS[i % 300]
+            looks[:] = 0, 0
             model.learn_one(row, label, i % n_tasks if i % 3 else task)
             states.add(model.engine.margin_one(probe, task))
             i += 1
