@@ -237,14 +237,16 @@ def test_48_classes_are_told_apart_as_well_as_by_logistic_regression(rare):
 
 
 def test_rare_classes_do_not_make_frequent_ones_worse():
-    stream, known = species(8000), 5600
-    frequent = stream.y < 30
-    wrong = frozen_error(stream, 48, known)[frequent[known:]].mean()
-    n = int(frequent.sum())
-    alone = romco.Rounds(
-        stream.task[frequent], stream.x[frequent], stream.y[frequent], np.arange(n + 1)
-    )
-    assert wrong < frozen_error(alone, 30, int(frequent[:known].sum())).mean() + 0.002
+    """Over three streams: in one of 2,400 rows chance alone is 0.3 points."""
+    worse = []
+    for seed in (1, 2, 3):
+        stream, known = species(8000, seed=seed), 5600
+        frequent = stream.y < 30
+        wrong = frozen_error(stream, 48, known)[frequent[known:]].mean()
+        x, y, task = stream.x[frequent], stream.y[frequent], stream.task[frequent]
+        alone = romco.Rounds(task, x, y, np.arange(len(y) + 1))
+        worse.append(wrong - frozen_error(alone, 30, int(frequent[:known].sum())).mean())
+    assert np.mean(worse) < 0.002
 
 
 def test_a_class_that_becomes_frequent_gets_the_pairs_of_a_rare_one():
