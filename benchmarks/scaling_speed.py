@@ -30,7 +30,7 @@ from romco.shards.shard import Shard
 AGAIN = 50_000  # rows after which a file of generated numbers comes again
 ROWS = (20_000, 200_000, 1_000_000)  # read by workers on Ray
 SUBSPACE_CALLS = (
-    "take_note",
+    "invalidate_caches",
     "gather_directions",
     "put_directions",
     "project_directions",

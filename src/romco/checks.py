@@ -66,7 +66,7 @@ def check_predict_ignores_answers(make: Make, rounds: Rounds) -> None:
 def check_missing_labels_are_left_out(make: Make, rounds: Rounds) -> None:
     """Events whose label is NaN are predicted; of their round the others are learned.
 
-    A learner may learn from them what needs no label (:attr:`Learner.looks`): before the
+    A learner may learn from them what needs no label (:attr:`Learner.uses_unlabelled`): before the
     others, and no task's weights.
     """
     part = rounds[:10]
@@ -79,7 +79,7 @@ def check_missing_labels_are_left_out(make: Make, rounds: Rounds) -> None:
         expected.append(blind.predict(round))
         blind.update(round)
         missing = np.isnan(round.y)
-        if missing.any() and plain.looks:
+        if missing.any() and plain.uses_unlabelled:
             plain.update(chosen(round, missing))
         if not missing.all():
             plain.update(chosen(round, ~missing))

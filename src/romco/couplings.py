@@ -61,7 +61,7 @@ class Uniform:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class FixedCoupling:
     """A itself, (m, m), symmetric and positive semi-definite."""
 
     matrix: ArrayLike
@@ -97,7 +97,7 @@ class Learned:
 COUPLINGS: dict[str, Any] = {
     "independent": Independent,
     "uniform": Uniform,
-    "given": Given,
+    "given": FixedCoupling,
     "learned": Learned,
 }
 
@@ -114,6 +114,6 @@ def coupling_of(value: Any) -> Coupling:
         return Uniform(float(value))
     if isinstance(value, list | tuple | np.ndarray):
         A = np.asarray(value)
-        return Uniform(float(A)) if A.ndim == 0 else Given(A)
+        return Uniform(float(A)) if A.ndim == 0 else FixedCoupling(A)
     found: Coupling = part("coupling", COUPLINGS, value)
     return found

@@ -65,8 +65,8 @@ def test_a_learner_gets_its_prediction_context_back_with_a_late_label():
     waiting = []
     for round in rounds:
         if len(waiting) > 60:
-            by_hand.update_late(*waiting.pop(0))
-        waiting.append((round, by_hand.opinions(round)))
+            by_hand.update_delayed(*waiting.pop(0))
+        waiting.append((round, by_hand.prediction_context(round)))
     for array, other in zip(learner.arrays().values(), by_hand.arrays().values(), strict=True):
         np.testing.assert_array_equal(array, other)
 
@@ -121,9 +121,12 @@ class Uncompiled(romco.Learner):
     def __init__(self, inner):
         self.inner = inner
         self.n_features, self.n_tasks = inner.n_features, inner.n_tasks
-        if hasattr(inner, "opinions"):
-            self.opinions, self.update_late = inner.opinions, inner.update_late
-            self.recall = inner.recall
+        if hasattr(inner, "prediction_context"):
+            self.prediction_context, self.update_delayed = (
+                inner.prediction_context,
+                inner.update_delayed,
+            )
+            self.set_context = inner.set_context
 
     def predict(self, round):
         return self.inner.predict(round)

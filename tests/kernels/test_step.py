@@ -73,7 +73,7 @@ def test_one_by_one_and_in_a_batch_are_the_same_bits(name, features):
     labels = [("no", "yes")[k % 2] for k in range(len(rows))]
     weights = None if name in ("trml",) else [1.0, 2.5, 1.0] * len(rows)
     one, batch = Model(name, features()), Model(name, features())
-    if weights is None or not one.engine.learner.weighs:
+    if weights is None or not one.engine.learner.supports_sample_weight:
         weights = [1.0] * len(rows)
     weights = weights[: len(rows)]
     given = zip(rows, labels, tasks, weights, strict=True)

@@ -654,11 +654,11 @@ def late_margins(learner, rounds, delay, tells):
     margins, waiting = [], []
     for round in rounds:
         margins.append(learner.predict(round)[0])
-        waiting.append((round, learner.opinions(round)))
+        waiting.append((round, learner.prediction_context(round)))
         if len(waiting) > delay:
             older, said = waiting.pop(0)
             if tells:
-                learner.update_late(older, said)
+                learner.update_delayed(older, said)
             else:
                 learner.update(older)
     return np.array(margins)
@@ -717,9 +717,9 @@ def test_opinions_that_are_none_are_refused_and_change_nothing():
     learner, _ = replayed("romco-auto", coming_and_going(100, 50))
     round = coming_and_going(50, 50)[0]
     before = learner.state()["arrays"]
-    said = learner.opinions(round)
+    said = learner.prediction_context(round)
     for bad in (said[:, :5], said[[0, 0]], said[0], np.full_like(said, np.nan)):
-        with pytest.raises(ValueError, match="opinions must"):
-            learner.update_late(round, bad)
+        with pytest.raises(ValueError, match="context must"):
+            learner.update_delayed(round, bad)
     for name, array in learner.arrays().items():
         np.testing.assert_array_equal(array, before[name])

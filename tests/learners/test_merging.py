@@ -21,7 +21,7 @@ from romco.kernels.merge.rows import (
     side_by_side,
 )
 from romco.learners.auto import doubt
-from romco.learners.capabilities import Drawn, Merges
+from romco.learners.capabilities import Merges, SubspaceRows
 from romco.learners.merging import (
     Period,
     apply_merged,
@@ -398,16 +398,16 @@ def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
     """What was there before is gone, whoever put it there."""
     rng = np.random.default_rng(11)
     parts = [
-        Drawn(np.array(rows, dtype=np.int32), rng.normal(size=(len(rows), 4)))
+        SubspaceRows(np.array(rows, dtype=np.int32), rng.normal(size=(len(rows), 4)))
         for rows in ([1, 4, 6, 7, 9], [0, 4, 7, 8, 9])
     ]
     learner = romco.learner("romco-auto", 12, 1)
-    learner.take_drawn(Drawn(np.arange(12, dtype=np.int32), rng.normal(size=(12, 4))))
+    learner.set_subspace(SubspaceRows(np.arange(12, dtype=np.int32), rng.normal(size=(12, 4))))
     for _ in range(2):
         total = np.zeros((12, 4))
         for part in parts:
             total[part.rows] += part.values
-        drawn = learner.drawn(parts)
+        drawn = learner.merge_subspace(parts)
         np.testing.assert_array_equal(drawn.rows, [0, 1, 4, 6, 7, 8, 9])
         expected = np.linalg.qr(total[drawn.rows])[0]
         signs = np.sign((expected * drawn.values).sum(axis=0))
@@ -415,7 +415,7 @@ def test_directions_are_drawn_from_rows_that_were_told_and_no_others():
         assert not np.delete(learner.arrays()["shared"][:, 6:], drawn.rows, axis=0).any()
     for rows, values in (([12], np.ones((1, 4))), ([-1], np.ones((1, 4))), ([1], np.ones((1, 3)))):
         with pytest.raises(ValueError, match="expected rows of directions"):
-            learner.take_drawn(Drawn(np.array(rows, dtype=np.int32), values))
+            learner.set_subspace(SubspaceRows(np.array(rows, dtype=np.int32), values))
 
 
 def test_rows_of_two_lists_are_added_up():
@@ -457,7 +457,7 @@ def test_what_others_measured_is_known_without_a_look_at_all_features():
 def test_features_that_are_not_there_are_no_news():
     learner = romco.learner("romco-auto", 4, 1)
     with pytest.raises(ValueError, match="feature 4 is out of range"):
-        learner.take_note(np.array([4], dtype=np.int32))
+        learner.invalidate_caches(np.array([4], dtype=np.int32))
 
 
 def test_who_learned_nothing_is_as_unsure_after_a_merge_as_before():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import romco
-from romco.couplings import COUPLINGS, Given, Independent, Learned, Uniform, coupling_of
+from romco.couplings import COUPLINGS, FixedCoupling, Independent, Learned, Uniform, coupling_of
 from romco.learners import romco as learners
 from romco.losses import LOSSES, Hinge
 from romco.penalties import (
@@ -187,7 +187,7 @@ def test_factors_make_the_coupling():
     for coupling, expected in [
         (Independent(), np.eye(2)),
         (Uniform(3.0), np.eye(2) + 3),
-        (Given(A), A),
+        (FixedCoupling(A), A),
     ]:
         F = coupling.factor(2)
         np.testing.assert_allclose(F @ F.T, expected)

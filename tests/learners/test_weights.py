@@ -8,7 +8,11 @@ from romco.streams import interleaved, simulated
 from tests.reference import auto as reference
 
 STREAM = interleaved(simulated(n_tasks=4, n_features=7, n_events=40, noise=0.1, seed=3), seed=1)
-ABLE = [name for name, method in romco.LEARNERS.items() if method(n_features=2, n_tasks=2).weighs]
+ABLE = [
+    name
+    for name, method in romco.LEARNERS.items()
+    if method(n_features=2, n_tasks=2).supports_sample_weight
+]
 UNABLE = [name for name in romco.LEARNERS if name not in ABLE]
 EXACT = [
     ("pa-unique", {}),

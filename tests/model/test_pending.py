@@ -108,9 +108,9 @@ def test_a_late_answer_is_learned_with_what_was_said_of_its_event():
     learner, waiting = romco.learner("romco-auto", 3, 8), []
     for k in range(len(y)):
         one = romco.Round(np.array([task[k]]), x[k : k + 1], np.array([2.0 * y[k] - 1.0]))
-        waiting.append((one, learner.opinions(one)))
+        waiting.append((one, learner.prediction_context(one)))
         if k >= 60:
-            learner.update_late(*waiting.pop(0))
+            learner.update_delayed(*waiting.pop(0))
     assert learner.drift() > 0.0
     number = dict(zip(model.tasks, model.engine.numbers(model.tasks), strict=True))
     for i in range(3):

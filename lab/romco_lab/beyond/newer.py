@@ -221,7 +221,7 @@ the best of the settings tried *in hindsight on these very events*: lowest error
 the family's lowest log loss and highest AUC. **Only flights are held-out data**: nothing but their
 first half was used in development. The other sets are development data: their rows show that
 nothing broke, not how well it carries over.
-Where answers come late, romco-auto is told what it had said of the event (`update_late`).
+Where answers come late, romco-auto is told what it had said of the event (`update_delayed`).
 Written by `python -m romco_lab.beyond.newer` from stored results; what is missing was not run.
 
 """

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from romco.learners import Learner
-from romco.learners.capabilities import LearnsLate
+from romco.learners.capabilities import LearnsDelayed
 from romco.rounds import Round, Rounds
 
 Margins = NDArray[np.float64]
@@ -35,14 +35,14 @@ class Own:
 
     def margin(self, event: int) -> float:
         """Margin of the event."""
-        if isinstance(self.learner, LearnsLate):
-            self.said[event] = self.learner.opinions(self._round(event))
+        if isinstance(self.learner, LearnsDelayed):
+            self.said[event] = self.learner.prediction_context(self._round(event))
         return float(self.learner.predict(self._round(event))[0])
 
     def learn(self, event: int) -> None:
         """Learn the event, late as it may be."""
-        if isinstance(self.learner, LearnsLate) and event in self.said:
-            self.learner.update_late(self._round(event), self.said.pop(event))
+        if isinstance(self.learner, LearnsDelayed) and event in self.said:
+            self.learner.update_delayed(self._round(event), self.said.pop(event))
         else:
             self.learner.update(self._round(event))
 

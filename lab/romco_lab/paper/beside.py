@@ -9,7 +9,7 @@ from typing import Any
 from romco.learners import LEARNERS
 from romco_lab.figures import COLOURS, canvas, save
 from romco_lab.learner_runs import Outcome
-from romco_lab.paper.charts import Drawn
+from romco_lab.paper.charts import SubspaceRows
 from romco_lab.paper.experiment import PaperData
 from romco_lab.paper.printed import printed
 
@@ -17,13 +17,13 @@ Measured = Mapping[PaperData, Sequence[Outcome]]
 FURTHER = ("romco-auto",)  # shown though the paper does not know it
 
 
-def draw_overview(measured: Measured, directory: Path) -> Drawn | None:
+def draw_overview(measured: Measured, directory: Path) -> SubspaceRows | None:
     """Macro error of every method of the paper on every data set, printed and measured."""
     panels = [(s.title, [(o, "macro") for o in shown(found)], s) for s, found in measured.items()]
     return _draw(panels, directory, "beside", "Error averaged over tasks")
 
 
-def draw_tasks(measured: Measured, directory: Path) -> Drawn | None:
+def draw_tasks(measured: Measured, directory: Path) -> SubspaceRows | None:
     """The same for each task whose numbers the paper prints: the users of spam."""
     panels = []
     for source, found in measured.items():
@@ -46,7 +46,7 @@ def shown(found: Sequence[Outcome]) -> list[Outcome]:
 Panel = tuple[str, list[tuple[Outcome, str]], PaperData]
 
 
-def _draw(panels: Sequence[Panel], directory: Path, file: str, what: str) -> Drawn | None:
+def _draw(panels: Sequence[Panel], directory: Path, file: str, what: str) -> SubspaceRows | None:
     if not panels or not panels[0][1]:
         return None
     names = [outcome.title for outcome, _ in panels[0][1]]

@@ -9,7 +9,7 @@ from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best, markdown
 from romco_lab.learner_runs import Outcome
 from romco_lab.paper.beside import shown
-from romco_lab.paper.charts import Drawn
+from romco_lab.paper.charts import SubspaceRows
 from romco_lab.paper.experiment import ROMCO, PaperData
 from romco_lab.paper.printed import printed
 from romco_lab.paper.verdict import FAILS, HOLDS, OPEN, Line, Verdict, strongest
@@ -30,7 +30,7 @@ def first_page(
     lead: str,
     measured: dict[PaperData, list[Outcome]],
     verdicts: Sequence[Verdict],
-    drawn: Drawn | None,
+    drawn: SubspaceRows | None,
     footer: str,
     links: Sequence[tuple[str, str, str]] = LINKS,
 ) -> str:
@@ -107,7 +107,7 @@ def page(title: str, parts: Iterable[str]) -> str:
     return "\n\n".join([f"# {title}", back, *parts]) + "\n"
 
 
-def figures_page(drawn: Sequence[Drawn]) -> str:
+def figures_page(drawn: Sequence[SubspaceRows]) -> str:
     """All figures and their captions."""
     return page("Figures", [_shown(one) for one in drawn])
 
@@ -150,6 +150,6 @@ def _error(outcome: Outcome) -> float:
     return 100 * float(outcome.macro("error_rate").mean())
 
 
-def _shown(drawn: Drawn) -> str:
+def _shown(drawn: SubspaceRows) -> str:
     svg, text = drawn
     return f"![{text}](figures/{svg.stem}.png)\n\n{text}"

@@ -13,7 +13,7 @@ from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best, markdown, mean_and_spread
 from romco_lab.learner_runs import Outcome
 from romco_lab.paper import readings
-from romco_lab.paper.charts import Drawn
+from romco_lab.paper.charts import SubspaceRows
 from romco_lab.paper.experiment import Chosen, Experiment, PaperData
 from romco_lab.paper.hindsight import STEPS, STRENGTHS, Hindsight
 from romco_lab.paper.printed import printed
@@ -134,6 +134,6 @@ def _error(outcome: Outcome, lowest: float) -> str:
     return f"**{text}**" if float(values.mean()) == lowest else text
 
 
-def _shown(drawn: Drawn) -> str:
+def _shown(drawn: SubspaceRows) -> str:
     svg, text = drawn
     return f"![{text}](figures/{svg.stem}.png)\n\n{text}"

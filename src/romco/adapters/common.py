@@ -180,7 +180,7 @@ def passes(
         model.learn(X, y, task)
         return
     rows = np.arange(len(y)) if random is None else _canonical(X, y, task)
-    rows, part = _copies(rows, weight, model.engine.learner.weighs, random)
+    rows, part = _copies(rows, weight, model.engine.learner.supports_sample_weight, random)
     for _ in range(epochs):
         order = rows if random is None else rows[turn := random.permutation(len(rows))]
         parts = part if part is None or random is None else part[turn]

@@ -14,7 +14,7 @@ from romco.kernels.core.events import Events
 from romco.labels import Audit, Consulting, Policy
 from romco.learners import Learner
 from romco.learners.base import CompiledLearner
-from romco.learners.capabilities import LearnsLate
+from romco.learners.capabilities import LearnsDelayed
 from romco.parameters import whole
 from romco.rounds import Round, Rounds
 
@@ -204,8 +204,8 @@ class StreamPart:
     def learn(self, at: Places, y: Numbers | None = None, context: Numbers | None = None) -> None:
         """Learn events as one round; ``y`` replaces their labels."""
         learner = self.learner
-        if context is not None and isinstance(learner, LearnsLate):
-            learner.update_late(self._copy(at), context)
+        if context is not None and isinstance(learner, LearnsDelayed):
+            learner.update_delayed(self._copy(at), context)
         elif (
             y is None
             and isinstance(learner, CompiledLearner)
@@ -220,7 +220,7 @@ class StreamPart:
         """Update feature statistics by events without labels."""
         learner = self.learner
         if isinstance(learner, CompiledLearner) and self._in_place is not None:
-            if learner.looks:
+            if learner.uses_unlabelled:
                 for e in at.tolist():
                     learner.kernel.look_between(self._in_place, e, e + 1)
         else:
@@ -229,7 +229,11 @@ class StreamPart:
     def context(self, at: Places) -> Numbers | None:
         """Prediction context of events now, if the learner wants it with their labels."""
         learner = self.learner
-        return learner.opinions(self._copy(at)) if isinstance(learner, LearnsLate) else None
+        return (
+            learner.prediction_context(self._copy(at))
+            if isinstance(learner, LearnsDelayed)
+            else None
+        )
 
     def _copy(self, at: Places, y: Numbers | None = None) -> Round:
         task, x, labels, weight = self.events

@@ -16,11 +16,11 @@ from romco.explanations.facts import ALONE, Facts, TaskInsight
 from romco.labels.audit import Audit
 from romco.learners import Learner
 from romco.learners.capabilities import (
+    ClassifiesTasks,
     Decomposed,
+    DescribesFindings,
     FindsGroups,
     KnowsFeatures,
-    TellsFindings,
-    TellsKinds,
 )
 from romco.learners.classes import Classes
 from romco.learners.shared import column_lengths, spectrum
@@ -230,7 +230,7 @@ class _Reader:
         self.levels = self._levels()
         self.groups: list[int] | None = None
         self.findings: tuple[str, ...] = tuple(self._class_effects())
-        if findings and isinstance(learner, TellsFindings):
+        if findings and isinstance(learner, DescribesFindings):
             self.findings += tuple(learner.findings(self.numbers))
         if (
             findings
@@ -357,7 +357,7 @@ class _Reader:
 
     def _kinds(self) -> list[str]:
         """Kind of each task; those on their own are the different ones."""
-        if isinstance(self.learner, TellsKinds):
+        if isinstance(self.learner, ClassifiesTasks):
             return self.learner.kinds_of(self.numbers)
         return [ALONE if alone else "related" for alone in self.different]
 

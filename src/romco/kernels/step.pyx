@@ -156,7 +156,7 @@ cdef class Step:
             number, actions = self.offer(task)
         if number < 0 or not self.read_label(y) or not self.read(x, True):
             return NotImplemented
-        if weight != 1.0 and not self.learner.weighs:
+        if weight != 1.0 and not self.learner.supports_sample_weight:
             return NotImplemented
         kernel, history, before = self.learner.kernel, self.body[1], self.body[1].events
         if kernel.width != 1:

@@ -20,7 +20,7 @@ from romco.kernels.auto.scales import Scales, Units, columns
 from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import add_sorted, take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
-from romco.learners.capabilities import Drawn
+from romco.learners.capabilities import SubspaceRows
 from romco.learners.contributions import Contributions, contributions
 from romco.learners.shared import (
     PAIRS,
@@ -209,11 +209,11 @@ class Auto(CompiledLearner):
     True
     """
 
-    weighs = True
+    supports_sample_weight = True
     space: ClassVar = {}
     linear: ClassVar = False
     one_pass = True
-    looks: ClassVar = True
+    uses_unlabelled: ClassVar = True
     # 2: features have units of their own; 3: and covariances; 4: newness; 5: variances of answers;
     # 6: forgetting by a learner that is weighed; 7: covariances of frequent features
     version: ClassVar = 7
@@ -400,11 +400,11 @@ class Auto(CompiledLearner):
         entries = self.kernel.entries(Events(round, self.n_features, self.n_tasks, False))
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
-    def opinions(self, round: Round) -> NDArray[np.float64]:
-        """Return the prediction context (n, 14) of a round, for :meth:`update_late`."""
-        return self.kernel.opinions(Events(round, self.n_features, self.n_tasks, False))
+    def prediction_context(self, round: Round) -> NDArray[np.float64]:
+        """Return the prediction context (n, 14) of a round, for :meth:`update_delayed`."""
+        return self.kernel.prediction_context(Events(round, self.n_features, self.n_tasks, False))
 
-    def update_late(self, round: Round, opinions: NDArray[np.float64]) -> None:
+    def update_delayed(self, round: Round, context: NDArray[np.float64]) -> None:
         """Learn a round whose labels came late, by the context of its prediction.
 
         Inputs are weighed by their values at the time of the prediction. If no event was learned
@@ -413,25 +413,25 @@ class Auto(CompiledLearner):
         >>> import numpy as np, romco
         >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=1)
         >>> round = romco.Round(np.zeros(1, int), np.ones((1, 2)), np.array([1.0]))
-        >>> said = learner.opinions(round)
-        >>> learner.update_late(round, said)
+        >>> said = learner.prediction_context(round)
+        >>> learner.update_delayed(round, said)
         >>> bool(learner.predict(round)[0] > 0)
         True
         """
         events = self._labelled(round)
-        if np.isnan(opinions).any():
-            raise ValueError("opinions must be numbers, as opinions(round) gave them")
-        self.recall(events, opinions)
+        if np.isnan(context).any():
+            raise ValueError("context must be numbers, as prediction_context(round) returned them")
+        self.set_context(events, context)
         self.kernel.update(events)
 
-    def recall(self, events: Events, opinions: NDArray[np.float64]) -> None:
+    def set_context(self, events: Events, context: NDArray[np.float64]) -> None:
         """Store the prediction context of events that are learned next; NaN where it was lost."""
-        said = np.ascontiguousarray(opinions, dtype=np.float64)
+        said = np.ascontiguousarray(context, dtype=np.float64)
         if said.shape[1:] == (OLD_CONTEXT,):  # kept by version 5
             said = np.full((len(said), CONTEXT), np.nan)
         if said.ndim != 2 or not (np.isfinite(said) | np.isnan(said[:, :1])).all():
-            raise ValueError("opinions must be the numbers that opinions(round) gave")
-        self.kernel.recall(events, said)
+            raise ValueError("context must be the numbers that prediction_context(round) returned")
+        self.kernel.set_context(events, said)
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
         """Describe in sentences which of some tasks changed, drift, or have a twin."""
@@ -477,42 +477,42 @@ class Auto(CompiledLearner):
         """Return the merge rule of each array that tasks share."""
         return SHARING
 
-    def take_note(self, rows: NDArray[np.int32]) -> None:
+    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         """Rows (t,) of what is shared were changed by others: which have a size stays known."""
-        self.kernel.take_note(rows)
+        self.kernel.invalidate_caches(rows)
 
-    def leave_drawing(self) -> None:
+    def disable_subspace_updates(self) -> None:
         """Never draw U from now on."""
         self._arrays["clock"][2] = LATER
 
-    def drawing_due(self) -> bool:
+    def subspace_update_due(self) -> bool:
         """Return whether it is time to recompute U."""
         return bool(self._arrays["clock"][1] >= self._arrays["clock"][2])
 
-    def gathered(self, rows: NDArray[np.int32]) -> Drawn:
+    def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
         """W W'B (d, 4), of the own tasks, whose features are all among the rows; B comes next."""
         self.kernel.gather_directions()
         return self._directions_of(rows)
 
-    def drawn(self, gathered: Sequence[Drawn]) -> Drawn:
-        """B (d, 4) from what was gathered of all tasks."""
-        rows, values = gathered[0].rows, gathered[0].values.copy()
-        for part in gathered[1:]:
+    def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
+        """Return B (d, 4) from the statistics of all shards."""
+        rows, values = statistics[0].rows, statistics[0].values.copy()
+        for part in statistics[1:]:
             rows, values = add_sorted(rows, values, part.rows, part.values)
         self.kernel.orthogonalise_directions(values)
         self.kernel.clear_directions()
         self.kernel.put_directions(rows, values)
-        return Drawn(rows, values)
+        return SubspaceRows(rows, values)
 
-    def take_drawn(self, drawn: Drawn) -> None:
-        """Take over B, and F = W'B of the own tasks; other rows are zero since it was gathered."""
-        self.kernel.put_directions(drawn.rows, drawn.values)
+    def set_subspace(self, subspace: SubspaceRows) -> None:
+        """Replace B, and project the own tasks on it: F = W'B."""
+        self.kernel.put_directions(subspace.rows, subspace.values)
         self.kernel.project_directions()
 
-    def _directions_of(self, rows: NDArray[np.int32]) -> Drawn:
+    def _directions_of(self, rows: NDArray[np.int32]) -> SubspaceRows:
         values = np.empty((len(rows), len(COLUMNS)))
         take_rows(self._directions(), rows, COLUMNS, values)
-        return Drawn(rows, values)
+        return SubspaceRows(rows, values)
 
     def _directions(self) -> NDArray[np.float64]:
         return self._arrays["shared"][:, 6:10]

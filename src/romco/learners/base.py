@@ -62,16 +62,18 @@ class Learner(ABC):
     )
     shapes: ClassVar[Mapping[str, str]] = {}  # of its arrays, a letter for each axis: see above
     one_pass: bool = False  # True where each event is evidence: learned twice, it counts as two
-    weighs: bool = False  # True where ``update`` honours how much each event of a round counts
+    supports_sample_weight: bool = (
+        False  # True where ``update`` honours how much each event of a round counts
+    )
     one_for_all: bool = False  # True where all tasks share one model
     task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
     version: ClassVar[int] = 1  # of its state; raised when that changes
     upgrades: ClassVar[Mapping[int, Upgrade]] = {}  # from each older version to the next
     inner_version: int | None = None  # of the states of the learners it is made of, if any
-    undivided: ClassVar[str] = (  # why it cannot be sharded, where it is not ``Merges``
+    not_shardable_because: ClassVar[str] = (  # why it cannot be sharded, where it is not ``Merges``
         "each of its steps looks at all tasks, and no way to merge shards of it is known to be good"
     )
-    looks: ClassVar[bool] = False  # True where events without labels teach it something
+    uses_unlabelled: ClassVar[bool] = False  # True where events without labels teach it something
     name: str = "unnamed"
     parameters: Mapping[str, Any]
 
@@ -150,7 +152,7 @@ class CompiledLearner(Learner):
         """Learn from the round's labels, those that are known; of the rest what needs none."""
         known = with_labels(self, round)
         events = None if known is None else self._labelled(known)  # checked before anything changes
-        if known is not round and self.looks:
+        if known is not round and self.uses_unlabelled:
             self.kernel.look_at(self._unlabelled(round))
         if events is not None:
             self.kernel.update(events)
@@ -164,7 +166,9 @@ class CompiledLearner(Learner):
         if known is every:
             return self.kernel.replay(self._labelled(every), starts)
         events = Events(every, self.n_features, self.n_tasks, False)
-        if known is None and not self.looks:  # nothing is learned: all can be predicted at once
+        if (
+            known is None and not self.uses_unlabelled
+        ):  # nothing is learned: all can be predicted at once
             return self.kernel.predict(events)
         before = np.concatenate([[0], np.cumsum(~np.isnan(every.y))])[starts]  # labels so far
         return self.kernel.replay(
@@ -173,7 +177,7 @@ class CompiledLearner(Learner):
             events if known is None else self._labelled(known),  # of which none will be learned
             before,
             None,
-            self._unlabelled(every) if self.looks else None,
+            self._unlabelled(every) if self.uses_unlabelled else None,
             starts - before,
         )
 
@@ -214,7 +218,7 @@ def _within(starts: NDArray[np.int64], n: int) -> NDArray[np.int64]:
 
 def check_weights(learner: Learner, round: Round) -> None:
     """Raise ValueError where events are weighed and the learner cannot do that."""
-    if round.weight is not None and not learner.weighs:
+    if round.weight is not None and not learner.supports_sample_weight:
         raise ValueError(
             f"{learner.name} cannot learn events that count differently: leave out the weights, "
             "or take romco-auto or another learner that can"

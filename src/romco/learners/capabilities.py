@@ -1,7 +1,7 @@
 """Optional abilities of a learner, one protocol each.
 
 Test for an ability with ``isinstance(learner, Decomposed)``. A learner has an ability by having its
-methods; a plain yes or no, such as ``Learner.weighs``, is an attribute of the learner.
+methods; a yes or no, such as ``Learner.supports_sample_weight``, is an attribute of the learner.
 """
 
 from __future__ import annotations
@@ -82,21 +82,21 @@ class ForgetsTasks(Protocol):
 
 
 @runtime_checkable
-class LearnsLate(Protocol):
+class LearnsDelayed(Protocol):
     """Uses the context stored with a prediction when its label arrives late.
 
     >>> import romco
-    >>> isinstance(romco.learner("romco-auto", 3, 2), LearnsLate)
+    >>> isinstance(romco.learner("romco-auto", 3, 2), LearnsDelayed)
     True
     """
 
-    def opinions(self, round: Round) -> Numbers:
+    def prediction_context(self, round: Round) -> Numbers:
         """Return what a delayed update of these events needs (n, k), as known now."""
 
-    def update_late(self, round: Round, opinions: Numbers) -> None:
+    def update_delayed(self, round: Round, context: Numbers) -> None:
         """Learn a labelled round with the context stored when it was predicted."""
 
-    def recall(self, events: Events, opinions: Numbers) -> None:
+    def set_context(self, events: Events, context: Numbers) -> None:
         """Set the context of the events that are learned next; NaN where there is none."""
 
 
@@ -109,7 +109,7 @@ class KnowsFeatures(Protocol):
 
 
 @runtime_checkable
-class TellsFindings(Protocol):
+class DescribesFindings(Protocol):
     """Describes its findings in sentences."""
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
@@ -117,7 +117,7 @@ class TellsFindings(Protocol):
 
 
 @runtime_checkable
-class TellsKinds(Protocol):
+class ClassifiesTasks(Protocol):
     """Sorts tasks into kinds."""
 
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
@@ -195,7 +195,7 @@ class StartsTasks(Protocol):
 
 
 @runtime_checkable
-class StartsAtOnce(Protocol):
+class StartsAtomically(Protocol):
     """Starts a task by one compiled call, which must not be done twice.
 
     A ``start_task`` that is broken off half-way is done again; this one cannot be broken off.
@@ -206,14 +206,14 @@ class StartsAtOnce(Protocol):
 
 
 @runtime_checkable
-class Proposes(Protocol):
+class PreparesUpdate(Protocol):
     """Learner without a kernel that computes a round before it commits it.
 
     So that an interrupt finds it as before or as after. Others of that kind are copied before
     each step of a :class:`romco.Model`, and restored if it is broken off.
     """
 
-    def proposed(self, round: Round) -> Callable[[], object]:
+    def prepare_update(self, round: Round) -> Callable[[], object]:
         """Return a compiled function that commits what was learned from the round."""
 
 
@@ -277,14 +277,14 @@ class Merges(Protocol):
 
 
 @runtime_checkable
-class TakesNote(Protocol):
+class InvalidatesCaches(Protocol):
     """Keeps caches of its arrays, which a merge of shards invalidates."""
 
-    def take_note(self, rows: NDArray[np.int32]) -> None:
+    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
         """Rows (t,) of arrays of features, and all small arrays, may have been changed."""
 
 
-class Drawn(NamedTuple):
+class SubspaceRows(NamedTuple):
     """Rows of an array (d, k) by feature; all others are zero."""
 
     rows: NDArray[np.int32]  # (t,)
@@ -292,28 +292,28 @@ class Drawn(NamedTuple):
 
 
 @runtime_checkable
-class Draws(Protocol):
-    """Draws, at certain times, something from all tasks: shards do so together.
+class UpdatesSubspace(Protocol):
+    """Recomputes a subspace from all tasks at certain times; shards do so together.
 
-    A shard is told to :meth:`leave_drawing` to the others; at a barrier where it is
-    :meth:`drawing_due`, each gives what it :meth:`gathered` of its tasks, from all of which is
-    :meth:`drawn`, and each shard takes that over by :meth:`take_drawn`.
+    In a shard, :meth:`disable_subspace_updates` stops updates within. At a barrier where
+    :meth:`subspace_update_due`, the :meth:`subspace_statistics` of all shards are combined by
+    :meth:`merge_subspace`, and each shard calls :meth:`set_subspace`.
     """
 
-    def leave_drawing(self) -> None:
-        """Never draw from now on."""
+    def disable_subspace_updates(self) -> None:
+        """Leave the subspace as it is from now on."""
 
-    def drawing_due(self) -> bool:
+    def subspace_update_due(self) -> bool:
         """Return True when the subspace is due for an update."""
 
-    def gathered(self, rows: NDArray[np.int32]) -> Drawn:
+    def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
         """Return the sufficient statistics of these tasks, to be summed over shards.
 
         ``rows`` are features outside of which the own tasks have nothing.
         """
 
-    def drawn(self, gathered: Sequence[Drawn]) -> Drawn:
-        """Draw from what each shard gathered, in their order, and set the time for the next."""
+    def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
+        """Return the subspace from the statistics of all shards; schedules the next update."""
 
-    def take_drawn(self, drawn: Drawn) -> None:
-        """Take over what was drawn from what this one and others gathered."""
+    def set_subspace(self, subspace: SubspaceRows) -> None:
+        """Replace the subspace by a merged one."""

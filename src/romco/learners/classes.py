@@ -16,12 +16,12 @@ from romco.kernels.auto.judges import Judge
 from romco.kernels.auto.scales import Scales
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, choice, copy_arrays, whole
 from romco.learners.capabilities import (
+    ClassifiesTasks,
     FindsOutliers,
     Newcomer,
     SharesUnits,
     Started,
     StartsTasks,
-    TellsKinds,
 )
 from romco.learners.registry import learner
 from romco.learners.softmax import AutoSoftmax
@@ -205,7 +205,7 @@ class Classes(CompiledLearner):
         self._judge: Arrays = {}
         self._handles: list[Member] = []
         self.inner_version = self._members[0].version
-        self.weighs = self._members[0].weighs
+        self.supports_sample_weight = self._members[0].supports_sample_weight
         self.one_pass = self._members[0].one_pass
         self.answers = 2
         self.make_classes(whole("n_classes", n_classes, least=2))
@@ -426,7 +426,7 @@ class Classes(CompiledLearner):
 
     def kinds_of(self, tasks: NDArray[np.int64]) -> list[str]:
         """The kind of each of some tasks that the inner learners name most often."""
-        said = [m.kinds_of(tasks) for m in self._members if isinstance(m, TellsKinds)]
+        said = [m.kinds_of(tasks) for m in self._members if isinstance(m, ClassifiesTasks)]
         alone = np.isin(tasks, self.personal_tasks())
         votes = [Counter(kinds) for kinds in zip(*said, strict=True)] or [Counter()] * len(tasks)
         return [

@@ -1,4 +1,4 @@
-"""What features add to a margin of romco-auto, shared and personal, so that all adds up."""
+"""Contributions of features to a margin of romco-auto; shared and personal parts add up to it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def contributions(
     own: Numbers,
     variances: Numbers,
 ) -> Contributions:
-    """Parts of the margins of events (n,) whose entries (k,) are told one after the other.
+    """Parts of the margins of events (n,) whose entries (k,) follow one another.
 
     Given how unsure the learners and combiners are of an event, all that they say is linear in
     its features; and log-odds M of a mixture of log-odds m_k with chances c_k are linear in these:
@@ -49,7 +49,7 @@ def contributions(
 
     row = np.repeat(np.arange(len(task)), np.diff(starts))
     all_ = arrays["shared"][features]
-    heard = _heard(arrays, task, row, values, all_, own, variances)
+    heard = _stacking_inputs(arrays, task, row, values, all_, own, variances)
     a = _coefficients(arrays, chances, heard.z)
     sure_all, sure_own, sure_forgets = heard.sure.T
     common = np.column_stack(
@@ -72,13 +72,13 @@ def contributions(
     )
 
 
-class _Heard(NamedTuple):
+class _Inputs(NamedTuple):
     z: Numbers  # (n, 11) inputs of the combiners; margin of the learner that forgets
     sure: Numbers  # (n, 3) by how much variance shrinks the logistic learners
     intercept: Numbers  # (n, 3) of theirs
 
 
-def _heard(
+def _stacking_inputs(
     arrays: Arrays,
     task: NDArray[np.int64],
     row: NDArray[np.int64],
@@ -86,7 +86,7 @@ def _heard(
     all_: Numbers,
     own: Numbers,
     variances: Numbers,
-) -> _Heard:
+) -> _Inputs:
     def sums(terms: Numbers) -> Numbers:
         totals = np.zeros((len(task), terms.shape[1]))
         np.add.at(totals, row, terms)
@@ -104,11 +104,11 @@ def _heard(
     directions = sums(x * all_[:, 6:10]) * arrays["factor"][task]
     z = [u[:, 0], logistic[:, 0], v[:, 0], logistic[:, 1], u[:, 2] + v[:, 2]]
     one = np.ones(len(task))
-    return _Heard(np.column_stack([*z, directions, one, logistic[:, 2]]), sure, intercept)
+    return _Inputs(np.column_stack([*z, directions, one, logistic[:, 2]]), sure, intercept)
 
 
 def _coefficients(arrays: Arrays, chances: Numbers, z: Numbers) -> Numbers:
-    """By what (n, 11) the margin is the sum over voices."""
+    """Return coefficients (n, 11): the margin is their sum over the stacking inputs."""
     shares, said = [], []
     first = slice(0, 10), arrays["weight"], arrays["covariance"]
     places = slice(0, 2), slice(2, 4)

@@ -92,7 +92,7 @@ class Gradient(LinearLearner):
     (eta = eta1 + eta2), missing from the paper's comparison.
     """
 
-    weighs = True
+    supports_sample_weight = True
     space: ClassVar = {
         "eta": tuple(10.0**k for k in np.arange(-3, 2.5, 0.5)),
         "step": ("constant", "inverse-sqrt"),
@@ -144,7 +144,7 @@ class PassiveAggressive(LinearLearner):
     array([-0.25, -0.25])
     """
 
-    weighs = True
+    supports_sample_weight = True
     space: ClassVar = {
         "C": tuple(10.0**k for k in np.arange(-3, 1.5, 0.5)),
         "variant": ("PA-I", "PA-II"),  # plain PA is PA-I with a large C
@@ -240,7 +240,7 @@ class Arow(LinearLearner):
     (0.5, 0.5)
     """
 
-    weighs = True
+    supports_sample_weight = True
     space: ClassVar = {"r": STRENGTHS}
     shapes: ClassVar = SHAPES
 

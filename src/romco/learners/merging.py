@@ -23,7 +23,7 @@ from romco.kernels.merge import rows as kernel
 from romco.kernels.merge.gaussians import merge_gaussians
 from romco.kernels.merge.rows import Column, FeatureCounts, Rule, TouchedRows, put_rows, take_rows
 from romco.learners.base import Learner
-from romco.learners.capabilities import Merges, TakesNote
+from romco.learners.capabilities import InvalidatesCaches, Merges
 from romco.learners.sharing import (
     Belief,
     Floats,
@@ -79,7 +79,7 @@ class Merged:
 def mergeable(learner: Learner) -> Merges:
     """Return the learner if it can be sharded; ValueError with the reason if not."""
     if type(learner) not in _MERGEABLE and not isinstance(learner, Merges):
-        raise ValueError(f"{learner.name} cannot be sharded: {learner.undivided}")
+        raise ValueError(f"{learner.name} cannot be sharded: {learner.not_shardable_because}")
     _MERGEABLE.add(type(learner))
     return cast("Merges", learner)
 
@@ -222,13 +222,13 @@ def apply_merged(learner: Merges, merged: Merged) -> None:
 def _invalidate(learner: Merges, changed: NDArray[np.int32]) -> None:
     """Let a learner drop what it cached of rows."""
     if _takes_note(type(learner)):
-        cast("TakesNote", learner).take_note(changed)
+        cast("InvalidatesCaches", learner).invalidate_caches(changed)
 
 
 @cache
 def _takes_note(kind: type) -> bool:
     """Return whether a class has the method: to look for methods takes long."""
-    return hasattr(kind, "take_note")
+    return hasattr(kind, "invalidate_caches")
 
 
 # Arrays with a row per feature

@@ -140,7 +140,7 @@ class AutoNumber(CompiledLearner):
     True
     """
 
-    weighs = True
+    supports_sample_weight = True
     one_pass = True
     space: ClassVar = {}
     answers = 0
@@ -511,7 +511,7 @@ class NumberLearner(CompiledLearner):
     place and unit do not matter. ``clock`` counts events, and holds what tells mean and spread.
     """
 
-    weighs = True
+    supports_sample_weight = True
     answers = 0
     shapes: ClassVar = {"w": "kd", "b": "k", "s": "k*"}
 

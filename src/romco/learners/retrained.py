@@ -69,9 +69,9 @@ class Retrained(Learner):
 
     def update(self, round: Round) -> None:
         """Keep the round's events; fit if enough have come."""
-        self.proposed(round)()
+        self.prepare_update(round)()
 
-    def proposed(self, round: Round) -> Callable[[], object]:
+    def prepare_update(self, round: Round) -> Callable[[], object]:
         """Return a compiled function that commits what was learned from the round."""
         check_weights(self, round)
         some = with_labels(self, round)

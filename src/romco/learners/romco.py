@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from romco.couplings import COUPLINGS, Coupling, Given, Independent, Learned, Uniform, coupling_of
+from romco.couplings import (
+    COUPLINGS,
+    Coupling,
+    FixedCoupling,
+    Independent,
+    Learned,
+    Uniform,
+    coupling_of,
+)
 from romco.kernels.core.events import Events
 from romco.kernels.romco.one_sided import OneSided
 from romco.kernels.romco.relations import Relations, unseen_as_mean
@@ -98,7 +106,7 @@ class Romco(CompiledLearner):
     }
     version: ClassVar[int] = 2
     upgrades: ClassVar[Mapping[int, Upgrade]] = {1: lambda state: without_shares(state)}
-    undivided: ClassVar = (
+    not_shardable_because: ClassVar = (
         "every shard would have to repeat the step of U, which is 33 to 75 % of the work, so that "
         "no number of shards is more than 1.3 to 3 times as fast; romco-auto can be sharded"
     )
@@ -319,7 +327,7 @@ def as_data(name: str, value: Any) -> Any:
             return None
         case Uniform(strength):
             return strength
-        case Given(matrix):
+        case FixedCoupling(matrix):
             return matrix
         case Learned():
             return "learned"

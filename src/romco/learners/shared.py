@@ -97,7 +97,7 @@ class SharedAndPersonal(CompiledLearner):
     ``_u`` holds u, with whatever else is kept of a feature beside it; ``_v`` the same of pairs.
     """
 
-    weighs = True
+    supports_sample_weight = True
     _u: NDArray[np.float64]
     _v: Pairs
 

@@ -124,7 +124,7 @@ class Full:
         return mean.reshape(-1, n), covariance.reshape(-1, n, n)
 
     def renewed(self, arrays: dict[str, NDArray[Any]], k: int) -> Floats:
-        """What each event adds to the variances (n,) of the k-th of them."""
+        """Return what each event adds to the variances (n,) of the k-th Gaussian."""
         n = arrays[self.arrays[0]].shape[-1]
         if self.renewal is None:
             return np.zeros(n)
@@ -133,7 +133,7 @@ class Full:
 
 @final
 class PerPair:
-    """What a store keeps of each task and feature: one shard's, and never merged."""
+    """Values per task and feature, owned by one shard and never merged."""
 
     def __init__(self, values: str, keys: str) -> None:
         self.arrays = (values, keys)

@@ -57,7 +57,7 @@ class AutoSoftmax(CompiledLearner):
     array([ 7, 31])
     """
 
-    weighs = True
+    supports_sample_weight = True
     one_pass = True
     linear: ClassVar = False
     space: ClassVar = {}

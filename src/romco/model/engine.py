@@ -25,11 +25,11 @@ from romco.learners.capabilities import (
     AddsClasses,
     FindsOutliers,
     GivesIntervals,
-    LearnsLate,
+    LearnsDelayed,
     Newcomer,
-    Proposes,
+    PreparesUpdate,
     Started,
-    StartsAtOnce,
+    StartsAtomically,
     StartsTasks,
 )
 from romco.learners.states import forget, unstart
@@ -336,11 +336,11 @@ class Engine(Step):
         return kept[2]
 
     def _context(self, rows: Rows, task: Numbers) -> Dense | None:
-        if not isinstance(self.learner, LearnsLate) or not len(task):
+        if not isinstance(self.learner, LearnsDelayed) or not len(task):
             return None
         round, learner = self._round_with_room(rows, task), self.learner
-        assert isinstance(learner, LearnsLate)
-        return learner.opinions(round)
+        assert isinstance(learner, LearnsDelayed)
+        return learner.prediction_context(round)
 
     def _round_with_room(self, rows: Rows, task: Numbers) -> Round:
         """Return rows as a round in which task -1 is the next task, for which there is room."""
@@ -588,12 +588,12 @@ class Engine(Step):
         round = as_round(learner, rows, numbers, batch.y[begin:end], weight)
         check_weights(learner, round)
         events = Events(round, learner.n_features, learner.n_tasks, True, learner.answers)
-        if batch.context is not None and isinstance(learner, LearnsLate):
-            learner.recall(events, batch.context[begin:end])
+        if batch.context is not None and isinstance(learner, LearnsDelayed):
+            learner.set_context(events, batch.context[begin:end])
         named = chunk.fresh or chunk.body is not self.body or batch.actions is not None
         commit = partial(self._actions, batch, chunk) if named else None
         starts, rollback = _starts_of(chunk)
-        if not is_compiled(learner) and not isinstance(learner, Proposes):
+        if not is_compiled(learner) and not isinstance(learner, PreparesUpdate):
             rollback = partial(learner.load, {k: a.copy() for k, a in learner.arrays().items()})
         scale = self.scale if isinstance(self.target, TwoClasses) else None
         step = ChunkStep(
@@ -781,7 +781,7 @@ def check_lengths(rows: Rows, **others: Any) -> None:
 
 def read_weights(weight: Any, learner: Learner) -> Dense:
     """Return weights (n,) as numbers; ValueError where one is bad, or the learner takes none."""
-    if not learner.weighs:
+    if not learner.supports_sample_weight:
         raise ValueError(
             f"{learner.name} cannot learn events that count differently: leave out the weights, "
             "or take romco-auto or another learner that can"
@@ -889,8 +889,8 @@ def _round_starts(batch: Batch, n: int) -> Numbers:
 
 def _attempt(learner: Learner, round: Round) -> tuple[Dense, Callable[[], object] | None]:
     margins = learner.predict(round)
-    if isinstance(learner, Proposes):
-        return margins, learner.proposed(round)
+    if isinstance(learner, PreparesUpdate):
+        return margins, learner.prepare_update(round)
     learner.update(round)
     return margins, None
 
@@ -907,7 +907,7 @@ def _starts_of(chunk: Chunk) -> tuple[list[Callable[[], object]], Callable[[], N
 
 
 def _start_of(learner: Any, task: int, started: Started) -> Callable[[], object]:
-    if isinstance(learner, StartsAtOnce):
+    if isinstance(learner, StartsAtomically):
         return learner.starting(task, started)
     return partial(learner.start_task, task, started)
 

@@ -20,7 +20,7 @@ from romco.kernels.merge.partition import pick_rows
 from romco.kernels.merge.rows import FeatureCounts
 from romco.kernels.step import ChunkStep
 from romco.learners import restore
-from romco.learners.capabilities import Drawn, Draws
+from romco.learners.capabilities import SubspaceRows, UpdatesSubspace
 from romco.learners.merging import (
     Change,
     Merged,
@@ -207,8 +207,8 @@ class Shard:
         self._events = 0  # since the last barrier
         self._numbers, self._version = np.empty(0, dtype=np.int64), -1  # of tasks, by code
         self._reader: ShardReader | None = None
-        if config.n > 1 and isinstance(self.model.engine.learner, Draws):
-            self.model.engine.learner.leave_drawing()
+        if config.n > 1 and isinstance(self.model.engine.learner, UpdatesSubspace):
+            self.model.engine.learner.disable_subspace_updates()
 
     # Learning and predicting
 
@@ -360,13 +360,13 @@ class Shard:
         self.model.engine.make_room(width)
         self._fit()
 
-    def subspace_sums(self) -> Drawn:
+    def subspace_sums(self) -> SubspaceRows:
         """Return what the shared subspace needs of the own tasks."""
-        return self._subspace_learner().gathered(self._counts.earlier())
+        return self._subspace_learner().subspace_statistics(self._counts.earlier())
 
-    def take_subspace(self, drawn: Drawn) -> None:
+    def take_subspace(self, drawn: SubspaceRows) -> None:
         """Replace the shared subspace."""
-        self._subspace_learner().take_drawn(drawn)
+        self._subspace_learner().set_subspace(drawn)
 
     # State
 
@@ -411,9 +411,9 @@ class Shard:
         round = as_round(learner, rows, np.zeros(count_rows(rows), dtype=np.int64))
         self._counts.add(Events(round, learner.n_features, learner.n_tasks, False))
 
-    def _subspace_learner(self) -> Draws:
+    def _subspace_learner(self) -> UpdatesSubspace:
         learner = self.model.engine.learner
-        assert isinstance(learner, Draws)
+        assert isinstance(learner, UpdatesSubspace)
         return learner
 
 

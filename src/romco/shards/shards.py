@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from romco.io.durable import Closing
 from romco.io.modelfile import load_state, save_state
 from romco.io.validation import refusing
-from romco.learners.capabilities import Draws
+from romco.learners.capabilities import UpdatesSubspace
 from romco.learners.merging import InPlaceMerge, Period, merge, mergeable
 from romco.model import Features, Model, Scale
 from romco.model.engine import check_lengths, check_sequence, read_weights
@@ -82,7 +82,7 @@ class Coordinator:
     ) -> None:
         self.schedule, self.front = schedule, state.front
         self.merge_seconds = 0.0
-        self._has_subspace = isinstance(state.front.engine.learner, Draws)
+        self._has_subspace = isinstance(state.front.engine.learner, UpdatesSubspace)
         self.events = self.place = self.next = 0
         self.notes: dict[str, Any] = {}
         self.reopen: Arguments | None = None  # of Shard.open, for shards that read files
@@ -250,10 +250,10 @@ class Coordinator:
         """Recompute the shared subspace from all tasks, if it is due."""
         if not self._has_subspace:
             return
-        common = cast("Draws", self.front.engine.learner)
-        if common.drawing_due():
+        common = cast("UpdatesSubspace", self.front.engine.learner)
+        if common.subspace_update_due():
             sums = self.engine.call_all(Shard.subspace_sums)
-            self.engine.post(Shard.take_subspace, common.drawn(sums))
+            self.engine.post(Shard.take_subspace, common.merge_subspace(sums))
 
 
 def _make_engine(name: str, config: ShardConfig, state: ShardsState, address: str | None) -> Engine:

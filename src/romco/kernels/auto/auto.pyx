@@ -564,7 +564,7 @@ cdef class AutoKernel(Kernel):
             self.of_late.combine(then + 1, &now)
             self.of_late.learn(y, h, 0.0, &now)  # events that wait together are no news of a change
 
-    def opinions(self, Events events not None):
+    def prediction_context(self, Events events not None):
         """What is said of events now (n, 14): after how many events, what combiners hear, margins."""
         self.check_idle()
         self.drop_notes()
@@ -586,15 +586,15 @@ cdef class AutoKernel(Kernel):
             row += CONTEXT
         return said
 
-    def recall(self, Events events not None, const double[:, ::1] said not None):
-        """Know that ``said`` is what :meth:`opinions` gave of events that are learned next.
+    def set_context(self, Events events not None, const double[:, ::1] said not None):
+        """Know that ``said`` is what :meth:`prediction_context` gave of events that are learned next.
 
         An event of which nothing was said, NaN, is learned as if its answer came at once.
         """
         self.check_idle()
         if said.shape[0] != events.n or said.shape[1] != CONTEXT:
             raise ValueError(
-                f"opinions must have shape {(events.n, CONTEXT)}; "
+                f"context must have shape {(events.n, CONTEXT)}; "
                 f"got {(said.shape[0], said.shape[1])}"
             )
         self.late, self.said = events, said
@@ -727,7 +727,7 @@ cdef class AutoKernel(Kernel):
         self.covariances.lose_track()
         self.subspace.unmarked, self.subspace.expected = True, NAN
 
-    def take_note(self, const int[::1] rows not None):
+    def invalidate_caches(self, const int[::1] rows not None):
         """Others have changed rows of what is shared; releases the GIL."""
         cdef Py_ssize_t i
         self.check_idle()
@@ -736,7 +736,7 @@ cdef class AutoKernel(Kernel):
                 raise ValueError(f"feature {rows[i]} is out of range")
         self.covariances.distrust()
         with nogil:
-            self.scales.take_note(rows)
+            self.scales.invalidate_caches(rows)
 
     def gather_directions(self):
         """B = W F, of these tasks, where columns of B that are zero start anew; releases the GIL."""

@@ -174,8 +174,8 @@ cdef class Between(Units):
     cdef Scaled count_seen(self, Row x) noexcept nogil:
         return self.look(x)
 
-    cdef void take_note(self, const int[::1] rows) noexcept nogil:
-        self.measured.scales.take_note(rows)
+    cdef void invalidate_caches(self, const int[::1] rows) noexcept nogil:
+        self.measured.scales.invalidate_caches(rows)
 
     cdef void lose_track(self) noexcept nogil:
         self.measured.scales.lose_track()

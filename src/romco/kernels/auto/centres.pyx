@@ -4,7 +4,7 @@ Each class has a centre c_k, the mean of its n_k events, and all scatter about t
 inverse of that scatter, N the events that told of it and d the features, an event x of class k is
 distributed as Student's t about c_k:
 
-    D_k = N (x - c_k)' R (x - c_k),   s_k = 1 + 1 / (n_k + FEW)
+    D_k = N (x - c_k)' R (x - c_k),   s_k = 1 + 1 / (n_k + CENTRE_PRIOR_EVENTS)
     log p(x | k) = -(N + d) / 2 log(1 + D_k / (N s_k)) - d / 2 log s_k + what all have in common
 
 A centre is known from one event, where weights need many; so this voice is the first to know a new
@@ -20,8 +20,8 @@ from romco.kernels.core.dense cimport dot_product
 cnp.import_array()
 
 cdef double BEFORE = 5.0           # events whose scatter, of one unit each way, is taken for granted
-cdef double FEW = 0.1              # events by which a class is taken to lie in the middle
-cdef double LEAST = -15.0          # log-odds against the best class below which all are alike
+cdef double CENTRE_PRIOR_EVENTS = 0.1              # events by which a class is taken to lie in the middle
+cdef double MIN_LOG_ODDS = -15.0          # log-odds against the best class below which all are alike
 
 
 cdef class Centres:
@@ -57,11 +57,11 @@ cdef class Centres:
         square = dot_product(n, self.x, self.Rx)
         for k in range(self.centre.shape[0]):
             far = square - 2.0 * dot_product(n, &self.centre[k, 0], self.Rx) + self.length[k]
-            spread = 1.0 + 1.0 / (seen[k] + FEW)
+            spread = 1.0 + 1.0 / (seen[k] + CENTRE_PRIOR_EVENTS)
             z[k] = -0.5 * (events + width) * log1p(max(far, 0.0) / spread) - 0.5 * width * log(spread)
             best = max(best, z[k])
         for k in range(self.centre.shape[0]):
-            z[k] = max(z[k] - best, LEAST)
+            z[k] = max(z[k] - best, MIN_LOG_ODDS)
 
     cdef void learn(self, Scaled x, Py_ssize_t label, double seen, double h) noexcept nogil:
         """Learn a row of a class that has ``seen`` events; it counts as h of them."""
@@ -73,7 +73,7 @@ cdef class Centres:
         for k in range(x.n):
             self.x[x.index[k]] += x.value[k]
         for k in range(n):
-            own[k] += h / (seen + FEW + h) * self.x[k]
+            own[k] += h / (seen + CENTRE_PRIOR_EVENTS + h) * self.x[k]
         if share > 0.0:
             self.multiply()
             c = share / (1.0 + share * dot_product(n, self.x, self.Rx))

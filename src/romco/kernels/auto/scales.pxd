@@ -29,7 +29,7 @@ cdef class Units:
     # `count` of the row that was last looked at, in the same state: less is left to do.
     cdef Scaled count_seen(self, Row x) noexcept nogil
     # Others have changed the columns of some features, and the events counted; or anything.
-    cdef void take_note(self, const int[::1] rows) noexcept nogil
+    cdef void invalidate_caches(self, const int[::1] rows) noexcept nogil
     cdef void lose_track(self) noexcept nogil
     cdef double common(self) noexcept nogil
     cdef double width(self) noexcept nogil

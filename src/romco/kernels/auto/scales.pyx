@@ -63,7 +63,7 @@ cdef class Units:
     cdef Scaled count_seen(self, Row x) noexcept nogil:
         return found(0, NULL, NULL, 0.0)
 
-    cdef void take_note(self, const int[::1] rows) noexcept nogil:
+    cdef void invalidate_caches(self, const int[::1] rows) noexcept nogil:
         pass
 
     cdef void lose_track(self) noexcept nogil:
@@ -205,7 +205,7 @@ cdef class Scales(Units):
             self.met[self.n_met] = j
             self.n_met += 1
 
-    cdef void take_note(self, const int[::1] rows) noexcept nogil:
+    cdef void invalidate_caches(self, const int[::1] rows) noexcept nogil:
         """Others have changed the columns of some features, and the events counted."""
         cdef Py_ssize_t i
         for i in range(rows.shape[0]):

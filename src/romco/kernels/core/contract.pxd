@@ -37,7 +37,7 @@ cdef class Kernel:
         self, Events events, Py_ssize_t begin, Py_ssize_t end, const double* margins
     ) except -1 nogil
     # Learn of events without labels what needs none.
-    # A learner whose kernel does so says it by `looks`.
+    # A learner whose kernel does so says it by `uses_unlabelled`.
     cdef int notice(self, Events events, Py_ssize_t begin, Py_ssize_t end) except -1 nogil
     cdef check_between(self, Events events, Py_ssize_t begin, Py_ssize_t end)
     cdef int take_step(

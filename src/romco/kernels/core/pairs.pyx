@@ -20,7 +20,7 @@ from romco.kernels.core.memory cimport release, zeros
 cnp.import_array()
 
 cdef int LEAST_BITS = 4
-cdef Py_ssize_t MOST = 2**32 - 1   # pairs that tables, of 32 bits each, can tell apart
+cdef Py_ssize_t MAX_PAIRS = 2**32 - 1   # pairs that tables, of 32 bits each, can tell apart
 FEW = 2**15                        # pairs up to which room is doubled; copying them takes no time
 RESERVED = 2**25                   # pairs that have addresses from then on,
 FURTHER = 8                        # or so many times as many as there are
@@ -38,7 +38,7 @@ cdef class Pairs:
         release(self.table)
         self.table, self.arena = NULL, Arena()
         self.n_tasks, self.n_features, self.width = n_tasks, n_features, width
-        self.most = MOST
+        self.most = MAX_PAIRS
         self.dense = dense
         if dense:
             self.hold(None, np.zeros((n_tasks, n_features, width)))
