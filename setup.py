@@ -59,6 +59,7 @@ class BuildKernels(build_ext):
         target = Path(self.get_ext_fullpath(ext.name))
         built = Path("src", self.get_ext_filename(ext.name))
         if self.editable_mode and built.exists() and _is_newer(built, ext.sources):
+            target.parent.mkdir(parents=True, exist_ok=True)
             self.copy_file(str(built), str(target))
             return
         super().build_extension(ext)
