@@ -164,9 +164,7 @@ def test_the_page_fits_a_phone_and_the_dark_and_names_the_positive_class():
         assert "predicts the label (spam or not)" in told
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 11, 13]
-)  # some tasks lean to be alone, but not retry_idempotent
+@pytest.mark.parametrize("seed", [0, 11, 13])  # some tasks lean to be alone, but not surely
 def test_different_and_on_their_own_are_one_statement(seed):
     stream = romco.streams.simulated(12, 20, 60, rank=1, outliers=3, seed=seed)
     learner = romco.learner("romco-auto", 20, 12)

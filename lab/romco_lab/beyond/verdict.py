@@ -167,11 +167,5 @@ def _cost(contest: Contest) -> Iterator[Line]:
     )
 
 
-def _yes(reached: bool, retry_idempotent: bool = True) -> str:
-    return (
-        "yes"
-        if reached and retry_idempotent
-        else "yes, but not beyond chance"
-        if reached
-        else "**no**"
-    )
+def _yes(reached: bool, surely: bool = True) -> str:
+    return "yes" if reached and surely else "yes, but not beyond chance" if reached else "**no**"

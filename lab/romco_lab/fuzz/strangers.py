@@ -96,7 +96,7 @@ def _others() -> Iterator[Any]:
         number = romco.Model(name, romco.Columns(5), target="number")
         number.learn(rows, rows.sum(axis=1), tasks)
         yield number
-        yield number.learner
+        yield number.engine.learner
     asking = model("romco-auto", romco.Names(), 5)
     asking.labels = romco.labels.Budget(0.5, seed=1)
     asking.ask([{"f1": 1.0}] * 30, ["task 1"] * 30)

@@ -5,7 +5,7 @@ from libc.math cimport exp, log, sqrt
 cdef extern from *:
     """
     #define ROMCO_OFTEN 0.7        /* share of events from which on a feature is centred in part, */
-    #define ROMCO_SELDOM 0.69      /* and below this retry_idempotent not: no need to work it out */
+    #define ROMCO_SELDOM 0.69      /* and below this surely not: no need to work it out */
     #define ROMCO_ALWAYS 0.85      /* and wholly */
     #define ROMCO_NEAR 1.4         /* log sizes up to which a feature is near the common one */
     #define ROMCO_FAR 10.0         /* sizes from the centre beyond which a value is cut */

@@ -720,11 +720,11 @@ cdef class RowMerge:
         for rule in reversed(rules):
             rule.reset()
             rule.after, self.first = self.first, rule
-            self.uses_unlabelled = self.uses_unlabelled or isinstance(rule, StepRule)
+            self.looks = self.looks or isinstance(rule, StepRule)
 
     def look(self):
         """Let the rules look at all rows before any is merged."""
-        if not self.uses_unlabelled:
+        if not self.looks:
             return
         cdef Entries entries = Entries(self.touches, self.live)
         with nogil:
