@@ -2,7 +2,7 @@
 
 Ctrl-C and other exceptions of signals and tracers are raised between two bytecodes. Compiled code
 has none: what is done here one after the other is done together. Where Python must be called on
-the way it is called so that it may be called again: see :func:`surely`.
+the way it is called so that it may be called again: see :func:`retry_idempotent`.
 """
 
 import numpy as np
@@ -175,7 +175,7 @@ cdef class Step:
             act(argument)
         self.event.x = None
         if history.events // self.watch_every > before // self.watch_every:
-            surely(self.watch)
+            retry_idempotent(self.watch)
         return margin if self.answers == 0 else <double> self.target.turn * margin
 
     cdef margin(self, x, task):
@@ -494,10 +494,10 @@ cdef class ChunkStep:
         return margins
 
 
-def surely(act, *given):
+def retry_idempotent(act, *given):
     """Run what is idempotent; after an interrupt run it again, then raise.
 
-    >>> surely(max, 1, 2)
+    >>> retry_idempotent(max, 1, 2)
     2
     """
     try:

@@ -18,7 +18,7 @@ from romco.kernels.core.events import LARGEST_WEIGHT, Events
 from romco.kernels.core.history import History, Scale
 from romco.kernels.io.mappings import Mappings
 from romco.kernels.io.places import all_known, needed_width
-from romco.kernels.step import ChunkStep, Step, surely
+from romco.kernels.step import ChunkStep, Step, retry_idempotent
 from romco.learners import Learner, grown, known, number_learner, restore
 from romco.learners.base import CompiledLearner, check_weights
 from romco.learners.capabilities import (
@@ -432,7 +432,7 @@ class Engine(Step):
                 rounds.append(unlabelled)
             actions = [*self.features.actions(new, width), *self.tasks.actions(fresh)]
             with Hold(self.locks.step):
-                surely(self._commit_observed, actions, body, rounds)
+                retry_idempotent(self._commit_observed, actions, body, rounds)
 
     def widen_for(self, labels: Iterable[Any]) -> None:
         """Become a model of many classes if there are more than two, with all learned so far.
@@ -454,14 +454,14 @@ class Engine(Step):
         names = [*self.target.classes, *labels]
         if len({canonical_name(identity("label", name)) for name in names}) > 2:
             with Hold(self.locks.writing), Hold(self.locks.step):
-                surely(self._widen)
+                retry_idempotent(self._widen)
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history; KeyError where it is not known."""
         if self.tasks.find(task) < 0:
             raise KeyError(f"no task {task!r} is known")
         with Hold(self.locks.writing), Hold(self.locks.step):
-            surely(self._forget, task)
+            retry_idempotent(self._forget, task)
 
     def make_room(self, n_features: int) -> None:
         """Make room for at least so many features, before they come."""
@@ -643,7 +643,7 @@ class Engine(Step):
             actions.append((partial(setattr, self, "body"), chunk.body))
         return actions + (batch.actions(end) if batch.actions is not None else [])
 
-    # Idempotent: may be run twice, see surely
+    # Idempotent: may be run twice, see retry_idempotent
 
     def watch(self) -> None:
         """Note which tasks have become personal, and which no longer are."""
