@@ -72,8 +72,8 @@ def test_they_are_listed_and_do_not_replace_those_of_this_package(romco):
 
 
 def test_they_are_compared_in_processes_of_their_own(romco, tmp_path):
-    wanted = ("--learners", "mine,ogd-unique", "--set", "mine.eta=0.65", "--shuffles", 1)
-    done = romco("compare", *wanted, "--jobs", 2)
+    wanted = ("--learners", "mine,ogd-unique", "--shuffles", 1, "--jobs", 2)
+    done = romco("compare", *wanted, "--set", "mine.eta=0.65", "--set", "ogd-unique.eta=0.65")
     assert done.returncode == 0, done.stderr
     rows = (tmp_path / "results/compare/simulated/table.md").read_text().splitlines()
     mine, theirs = (next(r for r in rows if t in r).split("|")[2] for t in ("Their", "OGD"))
@@ -87,4 +87,4 @@ def test_they_are_learned_saved_and_loaded(romco, tmp_path):
     made = romco("learn", events, "--model", "m.romco", "--learner", "plain", *columns)
     assert made.returncode == 0, made.stderr
     told = romco("explain", "m.romco")
-    assert "plain, 40 events" in told.stdout + told.stderr
+    assert "plain predicts y (1 or not) from 1 features of 40 events" in told.stdout + told.stderr

@@ -348,7 +348,7 @@ def test_a_new_task_whose_first_fit_fails_leaves_no_start(name, monkeypatch):
     def fails(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(model.engine.learner), "proposed", fails)
+    monkeypatch.setattr(type(model.engine.learner), "prepare_update", fails)
     with pytest.raises(KeyboardInterrupt):
         model.learn_one(ROWS[10], LABELS[10], "a new task")
     assert contents(model) == before
