@@ -19,16 +19,15 @@ from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, columns
 from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import add_sorted, take_rows
-from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
+from romco.learners.base import Arrays, State, Upgrade
 from romco.learners.capabilities import SubspaceRows
 from romco.learners.contributions import Contributions, contributions
 from romco.learners.shared import (
     PAIRS,
-    column_lengths,
+    DecomposedLearner,
     feature_moments,
     load_with_store,
     personal_store,
-    spectrum,
     stored_columns,
 )
 from romco.learners.sharing import (
@@ -173,7 +172,7 @@ def trusted() -> NDArray[np.float64]:
     return covariance
 
 
-class Auto(CompiledLearner):
+class Auto(DecomposedLearner):
     r"""Five simple learners, a low-rank U between them, and three combiners; no parameters.
 
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
@@ -275,19 +274,6 @@ class Auto(CompiledLearner):
             **{name: a[name] for name in a if not name.startswith((*COMBINED, *SCALED))},
         )
 
-    def weights(self) -> NDArray[np.float64]:
-        """W = U + V (d, m): the linear part of the log-odds.
-
-        Margins also have intercepts and shrink where the learner is unsure, so they are
-        not exactly W'x.
-        """
-        return self.shared() + self.personal()
-
-    def shared(self) -> NDArray[np.float64]:
-        """U (d, m), of rank seven at most: what the common vectors contribute to W."""
-        left, right = self.shared_factors()
-        return left @ right.T
-
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         related, like_all, _ = self.chances().T[:, :, None]
         weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
@@ -299,20 +285,10 @@ class Auto(CompiledLearner):
         vectors = self._arrays["shared"][:, [0, 1, 2, 6, 7, 8, 9]]
         return self._units()[:, None] * vectors, np.hstack(parts)
 
-    def personal(self) -> NDArray[np.float64]:
-        """V (d, m): what each task's own vectors contribute to W."""
-        return self.personal_sparse().toarray()
-
     def personal_sparse(self) -> csc_array:
         columns = stored_columns(self._personal, self._own_trust())
         columns.data *= self._units()[columns.indices]
         return columns
-
-    def singular_values(self) -> NDArray[np.float64]:
-        return spectrum(*self.shared_factors())
-
-    def personal_norms(self) -> NDArray[np.float64]:
-        return column_lengths(self.personal_sparse())
 
     def probabilities(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
         return 0.5 * (1.0 + np.tanh(0.5 * margins))

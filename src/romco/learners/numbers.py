@@ -36,11 +36,10 @@ from romco.learners.contributions import Contributions
 from romco.learners.romco import Romco
 from romco.learners.shared import (
     PAIRS,
-    column_lengths,
+    DecomposedLearner,
     feature_moments,
     load_with_store,
     personal_store,
-    spectrum,
     stored_columns,
 )
 from romco.learners.states import forget
@@ -113,7 +112,7 @@ def with_units(state: State) -> State:
     return {**state, "arrays": arrays}
 
 
-class AutoNumber(CompiledLearner):
+class AutoNumber(DecomposedLearner):
     r"""Four linear models of a number, a low-rank U between them, three stacking regressions.
 
     No parameters. *Global* is one vector for all tasks, *alone* one for each task, *level* an
@@ -226,12 +225,6 @@ class AutoNumber(CompiledLearner):
         reached = np.concatenate([[0.0], np.cumsum(self._arrays["residuals"])])
         return float(np.interp(level * reached[-1], reached, EDGES))
 
-    def weights(self) -> NDArray[np.float64]:
-        """W (d, m): the linear part of the prediction; there are intercepts beside."""
-        left, right = self.shared_factors()
-        personal: NDArray[np.float64] = self.personal_sparse().toarray()
-        return left @ right.T + personal
-
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self._units()[:, None] * self._vectors(), self._shares()
 
@@ -271,12 +264,6 @@ class AutoNumber(CompiledLearner):
         weight, nothing = self._arrays["weight"], np.zeros_like(related)
         own = related * weight[1] + alone * (1.0 - self._arrays["pair_weight"][1])
         return np.hstack([own, nothing, related * (1.0 - weight[:3].sum()), nothing])
-
-    def singular_values(self) -> NDArray[np.float64]:
-        return spectrum(*self.shared_factors())
-
-    def personal_norms(self) -> NDArray[np.float64]:
-        return column_lengths(self.personal_sparse())
 
     def trust(self) -> dict[str, float]:
         """Weights of the models and directions in the first regression, and of residuals."""

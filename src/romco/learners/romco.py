@@ -26,7 +26,6 @@ from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.kernels.romco.two_sided import TwoSided
 from romco.learners.base import (
     Arrays,
-    CompiledLearner,
     State,
     Upgrade,
     choice,
@@ -37,6 +36,7 @@ from romco.learners.base import (
     whole,
 )
 from romco.learners.capabilities import Started
+from romco.learners.shared import DecomposedLearner
 from romco.losses import LOSSES, Loss
 from romco.parameters import Data, data, part
 from romco.penalties import PENALTIES, PERSONAL_PENALTIES, Penalty, SpectralPenalty
@@ -56,7 +56,7 @@ MAX_COUPLING_ENTRIES = 2**27  # numbers that it may keep
 MAX_ONE_SIDED_TASKS = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 
 
-class Romco(CompiledLearner):
+class Romco(DecomposedLearner):
     r"""Robust online multi-task learning: W = U + V, shared low rank plus few personal tasks.
 
     In a round with a positive loss (paper eqs. 11 to 21), with G the
@@ -189,14 +189,6 @@ class Romco(CompiledLearner):
         """Rounds in which ``max_rank`` cut something off, so that U is not exact."""
         return self.kernel.truncations
 
-    def weights(self) -> NDArray[np.float64]:
-        return self.shared() + self.personal()
-
-    def shared(self) -> NDArray[np.float64]:
-        """U (d, m), what tasks have in common."""
-        left, right = self.shared_factors()
-        return left @ right.T
-
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """L (d, r), orthonormal, and R (m, r) with U = L R'."""
         core = self.kernel.core_matrix().T
@@ -208,7 +200,6 @@ class Romco(CompiledLearner):
         return self.kernel.left_vectors(), right
 
     def personal(self) -> NDArray[np.float64]:
-        """V (d, m), what is personal to single tasks."""
         return self.kernel.personal_columns()
 
     def personal_sparse(self) -> csc_array:
