@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal, final
+from typing import Any, Literal
 
 from romco.learners.base import Learner
 
@@ -38,7 +38,6 @@ class Method:
     >>> import romco
     >>> romco.LEARNERS["ogd-unique"].title
     'OGD-Unique'
-
     """
 
     source: Callable[..., Learner] | str
@@ -116,7 +115,6 @@ class Method:
         return (inspect.getdoc(self.make) or "").partition("\n")[0]
 
 
-@final
 class Methods(MutableMapping[str, Method]):
     """Methods by name: those given, those that were added, and those of other packages.
 

@@ -190,7 +190,6 @@ class Romco(CompiledLearner):
         return self.kernel.truncations
 
     def weights(self) -> NDArray[np.float64]:
-        """W = U + V, (d, m)."""
         return self.shared() + self.personal()
 
     def shared(self) -> NDArray[np.float64]:
@@ -213,7 +212,6 @@ class Romco(CompiledLearner):
         return self.kernel.personal_columns()
 
     def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
         from scipy.sparse import csc_array  # here, so that `import romco` stays fast
 
         arrays: dict[str, Any] = self.kernel.arrays()
@@ -234,7 +232,6 @@ class Romco(CompiledLearner):
         return s[s > 1e-12 * s.max(initial=0.0)]
 
     def personal_norms(self) -> NDArray[np.float64]:
-        """Length (m,) of each task's column of V."""
         return self.kernel.personal_norms()
 
     def personal_tasks(self) -> NDArray[np.int64]:
@@ -248,17 +245,14 @@ class Romco(CompiledLearner):
         return MeanOfShared(self, started.number)
 
     def start_task(self, task: int, started: Started) -> None:
-        """Set u_task, which must be 0, to that mean."""
         self.starting(task, started)()
 
     def starting(self, task: int, started: Started) -> Callable[[], object]:
-        """Return a compiled function that does the same."""
         if not isinstance(self._coupling, Independent):  # a new task has it by itself
             return partial(bool)
         return partial(self.kernel.start_task, task, started.number)
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; not for coupled tasks."""
         if not isinstance(self._coupling, Independent):
             raise ValueError("coupled tasks share all they learn: none can be forgotten alone")
         self.kernel.forget_task(task)
@@ -272,7 +266,6 @@ class Romco(CompiledLearner):
         return {**self.kernel.arrays(), **known}
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         check_finite(arrays)
         known, tasks = self._known, self._tasks
         if known:

@@ -102,7 +102,6 @@ class SharedAndPersonal(CompiledLearner):
     _v: Pairs
 
     def weights(self) -> NDArray[np.float64]:
-        """W = u 1' + V, (d, m)."""
         return self.shared() + self.personal()
 
     def shared(self) -> NDArray[np.float64]:
@@ -115,12 +114,10 @@ class SharedAndPersonal(CompiledLearner):
         return np.ascontiguousarray(self._v.lane(0).T)
 
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Factors of U: u as (d, 1), and ones (m, 1)."""
         u = self._u.reshape(self.n_features, -1)[:, :1]
         return u.copy(), np.ones((self.n_tasks, 1))
 
     def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
         return stored_columns(self._v, np.ones((self.n_tasks, 1)))
 
     def singular_values(self) -> NDArray[np.float64]:
@@ -128,20 +125,16 @@ class SharedAndPersonal(CompiledLearner):
         return spectrum(*self.shared_factors())
 
     def personal_norms(self) -> NDArray[np.float64]:
-        """Length (m,) of each task's column of V."""
         return column_lengths(self.personal_sparse())
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; what the others learned from it stays."""
         self.kernel.check_idle()
         self._v.clear(task)
 
     def arrays(self) -> Arrays:
-        """Arrays of the shared vector and of the personal store."""
         return {"u": self._u, **self._v.arrays()}
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         load_with_store({"u": self._u}, self._v, arrays)
 
 
@@ -167,7 +160,6 @@ class PassiveAggressiveShared(SharedAndPersonal):
         self.kernel = SharedPassiveAggressive(self._u.reshape(-1, 1), self._v, positive("C", C))
 
     def sharing(self) -> Sharing:
-        """Return the merge rules."""
         return PerFeature("u", Steps()), OWN
 
 
@@ -193,5 +185,4 @@ class ArowShared(SharedAndPersonal):
         self.kernel = SharedArow(self._u, self._v, positive("r", r))
 
     def sharing(self) -> Sharing:
-        """Return the merge rules."""
         return PerFeature("u", Belief(0, 1)), OWN

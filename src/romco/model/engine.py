@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from itertools import groupby
-from typing import Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +106,6 @@ class Chunk(NamedTuple):
     start: int  # number of them that need a start
 
 
-@final
 class Engine(Step):
     """All of a model that learning changes: names, the learner, counts, the scale, the locks.
 
@@ -156,7 +155,6 @@ class Engine(Step):
         >>> with romco.Model("pa-unique").engine.at_rest() as learner:
         ...     learner.name
         'pa-unique'
-
         """
         return Hold(self.locks.step, lambda: self.body.learner)
 
@@ -166,7 +164,6 @@ class Engine(Step):
         >>> import romco
         >>> romco.Model(tasks=["ann"]).engine.numbers(["ann", "bob"])
         array([ 0, -1])
-
         """
         return self.tasks.numbers(tasks)
 
@@ -209,7 +206,6 @@ class Engine(Step):
         >>> import romco
         >>> romco.Model(classes=("ham", "spam")).engine.side("spam")
         1.0
-
         """
         return self.two_classes.number_of(label)
 
@@ -254,7 +250,6 @@ class Engine(Step):
         >>> len(context)
         1
         >>> _ = model.learn([{"a": 1}], ["yes"], ["ann"], context=context)
-
         """
         with Hold(self.locks.step):
             return self._context(*self._read_rows(x, task))
@@ -368,7 +363,6 @@ class Engine(Step):
         >>> engine = romco.Model("pa-unique").engine
         >>> engine.predict_and_learn([{"a": 1}, {"a": 1}], [1, 0], ["ann", "ann"])
         Predictions(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
-
         """
         if weight is not None:
             weight = read_weights(weight, self.learner)
@@ -414,7 +408,6 @@ class Engine(Step):
         >>> model.engine.observe([{"length": 300.0}], ["ann"])
         >>> model.tasks, model.features.width, model.events
         (['ann'], 1, 0)
-
         """
         with Hold(self.locks.writing):
             ids = [identity("task", one) for one in check_sequence(task)]
@@ -447,7 +440,6 @@ class Engine(Step):
         ...     _ = model.learn_one({"minutes": 7}, label, "ann")
         >>> model.classes
         ('bus', 'car', 'train')
-
         """
         if not isinstance(self.target, TwoClasses):
             return
