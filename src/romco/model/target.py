@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.core.counts import Scale
 from romco.kernels.core.events import LARGEST_FEATURE
-from romco.kernels.core.history import Scale
 from romco.model.names import Id, canonical_name, from_json, identity, to_json
 
 Numbers = NDArray[np.float64]
