@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, final
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,6 @@ class Event(NamedTuple):
     line: int  # from 1; in Parquet the number of the row
 
 
-@final
 @dataclass(frozen=True)
 class Block:
     """Events (n,) of a file: tasks and labels in names, features in numbers of names."""
@@ -79,7 +78,6 @@ class Block:
             yield Event(task, features, label, line)
 
 
-@final
 @dataclass(frozen=True)
 class Source:
     """File of events with the user's options for its columns."""
@@ -148,11 +146,7 @@ class Source:
     def unknown_columns(self, known: Schema) -> str | None:
         """Return a message on columns that are not as learned; None if all are.
 
-        Raises
-        ------
-        ValueError
-            If none of the columns that were learned is there.
-
+        Raises ValueError if none of the columns that were learned is there.
         """
         if not known.complete or self.schema is None or not self.schema.sample:
             return None
@@ -203,24 +197,14 @@ class _Read(NamedTuple):
     bad: list[BadRow]
 
 
-@final
 class Reader(Closing):
     r"""Events of a file, in blocks on demand or one by one.
 
-    A row that cannot be read is an error that names file, line and column; with ``skip_bad`` it
-    is counted in ``skipped`` instead.
-
-    Parameters
-    ----------
-    source:
-        A path, "-" for stdin, a binary stream, or an :class:`OpenFile`. The format follows from
-        the suffix (``.gz`` may follow it) unless ``format`` names it.
-    schema:
-        How columns are read. The task of svmlight is its ``qid``.
-    labelled:
-        Whether each row must have a label.
-    start:
-        Events to pass over, to resume.
+    ``source`` is a path, "-" for stdin, a binary stream, or an :class:`OpenFile`; the format
+    follows from the suffix (``.gz`` may follow it) unless ``format`` names it. ``start`` events are
+    passed over, to resume. A row that cannot be read, or has no label where rows are ``labelled``,
+    is an error that names file, line and column; with ``skip_bad`` it is counted in ``skipped``
+    instead.
 
     >>> import io
     >>> table = io.BytesIO(b"user,age,town,spam\nann,7,Rome,no\nbob,,Bonn,yes\n")
@@ -229,7 +213,6 @@ class Reader(Closing):
     ...         print(event)
     Event(task='ann', features={'age': 7.0, 'town=Rome': 1.0}, label='no', line=2)
     Event(task='bob', features={'town=Bonn': 1.0}, label='yes', line=3)
-
     """
 
     def __init__(
@@ -358,7 +341,6 @@ class Reader(Closing):
         return _Read(_weighted(block, self._weight), trouble, bad_rows)
 
 
-@final
 class _Ahead:
     """Read of a block that is under way in a thread of its own."""
 
@@ -403,7 +385,6 @@ def _rows_of(file: OpenFile, schema: Schema, labelled: bool) -> _TableRows | _Ma
     return _MappingRows(rows, file.name, schema, task, label, labelled)
 
 
-@final
 class _TableRows:
     """Rows of delimited text; the header is read with the first of them."""
 
@@ -444,7 +425,6 @@ class _TableRows:
         return self.encoder.column(column, "free" if known is None else known.kind)
 
 
-@final
 class _MappingRows:
     """Rows that come as mappings: JSON lines, Parquet, svmlight."""
 

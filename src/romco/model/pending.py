@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,6 @@ def read_context(context: Any, n: int) -> Numbers | None:
     """Return prediction contexts of n rows as an array (n, k), NaN in rows without one.
 
     None where no row has one.
-
-    >>> read_context([[1.0, 2.0], None], 2)
-    array([[ 1.,  2.],
-           [nan, nan]])
     """
     if context is None or all(row is None for row in context):
         return None
@@ -46,7 +42,6 @@ def read_context(context: Any, n: int) -> Numbers | None:
     return filled
 
 
-@final
 class PendingLabels:
     """Predicted events by id, at most ``limit``: the oldest are dropped first, and counted.
 

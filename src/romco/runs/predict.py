@@ -197,10 +197,7 @@ def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any 
 
     A model that learned no file takes the cells as features. See :func:`romco.reasons`.
 
-    Raises
-    ------
-    ValueError
-        If the model does not know any of the columns; it lists names that are close.
+    Raises ValueError if the model does not know any of the columns; it lists names that are close.
 
     >>> import romco
     >>> model = romco.Model()
@@ -208,7 +205,6 @@ def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any 
     >>> _ = model.learn(rows, labels, ["a", "a", "b"])
     >>> explain_cells(model, {"free": 1}, "a").label
     'spam'
-
     """
     schema = model.schema
     if schema is None:
