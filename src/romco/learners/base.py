@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events, lacks_labels
+from romco.kernels.core.pairs import Pairs
 from romco.parameters import choice as choice  # for learners, who need all of it
 from romco.parameters import not_negative as not_negative
 from romco.parameters import positive as positive
@@ -130,6 +131,7 @@ class CompiledLearner(Learner):
     """A learner whose two verbs are those of a kernel (abstract)."""
 
     kernel: Kernel
+    pairs: Pairs | None = None  # the store behind its array "personal", if it has one
 
     def predict(self, round: Round) -> NDArray[np.float64]:
         return self.kernel.predict(Events(round, self.n_features, self.n_tasks, False))

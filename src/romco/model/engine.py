@@ -67,15 +67,21 @@ class Body(NamedTuple):
     learner: Learner
     counts: EventCounts
 
-    def grown(self, n_features: int, n_tasks: int, n_classes: int = 0) -> Body:
-        """Return the same if it has the room, else a larger copy; doubled, so that it is rare."""
+    def grown(
+        self, n_features: int, n_tasks: int, n_classes: int = 0, *, move: bool = True
+    ) -> Body:
+        """Return the same if it has the room, else a larger one; doubled, so that it is rare.
+
+        It takes over the pairs of task and feature unless ``move`` is false; use this one on only
+        if the larger one has learned nothing.
+        """
         old = self.learner
         if n_features <= old.n_features and n_tasks <= old.n_tasks and n_classes <= old.answers:
             return self
         if n_features <= old.n_features and n_tasks <= old.n_tasks and isinstance(old, AddsClasses):
             return Body(old.with_classes(n_classes), self.counts)
         d, m = next_double(old.n_features, n_features), next_double(old.n_tasks, n_tasks)
-        new = grown(old, d, m)
+        new = grown(old, d, m, move=move)
         if isinstance(new, AddsClasses):
             new.make_classes(max(n_classes, old.answers))
         return Body(new, self.counts.grown(m))
@@ -586,7 +592,8 @@ class Engine(Step):
         fresh = {} if alone else self.tasks.offered(ids[begin:last])
         classes = int(batch.y[begin:last].max()) + 1 if self._adds_classes else 0
         room = max(fresh.values(), default=-1) + 1
-        body = self.body.grown(int(needed[last - 1]), room, classes)
+        # A round may fail after some of its events.
+        body = self.body.grown(int(needed[last - 1]), room, classes, move=not batch.together)
         if batch.together:
             return Chunk(0, last, body, fresh, len(set(fresh.values())) if self.starts_tasks else 0)
         if is_compiled(body.learner):

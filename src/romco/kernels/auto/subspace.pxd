@@ -29,6 +29,7 @@ cdef class Subspace:
     cdef void ask(self, Py_ssize_t pair, bint drafted) noexcept nogil
     cdef void gather(self) noexcept nogil
     cdef void list_rows(self) noexcept nogil
+    cdef void zero_all(self) noexcept nogil
     cdef void publish(self) noexcept nogil
     cdef void clear(self) noexcept nogil
     cdef check(self, const int[::1] rows, const double[:, ::1] values)

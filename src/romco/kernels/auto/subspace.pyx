@@ -124,7 +124,7 @@ cdef class Subspace:
         """List the rows that have a pair, or were put: all others are zero from now on."""
         cdef Py_ssize_t pair, j, d = self.B.shape[0], used = self.pairs.used
         if self.unmarked or used < self.n_pairs:
-            self.B[:, :] = 0.0
+            self.zero_all()
             memset(self.marked, self.pairs.dense, d)
             self.n_pairs, self.unmarked = 0, False
         for pair in range(self.n_pairs, used):
@@ -134,6 +134,15 @@ cdef class Subspace:
             if self.marked[j]:
                 self.rows[self.n_rows], self.place[j] = <int> j, <int> self.n_rows
                 self.n_rows += 1
+
+    cdef void zero_all(self) noexcept nogil:
+        """B = 0, whatever it is; memory that has not been touched stays so."""
+        cdef Py_ssize_t j
+        cdef int c
+        for j in range(self.B.shape[0]):
+            for c in range(RANK):
+                if self.B[j, c] != 0.0:
+                    self.B[j, c] = 0.0
 
     cdef void publish(self) noexcept nogil:
         """B = its draft."""
