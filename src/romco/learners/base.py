@@ -131,7 +131,7 @@ class CompiledLearner(Learner):
     """A learner whose two verbs are those of a kernel (abstract)."""
 
     kernel: Kernel
-    pairs: Pairs | None = None  # the store behind its array "personal", if it has one
+    pair_store: Pairs | None = None  # the store behind its array "personal", if it has one
 
     def predict(self, round: Round) -> NDArray[np.float64]:
         return self.kernel.predict(Events(round, self.n_features, self.n_tasks, False))

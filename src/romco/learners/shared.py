@@ -172,7 +172,7 @@ class PassiveAggressiveShared(SharedAndPersonal):
     def __init__(self, n_features: int, n_tasks: int, *, C: float = 1.0) -> None:
         super().__init__(n_features, n_tasks)
         self._u = np.zeros(n_features)
-        self.pairs = self._v = personal_store(n_features, n_tasks, 1)
+        self.pair_store = self._v = personal_store(n_features, n_tasks, 1)
         self.kernel = SharedPassiveAggressive(self._u.reshape(-1, 1), self._v, positive("C", C))
 
     def sharing(self) -> Sharing:
@@ -197,7 +197,7 @@ class ArowShared(SharedAndPersonal):
     def __init__(self, n_features: int, n_tasks: int, *, r: float = 1.0) -> None:
         super().__init__(n_features, n_tasks)
         self._u = np.zeros((n_features, 2))
-        self.pairs = self._v = personal_store(n_features, n_tasks, 2)
+        self.pair_store = self._v = personal_store(n_features, n_tasks, 2)
         self.kernel = SharedArow(self._u, self._v, positive("r", r))
 
     def sharing(self) -> Sharing:
