@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.learners.shared import factor_in_use, side_in_use
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Numbers = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
+DIRECTIONS = [6, 7, 8, 9], [12, 13, 14, 15]  # columns of `shared` that hold B, on either side
 
 
 class Contributions(NamedTuple):
@@ -55,7 +58,7 @@ def contributions(
     common = np.column_stack(
         [
             *(a[:, 0], a[:, 1] * sure_all, a[:, 4]),
-            *(a[:, 5:9] * arrays["factor"][task]).T,
+            *(a[:, 5:9] * factor_in_use(arrays)[task]).T,
             a[:, 10] * sure_forgets,
         ]
     )
@@ -68,7 +71,9 @@ def contributions(
 
     level = a[:, 9] + (a[:, [1, 3, 10]] * heard.sure * heard.intercept).sum(axis=1)
     return Contributions(
-        part(common, all_[:, [0, 1, 2, 6, 7, 8, 9, 10]]), part(personal, own[:, :3]), level
+        part(common, all_[:, [0, 1, 2, *DIRECTIONS[side_in_use(arrays)], 10]]),
+        part(personal, own[:, :3]),
+        level,
     )
 
 
@@ -101,7 +106,7 @@ def _stacking_inputs(
     sure = _sureness(variances)
     forgets = sums(x * all_[:, 10:11])[:, 0]
     logistic = sure * (np.column_stack([u[:, 1], v[:, 1], forgets]) + intercept)
-    directions = sums(x * all_[:, 6:10]) * arrays["factor"][task]
+    directions = sums(x * all_[:, DIRECTIONS[side_in_use(arrays)]]) * factor_in_use(arrays)[task]
     z = [u[:, 0], logistic[:, 0], v[:, 0], logistic[:, 1], u[:, 2] + v[:, 2]]
     one = np.ones(len(task))
     return _Inputs(np.column_stack([*z, directions, one, logistic[:, 2]]), sure, intercept)
