@@ -80,7 +80,7 @@ def test_a_recomputation_that_is_half_done_goes_on_from_a_state(name, d):
         for key, array in whole.arrays().items():
             np.testing.assert_array_equal(array, other.arrays()[key], err_msg=key)
         if whole.arrays()["progress"][0] == 0.0 and k > 60:
-            phase, _, _, side, *_ = whole.arrays()["progress"]
+            side = whole.arrays()["progress"][3]
             left = whole.arrays()["shared" if name == "romco-auto" else "directions"]
             B = left[:, [6, 7, 8, 9]] if name == "romco-auto" else left[:, :4]
             if side:

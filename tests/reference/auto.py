@@ -184,7 +184,7 @@ class Auto:
             B = advance(self.drawing, self.slice * len(ys))
             if B is not None:
                 self.B, self.drawing = B, None
-                self.next = 2.0 * self.count
+                self.next = self.count * (1.25 if self.count < 10000 else 2.0)
 
     def own_vectors(self):
         return np.array([belief.w for belief in self.alone_logistic]).T
@@ -326,7 +326,7 @@ def advance(drawing, budget):
 
 
 def directions(vectors, B):
-    """B <- orth(W W'B), W being vectors() at the time; yields when so many numbers are done as was sent."""
+    """B <- orth(W W'B), W being vectors() at that time; yields after as many numbers as sent."""
     left = yield
     d, m = vectors().shape
     pairs = [(i, j) for i in range(m) for j in range(d)]
@@ -362,5 +362,5 @@ def orthonormal(B):
             for k in range(c):
                 B[:, c] -= (B[:, c] @ B[:, k]) * B[:, k]
         after = B[:, c] @ B[:, c]
-        B[:, c] *= 1 / np.sqrt(after) if after > 1e-10 * before else 0.0
+        B[:, c] *= 1 / np.sqrt(after) if after > 1e-7 * before else 0.0
     return B

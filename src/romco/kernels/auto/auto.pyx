@@ -79,8 +79,10 @@ cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer u
 cdef double EVIDENCE_RANGE = 20.0              # evidence is kept within this: a task may change
 cdef double MIN_KIND_COUNT = 1e-300            # least number of tasks of a kind, for rounding
 cdef double SUBSPACE_FIRST_EVENTS = 32.0       # events before U is first drawn,
-cdef double SUBSPACE_GROWTH = 2.0             # then whenever there are so many times as many;
+cdef double SUBSPACE_GROWTH = 1.25             # then whenever there are so many times as many;
 cdef double SHARD_EVENTS = 1e299               # time of the next drawing that marks a shard
+cdef double LONG_STREAM_EVENTS = 10000.0       # later, when tasks' vectors have settled,
+cdef double LONG_STREAM_GROWTH = 2.0           # less often
 SUBSPACE_SLICE = 4096                          # pairs or rows of which one event takes care
 cdef double NEWCOMER_EVENTS = 3.0              # events for which a task is held to be like all,
 cdef double NEWCOMER_RATE = 0.5                # to begin with: found from tasks that are young,
@@ -404,7 +406,9 @@ cdef class AutoKernel(Kernel):
 
     cdef void wait(self) noexcept nogil:
         """Set when to draw next."""
-        self.clock[2] = SUBSPACE_GROWTH * self.clock[1]
+        self.clock[2] = self.clock[1] * (
+            SUBSPACE_GROWTH if self.clock[1] < LONG_STREAM_EVENTS else LONG_STREAM_GROWTH
+        )
 
     cdef int learn_one(
         self, Row x, long long task, double y, double h, bint noted, const double* then

@@ -26,7 +26,7 @@ from romco.kernels.core.pairs cimport Pairs
 cnp.import_array()
 
 cdef Py_ssize_t PREFETCH_PAIRS = 24  # by then a row of B that is asked for is there
-cdef double ROUNDING = 1e-10       # share of a column's square below which it is rounding
+cdef double ROUNDING = 1e-7        # share of a column's square below which it adds nothing certain
 cdef Py_ssize_t ZEROS = 16          # entries that are zero take so much less time than others
 cdef Py_ssize_t UNLIMITED = 1 << 56
 PROGRESS = sizeof(Progress) // sizeof(double)  # numbers of a Progress
