@@ -497,7 +497,6 @@ class Engine(Step):
         weight: Dense | None = None,
         context: Any = None,
     ) -> Batch:
-        """Read and check rows; changes nothing."""
         answers, labels = self.target.read(y)
         ids = identities("task", check_sequence(task))
         new: dict[Id, int] = {}
@@ -719,7 +718,6 @@ def next_double(size: int, needed: int) -> int:
 
 
 def _check_size(learner: Learner, n_tasks: int, features: Features) -> None:
-    """Raise ValueError where the names that a file has do not fit its learner."""
     n, d, width = learner.n_tasks, learner.n_features, fixed_width(features)
     if n_tasks > n or (width or features.width) > d or (width or d) != d:
         raise ValueError("the tasks or features named do not fit the learner's size")

@@ -283,13 +283,7 @@ class Model:
         array([0., 1.])
         """
         return self.engine.predict_and_learn(
-            x,
-            y,
-            task,
-            together=together,
-            weight=weight,
-            context=context,
-            with_probabilities=False,
+            x, y, task, together=together, weight=weight, context=context, with_probabilities=False
         ).margins
 
     def answer(self, id: Any, y: Any, weight: float = 1.0) -> Any:
