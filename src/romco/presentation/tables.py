@@ -70,7 +70,7 @@ def markdown(table: Table) -> str:
     rows = [[f"**{cell.text}**" if cell.best else cell.text for cell in row] for row in table.rows]
     lines = [list(table.head), ["---"] * len(table.head), *rows]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    notes = "".join(f"\n- {note}" for note in table.notes)
+    notes = "".join(f"\n- {note.removesuffix('.')}." for note in table.notes)
     return f"**{table.title}**\n\n{text}\n" + (f"{notes}\n" if notes else "")
 
 
