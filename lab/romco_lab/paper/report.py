@@ -72,8 +72,9 @@ class Findings:
         fewer = plan.batch_shuffles
         few = "" if fewer is None else f" (batch methods: the first {fewer} of them)"
         return (
-            f"{part}{plan.shuffles} shuffles{few}, the same for every method, {plan.order} order; "
-            f"every method tuned by {budget} on one held-out shuffle{share} used for nothing else."
+            f"{part}{plan.shuffles} shuffles{few}, the same for every method, {plan.order} order. "
+            f"Every method was tuned by {budget} on one held-out shuffle{share} "
+            "used for nothing else."
         )
 
 
