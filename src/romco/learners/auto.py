@@ -22,17 +22,21 @@ from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import add_sorted
 from romco.learners.base import Arrays, State, Upgrade
 from romco.learners.capabilities import SubspaceRows
-from romco.learners.contributions import DIRECTIONS, Contributions, contributions
+from romco.learners.contributions import (
+    DIRECTIONS,
+    Contributions,
+    contributions,
+    factor_in_use,
+    side_in_use,
+    with_second_side,
+)
 from romco.learners.shared import (
     PAIRS,
     DecomposedLearner,
-    factor_in_use,
     feature_moments,
     load_with_store,
     personal_store,
-    side_in_use,
     stored_columns,
-    with_second_side,
 )
 from romco.learners.sharing import (
     Belief,

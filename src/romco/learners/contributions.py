@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners.shared import factor_in_use, side_in_use
+from romco.kernels.auto.subspace import PROGRESS
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -30,6 +30,28 @@ class Contributions(NamedTuple):
     def margins(self) -> Numbers:
         """Their sums (n,)."""
         return np.asarray(self.shared.sum(axis=1) + self.personal.sum(axis=1) + self.intercept)
+
+
+def factor_in_use(arrays: Arrays) -> Numbers:
+    """F (m, 4), of the side of the subspace that is in use."""
+    return arrays["factor"][:, 4 * side_in_use(arrays) :][:, :4]
+
+
+def side_in_use(arrays: Arrays) -> int:
+    """Return which of the two sides of the subspace is in use, 0 or 1."""
+    return int(arrays["progress"][3] == 1.0)
+
+
+def with_second_side(arrays: Arrays, directions: str, at: int) -> Arrays:
+    """Add an empty side to a subspace whose B are four columns of an array, from ``at`` on."""
+    array, factor, progress = arrays[directions], arrays["factor"], np.zeros(PROGRESS)
+    progress[4:8] = array[:, at : at + 4].any(axis=0)
+    return {
+        **arrays,
+        directions: np.hstack([array, np.zeros((len(array), 4))]),
+        "factor": np.hstack([factor, np.zeros_like(factor)]),
+        "progress": progress,
+    }
 
 
 def contributions(

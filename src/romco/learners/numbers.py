@@ -30,18 +30,20 @@ from romco.learners.base import (
     replay_in_turn,
     with_labels,
 )
-from romco.learners.contributions import Contributions
+from romco.learners.contributions import (
+    Contributions,
+    factor_in_use,
+    side_in_use,
+    with_second_side,
+)
 from romco.learners.romco import Romco
 from romco.learners.shared import (
     PAIRS,
     DecomposedLearner,
-    factor_in_use,
     feature_moments,
     load_with_store,
     personal_store,
-    side_in_use,
     stored_columns,
-    with_second_side,
 )
 from romco.learners.states import forget
 from romco.losses import LOSSES

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays
@@ -44,28 +43,6 @@ def feature_moments(arrays: Arrays) -> tuple[Numbers, Numbers]:
     _, total, squares = arrays["units"][:, :3].T
     mean = total / rows
     return mean, np.sqrt(np.maximum(0.0, squares / rows - mean * mean))
-
-
-def factor_in_use(arrays: Arrays) -> Numbers:
-    """F (m, 4), of the side of the subspace that is in use."""
-    return arrays["factor"][:, 4 * side_in_use(arrays) :][:, :4]
-
-
-def side_in_use(arrays: Arrays) -> int:
-    """Return which of the two sides of the subspace is in use, 0 or 1."""
-    return int(arrays["progress"][3] == 1.0)
-
-
-def with_second_side(arrays: Arrays, directions: str, at: int) -> Arrays:
-    """Add an empty side to a subspace whose B are four columns of an array, from ``at`` on."""
-    array, factor, progress = arrays[directions], arrays["factor"], np.zeros(PROGRESS)
-    progress[4:8] = array[:, at : at + 4].any(axis=0)
-    return {
-        **arrays,
-        directions: np.hstack([array, np.zeros((len(array), 4))]),
-        "factor": np.hstack([factor, np.zeros_like(factor)]),
-        "progress": progress,
-    }
 
 
 def column_lengths(own: csc_array) -> Numbers:
