@@ -17,7 +17,6 @@ from romco.kernels.auto.auto import (
 )
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, columns
-from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import add_sorted, take_rows
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
 from romco.learners.capabilities import SubspaceRows
@@ -210,6 +209,7 @@ class Auto(CompiledLearner):
     """
 
     supports_sample_weight = True
+    supports_offset = True
     space: ClassVar = {}
     linear: ClassVar = False
     one_pass = True
@@ -397,12 +397,12 @@ class Auto(CompiledLearner):
         >>> bool(np.allclose(parts.margins(), learner.predict(round)))
         True
         """
-        entries = self.kernel.entries(Events(round, self.n_features, self.n_tasks, False))
+        entries = self.kernel.entries(self.events_of(round))
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
     def prediction_context(self, round: Round) -> NDArray[np.float64]:
         """Return the prediction context (n, 14) of a round, for :meth:`update_delayed`."""
-        return self.kernel.prediction_context(Events(round, self.n_features, self.n_tasks, False))
+        return self.kernel.prediction_context(self.events_of(round))
 
     def update_delayed(self, round: Round, context: NDArray[np.float64]) -> None:
         """Learn a round whose labels came late, by the context of its prediction.

@@ -17,7 +17,6 @@ from romco.kernels.baselines.linear import (
     GradientNumber,
     PassiveAggressiveNumber,
 )
-from romco.kernels.core.events import Events
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
@@ -141,6 +140,7 @@ class AutoNumber(CompiledLearner):
     """
 
     supports_sample_weight = True
+    supports_offset = True
     one_pass = True
     space: ClassVar = {}
     answers = 0
@@ -217,7 +217,7 @@ class AutoNumber(CompiledLearner):
         """Bounds (n, 2) that hold the answers of a share ``level`` of events."""
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
-        events = Events(round, self.n_features, self.n_tasks, False)
+        events = self.events_of(round)
         middle = self.kernel.predict(events)
         reach = self._reach(level) * self.kernel.spreads(events)
         return np.column_stack([middle - reach, middle + reach])
@@ -245,7 +245,7 @@ class AutoNumber(CompiledLearner):
 
     def contributions(self, round: Round) -> Contributions:
         """Parts of each prediction: through what tasks share, the task's own, and the rest."""
-        events = Events(round, self.n_features, self.n_tasks, False)
+        events = self.events_of(round)
         starts, features, values = self.kernel.entries(events)
         shape = (events.n, self.n_features)
         x = csr_array((values, features, starts), shape=shape)
@@ -406,7 +406,7 @@ class DecomposedNumbers(Learner):
 
     def predict(self, round: Round) -> Numbers:
         """Predicted numbers (n,)."""
-        Events(round, self.n_features, self.n_tasks, False)  # checks it
+        self.events_of(round)  # checks it
         margins = self._inner.predict(round._replace(x=self._scaled(round.x)))
         return np.asarray(self._clock[MEAN] + self._unit() * margins)
 
@@ -416,7 +416,7 @@ class DecomposedNumbers(Learner):
         known = with_labels(self, round)
         if known is None:
             return
-        Events(known, self.n_features, self.n_tasks, True, 0)
+        self.events_of(known, labelled=True)
         before = self.predict(known)
         placed = self._clock[COUNT] > 0.0
         self._count(known)
@@ -512,6 +512,7 @@ class NumberLearner(CompiledLearner):
     """
 
     supports_sample_weight = True
+    supports_offset = True
     answers = 0
     shapes: ClassVar = {"w": "kd", "b": "k", "s": "k*"}
 
