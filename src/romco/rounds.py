@@ -38,7 +38,6 @@ class Round(NamedTuple):
     >>> import numpy as np
     >>> Round(np.array([2]), np.array([[0.5, 1.0]]), np.array([1.0])).task
     array([2])
-
     """
 
     task: NDArray[np.int64]  # (n,)   which task each event belongs to
@@ -65,7 +64,6 @@ class Rounds(Sequence[Round]):
     >>> rounds = Rounds([0, 1, 0], np.eye(3), [1.0, -1.0, 1.0], starts=[0, 2, 3])
     >>> len(rounds), rounds[0].task
     (2, array([0, 1]))
-
     """
 
     def __init__(

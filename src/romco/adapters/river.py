@@ -106,7 +106,6 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
     >>> model = preprocessing.StandardScaler() | ROMCOClassifier()
     >>> evaluate.progressive_val_score(events, model, metrics.Accuracy())
     Accuracy: 97.77%
-
     """
 
     def __init__(
@@ -228,7 +227,6 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
     >>> metric = evaluate.progressive_val_score(events, ROMCORegressor(), metrics.MAE())
     >>> metric.get() < 3.0
     True
-
     """
 
     def __init__(
@@ -319,7 +317,6 @@ class BudgetSampler(active.base.ActiveLearningClassifier):
     ...         model.learn_one({"price": price}, price > 5, task="north")
     >>> asked <= 0.3 * 120 + 1
     True
-
     """
 
     def __init__(

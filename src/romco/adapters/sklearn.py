@@ -422,7 +422,6 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         Of U, and the length of each task's row of V.
     model_:
         The :class:`romco.Model` inside; ``romco.save(estimator, path)`` writes both.
-
     """
 
     def __init__(
@@ -663,7 +662,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         U and V with W = U + V, where the learner keeps them apart.
     model_:
         The :class:`romco.Model` inside; ``romco.save(estimator, path)`` writes both.
-
     """
 
     def __init__(

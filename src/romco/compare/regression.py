@@ -38,7 +38,6 @@ def regress(
     -------
     :
         Probabilities of 1 (n, 1), probabilities (n, K), or numbers (n, 1).
-
     """
     predicted = np.empty_like(offset)
     rows = _scaled(x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,6 @@ Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]  # numbers (n,) of events within a part of the stream
 
 
-@final
 class Delay:
     """Time at which the label of each event of a stream arrives.
 
@@ -32,7 +31,6 @@ class Delay:
 
     >>> Delay(2).known([0, 1]).tolist(), Delay.until([5, 6, 9], [8, 7, 9]).known([0]).tolist()
     ([4.0, 4.0], [8.0])
-
     """
 
     def __init__(self, events: int = 0) -> None:
@@ -50,7 +48,6 @@ class Delay:
             Times (n,) at which the events are predicted, in order.
         known:
             Times (n,) at which their labels arrive, none before its event.
-
         """
         delay = cls()
         times, arrivals = np.asarray(now, dtype=np.float64), np.asarray(known, dtype=np.float64)
@@ -92,7 +89,6 @@ class PendingLabels(NamedTuple):
     context: Numbers | None  # (n, k) the learner's prediction context, if it wants it back
 
 
-@final
 class LabelLoop:
     """State of a stream whose labels cost or arrive late.
 
@@ -183,7 +179,6 @@ class LabelLoop:
                         self.policy.learn(task, y, margins)
 
 
-@final
 class StreamPart:
     """Some events of a stream for one learner: read in place if it is compiled, else copied."""
 

@@ -18,7 +18,6 @@ class Record(NamedTuple):
 
     >>> Record(25, 75, {"error": 0.2}).metrics["error"]
     0.2
-
     """
 
     rounds: int
@@ -71,7 +70,6 @@ def prequential(
     ...     print(record.rounds, record.events)
     25 75
     50 150
-
     """
     if every < 1:
         raise ValueError(f"every must be at least 1; got {every}")

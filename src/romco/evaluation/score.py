@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,6 @@ MAX_COUNT = 2.0**53  # largest whole number that a double counts without gaps
 MAX_SUM = 1e150  # squares of larger numbers overflow
 
 
-@final
 class Score:
     """Error, loss and calibration of predictions, each made before its label was known.
 
@@ -60,7 +59,6 @@ class Score:
     >>> score.add(Round(np.array([0, 0]), np.eye(2), np.array([1.0, 3.0])), np.array([1.0, 2.0]))
     >>> score.summary()["mae"], score.summary()["r2"]
     (0.5, 0.5)
-
     """
 
     def __init__(self, target: str = "two classes", curve: bool = True) -> None:
@@ -95,7 +93,6 @@ class Score:
             Events with y (n,): -1 or +1, class numbers, or numbers.
         scores:
             Margins (n,), log-probabilities (n, K), or numbers (n,).
-
         """
         if self.target == "two classes":
             self.add_binary(round.y, scores, logistic(scores))
@@ -137,7 +134,6 @@ class Score:
             Predicted before (n,); 0 and above answers +1.
         probabilities:
             Of the positive label (n,).
-
         """
         positive, answers = y > 0, margins >= 0
         n, k = int(self._sums[0]), self._counts["1"]

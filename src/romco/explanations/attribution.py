@@ -150,7 +150,6 @@ def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
     >>> total = found.intercept + sum(each.total for each in found.features)
     >>> abs(total - found.margin) < 1e-9
     True
-
     """
     engine = model.engine
     rows = model.features.read(x if isinstance(x, Encoded) else [x])

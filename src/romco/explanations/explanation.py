@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,6 @@ MAX_LEVEL_ENTRIES = 5_000_000  # tasks times features of the average event
 SHOWN_CLASSES, SHOWN_FEATURES = 10, 3
 
 
-@final
 @dataclass(frozen=True)
 class Explanation(Facts):
     """Explanation of a model; prints as text, shows as a page in a notebook."""
@@ -81,7 +80,6 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
     >>> explanation = explain(learner)
     >>> explanation.n_tasks, len(explanation.tasks)
     (6, 6)
-
     """
     reader = _read(model, findings)
     order = np.argsort(-reader.personal, kind="stable")

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import Self, final
+from typing import Self
 
 try:
     import fcntl
@@ -66,7 +66,6 @@ def replace(path: str | Path, parts: Iterable[Part], *, keep_last: bool = False)
     >>> replace(path, [b"one\n", b"two\n"])
     >>> path.read_text()
     'one\ntwo\n'
-
     """
     path = Path(path)
     try:
@@ -103,7 +102,6 @@ def exclusive(path: str | Path) -> Iterator[None]:
                 return
 
 
-@final
 class Lock:
     """A file that no other process can lock while this lives; BlockingIOError where one has.
 
@@ -120,7 +118,6 @@ class Lock:
     >>> del first
     >>> Lock(path).process == os.getpid()
     True
-
     """
 
     _file: FileIO | None = None  # where it cannot be opened there is nothing to close

@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast, final
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from romco.io.durable import Closing
 from romco.kernels.io.delimited import Delimited
@@ -86,7 +86,6 @@ def format_of(name: str, format: str | None = None) -> str:
     raise ValueError(f"{name}: the name does not tell the format; say format= one of {known}")
 
 
-@final
 class OpenFile(Closing):
     """A source that is open: a path, "-" for stdin, or a binary stream, which is not closed."""
 
@@ -172,7 +171,6 @@ class EncodedRows(NamedTuple):
     ends: list[int]  # of the rows, among the encoder's entries
 
 
-@final
 class DelimitedText:
     """Table with a header whose cells are separated by a sign; split by compiled code.
 
@@ -182,7 +180,6 @@ class DelimitedText:
         Columns that must be there.
     hints:
         Columns by which the separator is recognised; the wanted ones if not given.
-
     """
 
     def __init__(
@@ -233,7 +230,6 @@ class DelimitedText:
         :
             The rows, where ``task`` is the task of those without; the bad row after them; whether
             more may come.
-
         """
         found, bad, more = self._read(self._splitter.read, most)
         tasks, labels, lines, ends = found

@@ -79,7 +79,6 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
     >>> save(romco.learner("ogd-unique", n_features=3, n_tasks=2), path)
     >>> load(path).name, peek(path)["format"]
     ('ogd-unique', 1)
-
     """
     if isinstance(model, Model | Learner):
         kind = "model" if isinstance(model, Model) else "learner"
@@ -116,7 +115,6 @@ def load(path: str | Path, limit: int | None = None) -> Any:
     >>> save(romco.Model(tasks=["ann"]), path)
     >>> load(path).tasks
     ['ann']
-
     """
     kind, state = validation.read(Path(path), limit)
     with validation.refusing(Path(path)):
@@ -145,7 +143,6 @@ def peek(path: str | Path) -> dict[str, Any]:
     >>> save(romco.Model(tasks=["ann"]), path)
     >>> peek(path)["kind"]
     'model'
-
     """
     return validation.peek(Path(path))
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, final
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,6 @@ class Event(NamedTuple):
     line: int  # from 1; in Parquet the number of the row
 
 
-@final
 @dataclass(frozen=True)
 class Block:
     """Events (n,) of a file: tasks and labels in names, features in numbers of names."""
@@ -79,7 +78,6 @@ class Block:
             yield Event(task, features, label, line)
 
 
-@final
 @dataclass(frozen=True)
 class Source:
     """File of events with the user's options for its columns."""
@@ -152,7 +150,6 @@ class Source:
         ------
         ValueError
             If none of the columns that were learned is there.
-
         """
         if not known.complete or self.schema is None or not self.schema.sample:
             return None
@@ -203,7 +200,6 @@ class _Read(NamedTuple):
     bad: list[BadRow]
 
 
-@final
 class Reader(Closing):
     r"""Events of a file, in blocks on demand or one by one.
 
@@ -229,7 +225,6 @@ class Reader(Closing):
     ...         print(event)
     Event(task='ann', features={'age': 7.0, 'town=Rome': 1.0}, label='no', line=2)
     Event(task='bob', features={'town=Bonn': 1.0}, label='yes', line=3)
-
     """
 
     def __init__(
@@ -358,7 +353,6 @@ class Reader(Closing):
         return _Read(_weighted(block, self._weight), trouble, bad_rows)
 
 
-@final
 class _Ahead:
     """Read of a block that is under way in a thread of its own."""
 
@@ -403,7 +397,6 @@ def _rows_of(file: OpenFile, schema: Schema, labelled: bool) -> _TableRows | _Ma
     return _MappingRows(rows, file.name, schema, task, label, labelled)
 
 
-@final
 class _TableRows:
     """Rows of delimited text; the header is read with the first of them."""
 
@@ -444,7 +437,6 @@ class _TableRows:
         return self.encoder.column(column, "free" if known is None else known.kind)
 
 
-@final
 class _MappingRows:
     """Rows that come as mappings: JSON lines, Parquet, svmlight."""
 

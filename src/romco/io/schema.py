@@ -29,7 +29,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -69,7 +69,6 @@ class Column(NamedTuple):
     warning: str | None = None
 
 
-@final
 class Schema:
     """Kinds of the columns of a table, and which is the task, the label, the weight.
 
@@ -87,7 +86,6 @@ class Schema:
     >>> schema = Schema({"zip": "category", "says": "text"}, task="user", label="clicked")
     >>> schema.encode({"user": "ann", "zip": 10115, "says": "Hi", "age": "7", "size": None})
     {'zip=10115': 1.0, 'says:hi': 1.0, 'age': 7.0}
-
     """
 
     def __init__(
@@ -150,7 +148,6 @@ class Schema:
         >>> table = io.BytesIO(b"user,age,at,clicked\nann,7,2024-05-01,yes\n")
         >>> Schema.infer(table, task="user", label="clicked", format="csv").kinds
         {'age': 'number', 'at': 'day'}
-
         """
         rows: Sequence[Mapping[str, Any]]
         fixed, separator, where = False, None, ""
@@ -234,7 +231,6 @@ class Schema:
         ------
         BadCell
             If a cell cannot be read as its column is, for example text in a number column.
-
         """
         features: Values = {}
         roles, encoders = self.roles, self._encoders
@@ -282,7 +278,6 @@ class Schema:
         ------
         ValueError
             If no schema could have given it: nothing in a file is trusted.
-
         """
         try:
             return cls._from_json(stored)
@@ -318,7 +313,6 @@ class Schema:
         ------
         ValueError
             If the model called ``name`` reads the same columns otherwise.
-
         """
         known = Schema.from_session(session)
         difference = None if known is None else known.difference(self)
@@ -404,7 +398,6 @@ def encode_rows(
     ------
     ValueError
         If a cell cannot be read; it names row and column.
-
     """
     encoder = Encoder(encode_cell, Lexicon() if lexicon is None else lexicon)
     for name, column in schema.columns.items():
@@ -428,7 +421,6 @@ KNOWN_NUMBER = Column("number", "number", "learned before")
 ONE_NUMERAL = Column("free", "number or category", "a number as text in one row")
 
 
-@final
 class CellEncoder:
     """Encoder of rows that come as mappings or frames, for a model's features.
 
@@ -466,7 +458,6 @@ class CellEncoder:
         ----------
         names:
             Features that are known: a number of such a name is one, whatever the schema.
-
         """
         self._added = []
         frame = not isinstance(rows, list | tuple)

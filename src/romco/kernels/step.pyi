@@ -5,8 +5,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.core.contract import Kernel
+from romco.kernels.core.counts import EventCounts, Scale
 from romco.kernels.core.events import Events
-from romco.kernels.core.history import History, Scale
 from romco.kernels.io.mappings import Mappings
 
 class Step:
@@ -39,7 +39,7 @@ class Step:
 class ChunkStep:
     def __init__(
         self,
-        history: History,
+        counts: EventCounts,
         scale: Scale | None,
         scales: NDArray[np.float64] | None,
         events: Events,

@@ -14,7 +14,7 @@ from cpython.object cimport PyObject
 from libc.math cimport fabs, isfinite
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events
-from romco.kernels.core.history cimport History, Scale
+from romco.kernels.core.counts cimport EventCounts, Scale
 from romco.kernels.core.memory cimport release, reserve
 from romco.kernels.io.mappings cimport Mappings
 
@@ -41,7 +41,7 @@ cdef class Step:
     target, tasks:
         A ``romco.model.target.Target`` and a ``romco.model.names.TaskTable``.
     body:
-        The learner and its :class:`History`.
+        The learner and its :class:`EventCounts`.
     locks:
         ``writing`` and ``step``.
     base:
@@ -148,7 +148,7 @@ cdef class Step:
         cdef Py_ssize_t number
         cdef double margin = 0.0
         cdef Kernel kernel
-        cdef History history
+        cdef EventCounts counts
         cdef long long before
         if not self.look_at_learner() or not (weight == 1.0 or 0.0 < weight <= HEAVIEST):
             return NotImplemented
@@ -163,7 +163,7 @@ cdef class Step:
             return NotImplemented
         if self.event.shifted:
             self.y -= self.offset
-        kernel, history, before = self.learner.kernel, self.body[1], self.body[1].events
+        kernel, counts, before = self.learner.kernel, self.body[1], self.body[1].events
         if kernel.width != 1:
             return NotImplemented
         self.task, self.weight = number, weight
@@ -171,7 +171,7 @@ cdef class Step:
         self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
         kernel.check_idle()
         kernel.take_step(self.event, 0, 1, &margin)  # fails as a whole, or not at all
-        history.count(self.event, 1)
+        counts.count(self.event, 1)
         if self.answers == 1 and offset is None:  # else margins are log-odds as they are
             self.scale.add(margin, self.y, weight)
         if self.reader is not None:
@@ -179,7 +179,7 @@ cdef class Step:
         for act, argument in actions:
             act(argument)
         self.event.x = None
-        if history.events // self.watch_every > before // self.watch_every:
+        if counts.events // self.watch_every > before // self.watch_every:
             retry_idempotent(self.watch)
         return margin if self.answers == 0 else <double> self.target.turn * margin
 
@@ -389,7 +389,7 @@ cdef class ChunkStep:
 
     Parameters
     ----------
-    history:
+    counts:
         What counts the events.
     scale, scales:
         What learns from their margins, and an array (n,) for log a before each of them; both
@@ -407,7 +407,7 @@ cdef class ChunkStep:
         Function that runs whenever the number of events passes a multiple of ``every``; idempotent.
     """
 
-    cdef History history
+    cdef EventCounts counts
     cdef Scale scale
     cdef Events events
     cdef object starts, commit, starts_of_tasks, undo, watch
@@ -416,10 +416,10 @@ cdef class ChunkStep:
     cdef object interrupt
 
     def __init__(
-        self, History history, Scale scale, double[::1] scales, Events events, starts,
+        self, EventCounts counts, Scale scale, double[::1] scales, Events events, starts,
         commit, starts_of_tasks, undo, watch, every,
     ):
-        self.history, self.scale, self.scales = history, scale, scales
+        self.counts, self.scale, self.scales = counts, scale, scales
         self.events, self.starts, self.commit = events, starts, commit
         self.starts_of_tasks, self.undo = starts_of_tasks, undo
         self.watch, self.every = watch, every
@@ -474,17 +474,17 @@ cdef class ChunkStep:
 
     cdef end(self, Py_ssize_t n, margins):
         """The first n events were learned: count them, and let what follows from them follow."""
-        cdef long long before = self.history.events
+        cdef long long before = self.counts.events
         if n == 0:
             self.rollback()
             return
         actions = () if self.commit is None else self.retry(self.commit, (n,))
-        self.history.count(self.events, n)
+        self.counts.count(self.events, n)
         if self.scale is not None:
             self.calibrate(n, margins)
         for act, argument in actions:
             act(argument)
-        if self.history.events // self.every > before // self.every:
+        if self.counts.events // self.every > before // self.every:
             self.retry(self.watch, ())
 
     cdef calibrate(self, Py_ssize_t n, const double[::1] margins):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import sqrt
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ class Estimate(NamedTuple):
 
     >>> str(Estimate(0.1, 0.05, 0.18, 120))
     '10.00% [5.00%, 18.00%] from 120 labels'
-
     """
 
     value: float
@@ -35,7 +34,6 @@ class Estimate(NamedTuple):
         return f"{self.value:.2%} [{self.low:.2%}, {self.high:.2%}] from {self.labels:,} labels"
 
 
-@final
 class Audit:
     """Errors of the predictions whose labels were asked for at random.
 

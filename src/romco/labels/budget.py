@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil, exp
-from typing import Any, ClassVar, Self, final
+from typing import Any, ClassVar, Self
 
 from romco.labels.policy import FADING, Policy, uniform
 from romco.parameters import not_negative, whole
@@ -15,7 +15,6 @@ STEEPNESS = 4.0  # how fast the probability falls beyond that margin
 MIN_WEIGHT = 1e-12  # so that no event is certain for ever
 
 
-@final
 class Budget(Policy):
     r"""At most a share of the events' labels, where they teach most; a part of them is an audit.
 
@@ -48,7 +47,6 @@ class Budget(Policy):
     >>> asked = budget.ask(round, margins=np.linspace(-3.0, 3.0, 1000))
     >>> bool(60 <= asked.sum() <= 101), budget.spent == int(asked.sum())
     (True, True)
-
     """
 
     name: ClassVar[str] = "budget"
@@ -86,7 +84,6 @@ class Budget(Policy):
 
         >>> Budget.of(500, 20_000, seed=0).share
         0.025
-
         """
         labels = whole("labels", labels)
         share = labels / whole("events", events, least=labels)

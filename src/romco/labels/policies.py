@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from math import exp, log, sqrt
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,11 @@ MAX_LOSS = 10.0  # hinge losses are clipped here
 MAX_MARGIN = 700.0  # exp overflows beyond
 
 
-@final
 class Random(Policy):
     """Every event with the same probability, so that every label asked for is an audit.
 
     >>> Random(0.5, seed=0).state()["spent"]
     0
-
     """
 
     name: ClassVar[str] = "random"
@@ -43,7 +41,6 @@ class Random(Policy):
         return self.chance() < self.share * max(1.0, left)
 
 
-@final
 class FixedMargin(Policy):
     """Events whose absolute margin is below ``width``.
 
@@ -52,7 +49,6 @@ class FixedMargin(Policy):
 
     >>> FixedMargin(0.1, width=2.0, seed=0).width
     2.0
-
     """
 
     name: ClassVar[str] = "margin"
@@ -70,7 +66,6 @@ class FixedMargin(Policy):
         return self.by_chance or doubt > 1.0 / (1.0 + exp(min(self.width, MAX_MARGIN)))
 
 
-@final
 class SelectiveSampling(Policy):
     """Probability b / (b + |margin|), where b follows the budget.
 
@@ -78,7 +73,6 @@ class SelectiveSampling(Policy):
 
     >>> SelectiveSampling(0.1, seed=0).memory()
     {'b': 1.0}
-
     """
 
     name: ClassVar[str] = "selective"
@@ -102,7 +96,6 @@ class SelectiveSampling(Policy):
         self._b = positive("b", memory["b"])
 
 
-@final
 class VariableUncertainty(Policy):
     """Confidence below a moving, randomised threshold (Zliobaite et al. 2014).
 
@@ -111,7 +104,6 @@ class VariableUncertainty(Policy):
 
     >>> VariableUncertainty(0.1, seed=0).memory()
     {'threshold': 1.0}
-
     """
 
     name: ClassVar[str] = "uncertainty"
@@ -168,7 +160,6 @@ class Consulting(Policy):
     >>> policy.learn(0, 1.0, policy.heard[0])
     >>> policy.trust(0, 2).round(2)  # the second was wrong
     array([1.  , 0.79])
-
     """
 
     def __init__(
@@ -197,7 +188,6 @@ class Consulting(Policy):
             Number of the round's first event.
         n:
             Events of the round.
-
         """
         self._peer_margins, self._first, self._at = peer_margins, first, -1
         self.heard, self.given = [None] * n, np.full(n, np.nan)
@@ -244,7 +234,6 @@ class Consulting(Policy):
         return clipped
 
 
-@final
 class Peers(Consulting):
     """PEER: other tasks first, then a person (Murugesan and Carbonell, NIPS 2017).
 
@@ -260,7 +249,6 @@ class Peers(Consulting):
 
     >>> Peers(0.1, seed=0).state()["policy"]
     'peers'
-
     """
 
     name: ClassVar[str] = "peers"
@@ -293,7 +281,6 @@ class Peers(Consulting):
         return wanted
 
 
-@final
 class Committee(Consulting):
     """COMMITTEE: all tasks vote, and a close vote asks a person (after Xu, Tang, Jebara, 2021).
 
@@ -301,7 +288,6 @@ class Committee(Consulting):
 
     >>> Committee(0.1, seed=0).state()["policy"]
     'committee'
-
     """
 
     name: ClassVar[str] = "committee"

@@ -48,7 +48,6 @@ class Policy(ABC):
     >>> chosen = policy.ask(round, margins=np.zeros(200))
     >>> chosen.sum() <= policy.limit(), policy.events
     (np.True_, 200)
-
     """
 
     name: ClassVar[str]
@@ -83,7 +82,6 @@ class Policy(ABC):
             Probability that the prediction is wrong.
         left:
             Labels left in the budget; below 1 the event is not asked for.
-
         """
 
     def memory(self) -> dict[str, Any]:
@@ -107,7 +105,6 @@ class Policy(ABC):
             Events that were just predicted.
         margins:
             Predicted log-odds (n,), or scores (n, K) of K classes.
-
         """
         return self.choose(round.task, margins)
 

@@ -18,16 +18,15 @@ from romco.kernels.auto.auto import (
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, columns
 from romco.kernels.merge.rows import add_sorted, take_rows
-from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
+from romco.learners.base import Arrays, State, Upgrade
 from romco.learners.capabilities import SubspaceRows
 from romco.learners.contributions import Contributions, contributions
 from romco.learners.shared import (
     PAIRS,
-    column_lengths,
+    DecomposedLearner,
     feature_moments,
     load_with_store,
     personal_store,
-    spectrum,
     stored_columns,
 )
 from romco.learners.sharing import (
@@ -172,7 +171,7 @@ def trusted() -> NDArray[np.float64]:
     return covariance
 
 
-class Auto(CompiledLearner):
+class Auto(DecomposedLearner):
     r"""Five simple learners, a low-rank U between them, and three combiners; no parameters.
 
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
@@ -275,21 +274,7 @@ class Auto(CompiledLearner):
             **{name: a[name] for name in a if not name.startswith((*COMBINED, *SCALED))},
         )
 
-    def weights(self) -> NDArray[np.float64]:
-        """W = U + V (d, m): the linear part of the log-odds.
-
-        Margins also have intercepts and shrink where the learner is unsure, so they are
-        not exactly W'x.
-        """
-        return self.shared() + self.personal()
-
-    def shared(self) -> NDArray[np.float64]:
-        """U (d, m), of rank seven at most: what the common vectors contribute to W."""
-        left, right = self.shared_factors()
-        return left @ right.T
-
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """L (d, 7) and R (m, 7) with U = L R'."""
         related, like_all, _ = self.chances().T[:, :, None]
         weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
         parts = [
@@ -300,26 +285,12 @@ class Auto(CompiledLearner):
         vectors = self._arrays["shared"][:, [0, 1, 2, 6, 7, 8, 9]]
         return self._units()[:, None] * vectors, np.hstack(parts)
 
-    def personal(self) -> NDArray[np.float64]:
-        """V (d, m): what each task's own vectors contribute to W."""
-        return self.personal_sparse().toarray()
-
     def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
         columns = stored_columns(self._personal, self._own_trust())
         columns.data *= self._units()[columns.indices]
         return columns
 
-    def singular_values(self) -> NDArray[np.float64]:
-        """Return the singular values of U above rounding, at most seven, largest first."""
-        return spectrum(*self.shared_factors())
-
-    def personal_norms(self) -> NDArray[np.float64]:
-        """Length (m,) of each task's column of V."""
-        return column_lengths(self.personal_sparse())
-
     def probabilities(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probability (n,) of +1: margins are log-odds."""
         return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
     def trust(self) -> dict[str, float]:
@@ -401,7 +372,6 @@ class Auto(CompiledLearner):
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
     def prediction_context(self, round: Round) -> NDArray[np.float64]:
-        """Return the prediction context (n, 14) of a round, for :meth:`update_delayed`."""
         return self.kernel.prediction_context(self.events_of(round))
 
     def update_delayed(self, round: Round, context: NDArray[np.float64]) -> None:
@@ -425,7 +395,6 @@ class Auto(CompiledLearner):
         self.kernel.update(events)
 
     def set_context(self, events: Events, context: NDArray[np.float64]) -> None:
-        """Store the prediction context of events that are learned next; NaN where it was lost."""
         said = np.ascontiguousarray(context, dtype=np.float64)
         if said.shape[1:] == (OLD_CONTEXT,):  # kept by version 5
             said = np.full((len(said), CONTEXT), np.nan)
@@ -434,7 +403,6 @@ class Auto(CompiledLearner):
         self.kernel.set_context(events, said)
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
-        """Describe in sentences which of some tasks changed, drift, or have a twin."""
         lines = []
         changed = np.isin(tasks, self.changed_tasks()).sum()
         if changed:
@@ -448,11 +416,9 @@ class Auto(CompiledLearner):
         return lines
 
     def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and standard deviation (d,) of each feature over all rows."""
         return feature_moments(self._arrays)
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; what the others learned from it stays."""
         self.kernel.check_idle()
         for name in PER_TASK:
             self._arrays[name][task] = 0.0
@@ -461,11 +427,9 @@ class Auto(CompiledLearner):
     # In pairs of classes
 
     def own_units(self) -> Arrays:
-        """Return the live arrays that hold the units of the features."""
         return {name: self._arrays[name] for name in SCALED}
 
     def share_units(self, arrays: Arrays, units: Units) -> None:
-        """Measure features by units that somebody else finds, from arrays that may be another's."""
         if arrays["units"] is not self._arrays["units"]:
             self._lent = SCALED
         self._arrays |= arrays
@@ -474,19 +438,15 @@ class Auto(CompiledLearner):
     # In shards
 
     def sharing(self) -> Sharing:
-        """Return the merge rule of each array that tasks share."""
         return SHARING
 
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
-        """Rows (t,) of what is shared were changed by others: which have a size stays known."""
         self.kernel.invalidate_caches(rows)
 
     def disable_subspace_updates(self) -> None:
-        """Never draw U from now on."""
         self._arrays["clock"][2] = LATER
 
     def subspace_update_due(self) -> bool:
-        """Return whether it is time to recompute U."""
         return bool(self._arrays["clock"][1] >= self._arrays["clock"][2])
 
     def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
@@ -495,7 +455,6 @@ class Auto(CompiledLearner):
         return self._directions_of(rows)
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
-        """Return B (d, 4) from the statistics of all shards."""
         rows, values = statistics[0].rows, statistics[0].values.copy()
         for part in statistics[1:]:
             rows, values = add_sorted(rows, values, part.rows, part.values)
@@ -518,11 +477,9 @@ class Auto(CompiledLearner):
         return self._arrays["shared"][:, 6:10]
 
     def arrays(self) -> Arrays:
-        """Beliefs of the learners and of the combiners."""
         return {**self._own(), **self._personal.arrays()}
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         self.kernel.others_change()
         load_with_store(self._own(), self._personal, arrays)
 

@@ -51,7 +51,6 @@ class Learner(ABC):
     >>> learner.update(round)
     >>> bool(learner.predict(round)[0] < 0.0)
     True
-
     """
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
@@ -92,7 +91,6 @@ class Learner(ABC):
         -------
         :
             Margins (n,), above 0 for +1; (n, k) of a learner of k classes.
-
         """
 
     @abstractmethod
@@ -153,11 +151,9 @@ class CompiledLearner(Learner):
     kernel: Kernel
 
     def predict(self, round: Round) -> NDArray[np.float64]:
-        """Margins (n,) of the round's events; changes nothing, looks at no label."""
         return self.kernel.predict(self.events_of(round))
 
     def update(self, round: Round) -> None:
-        """Learn from the round's labels, those that are known; of the rest what needs none."""
         known = with_labels(self, round)
         events = None if known is None else self._labelled(known)  # checked before anything changes
         if known is not round and self.uses_unlabelled:
@@ -166,7 +162,6 @@ class CompiledLearner(Learner):
             self.kernel.update(events)
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
-        """Margins of a whole stream, end to end: predict, then update, round by round."""
         packed = Rounds.pack(rounds)
         every = packed.events
         starts = _within(packed.starts, len(every.task))

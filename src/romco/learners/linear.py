@@ -41,7 +41,6 @@ class LinearLearner(CompiledLearner):
             self.task_axes = {}
 
     def weights(self) -> NDArray[np.float64]:
-        """W (d, m) as a dense copy."""
         w = self._arrays["w"]
         return np.broadcast_to(w, (self.n_tasks, self.n_features)).T.copy()
 
@@ -53,7 +52,6 @@ class LinearLearner(CompiledLearner):
         return Start(self._arrays["u"].copy() if "u" in self._arrays else mean_row(w, started))
 
     def start_task(self, task: int, started: Started) -> None:
-        """Set the task's weights to ``common(started)``; all else stays as in a new task."""
         start = self.common(started)
         if start is not None:
             w = self._arrays["w"]
@@ -62,11 +60,9 @@ class LinearLearner(CompiledLearner):
                 self._arrays["G"][task] = self._arrays["G"][:, task] = w @ w[task]
 
     def arrays(self) -> Arrays:
-        """The weights and all else that changes."""
         return dict(self._arrays)
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         copy_arrays(self._arrays, arrays)
 
 
@@ -115,7 +111,6 @@ class Gradient(LinearLearner):
         self.kernel = GradientKernel(w, t, positive("eta", eta), step == "inverse-sqrt")
 
     def sharing(self) -> Sharing:
-        """Return the merge rules; rounds of all shards are summed."""
         rounds = Whole("t", Sum())
         return (PerFeature("w", Steps()), rounds) if self.one_for_all else (rounds,)
 
@@ -169,7 +164,6 @@ class PassiveAggressive(LinearLearner):
         self.kernel = PassiveAggressiveKernel(w, cap, ridge)
 
     def sharing(self) -> Sharing:
-        """Return the merge rules of the shared arrays."""
         return (PerFeature("w", Steps()),) if self.one_for_all else ()
 
 
@@ -267,7 +261,6 @@ class Arow(LinearLearner):
             self.kernel = FullArowKernel(w, S, positive("r", r))
 
     def sharing(self) -> Sharing:
-        """Return the merge rules of the shared arrays."""
         if not self.one_for_all:
             return ()
         if "S" in self._arrays:

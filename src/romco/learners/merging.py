@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,6 @@ class Period(NamedTuple):
     seen: NDArray[np.int32]  # (t,) number of entries of each
 
 
-@final
 @dataclass(frozen=True)
 class Change:
     """State of a shard at a barrier, as far as it changed since the last one.
@@ -67,7 +66,6 @@ class Change:
     values: Values
 
 
-@final
 @dataclass(frozen=True)
 class Merged:
     """Merged state of the ``rows`` (u,) that any shard changed."""
@@ -146,7 +144,6 @@ def merge(common: Merges, changes: Sequence[Change], ranges: MapRanges = run_at_
     return Merged(changed, shared_values(common, changed))
 
 
-@final
 class InPlaceMerge:
     """Merge of shards of this process, row by row, into ``common`` and into all of them."""
 

@@ -35,11 +35,10 @@ from romco.learners.contributions import Contributions
 from romco.learners.romco import Romco
 from romco.learners.shared import (
     PAIRS,
-    column_lengths,
+    DecomposedLearner,
     feature_moments,
     load_with_store,
     personal_store,
-    spectrum,
     stored_columns,
 )
 from romco.learners.states import forget
@@ -112,7 +111,7 @@ def with_units(state: State) -> State:
     return {**state, "arrays": arrays}
 
 
-class AutoNumber(CompiledLearner):
+class AutoNumber(DecomposedLearner):
     r"""Four linear models of a number, a low-rank U between them, three stacking regressions.
 
     No parameters. *Global* is one vector for all tasks, *alone* one for each task, *level* an
@@ -214,7 +213,6 @@ class AutoNumber(CompiledLearner):
         )
 
     def intervals(self, round: Round, level: float) -> NDArray[np.float64]:
-        """Bounds (n, 2) that hold the answers of a share ``level`` of events."""
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
         events = self.events_of(round)
@@ -227,24 +225,15 @@ class AutoNumber(CompiledLearner):
         reached = np.concatenate([[0.0], np.cumsum(self._arrays["residuals"])])
         return float(np.interp(level * reached[-1], reached, EDGES))
 
-    def weights(self) -> NDArray[np.float64]:
-        """W (d, m): the linear part of the prediction; there are intercepts beside."""
-        left, right = self.shared_factors()
-        personal: NDArray[np.float64] = self.personal_sparse().toarray()
-        return left @ right.T + personal
-
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """L (d, 6) and R (m, 6) with U = L R'."""
         return self._units()[:, None] * self._vectors(), self._shares()
 
     def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
         found = stored_columns(self._personal, self._own_shares())
         found.data *= self._units()[found.indices]
         return found
 
     def contributions(self, round: Round) -> Contributions:
-        """Parts of each prediction: through what tasks share, the task's own, and the rest."""
         events = self.events_of(round)
         starts, features, values = self.kernel.entries(events)
         shape = (events.n, self.n_features)
@@ -276,14 +265,6 @@ class AutoNumber(CompiledLearner):
         own = related * weight[1] + alone * (1.0 - self._arrays["pair_weight"][1])
         return np.hstack([own, nothing, related * (1.0 - weight[:3].sum()), nothing])
 
-    def singular_values(self) -> NDArray[np.float64]:
-        """Singular values of U above rounding, largest first."""
-        return spectrum(*self.shared_factors())
-
-    def personal_norms(self) -> NDArray[np.float64]:
-        """Length (m,) of each task's column of V."""
-        return column_lengths(self.personal_sparse())
-
     def trust(self) -> dict[str, float]:
         """Weights of the models and directions in the first regression, and of residuals."""
         found = dict(zip(INPUTS, self._arrays["weight"].tolist(), strict=True))
@@ -296,22 +277,18 @@ class AutoNumber(CompiledLearner):
         return np.asarray(chance / chance.sum(axis=1, keepdims=True))
 
     def personal_tasks(self, sure: float = 0.9) -> NDArray[np.int64]:
-        """Tasks unlike the rest: better off alone with probability ``sure`` or more."""
         return np.flatnonzero(self.chances()[:, 2] >= sure)
 
     def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and standard deviation (d,) of each feature over all rows."""
         return feature_moments(self._arrays)
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; what the others learned from it stays."""
         self.kernel.check_idle()
         for name in ("own", "factor", "evidence", "belief"):
             self._arrays[name][task] = 0.0
         self._personal.clear(task)
 
     def arrays(self) -> Arrays:
-        """Beliefs of the learners and of the combiners."""
         return {**self._arrays, **self._personal.arrays()}
 
     def load(self, arrays: Arrays) -> None:
@@ -405,13 +382,11 @@ class DecomposedNumbers(Learner):
         self._clock = np.zeros(4)
 
     def predict(self, round: Round) -> Numbers:
-        """Predicted numbers (n,)."""
         self.events_of(round)  # checks it
         margins = self._inner.predict(round._replace(x=self._scaled(round.x)))
         return np.asarray(self._clock[MEAN] + self._unit() * margins)
 
     def update(self, round: Round) -> None:
-        """Learn from the round's answers, those that are known."""
         check_weights(self, round)
         known = with_labels(self, round)
         if known is None:
@@ -428,7 +403,6 @@ class DecomposedNumbers(Learner):
         self._inner.update(known._replace(x=self._scaled(known.x), y=answers))
 
     def replay(self, rounds: Iterable[Round]) -> Numbers:
-        """Predictions of a whole stream: predict, then update, round by round."""
         return replay_in_turn(self, rounds)
 
     def weights(self) -> Numbers:
@@ -436,12 +410,10 @@ class DecomposedNumbers(Learner):
         return self._inner.weights()[1:] * self._factor()
 
     def shared_factors(self) -> tuple[Numbers, Numbers]:
-        """L (d, r) and R (m, r) with U = L R'."""
         left, right = self._inner.shared_factors()
         return left[1:] * self._factor(), right
 
     def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
         return csc_array(self._inner.personal_sparse()[1:] * self._factor())
 
     def singular_values(self) -> Numbers:
@@ -449,15 +421,12 @@ class DecomposedNumbers(Learner):
         return self._inner.singular_values() * self._factor()
 
     def personal_norms(self) -> Numbers:
-        """Length (m,) of each task's column of V, with the constant."""
         return self._inner.personal_norms() * self._factor()
 
     def arrays(self) -> Arrays:
-        """ROMCO's, and what places the answers and measures the rows."""
         return {**self._inner.arrays(), "numbers": self._clock}
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         clock = np.asarray(arrays.get("numbers"))
         if clock.shape != (4,) or clock.dtype != np.float64 or not np.isfinite(clock).all():
             raise ValueError("state array 'numbers' must be four finite numbers")
@@ -465,7 +434,6 @@ class DecomposedNumbers(Learner):
         self._clock[:] = clock
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been."""
         forget(self._inner, task)
 
     def _count(self, round: Round) -> None:
@@ -530,15 +498,12 @@ class NumberLearner(CompiledLearner):
         return self._arrays["w"], self._arrays["b"], self._arrays["clock"]
 
     def weights(self) -> NDArray[np.float64]:
-        """W (d, m) as a dense copy, without intercepts."""
         return np.broadcast_to(self._arrays["w"], (self.n_tasks, self.n_features)).T.copy()
 
     def arrays(self) -> Arrays:
-        """Weights, intercepts, and what places the answers."""
         return dict(self._arrays)
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         copy_arrays(self._arrays, arrays)
 
 

@@ -300,11 +300,9 @@ class Smoothed(CompiledLearner):
         self.kernel = kernel(self._w, self._p, C, alpha, rate, trigger == "mistake")
 
     def weights(self) -> NDArray[np.float64]:
-        """W (d, m) as a dense copy."""
         return self._w.T.copy()
 
     def common(self, started: Started) -> Start:
-        """The mean of the tasks' weights; O(m d)."""
         return Start(mean_row(self._w, started))
 
     def start_task(self, task: int, started: Started) -> None:
@@ -316,7 +314,6 @@ class Smoothed(CompiledLearner):
         return self._p.copy()
 
     def arrays(self) -> Arrays:
-        """The weights and the relation."""
         return {"w": self._w, "p": self._p}
 
     def load(self, arrays: Arrays) -> None:

@@ -80,7 +80,6 @@ class AutoSoftmax(CompiledLearner):
         return np.asarray(self._units()[:, None, None] * total[..., : self.answers])
 
     def arrays(self) -> Arrays:
-        """Arrays of the models and of the conditional logit."""
         K = self.answers
         found = dict(self._arrays)
         for name in ("seen", "centres", "lengths"):
@@ -103,7 +102,6 @@ class AutoSoftmax(CompiledLearner):
         return np.asarray(self._arrays["seen"][: self.answers])
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays, with as many classes as it had or more."""
         if "seen" not in arrays:
             raise ValueError(f"state holds arrays {sorted(arrays)}, 'seen' is missing")
         classes = len(np.atleast_1d(arrays["seen"]))
@@ -118,7 +116,6 @@ class AutoSoftmax(CompiledLearner):
         self._link()
 
     def make_classes(self, n: int) -> None:
-        """At least n classes; those that are new know nothing yet."""
         self.answers = max(n, self.answers)
         if n > self._room:  # doubled, so that it is rare
             old, self._room = self.arrays(), max(n, 2 * self._room)
@@ -128,7 +125,6 @@ class AutoSoftmax(CompiledLearner):
             self._link()
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; what the others learned from it stays."""
         self.kernel.check_idle()
         self._arrays["own_level"][task] = 0.0
         self._arrays["counts"][task] = 0.0

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from itertools import groupby
-from typing import Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.core.counts import EventCounts, Scale
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
-from romco.kernels.core.history import History, Scale
 from romco.kernels.io.mappings import Mappings
 from romco.kernels.io.places import all_known, needed_width
 from romco.kernels.step import ChunkStep, Step, retry_idempotent
@@ -63,10 +63,10 @@ NO_NUMBERS = np.empty(0)
 
 
 class Body(NamedTuple):
-    """A learner and the history of its tasks, which grow together and are replaced together."""
+    """A learner and the events of its tasks, which grow together and are replaced together."""
 
     learner: Learner
-    history: History
+    counts: EventCounts
 
     def grown(self, n_features: int, n_tasks: int, n_classes: int = 0) -> Body:
         """Return the same if it has the room, else a larger copy; doubled, so that it is rare."""
@@ -74,12 +74,12 @@ class Body(NamedTuple):
         if n_features <= old.n_features and n_tasks <= old.n_tasks and n_classes <= old.answers:
             return self
         if n_features <= old.n_features and n_tasks <= old.n_tasks and isinstance(old, AddsClasses):
-            return Body(old.with_classes(n_classes), self.history)
+            return Body(old.with_classes(n_classes), self.counts)
         d, m = next_double(old.n_features, n_features), next_double(old.n_tasks, n_tasks)
         new = grown(old, d, m)
         if isinstance(new, AddsClasses):
             new.make_classes(max(n_classes, old.answers))
-        return Body(new, self.history.grown(m))
+        return Body(new, self.counts.grown(m))
 
 
 class Batch(NamedTuple):
@@ -107,7 +107,6 @@ class Chunk(NamedTuple):
     start: int  # number of them that need a start
 
 
-@final
 class Engine(Step):
     """All of a model that learning changes: names, the learner, counts, the scale, the locks.
 
@@ -121,7 +120,7 @@ class Engine(Step):
         self, learner: Learner, features: Features, target: Target, tasks: TaskTable, new_task: str
     ) -> None:
         m = learner.n_tasks
-        empty = History(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
+        empty = EventCounts(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
         reader = features.mappings() if isinstance(features, Names | Hashed) else None
         body = Body(learner, empty)
         made_of = features, reader, target, tasks, body, Locks()
@@ -139,14 +138,14 @@ class Engine(Step):
         return self.body.learner
 
     @property
-    def history(self) -> History:
+    def counts(self) -> EventCounts:
         """Events of each task; replaced together with the learner."""
-        return self.body.history
+        return self.body.counts
 
     @property
     def events(self) -> int:
         """Number of events learned."""
-        return self.history.events
+        return self.counts.events
 
     def at_rest(self) -> Hold[Learner]:
         """Hold the learner between two steps: ``with engine.at_rest() as learner``.
@@ -157,7 +156,6 @@ class Engine(Step):
         >>> with romco.Model("pa-unique").engine.at_rest() as learner:
         ...     learner.name
         'pa-unique'
-
         """
         return Hold(self.locks.step, lambda: self.body.learner)
 
@@ -167,14 +165,13 @@ class Engine(Step):
         >>> import romco
         >>> romco.Model(tasks=["ann"]).engine.numbers(["ann", "bob"])
         array([ 0, -1])
-
         """
         return self.tasks.numbers(tasks)
 
     def events_of(self, task: Any) -> int:
         """Return the number of events of a task that were learned; 0 if it is not known."""
         number = self.tasks.find(task)
-        return int(self.history.seen[number]) if number >= 0 else 0
+        return int(self.counts.seen[number]) if number >= 0 else 0
 
     def personal_since(self, task: Any) -> int | None:
         """Return after how many events of all tasks this one became personal, and stayed so.
@@ -182,7 +179,7 @@ class Engine(Step):
         Looked at every ``PERSONAL_CHECK_EVENTS``; None if the task is not personal.
         """
         number = self.tasks.find(task)
-        since = int(self.history.since[number]) if number >= 0 else -1
+        since = int(self.counts.since[number]) if number >= 0 else -1
         return since if since >= 0 else None
 
     @property
@@ -210,7 +207,6 @@ class Engine(Step):
         >>> import romco
         >>> romco.Model(classes=("ham", "spam")).engine.side("spam")
         1.0
-
         """
         return self.two_classes.number_of(label)
 
@@ -255,7 +251,6 @@ class Engine(Step):
         >>> len(context)
         1
         >>> _ = model.learn([{"a": 1}], ["yes"], ["ann"], context=context)
-
         """
         with Hold(self.locks.step):
             return self._context(*self._read_rows(x, task, offset))
@@ -345,12 +340,12 @@ class Engine(Step):
 
     def _common(self) -> Newcomer | None:
         """Return how a new task starts; kept until the next event, for it may cost all weights."""
-        kept, learner, history = self._newcomer, self.learner, self.history
-        if kept is None or kept[0] != history.events or kept[1] is not learner:
+        kept, learner, counts = self._newcomer, self.learner, self.counts
+        if kept is None or kept[0] != counts.events or kept[1] is not learner:
             common = None
-            if self.starts_tasks and isinstance(learner, StartsTasks) and history.n_started:
-                common = learner.common(Started(history.started, history.n_started))
-            self._newcomer = kept = (history.events, learner, common)
+            if self.starts_tasks and isinstance(learner, StartsTasks) and counts.n_started:
+                common = learner.common(Started(counts.started, counts.n_started))
+            self._newcomer = kept = (counts.events, learner, common)
         return kept[2]
 
     def _context(self, rows: Rows, task: Numbers, offset: Dense | None) -> Dense | None:
@@ -387,7 +382,6 @@ class Engine(Step):
         >>> engine = romco.Model("pa-unique").engine
         >>> engine.predict_and_learn([{"a": 1}, {"a": 1}], [1, 0], ["ann", "ann"])
         Predictions(margins=array([0., 1.]), probabilities=array([0.5       , 0.73105858]))
-
         """
         if weight is not None:
             weight = read_weights(weight, self.learner)
@@ -441,7 +435,6 @@ class Engine(Step):
         >>> model.engine.observe([{"length": 300.0}], ["ann"])
         >>> model.tasks, model.features.width, model.events
         (['ann'], 1, 0)
-
         """
         with Hold(self.locks.writing):
             ids = [identity("task", one) for one in check_sequence(task)]
@@ -474,7 +467,6 @@ class Engine(Step):
         ...     _ = model.learn_one({"minutes": 7}, label, "ann")
         >>> model.classes
         ('bus', 'car', 'train')
-
         """
         if not isinstance(self.target, TwoClasses):
             return
@@ -500,14 +492,14 @@ class Engine(Step):
         """Go on with the scale, and the number of events, that several engines agreed on."""
         self.scale = scale
         if events is not None:
-            self.history.events = events
+            self.counts.events = events
 
     def count_once(self, passes: int) -> None:
         """Count every event once, after all were learned ``passes`` times over."""
         with Hold(self.locks.step):
-            old = self.history
+            old = self.counts
             since = np.where(old.since < 0, -1, -(-old.since // passes))
-            counted = History(old.seen // passes, since, old.events // passes)
+            counted = EventCounts(old.seen // passes, since, old.events // passes)
             self.body = Body(self.learner, counted)
 
     def _learn_counted(
@@ -636,7 +628,7 @@ class Engine(Step):
         learner itself failed, as after the rows before the one that it failed at.
         """
         chunk = self._plan(batch, begin)
-        (learner, history), end = chunk.body, chunk.end
+        (learner, counts), end = chunk.body, chunk.end
         ids = batch.ids[begin:end]
         numbers = self.tasks.numbers(ids)
         for at in np.flatnonzero(numbers < 0) if chunk.fresh else ():
@@ -657,7 +649,7 @@ class Engine(Step):
             rollback = partial(learner.load, {k: a.copy() for k, a in learner.arrays().items()})
         scale = self.scale if isinstance(self.target, TwoClasses) else None
         step = ChunkStep(
-            history, scale, log_a[begin:end], events, _round_starts(batch, len(ids)),
+            counts, scale, log_a[begin:end], events, _round_starts(batch, len(ids)),
             commit, starts, rollback, self.watch, PERSONAL_CHECK_EVENTS,
         )  # fmt: skip
         if is_compiled(learner):
@@ -709,7 +701,7 @@ class Engine(Step):
         """Note which tasks have become personal, and which no longer are."""
         personal = personal_tasks(self.learner)
         if personal is not None:
-            since = self.history.since
+            since = self.counts.since
             since[~personal] = -1
             since[personal & (since < 0)] = self.events
 
@@ -731,7 +723,7 @@ class Engine(Step):
             slots = {name: array for name, array in made.arrays().items() if name == "slots"}
             arrays |= {"classes": np.array([2]), "0.scale": np.array(scale), **slots}
             made.load(arrays)
-            self.body = Body(made, self.history)
+            self.body = Body(made, self.counts)
             self._adds_classes, self._newcomer = True, None
         self.target = widened(self.target)  # last
 
@@ -739,7 +731,7 @@ class Engine(Step):
         number = self.tasks.find(task)
         if number >= 0:
             forget(self.learner, number)
-            self.history.forget(number)
+            self.counts.forget(number)
             self._newcomer = None
             self.tasks.remove(task)  # last
 
@@ -748,9 +740,9 @@ class Engine(Step):
     def state(self) -> dict[str, Any]:
         """Return a copy of everything, NumPy arrays under ``"arrays"``."""
         with Hold(self.locks.step):
-            inner, history = self.learner.state(), self.history
+            inner, counts = self.learner.state(), self.counts
             arrays = {f"learner.{name}": array for name, array in inner.pop("arrays").items()}
-            arrays |= {"tasks.seen": history.seen.copy(), "tasks.since": history.since.copy()}
+            arrays |= {"tasks.seen": counts.seen.copy(), "tasks.since": counts.since.copy()}
             return {
                 "learner": inner,
                 "events": self.events,
@@ -777,10 +769,10 @@ class Engine(Step):
         seen, since = (arrays[f"tasks.{name}"] for name in ("seen", "since"))
         for counts, least in ((seen, 0), (since, -1)):
             if counts.shape != (learner.n_tasks,) or counts.dtype != np.int64:
-                raise ValueError(f"expected the history of {learner.n_tasks} tasks")
+                raise ValueError(f"expected event counts of {learner.n_tasks} tasks")
             if events > MAX_EVENTS or counts.min() < least or counts.max() > MAX_EVENTS:
-                raise ValueError(f"no task has the history {counts.min()} or {counts.max()}")
-        made.body = Body(learner, History(seen.copy(), since.copy(), events))
+                raise ValueError(f"no task has the event count {counts.min()} or {counts.max()}")
+        made.body = Body(learner, EventCounts(seen.copy(), since.copy(), events))
         _check_size(learner, len(state["tasks"]), features)
         return made
 
@@ -990,10 +982,10 @@ def _attempt(learner: Learner, round: Round) -> tuple[Dense, Callable[[], object
 
 def _starts_of(chunk: Chunk) -> tuple[list[Callable[[], object]], Callable[[], None] | None]:
     """Return what starts the chunk's new tasks, and what rolls that back."""
-    learner, history = chunk.body
-    if not chunk.start or not history.n_started:
+    learner, counts = chunk.body
+    if not chunk.start or not counts.n_started:
         return [], None
-    started = Started(history.started, history.n_started)
+    started = Started(counts.started, counts.n_started)
     numbers = list(dict.fromkeys(chunk.fresh.values()))[: chunk.start]
     starts = [_start_of(learner, number, started) for number in numbers]
     return starts, partial(_unstart_all, learner, numbers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress, islice, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,6 @@ class Features(Protocol):
         """Return what :func:`features_from_json` reads."""
 
 
-@final
 class Columns:
     """A fixed number of columns: rows are arrays, or mappings if the columns have names.
 
@@ -86,7 +85,6 @@ class Columns:
 
     >>> Columns(3).read([[1.0, 0.0, 2.0]])
     array([[1., 0., 2.]])
-
     """
 
     def __init__(self, n: int, names: Sequence[Any] | None = None) -> None:
@@ -155,7 +153,6 @@ class Columns:
         return Sparse(*NamedMappings(known).read(rows))
 
 
-@final
 class Names:
     """Columns by name, in order of appearance: a new name gets a new column.
 
@@ -175,7 +172,6 @@ class Names:
     >>> names.add(new)
     >>> names.name(1)
     'town=Rome'
-
     """
 
     def __init__(self, names: Iterable[Any] = ()) -> None:
@@ -234,7 +230,6 @@ class Names:
         return names
 
 
-@final
 class Hashed:
     """Names hashed to columns, with a sign that makes collisions cancel.
 
@@ -248,7 +243,6 @@ class Hashed:
 
     >>> Hashed(16).read([{"age": 7, "town": "Rome"}]).columns
     array([ 3, 10], dtype=int32)
-
     """
 
     def __init__(self, size: int = 2**18) -> None:
@@ -307,7 +301,6 @@ def features_from_json(entry: Mapping[str, Any]) -> Features:
 # Names of a file's lexicon: each name is looked up once, not once per row.
 
 
-@final
 class NameLookup:
     """Columns of the names of the lexicon that is read at the moment."""
 
@@ -373,7 +366,6 @@ def distinct(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.
     return numbers[firsts], rank[first[shifted]]
 
 
-@final
 class HashLookup:
     """Columns and signs by hash of the names of the lexicon that is read at the moment."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ LEAST_TASKS = 8
 PENDING_EVENTS = 10_000  # predicted events with an id that may wait for their label
 
 
-@final
 class Model:
     """One linear classifier per task, for tasks, features and labels of any name.
 
@@ -82,7 +81,6 @@ class Model:
     pending:
         Number of events predicted with an id that may wait for their :meth:`answer`; they are
         not kept in the file.
-
     """
 
     def __init__(
@@ -174,7 +172,6 @@ class Model:
         >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
         >>> model.predict_one({"a": 1}, "somebody new")
         'yes'
-
         """
         if id is None:
             return self.engine.predict_one(x, task, offset)
@@ -192,7 +189,6 @@ class Model:
         >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
         >>> sorted(model.predict_proba_one({"a": 1}, "ann"))
         ['no', 'yes']
-
         """
         classes = self.classes
         if not isinstance(self.engine.target, TwoClasses):
@@ -213,7 +209,6 @@ class Model:
         >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
         >>> model.predict([{"a": 1}, {"b": 1}], ["ann", "bob"]).tolist()
         ['yes', 'no']
-
         """
         if id is None:
             return self.engine.labels_of(self.margins(x, task, offset=offset))
@@ -231,7 +226,6 @@ class Model:
         >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
         >>> model.predict_proba([{"a": 1}], ["ann"]).round(2)
         array([[0.27, 0.73]])
-
         """
         probabilities = self.engine.probabilities(x, task, offset)
         if probabilities.ndim == 2:
@@ -254,7 +248,6 @@ class Model:
         >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
         >>> model.margins([{"a": 1}, {"b": 1}], ["ann", "ann"])
         array([ 1., -1.])
-
         """
         return self.engine.margins(x, task, offset)
 
@@ -271,7 +264,6 @@ class Model:
         >>> low, high = model.intervals([{"rooms": 2}], ["Rome"])[0]
         >>> bool(low < 6.0 < high)
         True
-
         """
         return self.engine.intervals(x, task, level, offset)
 
@@ -285,7 +277,6 @@ class Model:
         >>> model = Model(labels=romco.labels.Budget(1.0, seed=0))
         >>> model.ask([{"a": 1}], ["ann"])
         array([ True])
-
         """
         if self.labels is None:
             raise ValueError(
@@ -312,7 +303,6 @@ class Model:
         >>> model = Model("pa-unique")
         >>> [model.learn_one({"a": 1}, "yes", task="ann") for _ in range(2)]
         [0.0, 1.0]
-
         """
         return self.engine.learn_one(x, y, task, weight, offset)
 
@@ -362,7 +352,6 @@ class Model:
         >>> model = Model("pa-unique")
         >>> model.learn([{"a": 1}, {"a": 1}], ["yes", "yes"], ["ann", "ann"])
         array([0., 1.])
-
         """
         return self.engine.predict_and_learn(
             x,
@@ -387,7 +376,6 @@ class Model:
         'yes'
         >>> bool(model.answer("mail 7", "yes") > 0), model.events
         (True, 5)
-
         """
         with self.pending.resolving(id) as event:
             weights = None if weight == 1.0 else [weight]
@@ -411,7 +399,6 @@ class Model:
         >>> model.forget("ann")
         >>> model.tasks
         []
-
         """
         self.engine.forget(task)
 
@@ -434,7 +421,6 @@ class Model:
 
         >>> Model.from_state(Model("pa-unique").state())
         <romco.Model: pa-unique for two classes, 0 features, 0 tasks, 0 events>
-
         """
         made = cls.__new__(cls)
         made.engine = Engine.from_state(state)

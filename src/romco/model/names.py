@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from itertools import repeat
 from math import isfinite
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,7 +154,6 @@ def from_json(value: Any) -> Id:
     raise ValueError(f"{value!r} is not the name of a task, feature or label")
 
 
-@final
 class TaskTable:
     """Numbers of the tasks by name, in order of appearance; a freed number is used again.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ class PendingEvent(NamedTuple):
     task: Any
     margin: Any
     context: Numbers | None = None  # prediction context (1, k), if the learner uses one
+    offset: float | None = None
 
 
 def read_context(context: Any, n: int) -> Numbers | None:
@@ -46,7 +47,6 @@ def read_context(context: Any, n: int) -> Numbers | None:
     return filled
 
 
-@final
 class PendingLabels:
     """Predicted events by id, at most ``limit``: the oldest are dropped first, and counted.
 

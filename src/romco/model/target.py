@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from typing import Any, Literal, NamedTuple, Protocol, final
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.core.counts import Scale
 from romco.kernels.core.events import LARGEST_FEATURE
-from romco.kernels.core.history import Scale
 from romco.model.names import Id, canonical_name, from_json, identity, to_json
 
 Numbers = NDArray[np.float64]
@@ -82,7 +82,6 @@ class Target(Protocol):
         """Return everything needed to make the same again."""
 
 
-@final
 class TwoClasses:
     """Two labels of any kind, one on each side of margin 0.
 
@@ -227,7 +226,6 @@ class TwoClasses:
         return labels
 
 
-@final
 class ManyClasses:
     """Labels of any kind, numbered as they come; new ones may come at any time.
 
@@ -337,7 +335,6 @@ class ManyClasses:
         return target
 
 
-@final
 class NumberTarget:
     """A number, in whatever unit it comes.
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,6 @@ DOUBTFUL, BY_CHANCE = "doubtful", "by chance"
 ANSWERED = "answered"  # under which a model's session keeps the ids that were learned
 
 
-@final
 class BudgetedModel:
     """Model that learns only the labels that its policy asks for; of other rows their sizes.
 
@@ -153,7 +152,6 @@ def choose_requests(
         Column of the ids; else the line of an event is its id.
     options:
         Those of ``Budget.of``.
-
     """
     known = source.resolve_to_predict(model.schema)
     events: list[tuple[int, str, float]] = []  # line, task, margin
@@ -206,7 +204,6 @@ def write_requests(requests: list[LabelRequest], path: Path, label: str | None) 
     durable.replace(path, _table(rows) if format_of(path.name) == "csv" else _objects(rows))
 
 
-@final
 @dataclass
 class AnswerCounts:
     """Counts of answers: learned, repeated, unknown, still empty."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, final
+from typing import Any, Literal, Protocol
 
 from romco.evaluation import Score
 from romco.io.cells import is_missing, read_name
@@ -52,7 +52,6 @@ class Learns(LabelNames, Protocol):
         """Contents of the file to resume by; its notes are the user's."""
 
 
-@final
 @dataclass
 class TaskErrors:
     """Errors of each task, for the mean over tasks; given up where there are very many tasks."""
@@ -115,7 +114,6 @@ class Progress:
     late: Score | None = None  # of blocks predicted before any of their labels was learned
 
 
-@final
 @dataclass
 class SaveSchedule:
     """When to save: every so many events, or, with None, so seldom that it costs little.
@@ -168,7 +166,6 @@ def learn(
         of the time.
     stop:
         Once it is wanted, what was learned is saved, and that was all.
-
     """
     with locked_model(path) as known:
         yield from learn_into(known or new, source, path, predictions, every, stop=stop)
@@ -208,7 +205,6 @@ def learn_into(
             yield from run.steps(SaveSchedule(every, record.events), stop or Stop())
 
 
-@final
 @dataclass
 class Run:
     """One source being learned into one model file.
@@ -399,7 +395,6 @@ class Stopped(BaseException):
     """Breaks off waiting for more to read."""
 
 
-@final
 class Stop:
     """Request to stop: checked between blocks; waiting for rows is broken off.
 

@@ -208,7 +208,6 @@ def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any 
     >>> _ = model.learn(rows, labels, ["a", "a", "b"])
     >>> explain_cells(model, {"free": 1}, "a").label
     'spam'
-
     """
     schema = model.schema
     if schema is None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Self, final
+from typing import Any, BinaryIO, Self
 
 from romco.io import durable
 from romco.io.durable import Closing
@@ -33,7 +33,6 @@ def load_model(path: Path) -> Model:
     ------
     ValueError
         If it is a bare learner, which knows no names.
-
     """
     model = load(path)
     if not isinstance(model, Model):
@@ -55,7 +54,6 @@ def locked_model(path: Path) -> Iterator[Model | None]:
         yield load_model(path) if path.exists() else None
 
 
-@final
 @dataclass
 class SourceRecord:
     """Position in a source that is learned."""
@@ -81,7 +79,6 @@ class SourceRecord:
         ------
         ValueError
             If a file of that path was learned and this is another one.
-
         """
         if path == STDIN:
             return cls()
@@ -200,7 +197,6 @@ def _begins_with(file: BinaryIO | None, seen: Mapping[str, Any]) -> bool:
     return content is not None and content["digest"] == seen["digest"]
 
 
-@final
 class PredictionLog(Closing):
     """Predictions as JSON lines, in a file, on stdout (-) or nowhere.
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.io.modelfile import ModelFileError, load, save
+from romco.kernels.core.counts import MEMORY
 from romco.kernels.core.events import Events
-from romco.kernels.core.history import MEMORY
 from romco.kernels.merge.partition import pick_rows
 from romco.kernels.merge.rows import FeatureCounts
 from romco.kernels.step import ChunkStep
@@ -269,7 +269,7 @@ class Shard:
                 sizes = learner.n_features, learner.n_tasks
                 events = Events(round, *sizes, True, learner.answers, part)
                 step = ChunkStep(
-                    engine.body.history, engine.scale, log_a, events, starts,
+                    engine.body.counts, engine.scale, log_a, events, starts,
                     None, [], None, engine.watch, PERSONAL_CHECK_EVENTS,
                 )  # fmt: skip
                 margins = step.compiled(learner.kernel)  # type: ignore[attr-defined]

@@ -124,7 +124,6 @@ def load(name: str, data_dir: str | Path | None = None) -> Stream:
 
     >>> load("simulated").n_tasks, load("simulated@n_tasks=3,outliers=1").n_tasks
     (20, 3)
-
     """
     first, mark, variant = name.partition(VARIANT_MARK)
     dataset = find(first)

@@ -106,7 +106,6 @@ def simulated(
     >>> stream = simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)
     >>> stream.n_events, len(stream.truth.outliers)
     (20, 1)
-
     """
     sizes = _check(n_tasks, n_features, n_events, rank, outliers)
     _check_shares(noise=noise, sparsity=sparsity, imbalance=imbalance)

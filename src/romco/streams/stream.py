@@ -26,7 +26,6 @@ class Truth:
     >>> from romco.streams import simulated
     >>> simulated(n_tasks=4, n_features=10, n_events=5, outliers=1).truth.personal.shape
     (10, 4)
-
     """
 
     shared: NDArray[np.float64]  # (d, m) the low-rank part of the true weights
@@ -66,7 +65,6 @@ class Stream:
     >>> stream = Stream("mine", np.array([0, 1]), x, y, tasks=("ann", "bob"))
     >>> stream.n_tasks, stream.n_features, stream.n_events
     (2, 2, 2)
-
     """
 
     name: str
