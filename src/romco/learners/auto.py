@@ -17,6 +17,7 @@ from romco.kernels.auto.auto import (
 )
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, columns
+from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import add_sorted, take_rows
 from romco.learners.base import Arrays, State, Upgrade
 from romco.learners.capabilities import SubspaceRows

@@ -302,16 +302,16 @@ class Engine(Step):
     ) -> tuple[Rows, Numbers, Dense | None]:
         rows = self.features.read(x)
         numbers = self.tasks.numbers(check_sequence(task))
-        known = self._read_offset(offset, self.target.turn)
+        known = self.read_offset(offset, self.target.turn, self.events > 0)
         check_lengths(rows, task=numbers, **({} if known is None else {"offset": known}))
         return rows, numbers, known
 
-    def _read_offset(self, offset: Any, turn: float) -> Dense | None:
+    def read_offset(self, offset: Any, turn: float, learned: bool) -> Dense | None:
         """Return offsets (n,) as the learner sees them; ValueError where the model has none.
 
         The first events learned decide whether a model has offsets; from then on all events do.
         """
-        if self.events and (offset is not None) != self.with_offset:
+        if learned and (offset is not None) != self.with_offset:
             had, lacks = ("with", "needs an") if self.with_offset else ("without", "takes no")
             raise ValueError(
                 f"this model was learned {had} an offset, so each event {lacks} offset; "
@@ -570,7 +570,8 @@ class Engine(Step):
         rows = self.features.read(x, new)
         known = None
         if offset is not None or self.with_offset:
-            known = self._read_offset(offset, self._turn_with(labels))
+            turn = self.turn_with(labels, self.events > 0)
+            known = self.read_offset(offset, turn, self.events > 0)
         parts = {"task": ids, "y": answers, "weight": weight, "offset": known}
         check_lengths(rows, **{name: part for name, part in parts.items() if part is not None})
         if self._adds_classes and isinstance(self.learner, AddsClasses):
@@ -589,10 +590,10 @@ class Engine(Step):
             rows, ids, answers, weight, known, needed, len(labels), together, actions, then
         )
 
-    def _turn_with(self, labels: dict[Id, float]) -> float:
+    def turn_with(self, labels: dict[Id, float], learned: bool) -> float:
         """Return the turn once these labels are known, as offsets are learned by it."""
         turn = self.target.changes(labels).get("turn", self.target.turn)
-        if self.events and turn != self.target.turn:
+        if learned and turn != self.target.turn:
             raise ValueError(
                 f"of the labels {list(labels)} another one is positive than offsets were learned "
                 "for, before both were known: begin a new model, and name classes or positive"
