@@ -161,9 +161,7 @@ class Model:
 
     # Predicting
 
-    def predict_one(
-        self, x: Any, task: Any, *, id: Any = None, offset: float | None = None
-    ) -> Any:
+    def predict_one(self, x: Any, task: Any, *, id: Any = None, offset: float | None = None) -> Any:
         """Return the label or number of one event; None before any label is known.
 
         With ``id`` the event waits until :meth:`answer` brings its label.
