@@ -114,10 +114,14 @@ class Schema:
             self.add(name, column if isinstance(column, Column) else Column(column, column, "set"))
         if task is not None and task == label:
             raise ValueError(f"column {task!r} cannot be both the task and the label")
-        roles = {"weight": (weight, (task, label)), "offset": (offset, (task, label, weight))}
-        for role, (name, others) in roles.items():
-            if name is not None and name in others:
-                raise ValueError(f"column {name!r} is another role: it cannot be the {role} too")
+        if weight is not None and weight in (task, label):
+            raise ValueError(
+                f"column {weight!r} is the task or the label: it cannot be the weight too"
+            )
+        if offset is not None and offset in (task, label, weight):
+            raise ValueError(
+                f"column {offset!r} is the task, label or weight: it cannot be the offset too"
+            )
 
     @classmethod
     def infer(

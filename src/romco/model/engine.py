@@ -518,7 +518,9 @@ class Engine(Step):
         if not len(y) == len(task) == n:
             raise ValueError(f"weight has {n} entries but y has {len(y)} and task {len(task)}")
         read_context(context, n)  # refused, if so, before anything is learned
-        offset = None if offset is None else np.asarray(offset)
+        offset = self.read_offset(offset, 1.0, self.events > 0)
+        if offset is not None and len(offset) != n:
+            raise ValueError(f"x has {n} rows but offset has {len(offset)} entries")
 
         def learn(at: NDArray[np.intp]) -> Predictions:
             known = None if context is None else [context[i] for i in at]
