@@ -43,12 +43,7 @@ def tasks_of(task: Any, n: int) -> list[Id]:
 
 
 def needs_schema(X: Any) -> bool:
-    """Return whether X is a frame with text, dates or gaps, which a schema reads.
-
-    >>> import pandas as pd
-    >>> [needs_schema(X) for X in (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": ["x"]}))]
-    [False, True]
-    """
+    """Return whether X is a frame with text, dates or gaps, which a schema reads."""
     return hasattr(X, "columns") and not all(_is_numeric(X[name]) for name in X.columns)
 
 
@@ -108,11 +103,7 @@ def _nameless(X: Any) -> str:
 
 
 def classes_of(labels: Any) -> tuple[Any, ...]:
-    """The labels, sorted; errors are worded as scikit-learn's own.
-
-    >>> classes_of(["b", "a", "b"])
-    ('a', 'b')
-    """
+    """The labels, sorted; errors are worded as scikit-learn's own."""
     classes = np.unique(np.asarray(labels))
     if len(classes) < 2:
         raise ValueError(

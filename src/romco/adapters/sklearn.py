@@ -632,9 +632,9 @@ def _check_known(y: NDArray[Any], classes: Sequence[Any], by_position: bool = Fa
 class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     """One linear model of a number per task: shared where tasks agree, personal where they differ.
 
-    As :class:`romco.ROMCOClassifier`, for numbers: ``task`` names the task of each row in every
-    method, or ``task_column`` the column of X that does; ``offset`` is in the unit of y. Place and
-    unit of y do not matter.
+    As :class:`romco.ROMCOClassifier`, with the same parameters and attributes, for numbers; "pa",
+    "ogd" and "arow" with "-unique" or "-global" are the other learners. Place and unit of y do not
+    matter; ``offset`` has that unit.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -646,34 +646,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     >>> low, high = model.predict_interval([[1.0, 0.0]], task="bob", level=0.9)[0]
     >>> bool(low < 28.0 < high)
     True
-
-    Parameters
-    ----------
-    learner:
-        "romco-auto", or a control: "pa", "ogd" or "arow" with "-unique" or "-global".
-    parameters:
-        The learner's parameters, by name.
-    epochs:
-        How often ``fit`` goes through the rows; ``partial_fit`` goes through them once.
-    shuffle:
-        Whether ``fit`` goes through the rows in random order; ``partial_fit`` never does.
-    new_task:
-        Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
-    task_column:
-        Column of X that names each row's task, by name or number, in place of ``task=``.
-    random_state:
-        Seed of the shuffling.
-
-    Attributes
-    ----------
-    tasks_:
-        Names of the tasks, (m,).
-    coef_, intercept_:
-        W, one row per task (m, d), and b (m,): numbers are ``X @ coef_[i] + intercept_[i]``.
-    shared_, personal_:
-        U and V with W = U + V, where the learner keeps them apart.
-    model_:
-        The :class:`romco.Model` inside; ``romco.save(estimator, path)`` writes both.
     """
 
     def __init__(

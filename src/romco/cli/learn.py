@@ -210,11 +210,7 @@ def _features(options: LearnOptions) -> Features:
 
 
 def _read_threads(text: str) -> int | Literal["auto"]:
-    """Return the number of threads that an option names.
-
-    >>> _read_threads("4"), _read_threads("auto")
-    (4, 'auto')
-    """
+    """Return the number of threads that an option names."""
     if text == "auto":
         return "auto"
     if not text.isdecimal() or int(text) < 1:
@@ -348,12 +344,7 @@ def _show_progress() -> Iterator[Any]:
 
 
 def _describe_time_left(progress: Progress, seconds: float) -> str:
-    """Return the percentage that is read and the time left, where the size is known.
-
-    >>> from types import SimpleNamespace
-    >>> _describe_time_left(SimpleNamespace(share=0.25, resumed=0), 60.0)
-    '25%, 3:00 left: '
-    """
+    """Return the percentage that is read and the time left, where the size is known."""
     if not progress.share:
         return ""
     if progress.resumed:  # what was passed over took no time to learn

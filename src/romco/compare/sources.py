@@ -38,11 +38,7 @@ def shuffled(dataset: str, order: str, seed: int, data_dir: Path | None = None) 
 
 @lru_cache(maxsize=8)
 def digest_of(dataset: str, data_dir: Path | None = None) -> str:
-    """Return twelve hexadecimal digits that change with any event of the data set.
-
-    >>> digest_of("simulated") == digest_of("simulated")
-    True
-    """
+    """Return twelve hexadecimal digits that change with any event of the data set."""
     stream = stream_of(dataset, data_dir)
     x = stream.x
     parts = [x] if isinstance(x, np.ndarray) else [x.data, x.indices, x.indptr]

@@ -73,16 +73,9 @@ class Column(NamedTuple):
 class Schema:
     """Kinds of the columns of a table, and which is the task, label, weight, offset.
 
-    Parameters
-    ----------
-    columns:
-        Kind of each column, or its :class:`Column`. Columns not listed are read as "free".
-    features:
-        Columns to use; None uses all that are not task, label, weight or offset.
-    one_task:
-        Whether all events are of one task, called "all".
-    complete:
-        Whether all columns of the table are listed, so that another one is unknown.
+    Columns not listed are read as "free"; ``features`` names those to use, None uses all. With
+    ``one_task`` all events are of one task, "all". Where the list is ``complete``, any other column
+    is unknown.
 
     >>> schema = Schema({"zip": "category", "says": "text"}, task="user", label="clicked")
     >>> schema.encode({"user": "ann", "zip": 10115, "says": "Hi", "age": "7", "size": None})
@@ -139,18 +132,9 @@ class Schema:
     ) -> Self:
         r"""Infer a schema from the first 1,000 rows of a file, a frame or a list of mappings.
 
-        Parameters
-        ----------
-        source:
-            A path, "-" for stdin, a binary stream, rows as mappings, or a pandas, Polars or
-            Arrow table. A pipe is looked into as far as it has come; nothing is taken from it.
-        kinds:
-            Kinds that are not to be inferred, by column.
-
-        Raises
-        ------
-        ValueError
-            If a column that is named is not there.
+        ``source`` is a path, "-" for stdin, a binary stream, rows as mappings, or a pandas, Polars
+        or Arrow table; a pipe is looked into as far as it has come. ``kinds`` are not inferred.
+        Raises ValueError if a column that is named is not there.
 
         >>> import io
         >>> table = io.BytesIO(b"user,age,at,clicked\nann,7,2024-05-01,yes\n")
@@ -241,10 +225,7 @@ class Schema:
     def encode(self, row: Mapping[str, Any]) -> Values:
         """Return the features of one row by name: the reference of the compiled encoder.
 
-        Raises
-        ------
-        BadCell
-            If a cell cannot be read as its column is, for example text in a number column.
+        Raises BadCell if a cell cannot be read as its column is.
         """
         features: Values = {}
         roles, encoders = self.roles, self._encoders
@@ -288,13 +269,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the schema that :meth:`to_json` described; older forms are understood.
-
-        Raises
-        ------
-        ValueError
-            If no schema could have given it: nothing in a file is trusted.
-        """
+        """Return the schema that :meth:`to_json` described; ValueError where none could have."""
         try:
             return cls._from_json(stored)
         except (TypeError, AttributeError, KeyError, ValueError) as error:
@@ -323,13 +298,7 @@ class Schema:
         return None if stored is None else cls.from_json(stored)
 
     def store(self, session: dict[str, Any], name: str) -> None:
-        """Keep the schema in what a model file stores.
-
-        Raises
-        ------
-        ValueError
-            If the model called ``name`` reads the same columns otherwise.
-        """
+        """Keep the schema in what a model file stores; ValueError if it contradicts that."""
         known = Schema.from_session(session)
         difference = None if known is None else known.difference(self)
         if difference is not None:
@@ -408,13 +377,7 @@ def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]
 def encode_rows(
     rows: Iterable[Mapping[Any, Any]], schema: Schema, lexicon: Lexicon | None = None
 ) -> Encoded:
-    """Encode mappings by compiled code, as :meth:`Schema.encode` does each of them.
-
-    Raises
-    ------
-    ValueError
-        If a cell cannot be read; it names row and column.
-    """
+    """Encode mappings by compiled code, as :meth:`Schema.encode`; ValueError names the cell."""
     encoder = Encoder(encode_cell, Lexicon() if lexicon is None else lexicon)
     for name, column in schema.columns.items():
         encoder.column(name, column.kind)
@@ -470,10 +433,7 @@ class CellEncoder:
     def prepare(self, rows: Any, names: Container[Any], learning: bool) -> Any:
         """Return rows as mappings, or encoded if there are several and a schema.
 
-        Parameters
-        ----------
-        names:
-            Features that are known: a number of such a name is one, whatever the schema.
+        A number whose name is among ``names`` is a feature, whatever the schema.
         """
         self._added = []
         frame = not isinstance(rows, list | tuple)

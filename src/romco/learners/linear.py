@@ -67,12 +67,7 @@ class LinearLearner(CompiledLearner):
 
 
 def mean_row(w: NDArray[np.float64], started: Started) -> NDArray[np.float64]:
-    """Mean (d,) of the started rows of w (m, d).
-
-    >>> started = Started(np.array([True, True, False]), 2)
-    >>> mean_row(np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]]), started)
-    array([2., 3.])
-    """
+    """Mean (d,) of the started rows of w (m, d)."""
     return started.which.astype(np.float64) @ w / started.number
 
 

@@ -139,15 +139,7 @@ def forget(old: Learner, task: int) -> None:
 
 
 def unstart(old: Learner, task: int) -> None:
-    """Take back the start of a task that has had no event yet: there is none to be forgotten.
-
-    >>> import numpy as np, romco
-    >>> trml = romco.learner("trml", n_features=1, n_tasks=2)
-    >>> trml.arrays()["w"][:, 1] = 7.0
-    >>> unstart(trml, 1)
-    >>> trml.weights()
-    array([[0., 0.]])
-    """
+    """Take back the start of a task that has had no event yet: there is none to be forgotten."""
     if old.keeps_events and old.task_axes is not None:
         _clear(old, old.task_axes, task)
     else:

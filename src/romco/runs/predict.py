@@ -207,10 +207,7 @@ def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any 
 
     A model that learned no file takes the cells as features. See :func:`romco.reasons`.
 
-    Raises
-    ------
-    ValueError
-        If the model does not know any of the columns; it lists names that are close.
+    Raises ValueError if the model does not know any of the columns; it lists names that are close.
 
     >>> import romco
     >>> model = romco.Model()
