@@ -87,7 +87,6 @@ def _hint(X: Any, column: str | int) -> str:
 
 
 def _nameless(X: Any) -> str:
-    """Describe an X that is no frame, and what to write instead."""
     if hasattr(X, "tocsr"):
         return (
             "sparse, which holds neither names of columns nor text: let the tasks travel beside X "
@@ -197,7 +196,6 @@ def _canonical(X: Any, y: NDArray[Any], task: list[Any]) -> Rows:
 
 
 def _projected(X: Any) -> NDArray[Any]:
-    """Return rows (n,) along a fixed direction."""
     if not isinstance(X, Encoded):
         return np.asarray(X @ np.random.default_rng(0).normal(size=X.shape[1]))
     names = X.lexicon.names

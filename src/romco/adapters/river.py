@@ -61,7 +61,6 @@ class TaskStream:
         return rest, rest.pop(self.task_column)
 
     def _split_many(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
-        """The same of a frame."""
         if self.task_column is not None:
             X, task = split_off(X, self.task_column)
         return X, tasks_of(task, len(X))

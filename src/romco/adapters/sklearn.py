@@ -236,7 +236,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     def _continue(
         self, model: Model, X: Any, y: Any, task: list[Any], weight: Any, offset: Any
     ) -> Self:
-        """With a model that has learned rows once, as they come."""
         passes(model, X, y, task, weight, 1, None, offset)
         self.model_ = model
         return self
@@ -280,7 +279,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         return Columns(self.n_features_in_, None if names is None else names.tolist())
 
     def _read_rows(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
-        """Rows and tasks to answer, checked."""
         X, task = self._split_task(X, task)
         if self.reads_table_:
             self._check_table(X)
@@ -316,7 +314,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self)
 
     def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
-        """Rows without the column of the task, and the task."""
         if self.task_column is None:
             return X, task
         if task is not None:
@@ -354,7 +351,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
             )
 
     def _tasks(self, task: Any, n: int, known: Model | None) -> list[Any]:
-        """The name of each row's task."""
         if task is not None:
             return tasks_of(task, n)
         if known is not None and any(name != ONLY_TASK for name in known.tasks):
@@ -562,7 +558,6 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         )
 
     def _parameters(self) -> dict[str, Any]:
-        """The learner's parameters that were given."""
         offered = known(self.learner).parameters
         named = {name: getattr(self, name) for name in ("eta1", "eta2", "lambda1", "lambda2", "C")}
         given = {name: value for name, value in named.items() if value is not None}
@@ -728,7 +723,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     def _read_labelled(
         self, X: Any, y: Any, task: Any, first: bool
     ) -> tuple[Any, Numbers, list[Any]]:
-        """Rows, numbers and tasks to learn, checked."""
         X, task = self._split_task(X, task)
         numbers = self._read_table(X, y, first)
         if numbers is not None:

@@ -513,7 +513,6 @@ class CellEncoder:
         return schema
 
     def _report(self, names: Sequence[str]) -> None:
-        """Warn once of each column that the model does not know."""
         new = [name for name in names if name not in self._reported]
         if new and self._schema is not None and len(self._reported) < MAX_REPORTED_COLUMNS:
             self._reported.update(new)

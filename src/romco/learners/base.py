@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events, lacks_labels
-from romco.parameters import choice as choice  # for learners, who need all of it
-from romco.parameters import not_negative as not_negative
-from romco.parameters import positive as positive
-from romco.parameters import truth as truth
-from romco.parameters import whole as whole
+from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
 
 Arrays = dict[str, NDArray[Any]]
@@ -174,7 +170,6 @@ class CompiledLearner(Learner):
         )
 
     def _unlabelled(self, round: Round) -> Events:
-        """Those without a label."""
         some = chosen(round, np.isnan(round.y))
         return self.events_of(some)
 

@@ -541,7 +541,6 @@ class Engine(Step):
         offset: Any = None,
         context: Any = None,
     ) -> Batch:
-        """Read and check rows; changes nothing."""
         answers, labels = self.target.read(y)
         ids = identities("task", check_sequence(task))
         new: dict[Id, int] = {}
@@ -783,7 +782,6 @@ def next_double(size: int, needed: int) -> int:
 
 
 def _check_size(learner: Learner, n_tasks: int, features: Features) -> None:
-    """Raise ValueError where the names that a file has do not fit its learner."""
     n, d, width = learner.n_tasks, learner.n_features, fixed_width(features)
     if n_tasks > n or (width or features.width) > d or (width or d) != d:
         raise ValueError("the tasks or features named do not fit the learner's size")

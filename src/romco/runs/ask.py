@@ -286,7 +286,6 @@ def _events(model: Model, requests: Source) -> dict[int, Block]:
 
 
 def _raw_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the rows of a file as they are."""
     if source.path == STDIN:
         raise ValueError("events to be labelled are read more than once: give a file, not a pipe")
     with OpenFile(source.path, source.format) as file:

@@ -341,7 +341,6 @@ def infer_classes(source: Source, positive: str | None = None) -> tuple[str, str
 
 
 def _sample_labels(source: Source) -> dict[Id, str]:
-    """Return the different labels of the first rows."""
     schema = source.schema or source.resolve().schema
     assert schema is not None
     label = schema.label or "label"
@@ -423,5 +422,4 @@ def stop_on_sigterm(stop: Stop) -> Iterator[None]:
 
 
 def _kind_of(model: Learns, default: str) -> str:
-    """Return the target of a model; shards have the default."""
     return model.engine.target.kind if isinstance(model, Model) else default
