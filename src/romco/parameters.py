@@ -110,7 +110,6 @@ def data(what: str, listed: Mapping[str, Any], value: Any) -> Data:
 
 
 def _type(listed: Any) -> type:
-    """Return the type of a registered part."""
     return listed if isinstance(listed, type) else type(listed)
 
 

@@ -281,12 +281,7 @@ class Solution(NamedTuple):
 
 
 def minimise(
-    fit: Fit,
-    price: Price,
-    start: Numbers,
-    tol: float,
-    max_iter: int,
-    curvature: float = 0.0,
+    fit: Fit, price: Price, start: Numbers, tol: float, max_iter: int, curvature: float = 0.0
 ) -> Solution:
     """Minimise ``fit + price`` from ``start`` with Nesterov's momentum.
 

@@ -196,7 +196,6 @@ def _linear(
 
 
 def _entries(rows: Rows) -> tuple[Numbers, NDArray[np.int32]]:
-    """Values and columns of one row where it is not 0."""
     if isinstance(rows, Sparse):
         return rows.values, rows.columns
     columns = np.flatnonzero(rows[0]).astype(np.int32)
@@ -294,13 +293,11 @@ def shares_of_classes(scores: Numbers, label: int) -> Numbers:
 
 
 def _platt_factors(learner: Classes) -> Numbers:
-    """Factors (P,) from margins of the inner learners to log-odds."""
     arrays = learner.arrays()
     return np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(learner.pairs()))])
 
 
 def _power(learner: Classes) -> float:
-    """Exponent of the class probabilities; 1 for two classes."""
     return float(np.exp(learner.arrays()["power"][0])) if learner.answers > 2 else 1.0
 
 
@@ -328,7 +325,6 @@ def _slopes(learner: Classes, odds: Numbers, label: int, power: float) -> Number
 
 
 def _most_likely(scores: Any) -> int:
-    """Class of the largest score; of equal ones the last, as the model answers."""
     return len(scores) - 1 - int(np.argmax(scores[::-1]))
 
 

@@ -114,7 +114,6 @@ def _read(model: Model | Learner, findings: bool) -> _Reader:
 
 
 def _label_costs(model: Model) -> tuple[str, ...]:
-    """Labels spent and the audit's estimate, where labels cost."""
     audit = Audit.of(model.session)
     if model.labels is not None:
         return (f"Labels: {audit.describe(model.labels)}.",)
@@ -339,7 +338,6 @@ class _Reader:
         return known[k] if k < len(known) else f"class {k}"
 
     def _kinds(self) -> list[str]:
-        """Kind of each task; those on their own are the different ones."""
         if isinstance(self.learner, ClassifiesTasks):
             return self.learner.kinds_of(self.numbers)
         return [ALONE if alone else "related" for alone in self.different]
@@ -354,5 +352,4 @@ def _moments(learner: Learner) -> tuple[Numbers | None, Numbers | None]:
 
 
 def _source_names(session: dict[str, Any]) -> list[str]:
-    """Names of the files that a model learned from."""
     return [str(name).rpartition("/")[2] for name in session.get("sources", {})]

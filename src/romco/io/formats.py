@@ -150,7 +150,6 @@ def read_sample(
 
 
 def _peeked(stream: BinaryIO) -> BinaryIO:
-    """Return the whole lines that a pipe holds already."""
     held = stream.peek() if isinstance(stream, io.BufferedReader) else b""
     return io.BytesIO(held[: held.rfind(b"\n") + 1])
 

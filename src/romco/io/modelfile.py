@@ -203,7 +203,6 @@ def _summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _json(value: Any) -> bytes:
-    """Compact UTF-8; numbers that JSON does not have are refused."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain).encode()
 
 

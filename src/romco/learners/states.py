@@ -75,12 +75,7 @@ def with_inner_upgraded(state: State) -> State:
             if name in own or name not in first
         }
         outer = {**outer, "parameters": inner["parameters"]}
-    return {
-        **state,
-        "inner_version": method.kind.version,
-        "parameters": outer,
-        "arrays": arrays,
-    }
+    return {**state, "inner_version": method.kind.version, "parameters": outer, "arrays": arrays}
 
 
 def _parted(arrays: Arrays) -> tuple[Arrays, dict[str, Arrays]]:
@@ -99,7 +94,6 @@ def _parted(arrays: Arrays) -> tuple[Arrays, dict[str, Arrays]]:
 def _check_sizes(
     shapes: Mapping[str, str], arrays: Arrays, sizes: Mapping[str, tuple[int, ...]]
 ) -> None:
-    """Raise ValueError where an array does not have the declared shape."""
     for name in shapes.keys() & arrays.keys():
         found = arrays[name].shape
         if not any(_fits(found, form, sizes) for form in shapes[name].split("|")):

@@ -18,13 +18,7 @@ from romco.kernels.core.events import LARGEST_FEATURE
 from romco.kernels.io.delimited import arrange
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.lexicon import Lexicon
-from romco.kernels.io.mappings import (
-    HashedMappings,
-    Mappings,
-    NameCache,
-    NamedMappings,
-    hash_name,
-)
+from romco.kernels.io.mappings import HashedMappings, Mappings, NameCache, NamedMappings, hash_name
 from romco.kernels.io.places import in_order
 from romco.model.names import Action, Id, all_to_json, from_json, identity, to_json
 
@@ -431,7 +425,6 @@ def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> S
 
 
 def _check_named(rows: Any) -> Any:
-    """Return rows that have names; ValueError for arrays."""
     _check_many(rows)
     if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
         raise ValueError("rows without names: give mappings or a frame, or use features=Columns(n)")

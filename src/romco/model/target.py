@@ -303,7 +303,6 @@ class ManyClasses:
         return np.array(sorted(self.known.values()), dtype=np.intp)
 
     def _best(self, scores: Numbers) -> NDArray[np.intp]:
-        """Return the best of the labels; of equal ones the last."""
         backwards = scores[:, self._columns()[::-1]]
         return len(self.known) - 1 - np.argmax(backwards, axis=1)
 
@@ -419,7 +418,6 @@ def target_from_json(found: Any) -> Target:
 
 
 def _finite(at: int, answer: Any) -> float:
-    """An answer as a number."""
     try:
         if answer is None or isinstance(answer, complex):
             raise TypeError
@@ -452,7 +450,6 @@ def _add_class(known: Known, forms: dict[Id, Id], label: Any) -> float:
 
 
 def _form(known: Known, label: Any) -> Id | None:
-    """The form in which a label is known; None if it is not."""
     if label in known:
         return label
     name = canonical_name(label)
@@ -518,7 +515,6 @@ def _is_negative(label: Id) -> bool:
 
 
 def _rank(label: Id) -> tuple[float, str]:
-    """Numbers by size, then text by alphabet."""
     number = _as_number(label)
     return (-np.inf if number is None else number, str(label))
 

@@ -256,7 +256,9 @@ class Run:
         """Learn a block, all or nothing."""
         given = block.features, block.labels, block.tasks
         late = self._predict_late(block)
-        answers: Predictions = self.model.engine.predict_and_learn(*given, weight=block.weights)
+        answers: Predictions = self.model.engine.predict_and_learn(
+            *given, weight=block.weights, offset=block.offsets
+        )
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers)
         if late is not None and late.probabilities.shape == answers.probabilities.shape:
@@ -339,7 +341,6 @@ def infer_classes(source: Source, positive: str | None = None) -> tuple[str, str
 
 
 def _sample_labels(source: Source) -> dict[Id, str]:
-    """Return the different labels of the first rows."""
     schema = source.schema or source.resolve().schema
     assert schema is not None
     label = schema.label or "label"
@@ -421,5 +422,4 @@ def stop_on_sigterm(stop: Stop) -> Iterator[None]:
 
 
 def _kind_of(model: Learns, default: str) -> str:
-    """Return the target of a model; shards have the default."""
     return model.engine.target.kind if isinstance(model, Model) else default
