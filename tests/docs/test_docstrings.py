@@ -97,6 +97,21 @@ def test_an_entry_says_more_than_the_signature():
     assert sum(map(len, found.values())) <= MOST_EMPTY, {k: v for k, v in found.items() if v}
 
 
+def test_a_method_is_described_where_it_is_declared():
+    """A method without a docstring has one in a base class or protocol of the same folder."""
+    described, bare = {}, set()
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for part in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(part, ast.FunctionDef) and not part.name.startswith("_"):
+                    if ast.get_docstring(part):
+                        described.setdefault(path.parent, set()).add(part.name)
+                    elif not any("setter" in ast.unparse(name) for name in part.decorator_list):
+                        bare.add((path.parent, node.name, part.name))
+    public = {row for row in bare if not row[1].startswith("_")}
+    assert not {row for row in public if row[2] not in described.get(row[0], ())}
+
+
 def test_such_entries_would_be_found(tmp_path):
     section = "\n    Parameters\n    ----------\n    model:\n        {}\n    seed:\n        {}\n"
     first = (

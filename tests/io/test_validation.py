@@ -142,10 +142,10 @@ def test_a_calibration_that_learning_cannot_have_left_is_refused(scale, tmp_path
 
 
 @pytest.mark.parametrize(("name", "value"), [("seen", -1), ("since", -2), ("seen", 2**62)])
-def test_a_history_that_no_task_has_is_refused(name, value):
+def test_event_counts_that_no_task_has_is_refused(name, value):
     state = romco.Model("ogd-unique", tasks=["a"]).state()
     state["arrays"][f"tasks.{name}"][0] = value
-    with pytest.raises(ValueError, match="history"):
+    with pytest.raises(ValueError, match="event count"):
         romco.Model.from_state(state)
 
 

@@ -7,12 +7,12 @@ import pytest
 from scipy.sparse import csr_array
 
 import romco
-from romco.learners.registry import OTHER_TARGETS
+from romco.learners.registry import GIVEN
 from tests.reference import numbers as reference
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 D, M = 5, 4
-ALL = [name for name in OTHER_TARGETS if name.endswith("-number")]
+ALL = [name for name, method in GIVEN.items() if method.target == "number"]
 STEPS = {
     "pa": reference.passive_aggressive,
     "ogd": reference.gradient,

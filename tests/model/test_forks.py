@@ -39,7 +39,7 @@ def test_children_of_a_process_with_a_learning_thread_predict_and_learn(name):
             model.learn(X, Y, TASK)
 
     def in_child():
-        seen = int(model.engine.history.seen.sum())
+        seen = int(model.engine.counts.seen.sum())
         assert np.isfinite(model.margins(X, TASK)).all()
         before = model.events
         assert seen == before

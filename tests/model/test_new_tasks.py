@@ -40,7 +40,7 @@ def test_what_it_is_predicted_from_is_where_it_starts_and_others_stay(name):
     predicted, before = model.margins(X, NEW), model.margins(X, TASK)
     body = model.engine.body.grown(0, 7)
     if isinstance(body.learner, StartsTasks):
-        body.learner.start_task(6, Started(body.history.started, body.history.n_started))
+        body.learner.start_task(6, Started(body.counts.started, body.counts.n_started))
     margins = body.learner.predict(Round(np.full(len(Y), 6), X, Y))
     np.testing.assert_allclose(margins, predicted, rtol=1e-9, atol=1e-12)
     if name not in ("perceptron-coupled", "omtlvon", "omtllog"):  # room for more relates them anew

@@ -27,7 +27,7 @@ from scipy.sparse import csr_array
 import romco
 from romco.io.modelfile import ModelFileError
 from romco.io.validation import FORMAT, MAGIC
-from romco.learners.registry import OTHER_TARGETS
+from romco.learners.registry import GIVEN
 from romco_lab.fuzz.acts import LIMIT, MOST, TOLD
 from romco_lab.fuzz.files import File, taken_apart
 from romco_lab.fuzz.seeds import bare, model, seeds
@@ -92,7 +92,9 @@ def _others() -> Iterator[Any]:
         many = romco.Model(name, romco.Columns(5), target="classes")
         many.learn(rows, labels, tasks)
         yield many
-    for name in [name.removesuffix("-number") for name in OTHER_TARGETS if name != "classes"]:
+    for name in [
+        name.removesuffix("-number") for name, method in GIVEN.items() if method.target == "number"
+    ]:
         number = romco.Model(name, romco.Columns(5), target="number")
         number.learn(rows, rows.sum(axis=1), tasks)
         yield number

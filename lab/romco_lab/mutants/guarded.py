@@ -42,15 +42,15 @@ class Compiled:
 
 
 _SCALE = (
-    "kernels/core/history.pyx",
+    "kernels/core/counts.pyx",
     ("tests/model/test_calibration.py", "tests/io/test_validation.py"),
 )
 _HISTORY = (
-    "kernels/core/history.pyx",
+    "kernels/core/counts.pyx",
     ("tests/model/test_model.py", "tests/model/test_new_tasks.py"),
 )
 _STEP = (
-    "kernels/core/history.pyx",
+    "kernels/core/counts.pyx",
     ("tests/model/test_model.py", "tests/model/test_interrupts.py"),
 )
 _TURNS = ("kernels/core/lock.pyx", ("tests/model/test_threads.py", "tests/model/test_forks.py"))

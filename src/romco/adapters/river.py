@@ -15,6 +15,7 @@ except ModuleNotFoundError as missing:
 from romco.adapters.common import column_from_json, column_to_json, split_off, tasks_of
 from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names
+from romco.model.engine import one_offset
 
 if TYPE_CHECKING:
     from romco.explanations import Reasons
@@ -60,7 +61,6 @@ class TaskStream:
         return rest, rest.pop(self.task_column)
 
     def _split_many(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
-        """The same of a frame."""
         if self.task_column is not None:
             X, task = split_off(X, self.task_column)
         return X, tasks_of(task, len(X))
@@ -71,24 +71,19 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
 
     Pass ``task=`` to every method, in pipelines and in ``evaluate.progressive_val_score`` too;
     without it all events are one task. Tasks, features and labels may appear at any time; a third
-    label makes it a classifier of many, by pairs of classes or (other learners than romco-auto)
-    each against the rest.
-    Text values become the feature ``name=value``. ``learn_many`` gives exactly what a
-    loop of ``learn_one`` gives, unless ``rounds`` is set: then the rows of a mini-batch are
-    one round, learned in one step.
+    label makes it a classifier of many. Text values become the feature ``name=value``.
+    ``offset`` is as in :meth:`romco.Model.learn`.
 
     Parameters
     ----------
     learner
-        A name from ``romco.LEARNERS``.
-    parameters
-        The learner's parameters, by name.
+        A name from ``romco.LEARNERS``; ``parameters`` are its own, by name.
     hashed
         Hash features to this many columns, a power of two, instead of growing by name.
     new_task
         Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
     rounds
-        Whether ``learn_many`` learns a mini-batch in one step.
+        Whether ``learn_many`` learns a mini-batch in one step, not row by row as ``learn_one``.
     task_column
         Feature that names the task, in place of ``task=``; it is taken out of x. For ensembles and
         for ``predict_many`` of pipelines, which hand on no keywords.
@@ -106,7 +101,6 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
     >>> model = preprocessing.StandardScaler() | ROMCOClassifier()
     >>> evaluate.progressive_val_score(events, model, metrics.Accuracy())
     Accuracy: 97.77%
-
     """
 
     def __init__(
@@ -141,52 +135,62 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         yield {"learner": "romco-nucl"}
         yield {"learner": "ogd-unique", "hashed": 2**10}
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
+    def learn_one(
+        self,
+        x: Mapping[Any, Any],
+        y: Any,
+        task: Any = "all",
+        w: float = 1.0,
+        offset: float | None = None,
+    ) -> None:
         """Learn one event."""
         x, task = self._split_one(x, task)
         engine = self.model.engine
-        if engine.learn_event(x, y, task, w) is NotImplemented:
+        if engine.learn_event(x, y, task, w, offset) is NotImplemented:
             if y not in self.model.classes:
                 engine.widen_for([y])
-            engine.learn_one(x, y, task, w)
+            engine.learn_one(x, y, task, w, offset)
 
     def predict_one(  # type: ignore[override]
-        self, x: Mapping[Any, Any], task: Any = "all"
+        self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
     ) -> Any:
         """Predict one event."""
-        return self.model.predict_one(*self._split_one(x, task))
+        return self.model.predict_one(*self._split_one(x, task), offset=offset)
 
     def predict_proba_one(  # type: ignore[override]
-        self, x: Mapping[Any, Any], task: Any = "all"
+        self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
     ) -> dict[Any, float]:
         """Probability of each label; before labels are known, of False and True."""
         classes = self._classes()
         if len(self.model.classes) < 2:
             if len(classes) < 2:
                 return dict.fromkeys(classes, 1.0)
-            positive = self.model.engine.probability_one(*self._split_one(x, task))
+            positive = self.model.engine.probability_one(*self._split_one(x, task), offset)
             return {classes[0]: 1.0 - positive, classes[1]: positive}
-        return self.model.predict_proba_one(*self._split_one(x, task))
+        return self.model.predict_proba_one(*self._split_one(x, task), offset=offset)
 
-    def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
+    def learn_many(
+        self, X: Any, y: Any, task: Any = "all", w: Any = None, offset: Any = None
+    ) -> None:
         """Learn the rows of a frame."""
         X, task = self._split_many(X, task)
         labels = list(y)
         self.model.engine.widen_for(labels)
-        self.model.learn(X, labels, task, together=self.rounds, weight=_weights(w, len(labels)))
+        weight = _weights(w, len(labels))
+        self.model.learn(X, labels, task, together=self.rounds, weight=weight, offset=offset)
 
-    def predict_many(self, X: Any, task: Any = "all") -> Any:
+    def predict_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
         """The label of each row of a frame, as a series of the same kind."""
         if not self.model.classes:
             return _series(X, [])
-        return _series(X, self.model.predict(*self._split_many(X, task)))
+        return _series(X, self.model.predict(*self._split_many(X, task), offset=offset))
 
-    def predict_proba_many(self, X: Any, task: Any = "all") -> Any:
+    def predict_proba_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
         """Probability of each label, one column each, as a frame of the same kind."""
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
-        found = self.model.engine.probabilities(*self._split_many(X, task))
+        found = self.model.engine.probabilities(*self._split_many(X, task), offset)
         if found.ndim == 1:
             found = np.column_stack([1.0 - found, found])
         return _frame(X, dict(zip(classes, found.T, strict=True)))
@@ -200,20 +204,8 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
 class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
     """One linear model of a number per task: shared where tasks agree, personal where they differ.
 
-    As :class:`ROMCOClassifier`, for numbers. Place and unit of the answers do not matter.
-
-    Parameters
-    ----------
-    learner
-        "romco-auto", or a control: "pa", "ogd" or "arow" with "-unique" or "-global".
-    parameters
-        The learner's parameters, by name.
-    hashed
-        Hash features to this many columns, a power of two, instead of growing by name.
-    new_task
-        Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
-    task_column
-        Feature that names the task, in place of ``task=``; it is taken out of x.
+    As :class:`ROMCOClassifier`, for numbers; "pa", "ogd" and "arow" with "-unique" or "-global" are
+    the other learners. Place and unit of the answers do not matter.
 
     Examples
     --------
@@ -228,7 +220,6 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
     >>> metric = evaluate.progressive_val_score(events, ROMCORegressor(), metrics.MAE())
     >>> metric.get() < 3.0
     True
-
     """
 
     def __init__(
@@ -256,59 +247,61 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         yield {"learner": "romco-auto"}
         yield {"learner": "ogd-unique", "hashed": 2**10}
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
+    def learn_one(
+        self,
+        x: Mapping[Any, Any],
+        y: Any,
+        task: Any = "all",
+        w: float = 1.0,
+        offset: float | None = None,
+    ) -> None:
         """Learn one event."""
         x, task = self._split_one(x, task)
-        self.model.learn_one(x, y, task, w)
+        self.model.learn_one(x, y, task, w, offset=offset)
 
-    def predict_one(self, x: Mapping[Any, Any], task: Any = "all") -> float:
+    def predict_one(
+        self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
+    ) -> float:
         """Predict one event."""
-        return self.model.engine.margin_one(*self._split_one(x, task))
+        return self.model.engine.margin_one(*self._split_one(x, task), offset)
 
     def predict_interval_one(
-        self, x: Mapping[Any, Any], task: Any = "all", level: float = 0.9
+        self,
+        x: Mapping[Any, Any],
+        task: Any = "all",
+        level: float = 0.9,
+        offset: float | None = None,
     ) -> tuple[float, float]:
         """Bounds within which a share ``level`` of the numbers of such events will be."""
         x, task = self._split_one(x, task)
-        low, high = self.model.intervals([x], [task], level)[0].tolist()
+        bounds = self.model.intervals([x], [task], level, offset=one_offset(offset))
+        low, high = bounds[0].tolist()
         return low, high
 
-    def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
+    def learn_many(
+        self, X: Any, y: Any, task: Any = "all", w: Any = None, offset: Any = None
+    ) -> None:
         """Learn the rows of a frame."""
         X, task = self._split_many(X, task)
         numbers = list(y)
-        self.model.learn(X, numbers, task, weight=_weights(w, len(numbers)))
+        self.model.learn(X, numbers, task, weight=_weights(w, len(numbers)), offset=offset)
 
-    def predict_many(self, X: Any, task: Any = "all") -> Any:
+    def predict_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
         """The number of each row of a frame, as a series of the same kind."""
-        return _series(X, self.model.predict(*self._split_many(X, task)))
+        return _series(X, self.model.predict(*self._split_many(X, task), offset=offset))
 
 
 class BudgetSampler(active.base.ActiveLearningClassifier):
     """Asks for labels under a budget: ``predict_one`` gives the label, and whether to ask for it.
 
-    As River's samplers, around any of its classifiers, with a promise that they do not make: see
+    As River's samplers, around any of its classifiers, with the promise and the parameters of
     :class:`romco.labels.Budget`. Keywords such as ``task=`` go to the classifier, in ``learn_one``
     too, which River's own samplers leave out: there name the task by ``task_column``. What is
     learned of events asked for by chance alone tells the ``error`` of all predictions.
 
-    Parameters
-    ----------
-    classifier
-        The classifier to wrap.
-    share
-        Part of the events whose labels may be asked for.
-    advance
-        Labels that may be asked for early.
-    audit
-        Part of the labels that are asked for by chance alone.
-    seed
-        Of what chance decides.
-
     Examples
     --------
-    >>> from romco.adapters.river import ROMCOClassifier
-    >>> from romco.adapters.river import BudgetSampler
+    >>> from romco.adapters.river import BudgetSampler, ROMCOClassifier
 
     >>> model = BudgetSampler(ROMCOClassifier(), share=0.3, advance=10, seed=1)
     >>> asked = 0
@@ -319,7 +312,6 @@ class BudgetSampler(active.base.ActiveLearningClassifier):
     ...         model.learn_one({"price": price}, price > 5, task="north")
     >>> asked <= 0.3 * 120 + 1
     True
-
     """
 
     def __init__(

@@ -78,13 +78,7 @@ class LearnOptions:
     def check(self, path: Path, known: Model) -> None:
         """Raise ValueError where the options contradict a model file."""
         check_same(
-            path,
-            known,
-            self.learner,
-            self.settings,
-            self.hash_bits,
-            self.classes,
-            self.positive,
+            path, known, self.learner, self.settings, self.hash_bits, self.classes, self.positive
         )
 
 
@@ -146,7 +140,7 @@ def learn(
     source = replace(source, weight=weight)
     if shards is not None:
         known = load_model(model) if model.exists() else None
-        _check_combination(known, options.target, weight, threads, shards)
+        _check_combination(known, options.target, source, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
         paths = [source.path, *(more or [])]
@@ -168,11 +162,10 @@ def _learn_one(
     threads: str | None,
     labels: str | None,
 ) -> None:
-    """Learn one source, in one process or on threads."""
     with locked_model(path) as known:
         schema = None if known is None else known.schema
         check_source(source, True, schema)
-        _check_combination(known, options.target, source.weight, threads, None)
+        _check_combination(known, options.target, source, threads, None)
         source = source.resolve(schema)
         if known is not None:
             options.check(path, known)
@@ -196,7 +189,7 @@ def _new_model(
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
     target = None if two and options.target is None else resolve_target(options.target, source)
-    _check_combination(None, target, source.weight, threads, None)
+    _check_combination(None, target, source, threads, None)
     if target is None:
         found = options.classes or infer_classes(source, options.positive)
         options = replace(options, classes=found)
@@ -210,11 +203,6 @@ def _features(options: LearnOptions) -> Features:
 
 
 def _read_threads(text: str) -> int | Literal["auto"]:
-    """Return the number of threads that an option names.
-
-    >>> _read_threads("4"), _read_threads("auto")
-    (4, 'auto')
-    """
     if text == "auto":
         return "auto"
     if not text.isdecimal() or int(text) < 1:
@@ -223,7 +211,6 @@ def _read_threads(text: str) -> int | Literal["auto"]:
 
 
 def _on_threads(path: Path, threads: int | Literal["auto"], options: LearnOptions) -> Shards:
-    """Return the model of a file, or a new one, in shards on threads."""
     from romco.shards import Shards
 
     if path.exists():
@@ -237,11 +224,10 @@ def _on_threads(path: Path, threads: int | Literal["auto"], options: LearnOption
 def _check_combination(
     known: Model | None,
     target: str | None,
-    weight: str | None,
+    source: Source,
     threads: str | None,
     shards: int | None,
 ) -> None:
-    """Raise ValueError where options do not go together, or not with the model."""
     wider = known is not None and (known.engine.target.kind, target) == ("two classes", "classes")
     if known is not None and target not in (None, known.engine.target.kind) and not wider:
         raise ValueError(
@@ -256,19 +242,15 @@ def _check_combination(
             f"{option} goes with two classes only: how shards would agree on new classes or on the "
             f"unit of a number is not settled; leave it out to learn --target {other}"
         )
-    if weight is not None and shards is not None:
+    if shards is not None and (source.weight is not None or source.offset is not None):
         raise ValueError(
-            "--shards does not go with --weight: shards that read files themselves do not carry "
-            "weights yet; learn with --threads, or without either"
+            "--shards does not go with --weight or --offset: shards that read files themselves do "
+            "not carry them yet; learn with --threads, or without either"
         )
 
 
 def _follow(
-    steps: Iterator[Progress],
-    source: Source,
-    model: Path,
-    new: bool,
-    stop: runs.Stop,
+    steps: Iterator[Progress], source: Source, model: Path, new: bool, stop: runs.Stop
 ) -> None:
     """Show progress and the result; the columns of a ``new`` model first."""
     last = None
@@ -297,7 +279,6 @@ def _follow(
 
 
 def _warn_of_one_class(model: Model) -> None:
-    """Warn of a model that knows one label only."""
     if len(model.classes) == 1:
         warn(
             f"all events have the label {model.classes[0]!r}, so every answer will be that one: "
@@ -315,7 +296,6 @@ def _note_nothing(progress: Progress, source: str, model: Path) -> None:
 
 
 def _describe_labels(model: Any) -> str:
-    """Return what a model predicts."""
     if isinstance(model, Model) and model.engine.target.kind == "number":
         return ", predicts a number"
     if isinstance(model, Model) and model.engine.target.kind == "classes":
@@ -348,12 +328,6 @@ def _show_progress() -> Iterator[Any]:
 
 
 def _describe_time_left(progress: Progress, seconds: float) -> str:
-    """Return the percentage that is read and the time left, where the size is known.
-
-    >>> from types import SimpleNamespace
-    >>> _describe_time_left(SimpleNamespace(share=0.25, resumed=0), 60.0)
-    '25%, 3:00 left: '
-    """
     if not progress.share:
         return ""
     if progress.resumed:  # what was passed over took no time to learn
@@ -363,7 +337,6 @@ def _describe_time_left(progress: Progress, seconds: float) -> str:
 
 
 def _describe_progress(progress: Progress) -> str:
-    """Return events, error and tasks in one line."""
     model = progress.model
     parts = [f"{progress.events - progress.refused:,} events learned"]
     if progress.score.events:
@@ -388,7 +361,6 @@ def _describe_progress(progress: Progress) -> str:
 
 
 def _describe_tasks(model: Model) -> list[str]:
-    """Return the number of tasks, the rank, and how many tasks stand alone."""
     parts, learner = [f"{len(model.tasks):,} tasks"], model.engine.learner
     if isinstance(learner, Decomposed):
         parts.append(f"rank {len(learner.singular_values())}")
@@ -477,7 +449,6 @@ def _known_classes(known: Model | None) -> tuple[Any, ...]:
 
 
 def _infer_classes(source: Source, paths: tuple[str, ...], positive: str | None) -> tuple[Any, ...]:
-    """Return the two labels, from the first rows of the files."""
     for path in paths:
         found = infer_classes(replace(source, path=path), positive)
         if found is not None:

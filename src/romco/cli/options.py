@@ -88,11 +88,13 @@ def _source(
     format: Annotated[
         str | None, typer.Option(help=f"{', '.join(FORMATS)}; else by the name.")
     ] = None,
+    offset: Annotated[
+        str | None, typer.Option(help="Column of a known part of the prediction (log-odds).")
+    ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Count bad rows instead of stopping.")
     ] = False,
 ) -> Source:
-    """Return the source that the options describe."""
     columns = {"text": text, "category": categorical, "number": numeric}
     columns |= {"date": date, "ignored": ignore}
     return Source(
@@ -104,11 +106,11 @@ def _source(
         skip_bad=skip_bad,
         kinds=_kinds(columns) or None,
         one_task=no_task,
+        offset=offset,
     )
 
 
 def _kinds(columns: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the kind of each column that an option names."""
     kinds: dict[str, str] = {}
     for kind, names in columns.items():
         for column in split_list(names) or ():

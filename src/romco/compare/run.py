@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -97,7 +97,6 @@ def shortened(value: Any) -> Any:
     return [shortened(part) for part in value] if isinstance(value, list) else value
 
 
-@final
 @dataclass(frozen=True)
 class RayRunner:
     """Ray cluster at an address, or one that is started here; its workers see the same folders."""
@@ -147,7 +146,6 @@ def _on_worker(added: Mapping[str, Method], work: Callable[..., Any], *arguments
 
 
 def _is_slow(run: Run) -> bool:
-    """Return True for learners that refit all events again and again."""
     method = LEARNERS.get(run.learner)
     return method is not None and method.keeps_events
 

@@ -24,7 +24,6 @@ def majority(y: Iterable[Any], counts: Counter[Any] | None = None) -> list[Any]:
 
     >>> majority(["a", "b", "b", "a"])
     [None, 'a', 'a', 'b']
-
     """
     counts = Counter() if counts is None else counts
     predicted = []
@@ -39,7 +38,6 @@ def last(y: Iterable[Any], task: Iterable[Any] | None = None) -> list[Any]:
 
     >>> last([1, 2, 3], ["ann", "bob", "ann"])
     [None, None, 1]
-
     """
     answers = list(y)
     tasks = [None] * len(answers) if task is None else list(task)
@@ -52,12 +50,7 @@ def last(y: Iterable[Any], task: Iterable[Any] | None = None) -> list[Any]:
 
 
 def mean(y: Numbers) -> Numbers:
-    """Mean of the numbers so far; 0 at first.
-
-    >>> mean(np.array([2.0, 4.0, 9.0]))
-    array([0., 2., 3.])
-
-    """
+    """Mean of the numbers so far; 0 at first."""
     y = np.asarray(y, dtype=np.float64)
     return np.concatenate([[0.0], np.cumsum(y)[:-1] / np.arange(1, len(y))])
 
@@ -67,7 +60,6 @@ def task_mean(y: Numbers, task: Iterable[Any]) -> Numbers:
 
     >>> task_mean(np.array([2.0, 4.0, 9.0]), ["ann", "bob", "ann"])
     array([0., 2., 2.])
-
     """
     sums, seen = _past_sums(np.asarray(y, dtype=np.float64)[:, None], _numbered(task))
     return np.where(seen > 0, sums[:, 0] / np.maximum(seen, 1), mean(y))
@@ -79,7 +71,6 @@ def class_rates(y: NDArray[Any], n_classes: int) -> Numbers:
     >>> class_rates(np.array([0, 1]), 2).round(2)
     array([[0.5 , 0.5 ],
            [0.67, 0.33]])
-
     """
     one_hot = np.eye(n_classes)[np.asarray(y, dtype=np.intp)]
     before = np.cumsum(one_hot, axis=0) - one_hot
@@ -94,7 +85,6 @@ def task_class_rates(y: NDArray[Any], task: Iterable[Any], n_classes: int) -> Nu
     >>> y, task = np.array([0, 0, 1, 0, 0, 1]), [0, 0, 1, 0, 0, 1]
     >>> task_class_rates(y, task, 2)[-1].round(2)
     array([0.32, 0.68])
-
     """
     y = np.asarray(y, dtype=np.intp)
     rates = class_rates(y, n_classes)
@@ -114,7 +104,6 @@ def shrunk_task_mean(y: Numbers, task: Iterable[Any]) -> Numbers:
 
     >>> shrunk_task_mean(np.array([2.0, 4.0, 9.0]), ["ann", "bob", "ann"]).round(2)
     array([0.  , 2.  , 2.09])
-
     """
     y = np.asarray(y, dtype=np.float64)
     before, seen = _past_sums(y[:, None], _numbered(task))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,6 @@ Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]  # numbers (n,) of events within a part of the stream
 
 
-@final
 class Delay:
     """Time at which the label of each event of a stream arrives.
 
@@ -32,7 +31,6 @@ class Delay:
 
     >>> Delay(2).known([0, 1]).tolist(), Delay.until([5, 6, 9], [8, 7, 9]).known([0]).tolist()
     ([4.0, 4.0], [8.0])
-
     """
 
     def __init__(self, events: int = 0) -> None:
@@ -42,16 +40,7 @@ class Delay:
 
     @classmethod
     def until(cls, now: ArrayLike, known: ArrayLike) -> Delay:
-        """Delay by the clock.
-
-        Parameters
-        ----------
-        now:
-            Times (n,) at which the events are predicted, in order.
-        known:
-            Times (n,) at which their labels arrive, none before its event.
-
-        """
+        """Delay by the clock; event e is predicted at ``now[e]`` and learned from ``known[e]``."""
         delay = cls()
         times, arrivals = np.asarray(now, dtype=np.float64), np.asarray(known, dtype=np.float64)
         if times.ndim != 1 or times.shape != arrivals.shape:
@@ -92,7 +81,6 @@ class PendingLabels(NamedTuple):
     context: Numbers | None  # (n, k) the learner's prediction context, if it wants it back
 
 
-@final
 class LabelLoop:
     """State of a stream whose labels cost or arrive late.
 
@@ -183,7 +171,6 @@ class LabelLoop:
                         self.policy.learn(task, y, margins)
 
 
-@final
 class StreamPart:
     """Some events of a stream for one learner: read in place if it is compiled, else copied."""
 
@@ -191,8 +178,7 @@ class StreamPart:
         self.learner, self.events = learner, events
         self._in_place: Events | None = None
         if isinstance(learner, CompiledLearner) and not np.isnan(events.y).any():
-            sizes = (learner.n_features, learner.n_tasks)
-            self._in_place = Events(events, *sizes, True, learner.answers)
+            self._in_place = learner.events_of(events, labelled=True)
 
     def predict(self, begin: int, end: int) -> Numbers:
         """Margins of the events from begin to end."""
@@ -236,9 +222,10 @@ class StreamPart:
         )
 
     def _copy(self, at: Places, y: Numbers | None = None) -> Round:
-        task, x, labels, weight = self.events
+        task, x, labels, weight, offset = self.events
         y = labels[at] if y is None else y
-        return Round(task[at], x[at], y, None if weight is None else weight[at])
+        some = (None if part is None else part[at] for part in (weight, offset))
+        return Round(task[at], x[at], y, *some)
 
 
 def _margins_of_all_tasks(learner: Learner, events: Round, e: int) -> Numbers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol, final
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,6 @@ class Metric(Protocol):
     >>> metric.add(Round(np.array([0]), np.eye(1), np.array([1.0])), np.array([0.5]))
     >>> metric.value()
     1
-
     """
 
     def add(self, round: Round, scores: Numbers) -> None:
@@ -48,12 +47,10 @@ def answers(scores: Numbers) -> Numbers:
 
     >>> answers(np.array([0.0, -2.0]))
     array([ 1., -1.])
-
     """
     return np.where(scores >= 0.0, 1.0, -1.0)
 
 
-@final
 class Confusion:
     """Confusion table of two classes for each task; error rates and F1 follow from it.
 
@@ -62,7 +59,6 @@ class Confusion:
     >>> confusion.add(round, scores=np.array([0.0, 1.0]))
     >>> confusion.error()
     array([0.5, nan])
-
     """
 
     def __init__(self, n_tasks: int) -> None:
@@ -97,7 +93,6 @@ class Confusion:
         }
 
 
-@final
 class MeanLoss:
     """Mean hinge loss.
 
@@ -106,7 +101,6 @@ class MeanLoss:
     >>> metric.add(round, np.array([0.5, -3.0]))
     >>> metric.value()
     0.25
-
     """
 
     def __init__(self) -> None:
@@ -122,7 +116,6 @@ class MeanLoss:
         return self.total / max(self.n, 1)
 
 
-@final
 class Brier:
     """Mean squared distance of class probabilities from the truth: 0 at best, 2 at worst.
 
@@ -131,7 +124,6 @@ class Brier:
     >>> metric.add(round, np.log([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]))
     >>> metric.value()
     0.375
-
     """
 
     def __init__(self) -> None:
@@ -149,7 +141,6 @@ class Brier:
         return self.total / max(self.n, 1)
 
 
-@final
 class Coverage:
     """Share of numbers inside their predicted intervals, and the mean width of these.
 
@@ -174,7 +165,6 @@ class Coverage:
         return {"coverage": self.inside / n, "width": self.width / n}
 
 
-@final
 class Structure:
     """Rank and size of U and V, read from the learner.
 
@@ -182,7 +172,6 @@ class Structure:
     >>> metric = Structure(romco.learner("romco-nucl", 3, 2))
     >>> metric.value()["rank"]
     0
-
     """
 
     def __init__(self, learner: Decomposed) -> None:
@@ -203,13 +192,11 @@ class Structure:
         }
 
 
-@final
 class Seconds:
     """Wall time since the metric was made.
 
     >>> Seconds().value() < 60.0
     True
-
     """
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import Self, final
+from typing import Self
 
 try:
     import fcntl
@@ -50,23 +50,13 @@ def replace(path: str | Path, parts: Iterable[Part], *, keep_last: bool = False)
 
     Threads and processes may replace one file at the same time: the last wins. The new
     file has the permissions of the one it replaces. Where anything fails, the old one
-    stays as it was, and OSError names ``path``.
-
-    Parameters
-    ----------
-    path:
-        The file; it need not exist, its folder must.
-    parts:
-        The content, piece by piece.
-    keep_last:
-        Keep what was there before as ``<path>.bak``.
+    stays as it was, and OSError names ``path``. ``keep_last`` keeps it as ``<path>.bak``.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "answers"
     >>> replace(path, [b"one\n", b"two\n"])
     >>> path.read_text()
     'one\ntwo\n'
-
     """
     path = Path(path)
     try:
@@ -103,24 +93,10 @@ def exclusive(path: str | Path) -> Iterator[None]:
                 return
 
 
-@final
 class Lock:
     """A file that no other process can lock while this lives; BlockingIOError where one has.
 
     Where there are no locks, nobody is refused.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "lock"
-    >>> first = Lock(path)
-    >>> try:
-    ...     Lock(path)
-    ... except BlockingIOError:
-    ...     print("held")
-    held
-    >>> del first
-    >>> Lock(path).process == os.getpid()
-    True
-
     """
 
     _file: FileIO | None = None  # where it cannot be opened there is nothing to close

@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast, final
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from romco.io.durable import Closing
 from romco.kernels.io.delimited import Delimited
@@ -69,11 +69,7 @@ class Format:
 
 
 def format_of(name: str, format: str | None = None) -> str:
-    """Return the name of the format, from ``format`` or the file's suffix.
-
-    >>> format_of("events.csv.gz")
-    'csv'
-    """
+    """Return the name of the format, from ``format`` or the file's suffix."""
     if format is not None:
         if format not in FORMATS:
             raise ValueError(f"no format {format!r}; there are {', '.join(FORMATS)}")
@@ -86,7 +82,6 @@ def format_of(name: str, format: str | None = None) -> str:
     raise ValueError(f"{name}: the name does not tell the format; say format= one of {known}")
 
 
-@final
 class OpenFile(Closing):
     """A source that is open: a path, "-" for stdin, or a binary stream, which is not closed."""
 
@@ -155,7 +150,6 @@ def read_sample(
 
 
 def _peeked(stream: BinaryIO) -> BinaryIO:
-    """Return the whole lines that a pipe holds already."""
     held = stream.peek() if isinstance(stream, io.BufferedReader) else b""
     return io.BytesIO(held[: held.rfind(b"\n") + 1])
 
@@ -172,17 +166,10 @@ class EncodedRows(NamedTuple):
     ends: list[int]  # of the rows, among the encoder's entries
 
 
-@final
 class DelimitedText:
     """Table with a header whose cells are separated by a sign; split by compiled code.
 
-    Parameters
-    ----------
-    wanted:
-        Columns that must be there.
-    hints:
-        Columns by which the separator is recognised; the wanted ones if not given.
-
+    The ``wanted`` columns must be there; ``hints``, else they, tell the separator.
     """
 
     def __init__(
@@ -228,12 +215,8 @@ class DelimitedText:
     def encode(self, most: int, task: str) -> tuple[EncodedRows, BadRow | None, bool]:
         """Encode up to ``most`` rows of those at hand; more bytes are read if there is none.
 
-        Returns
-        -------
-        :
-            The rows, where ``task`` is the task of those without; the bad row after them; whether
-            more may come.
-
+        Returns the rows, where ``task`` is the task of those without; the bad row after them; and
+        whether more may come.
         """
         found, bad, more = self._read(self._splitter.read, most)
         tasks, labels, lines, ends = found

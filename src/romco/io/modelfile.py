@@ -66,20 +66,14 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
     """Write a model, a bare learner or an estimator; the file is always the old or the new one.
 
     The file that was there before is kept as ``<path>.bak``; the new one has its permissions.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; the old file is there still.
-    ValueError
-        If the learner has overflowed: what could not be loaded again is not written.
+    Raises OSError if it cannot be written, and ValueError if the learner has overflowed: the old
+    file is there still.
 
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
     >>> save(romco.learner("ogd-unique", n_features=3, n_tasks=2), path)
     >>> load(path).name, peek(path)["format"]
     ('ogd-unique', 1)
-
     """
     if isinstance(model, Model | Learner):
         kind = "model" if isinstance(model, Model) else "learner"
@@ -98,25 +92,15 @@ def save_state(state: dict[str, Any], path: str | Path) -> None:
 def load(path: str | Path, limit: int | None = None) -> Any:
     """Load the model, learner or estimator of a file, which goes on as if it had never stopped.
 
-    Everything is checked before anything is used; no code in the file is ever run.
-
-    Parameters
-    ----------
-    limit:
-        Bytes of memory that it may take, by an upper bound; more is refused before any is
-        allocated. The default is 8 GiB and 8 times the file's size.
-
-    Raises
-    ------
-    ModelFileError
-        If anything in the file is wrong, or it is from a later version.
+    Everything is checked before anything is used; no code in the file is ever run. ``limit`` bounds
+    the bytes of memory that it may take, 8 GiB and 8 times the file's size by default. Raises
+    ModelFileError if anything in the file is wrong, or it is from a later version.
 
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
     >>> save(romco.Model(tasks=["ann"]), path)
     >>> load(path).tasks
     ['ann']
-
     """
     kind, state = validation.read(Path(path), limit)
     with validation.refusing(Path(path)):
@@ -145,7 +129,6 @@ def peek(path: str | Path) -> dict[str, Any]:
     >>> save(romco.Model(tasks=["ann"]), path)
     >>> peek(path)["kind"]
     'model'
-
     """
     return validation.peek(Path(path))
 
@@ -220,7 +203,6 @@ def _summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _json(value: Any) -> bytes:
-    """Compact UTF-8; numbers that JSON does not have are refused."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain).encode()
 
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, final
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,6 @@ class Event(NamedTuple):
     line: int  # from 1; in Parquet the number of the row
 
 
-@final
 @dataclass(frozen=True)
 class Block:
     """Events (n,) of a file: tasks and labels in names, features in numbers of names."""
@@ -54,6 +53,7 @@ class Block:
     lines: list[int]
     features: Encoded
     weights: NDArray[np.float64] | None = None  # NaN where a row has none
+    offsets: NDArray[np.float64] | None = None  # the same
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -62,8 +62,8 @@ class Block:
         """Return events begin to end."""
         part = slice(begin, end)
         features = self.features.rows(begin, end)
-        weights = None if self.weights is None else self.weights[part]
-        return Block(self.tasks[part], self.labels[part], self.lines[part], features, weights)
+        numbers = (None if one is None else one[part] for one in (self.weights, self.offsets))
+        return Block(self.tasks[part], self.labels[part], self.lines[part], features, *numbers)
 
     def events(self) -> Iterator[Event]:
         """Yield the events one by one."""
@@ -79,7 +79,6 @@ class Block:
             yield Event(task, features, label, line)
 
 
-@final
 @dataclass(frozen=True)
 class Source:
     """File of events with the user's options for its columns."""
@@ -93,6 +92,7 @@ class Source:
     kinds: Mapping[str, str] | None = None  # of columns whose kind is not to be inferred
     one_task: bool = False  # there is no column of the task
     weight: str | None = None
+    offset: str | None = None
     schema: Schema | None = None  # once it is resolved
 
     def resolve(self, known: Schema | None = None) -> Source:
@@ -148,11 +148,7 @@ class Source:
     def unknown_columns(self, known: Schema) -> str | None:
         """Return a message on columns that are not as learned; None if all are.
 
-        Raises
-        ------
-        ValueError
-            If none of the columns that were learned is there.
-
+        Raises ValueError if none of the columns that were learned is there.
         """
         if not known.complete or self.schema is None or not self.schema.sample:
             return None
@@ -175,6 +171,7 @@ class Source:
             task=self.task,
             label=self.label,
             weight=self.weight,
+            offset=self.offset,
             features=self.features,
             kinds=self.kinds,
             one_task=self.one_task,
@@ -185,6 +182,7 @@ class Source:
         """Return a copy of the model's schema with the columns that the user names instead."""
         schema = known.copy()
         schema.task, schema.label = self.task or known.task, self.label or known.label
+        schema.offset = self.offset or known.offset
         schema.one_task = self.one_task or known.one_task
         if self.features is not None:
             schema.features = self.features
@@ -203,24 +201,14 @@ class _Read(NamedTuple):
     bad: list[BadRow]
 
 
-@final
 class Reader(Closing):
     r"""Events of a file, in blocks on demand or one by one.
 
-    A row that cannot be read is an error that names file, line and column; with ``skip_bad`` it
-    is counted in ``skipped`` instead.
-
-    Parameters
-    ----------
-    source:
-        A path, "-" for stdin, a binary stream, or an :class:`OpenFile`. The format follows from
-        the suffix (``.gz`` may follow it) unless ``format`` names it.
-    schema:
-        How columns are read. The task of svmlight is its ``qid``.
-    labelled:
-        Whether each row must have a label.
-    start:
-        Events to pass over, to resume.
+    ``source`` is a path, "-" for stdin, a binary stream, or an :class:`OpenFile`; the format
+    follows from the suffix (``.gz`` may follow it) unless ``format`` names it. ``start`` events are
+    passed over, to resume. A row that cannot be read, or has no label where rows are ``labelled``,
+    is an error that names file, line and column; with ``skip_bad`` it is counted in ``skipped``
+    instead.
 
     >>> import io
     >>> table = io.BytesIO(b"user,age,town,spam\nann,7,Rome,no\nbob,,Bonn,yes\n")
@@ -229,7 +217,6 @@ class Reader(Closing):
     ...         print(event)
     Event(task='ann', features={'age': 7.0, 'town=Rome': 1.0}, label='no', line=2)
     Event(task='bob', features={'town=Bonn': 1.0}, label='yes', line=3)
-
     """
 
     def __init__(
@@ -249,7 +236,7 @@ class Reader(Closing):
         self._ahead: _Ahead | None = None
         try:
             self._rows = _rows_of(self.file, schema, labelled)
-            self._weight = schema.weight
+            self._weight, self._offset = schema.weight, schema.offset
             self._regular = self.file.raw is not None and stat.S_ISREG(
                 os.fstat(self.file.raw.fileno()).st_mode
             )
@@ -355,10 +342,11 @@ class Reader(Closing):
         starts = np.array([0, *rows.ends], dtype=np.int64)
         features = Encoded(values, names, starts, encoder.lexicon)
         block = Block(rows.tasks, rows.labels, rows.lines, features)
-        return _Read(_weighted(block, self._weight), trouble, bad_rows)
+        block, weights = _without(block, self._weight)
+        block, offsets = _without(block, self._offset)
+        return _Read(replace(block, weights=weights, offsets=offsets), trouble, bad_rows)
 
 
-@final
 class _Ahead:
     """Read of a block that is under way in a thread of its own."""
 
@@ -388,13 +376,13 @@ def _rows_of(file: OpenFile, schema: Schema, labelled: bool) -> _TableRows | _Ma
     if kind.task and schema.task not in (None, kind.task):
         wrong = f"is {kind.task!r}, not {schema.task!r}"
         raise ValueError(f"{file.name}: the task of this format {wrong}")
-    if kind.task and schema.weight is not None:
-        raise ValueError(f"{file.name}: this format has no column that could be the weight")
+    for role in schema.number_roles if kind.task else ():
+        raise ValueError(f"{file.name}: this format has no column {role!r}")
     task = None if schema.one_task else schema.task or kind.task
     label = schema.label or kind.label
     if task is None and not schema.one_task:
         raise ValueError(f"{file.name}: say which column is the task (task=...)")
-    needed = [task, label if labelled else None, schema.weight, *(schema.features or ())]
+    needed = [task, label if labelled else None, *schema.number_roles, *(schema.features or ())]
     # What a format fixes by itself is checked row by row, not as a column.
     wanted = [] if kind.task else [name for name in needed if name is not None]
     if kind.delimiter is not None:
@@ -403,7 +391,6 @@ def _rows_of(file: OpenFile, schema: Schema, labelled: bool) -> _TableRows | _Ma
     return _MappingRows(rows, file.name, schema, task, label, labelled)
 
 
-@final
 class _TableRows:
     """Rows of delimited text; the header is read with the first of them."""
 
@@ -436,7 +423,7 @@ class _TableRows:
         schema = self._schema
         if column in (self._task, self._label):
             return TASK if column == self._task else LABEL
-        if column and column == schema.weight:
+        if column in schema.number_roles:
             return self.encoder.column(column, "number")
         if not column or (schema.features is not None and column not in schema.features):
             return UNUSED
@@ -444,7 +431,6 @@ class _TableRows:
         return self.encoder.column(column, "free" if known is None else known.kind)
 
 
-@final
 class _MappingRows:
     """Rows that come as mappings: JSON lines, Parquet, svmlight."""
 
@@ -462,8 +448,8 @@ class _MappingRows:
         self._task, self._label, self._labelled = task, label, labelled
         for column, known in schema.columns.items():
             self.encoder.column(column, known.kind)
-        if schema.weight is not None:
-            self.encoder.column(schema.weight, "number")
+        for role in schema.number_roles:
+            self.encoder.column(role, "number")
 
     def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, bool]:
         part = EncodedRows([], [], [], [])
@@ -493,26 +479,26 @@ class _MappingRows:
         for column in names:
             if column not in (self._task, label):
                 add(column, cells.get(column))
-        if schema.weight is not None and schema.features is not None:
-            add(schema.weight, cells.get(schema.weight))
+        for role in schema.number_roles if schema.features is not None else ():
+            add(role, cells.get(role))
         part.tasks.append(task)
         part.labels.append(truth)
         part.lines.append(line)
         part.ends.append(self.encoder.count())
 
 
-def _weighted(block: Block, column: str | None) -> Block:
-    """Take the column of weights out of the features; NaN where a row has none."""
+def _without(block: Block, column: str | None) -> tuple[Block, NDArray[np.float64] | None]:
+    """Return a block without a column of numbers, and these; NaN where a row has none."""
     if column is None:
-        return block
+        return block, None
     values, names, starts, lexicon = block.features
     found = np.flatnonzero(names == lexicon.number(column))
-    weights = np.full(len(block), np.nan)
-    weights[np.searchsorted(starts, found, side="right") - 1] = values[found]
+    taken = np.full(len(block), np.nan)
+    taken[np.searchsorted(starts, found, side="right") - 1] = values[found]
     rest = Encoded(
         np.delete(values, found),
         np.delete(names, found),
         starts - np.searchsorted(found, starts),
         lexicon,
     )
-    return Block(block.tasks, block.labels, block.lines, rest, weights)
+    return replace(block, features=rest), taken

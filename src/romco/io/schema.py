@@ -1,4 +1,4 @@
-"""Schema of a table: how each column is read, and which is the task, the label, the weight.
+"""Schema of a table: how each column is read, and which is the task, label, weight, offset.
 
 One object for files, frames, mappings, estimators and the service. It is inferred from the first
 rows, printed, stored in the model file, and usable alone::
@@ -29,7 +29,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -55,6 +55,7 @@ MIN_ROWS_ID_TEXT = 50  # below, no column of text is called id-like
 MAX_PRINTED_COLUMNS = 30
 MAX_REPORTED_COLUMNS = 20  # unknown ones that a model warns of
 MAX_NAMES = 2**20  # kept; beyond it names are dropped and found again, so that memory is bounded
+ROLES = ("task", "label", "weight", "offset")  # columns that are no features
 NUMBERS = ("number", "free")  # kinds whose numbers are features as they are
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")  # 1,5 and 1.234,5
 _ID_NAME = re.compile(r"(?i:(?:|.*[_\W])(?:id|uuid|guid|key|index|hash))|[a-z0-9]+(?:Id|ID|UUID)")
@@ -69,25 +70,16 @@ class Column(NamedTuple):
     warning: str | None = None
 
 
-@final
 class Schema:
-    """Kinds of the columns of a table, and which is the task, the label, the weight.
+    """Kinds of the columns of a table, and which is the task, label, weight, offset.
 
-    Parameters
-    ----------
-    columns:
-        Kind of each column, or its :class:`Column`. Columns not listed are read as "free".
-    features:
-        Columns to use; None uses all that are not task, label or weight.
-    one_task:
-        Whether all events are of one task, called "all".
-    complete:
-        Whether all columns of the table are listed, so that another one is unknown.
+    Columns not listed are read as "free"; ``features`` names those to use, None uses all. With
+    ``one_task`` all events are of one task, "all". Where the list is ``complete``, any other column
+    is unknown.
 
     >>> schema = Schema({"zip": "category", "says": "text"}, task="user", label="clicked")
     >>> schema.encode({"user": "ann", "zip": 10115, "says": "Hi", "age": "7", "size": None})
     {'zip=10115': 1.0, 'says:hi': 1.0, 'age': 7.0}
-
     """
 
     def __init__(
@@ -97,11 +89,13 @@ class Schema:
         task: str | None = None,
         label: str | None = None,
         weight: str | None = None,
+        offset: str | None = None,
         features: Sequence[str] | None = None,
         one_task: bool = False,
         complete: bool = False,
     ) -> None:
-        self.task, self.label, self.weight, self.one_task = task, label, weight, one_task
+        self.task, self.label, self.weight, self.offset = task, label, weight, offset
+        self.one_task = one_task
         self.features = None if features is None else tuple(dict.fromkeys(features))
         self.columns: dict[str, Column] = {}
         self.complete = complete
@@ -117,6 +111,10 @@ class Schema:
             raise ValueError(
                 f"column {weight!r} is the task or the label: it cannot be the weight too"
             )
+        if offset is not None and offset in (task, label, weight):
+            raise ValueError(
+                f"column {offset!r} is the task, label or weight: it cannot be the offset too"
+            )
 
     @classmethod
     def infer(
@@ -126,6 +124,7 @@ class Schema:
         task: str | None = None,
         label: str | None = None,
         weight: str | None = None,
+        offset: str | None = None,
         features: Sequence[str] | None = None,
         kinds: Mapping[str, str] | None = None,
         one_task: bool = False,
@@ -133,29 +132,19 @@ class Schema:
     ) -> Self:
         r"""Infer a schema from the first 1,000 rows of a file, a frame or a list of mappings.
 
-        Parameters
-        ----------
-        source:
-            A path, "-" for stdin, a binary stream, rows as mappings, or a pandas, Polars or
-            Arrow table. A pipe is looked into as far as it has come; nothing is taken from it.
-        kinds:
-            Kinds that are not to be inferred, by column.
-
-        Raises
-        ------
-        ValueError
-            If a column that is named is not there.
+        ``source`` is a path, "-" for stdin, a binary stream, rows as mappings, or a pandas, Polars
+        or Arrow table; a pipe is looked into as far as it has come. ``kinds`` are not inferred.
+        Raises ValueError if a column that is named is not there.
 
         >>> import io
         >>> table = io.BytesIO(b"user,age,at,clicked\nann,7,2024-05-01,yes\n")
         >>> Schema.infer(table, task="user", label="clicked", format="csv").kinds
         {'age': 'number', 'at': 'day'}
-
         """
         rows: Sequence[Mapping[str, Any]]
         fixed, separator, where = False, None, ""
         if isinstance(source, str | Path) or hasattr(source, "read"):
-            wanted = [task, label, weight, *(features or ()), *(kinds or ())]
+            wanted = [task, label, weight, offset, *(features or ()), *(kinds or ())]
             found = read_sample(source, format, [name for name in wanted if name], SAMPLE_ROWS)
             rows, separator, where = found.rows, found.separator, f"{found.name}: "
             fixed = found.format.task is not None
@@ -165,6 +154,7 @@ class Schema:
             task=None if one_task else task,
             label=label,
             weight=weight,
+            offset=offset,
             features=features,
             one_task=one_task,
             complete=bool(rows) and not fixed,
@@ -215,7 +205,12 @@ class Schema:
     @property
     def roles(self) -> frozenset[str | None]:
         """Columns that are no features."""
-        return frozenset((self.task, self.label, self.weight))
+        return frozenset((self.task, self.label, self.weight, self.offset))
+
+    @property
+    def number_roles(self) -> list[str]:
+        """Columns of numbers that are no features: weight and offset."""
+        return [name for name in (self.weight, self.offset) if name is not None]
 
     @property
     def sample_columns(self) -> list[str]:
@@ -230,11 +225,7 @@ class Schema:
     def encode(self, row: Mapping[str, Any]) -> Values:
         """Return the features of one row by name: the reference of the compiled encoder.
 
-        Raises
-        ------
-        BadCell
-            If a cell cannot be read as its column is, for example text in a number column.
-
+        Raises BadCell if a cell cannot be read as its column is.
         """
         features: Values = {}
         roles, encoders = self.roles, self._encoders
@@ -257,7 +248,7 @@ class Schema:
 
     def difference(self, other: Schema) -> str | None:
         """Return what another schema has otherwise, or None if rows are read alike by both."""
-        for part in ("task", "label", "weight", "features", "one_task"):
+        for part in ("task", "label", "weight", "offset", "features", "one_task"):
             if getattr(self, part) != getattr(other, part):
                 return f"{part} {getattr(self, part)!r}, not {getattr(other, part)!r}"
         for name, column in other.columns.items():
@@ -268,7 +259,9 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Return roles and kinds, for :meth:`from_json`; reasons are those of one sample."""
-        roles = {"task": self.task, "label": self.label, "weight": self.weight}
+        roles = {part: getattr(self, part) for part in ROLES}
+        if self.offset is None:  # as it was before there were offsets
+            del roles["offset"]
         listed = None if self.features is None else list(self.features)
         columns = {name: [column.kind, column.meaning] for name, column in self.columns.items()}
         rest = {"one_task": self.one_task, "complete": self.complete, "features": listed}
@@ -276,14 +269,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the schema that :meth:`to_json` described; older forms are understood.
-
-        Raises
-        ------
-        ValueError
-            If no schema could have given it: nothing in a file is trusted.
-
-        """
+        """Return the schema that :meth:`to_json` described; ValueError where none could have."""
         try:
             return cls._from_json(stored)
         except (TypeError, AttributeError, KeyError, ValueError) as error:
@@ -296,7 +282,7 @@ class Schema:
             name: Column(_text_of(kind), _text_of(meaning), "as learned")
             for name, (kind, meaning) in parts
         }
-        roles = {part: _text_of(stored.get(part), None) for part in ("task", "label", "weight")}
+        roles = {part: _text_of(stored.get(part), None) for part in ROLES}
         listed = stored.get("features")
         if not isinstance(listed, list | None):
             raise TypeError(f"expected a list of columns, got {listed!r}")
@@ -312,14 +298,7 @@ class Schema:
         return None if stored is None else cls.from_json(stored)
 
     def store(self, session: dict[str, Any], name: str) -> None:
-        """Keep the schema in what a model file stores.
-
-        Raises
-        ------
-        ValueError
-            If the model called ``name`` reads the same columns otherwise.
-
-        """
+        """Keep the schema in what a model file stores; ValueError if it contradicts that."""
         known = Schema.from_session(session)
         difference = None if known is None else known.difference(self)
         if difference is not None:
@@ -345,7 +324,7 @@ class Schema:
         return "\n".join([self._title(), *lines])
 
     def _title(self) -> str:
-        roles = {"task": self.task, "label": self.label, "weight": self.weight}
+        roles = {part: getattr(self, part) for part in ROLES}
         named = ", ".join(f"{role} {name!r}" for role, name in roles.items() if name is not None)
         of = f" ({named})" if named else ""
         rows = f", as read from the first {len(self.sample):,} rows" if self.sample else ""
@@ -353,7 +332,7 @@ class Schema:
         return f"columns{of}{rows}{apart}:"
 
     def __repr__(self) -> str:
-        roles = {"task": self.task, "label": self.label, "weight": self.weight}
+        roles = {part: getattr(self, part) for part in ROLES}
         parts = [f"{role}={name!r}" for role, name in roles.items() if name is not None]
         return f"Schema({', '.join([repr(self.kinds), *parts])})"
 
@@ -398,14 +377,7 @@ def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]
 def encode_rows(
     rows: Iterable[Mapping[Any, Any]], schema: Schema, lexicon: Lexicon | None = None
 ) -> Encoded:
-    """Encode mappings by compiled code, as :meth:`Schema.encode` does each of them.
-
-    Raises
-    ------
-    ValueError
-        If a cell cannot be read; it names row and column.
-
-    """
+    """Encode mappings by compiled code, as :meth:`Schema.encode`; ValueError names the cell."""
     encoder = Encoder(encode_cell, Lexicon() if lexicon is None else lexicon)
     for name, column in schema.columns.items():
         encoder.column(name, column.kind)
@@ -428,7 +400,6 @@ KNOWN_NUMBER = Column("number", "number", "learned before")
 ONE_NUMERAL = Column("free", "number or category", "a number as text in one row")
 
 
-@final
 class CellEncoder:
     """Encoder of rows that come as mappings or frames, for a model's features.
 
@@ -462,11 +433,7 @@ class CellEncoder:
     def prepare(self, rows: Any, names: Container[Any], learning: bool) -> Any:
         """Return rows as mappings, or encoded if there are several and a schema.
 
-        Parameters
-        ----------
-        names:
-            Features that are known: a number of such a name is one, whatever the schema.
-
+        A number whose name is among ``names`` is a feature, whatever the schema.
         """
         self._added = []
         frame = not isinstance(rows, list | tuple)
@@ -546,7 +513,6 @@ class CellEncoder:
         return schema
 
     def _report(self, names: Sequence[str]) -> None:
-        """Warn once of each column that the model does not know."""
         new = [name for name in names if name not in self._reported]
         if new and self._schema is not None and len(self._reported) < MAX_REPORTED_COLUMNS:
             self._reported.update(new)

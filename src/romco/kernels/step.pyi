@@ -5,8 +5,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.core.contract import Kernel
+from romco.kernels.core.counts import EventCounts, Scale
 from romco.kernels.core.events import Events
-from romco.kernels.core.history import History, Scale
 from romco.kernels.io.mappings import Mappings
 
 class Step:
@@ -17,6 +17,7 @@ class Step:
     locks: Any
     scale: Scale
     starts_tasks: bool
+    with_offset: bool
     def __init__(
         self,
         features: Any,
@@ -28,15 +29,17 @@ class Step:
         base: type,
         watch_every: int,
     ) -> None: ...
-    def learn_event(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any: ...
-    def margin_of_event(self, x: Any, task: Any) -> Any: ...
-    def label_of_event(self, x: Any, task: Any) -> Any: ...
-    def predict_event(self, x: Any, task: Any) -> Any: ...
+    def learn_event(
+        self, x: Any, y: Any, task: Any, weight: float = 1.0, offset: Any = None
+    ) -> Any: ...
+    def margin_of_event(self, x: Any, task: Any, offset: Any = None) -> Any: ...
+    def label_of_event(self, x: Any, task: Any, offset: Any = None) -> Any: ...
+    def predict_event(self, x: Any, task: Any, offset: Any = None) -> Any: ...
 
 class ChunkStep:
     def __init__(
         self,
-        history: History,
+        counts: EventCounts,
         scale: Scale | None,
         scales: NDArray[np.float64] | None,
         events: Events,

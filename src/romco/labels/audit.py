@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import sqrt
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ class Estimate(NamedTuple):
 
     >>> str(Estimate(0.1, 0.05, 0.18, 120))
     '10.00% [5.00%, 18.00%] from 120 labels'
-
     """
 
     value: float
@@ -35,7 +34,6 @@ class Estimate(NamedTuple):
         return f"{self.value:.2%} [{self.low:.2%}, {self.high:.2%}] from {self.labels:,} labels"
 
 
-@final
 class Audit:
     """Errors of the predictions whose labels were asked for at random.
 
@@ -115,12 +113,7 @@ class Audit:
         return {name: None if one is None else one._asdict() for name, one in estimates.items()}
 
     def describe(self, policy: Policy) -> str:
-        """Describe in one line the labels spent by a policy, and the error of all predictions.
-
-        >>> from romco.labels import Budget
-        >>> Audit().describe(Budget(0.1, seed=0))
-        '0 labels asked for'
-        """
+        """Describe in one line the labels spent by a policy, and the error of all predictions."""
         share = f" ({policy.spent / policy.events:.1%} of events)" if policy.events else ""
         estimate = self.error()
         error = "" if estimate is None else f", error of all predictions by audit {estimate}"
@@ -146,11 +139,7 @@ class Audit:
 
     @classmethod
     def of(cls, session: Mapping[str, Any]) -> Audit:
-        """Return the audit in a model's session; an empty one where there is none.
-
-        >>> Audit.of({}).error() is None
-        True
-        """
+        """Return the audit in a model's session; an empty one where there is none."""
         return cls.from_state(session.get(AUDIT_KEY, []))
 
     def _counts(self, task: int | None) -> list[float] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil, exp
-from typing import Any, ClassVar, Self, final
+from typing import Any, ClassVar, Self
 
 from romco.labels.policy import FADING, Policy, uniform
 from romco.parameters import not_negative, whole
@@ -15,7 +15,6 @@ STEEPNESS = 4.0  # how fast the probability falls beyond that margin
 MIN_WEIGHT = 1e-12  # so that no event is certain for ever
 
 
-@final
 class Budget(Policy):
     r"""At most a share of the events' labels, where they teach most; a part of them is an audit.
 
@@ -28,19 +27,10 @@ class Budget(Policy):
     While spending is ahead of time by a part a of the advance, events with |m| above
     (3 + 15 B)(1 - a) + 10 B a are left out. One in ``1 / (share * audit)`` events is asked for at
     random; the error of all predictions follows from these (:class:`romco.labels.Audit`).
-    ``audited`` marks them in the last round.
+    ``audited`` marks them in the last round. The first ``floor`` events of each task come first.
 
     The rule spends at most ``max((1 - audit) share t, (1 - audit) advance - 1)`` labels and the
     audit at most ``audit share t + 1``, so that together they keep the promise of :class:`Policy`.
-
-    Parameters
-    ----------
-    share, advance, seed, total:
-        See :class:`Policy`.
-    audit:
-        Part of the labels, below 1, that is asked for at random.
-    floor:
-        So many first events of each task come first, as far as the budget goes.
 
     >>> import numpy as np, romco
     >>> budget = Budget(0.1, advance=0, seed=1)
@@ -48,7 +38,6 @@ class Budget(Policy):
     >>> asked = budget.ask(round, margins=np.linspace(-3.0, 3.0, 1000))
     >>> bool(60 <= asked.sum() <= 101), budget.spent == int(asked.sum())
     (True, True)
-
     """
 
     name: ClassVar[str] = "budget"
@@ -86,7 +75,6 @@ class Budget(Policy):
 
         >>> Budget.of(500, 20_000, seed=0).share
         0.025
-
         """
         labels = whole("labels", labels)
         share = labels / whole("events", events, least=labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from math import exp, log, sqrt
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,11 @@ MAX_LOSS = 10.0  # hinge losses are clipped here
 MAX_MARGIN = 700.0  # exp overflows beyond
 
 
-@final
 class Random(Policy):
     """Every event with the same probability, so that every label asked for is an audit.
 
     >>> Random(0.5, seed=0).state()["spent"]
     0
-
     """
 
     name: ClassVar[str] = "random"
@@ -43,7 +41,6 @@ class Random(Policy):
         return self.chance() < self.share * max(1.0, left)
 
 
-@final
 class FixedMargin(Policy):
     """Events whose absolute margin is below ``width``.
 
@@ -52,7 +49,6 @@ class FixedMargin(Policy):
 
     >>> FixedMargin(0.1, width=2.0, seed=0).width
     2.0
-
     """
 
     name: ClassVar[str] = "margin"
@@ -70,7 +66,6 @@ class FixedMargin(Policy):
         return self.by_chance or doubt > 1.0 / (1.0 + exp(min(self.width, MAX_MARGIN)))
 
 
-@final
 class SelectiveSampling(Policy):
     """Probability b / (b + |margin|), where b follows the budget.
 
@@ -78,7 +73,6 @@ class SelectiveSampling(Policy):
 
     >>> SelectiveSampling(0.1, seed=0).memory()
     {'b': 1.0}
-
     """
 
     name: ClassVar[str] = "selective"
@@ -102,7 +96,6 @@ class SelectiveSampling(Policy):
         self._b = positive("b", memory["b"])
 
 
-@final
 class VariableUncertainty(Policy):
     """Confidence below a moving, randomised threshold (Zliobaite et al. 2014).
 
@@ -111,7 +104,6 @@ class VariableUncertainty(Policy):
 
     >>> VariableUncertainty(0.1, seed=0).memory()
     {'threshold': 1.0}
-
     """
 
     name: ClassVar[str] = "uncertainty"
@@ -150,13 +142,7 @@ class Consulting(Policy):
     Before ``ask``, :meth:`consult` sets how to compute these margins; :meth:`learn` takes the
     labels. ``heard`` then holds the margins of the last round's events, None where they were not
     needed, and ``given`` (n,) the labels that other tasks gave in place of a person, else NaN.
-
-    Parameters
-    ----------
-    share, advance, seed:
-        See :class:`Policy`.
-    b:
-        Width of doubt at the beginning, above 0; it then follows the budget.
+    ``b``, above 0, is the width of doubt at the beginning; it then follows the budget.
 
     >>> from romco.labels import Peers
     >>> import romco
@@ -168,7 +154,6 @@ class Consulting(Policy):
     >>> policy.learn(0, 1.0, policy.heard[0])
     >>> policy.trust(0, 2).round(2)  # the second was wrong
     array([1.  , 0.79])
-
     """
 
     def __init__(
@@ -187,18 +172,7 @@ class Consulting(Policy):
         """Return True to ask for an event's label; :meth:`peers` gives all tasks' margins."""
 
     def consult(self, peer_margins: PeerMargins, first: int = 0, n: int = 1) -> None:
-        """Set how the margins of the next round's n events are computed.
-
-        Parameters
-        ----------
-        peer_margins:
-            Event number to margins (m,) of every task's model.
-        first:
-            Number of the round's first event.
-        n:
-            Events of the round.
-
-        """
+        """Set how margins (m,) of all tasks' models are computed for n events from ``first`` on."""
         self._peer_margins, self._first, self._at = peer_margins, first, -1
         self.heard, self.given = [None] * n, np.full(n, np.nan)
 
@@ -244,23 +218,15 @@ class Consulting(Policy):
         return clipped
 
 
-@final
 class Peers(Consulting):
     """PEER: other tasks first, then a person (Murugesan and Carbonell, NIPS 2017).
 
     An event is doubtful with probability b / (b + |margin|). Then the other tasks' models vote,
-    weighted by trust, and a person is asked with probability b / (b + |vote|).
-
-    Parameters
-    ----------
-    share, b, advance, seed:
-        See :class:`Consulting`.
-    teach:
-        Learn the vote as the label where no person is asked.
+    weighted by trust, and a person is asked with probability b / (b + |vote|). With ``teach`` the
+    vote is learned as the label where no person is asked.
 
     >>> Peers(0.1, seed=0).state()["policy"]
     'peers'
-
     """
 
     name: ClassVar[str] = "peers"
@@ -293,7 +259,6 @@ class Peers(Consulting):
         return wanted
 
 
-@final
 class Committee(Consulting):
     """COMMITTEE: all tasks vote, and a close vote asks a person (after Xu, Tang, Jebara, 2021).
 
@@ -301,7 +266,6 @@ class Committee(Consulting):
 
     >>> Committee(0.1, seed=0).state()["policy"]
     'committee'
-
     """
 
     name: ClassVar[str] = "committee"
@@ -316,11 +280,7 @@ class Committee(Consulting):
 
 
 def margin_of(doubt: float) -> float:
-    """Return the absolute margin whose probability of error is ``doubt``.
-
-    >>> round(margin_of(0.25), 6)  # log 3
-    1.098612
-    """
+    """Return the absolute margin whose probability of error is ``doubt``."""
     return abs(log(doubt / (1.0 - doubt))) if 0.0 < doubt < 1.0 else MAX_MARGIN
 
 

@@ -31,7 +31,6 @@ def policy(name: str, share: float, **settings: Any) -> Policy:
 
     >>> policy("random", 0.05, seed=1).share
     0.05
-
     """
     if name not in POLICIES:
         raise ValueError(f"unknown policy {name!r}; known are {', '.join(POLICIES)}")
@@ -43,7 +42,6 @@ def restore(state: Mapping[str, Any]) -> Policy:
 
     >>> restore(policy("budget", 0.05, seed=1).state()).share
     0.05
-
     """
     try:
         made = policy(state["policy"], **state["settings"])

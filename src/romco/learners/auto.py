@@ -17,18 +17,25 @@ from romco.kernels.auto.auto import (
 )
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, columns
+from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
-from romco.kernels.merge.rows import add_sorted, take_rows
-from romco.learners.base import Arrays, CompiledLearner, State, Upgrade
+from romco.kernels.merge.rows import add_sorted
+from romco.learners.base import Arrays, State, Upgrade
 from romco.learners.capabilities import SubspaceRows
-from romco.learners.contributions import Contributions, contributions
+from romco.learners.contributions import (
+    DIRECTIONS,
+    Contributions,
+    contributions,
+    factor_in_use,
+    side_in_use,
+    with_second_side,
+)
 from romco.learners.shared import (
     PAIRS,
-    column_lengths,
+    DecomposedLearner,
     feature_moments,
     load_with_store,
     personal_store,
-    spectrum,
     stored_columns,
 )
 from romco.learners.sharing import (
@@ -70,7 +77,6 @@ SCALED = ("units", "typical")
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
-COLUMNS = np.arange(4)  # of B
 CONTEXT, OLD_CONTEXT = 14, 11  # numbers kept of a prediction, now and up to version 5
 DRIFTS = 0.5  # how likely it must be before it is reported
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
@@ -93,8 +99,10 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Whole("turn", Latest(tuple(range(10)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed(
-        "renewal", "pair_renewal", "joint", "frequent"
-    ),  # a shard keeps no covariances of features
+        *("renewal", "pair_renewal"),
+        *("joint", "frequent"),  # a shard keeps no covariances of features,
+        "progress",  # and does not recompute the subspace by itself
+    ),
     PerPair("personal", "personal_keys"),
 )
 
@@ -160,6 +168,11 @@ def with_frequent(state: State) -> State:
     return {**state, "arrays": {**arrays, "joint": joint, "frequent": frequent}}
 
 
+def with_sides(state: State) -> State:
+    """A state of version 7 as one of version 8: the subspace has a second side, still empty."""
+    return {**state, "arrays": with_second_side(state["arrays"], "shared", at=6)}
+
+
 def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
     """Prior covariance (n, n) of weights around ``trust``, most of which is of their scale."""
     toward = np.array(trust) / np.linalg.norm(trust)
@@ -173,7 +186,7 @@ def trusted() -> NDArray[np.float64]:
     return covariance
 
 
-class Auto(CompiledLearner):
+class Auto(DecomposedLearner):
     r"""Five simple learners, a low-rank U between them, and three combiners; no parameters.
 
     Four of the learners are two losses, squared hinge (AROW: bold, for clean data) and
@@ -182,8 +195,8 @@ class Auto(CompiledLearner):
     vector *together*, and forgets slowly, so it follows tasks that change. Each is a
     Gaussian with diagonal covariance; the logistic ones have intercepts. From the
     tasks' own vectors W a low-rank :math:`B F^\top` of rank four is drawn whenever the
-    stream has grown by a quarter, after 10,000 events whenever it has doubled: what groups
-    of tasks have in common.
+    stream has grown by a quarter, after 10,000 events whenever it has doubled: what groups of tasks
+    have in common.
 
     A combiner, which is a Bayesian logistic regression with one weight vector for all
     tasks, turns what these say of an event into log-odds. Two more combiners do so from
@@ -210,19 +223,22 @@ class Auto(CompiledLearner):
     """
 
     supports_sample_weight = True
+    supports_offset = True
     space: ClassVar = {}
     linear: ClassVar = False
     one_pass = True
     uses_unlabelled: ClassVar = True
     # 2: features have units of their own; 3: and covariances; 4: newness; 5: variances of answers;
-    # 6: forgetting by a learner that is weighed; 7: covariances of frequent features
-    version: ClassVar = 7
+    # 6: forgetting by a learner that is weighed; 7: covariances of frequent features;
+    # 8: the subspace is recomputed by and by
+    version: ClassVar = 8
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         2: lambda state: with_covariances(state),
         3: lambda state: with_newness(state),
         4: lambda state: with_variances(state),
         5: lambda state: with_tracking(state),
         6: lambda state: with_frequent(state),
+        7: lambda state: with_sides(state),
     }
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
@@ -232,8 +248,9 @@ class Auto(CompiledLearner):
         self._personal = personal_store(n_features, n_tasks, 6)
         voices, places = len(VOICES), 1 + min(n_features, FREQUENT)
         self._arrays = {
-            "shared": np.zeros((n_features, 12)),  # means, spent variances, row of B, forgetting
-            "factor": np.zeros((n_tasks, 4)),  # F
+            "shared": np.zeros((n_features, 16)),  # means, spent variances, row of B, forgetting, B
+            "factor": np.zeros((n_tasks, 8)),  # F, of both sides
+            "progress": np.zeros(PROGRESS),  # of a recomputation of B and F
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
             "level": np.zeros((1, 2)),  # the same of the learner that forgets
             "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
@@ -275,51 +292,23 @@ class Auto(CompiledLearner):
             **{name: a[name] for name in a if not name.startswith((*COMBINED, *SCALED))},
         )
 
-    def weights(self) -> NDArray[np.float64]:
-        """W = U + V (d, m): the linear part of the log-odds.
-
-        Margins also have intercepts and shrink where the learner is unsure, so they are
-        not exactly W'x.
-        """
-        return self.shared() + self.personal()
-
-    def shared(self) -> NDArray[np.float64]:
-        """U (d, m), of rank seven at most: what the common vectors contribute to W."""
-        left, right = self.shared_factors()
-        return left @ right.T
-
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """L (d, 7) and R (m, 7) with U = L R'."""
         related, like_all, _ = self.chances().T[:, :, None]
         weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
         parts = [
             related * weight[:2] + like_all * pair,
             related * weight[4],
-            related * weight[5:9] * self._arrays["factor"],
+            related * weight[5:9] * factor_in_use(self._arrays),
         ]
-        vectors = self._arrays["shared"][:, [0, 1, 2, 6, 7, 8, 9]]
+        vectors = self._arrays["shared"][:, [0, 1, 2, *DIRECTIONS[side_in_use(self._arrays)]]]
         return self._units()[:, None] * vectors, np.hstack(parts)
 
-    def personal(self) -> NDArray[np.float64]:
-        """V (d, m): what each task's own vectors contribute to W."""
-        return self.personal_sparse().toarray()
-
     def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
         columns = stored_columns(self._personal, self._own_trust())
         columns.data *= self._units()[columns.indices]
         return columns
 
-    def singular_values(self) -> NDArray[np.float64]:
-        """Return the singular values of U above rounding, at most seven, largest first."""
-        return spectrum(*self.shared_factors())
-
-    def personal_norms(self) -> NDArray[np.float64]:
-        """Length (m,) of each task's column of V."""
-        return column_lengths(self.personal_sparse())
-
     def probabilities(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probability (n,) of +1: margins are log-odds."""
         return 0.5 * (1.0 + np.tanh(0.5 * margins))
 
     def trust(self) -> dict[str, float]:
@@ -397,12 +386,11 @@ class Auto(CompiledLearner):
         >>> bool(np.allclose(parts.margins(), learner.predict(round)))
         True
         """
-        entries = self.kernel.entries(Events(round, self.n_features, self.n_tasks, False))
+        entries = self.kernel.entries(self.events_of(round))
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
     def prediction_context(self, round: Round) -> NDArray[np.float64]:
-        """Return the prediction context (n, 14) of a round, for :meth:`update_delayed`."""
-        return self.kernel.prediction_context(Events(round, self.n_features, self.n_tasks, False))
+        return self.kernel.prediction_context(self.events_of(round))
 
     def update_delayed(self, round: Round, context: NDArray[np.float64]) -> None:
         """Learn a round whose labels came late, by the context of its prediction.
@@ -425,7 +413,6 @@ class Auto(CompiledLearner):
         self.kernel.update(events)
 
     def set_context(self, events: Events, context: NDArray[np.float64]) -> None:
-        """Store the prediction context of events that are learned next; NaN where it was lost."""
         said = np.ascontiguousarray(context, dtype=np.float64)
         if said.shape[1:] == (OLD_CONTEXT,):  # kept by version 5
             said = np.full((len(said), CONTEXT), np.nan)
@@ -434,7 +421,6 @@ class Auto(CompiledLearner):
         self.kernel.set_context(events, said)
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
-        """Describe in sentences which of some tasks changed, drift, or have a twin."""
         lines = []
         changed = np.isin(tasks, self.changed_tasks()).sum()
         if changed:
@@ -448,11 +434,9 @@ class Auto(CompiledLearner):
         return lines
 
     def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and standard deviation (d,) of each feature over all rows."""
         return feature_moments(self._arrays)
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; what the others learned from it stays."""
         self.kernel.check_idle()
         for name in PER_TASK:
             self._arrays[name][task] = 0.0
@@ -461,11 +445,9 @@ class Auto(CompiledLearner):
     # In pairs of classes
 
     def own_units(self) -> Arrays:
-        """Return the live arrays that hold the units of the features."""
         return {name: self._arrays[name] for name in SCALED}
 
     def share_units(self, arrays: Arrays, units: Units) -> None:
-        """Measure features by units that somebody else finds, from arrays that may be another's."""
         if arrays["units"] is not self._arrays["units"]:
             self._lent = SCALED
         self._arrays |= arrays
@@ -474,57 +456,42 @@ class Auto(CompiledLearner):
     # In shards
 
     def sharing(self) -> Sharing:
-        """Return the merge rule of each array that tasks share."""
         return SHARING
 
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
-        """Rows (t,) of what is shared were changed by others: which have a size stays known."""
         self.kernel.invalidate_caches(rows)
 
     def disable_subspace_updates(self) -> None:
-        """Never draw U from now on."""
+        self.kernel.restart_subspace()
         self._arrays["clock"][2] = LATER
 
     def subspace_update_due(self) -> bool:
-        """Return whether it is time to recompute U."""
         return bool(self._arrays["clock"][1] >= self._arrays["clock"][2])
 
     def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
         """W W'B (d, 4), of the own tasks, whose features are all among the rows; B comes next."""
-        self.kernel.gather_directions()
-        return self._directions_of(rows)
+        return SubspaceRows(rows, self.kernel.gather_directions(rows))
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
-        """Return B (d, 4) from the statistics of all shards."""
         rows, values = statistics[0].rows, statistics[0].values.copy()
         for part in statistics[1:]:
             rows, values = add_sorted(rows, values, part.rows, part.values)
         self.kernel.orthogonalise_directions(values)
-        self.kernel.clear_directions()
         self.kernel.put_directions(rows, values)
         return SubspaceRows(rows, values)
 
     def set_subspace(self, subspace: SubspaceRows) -> None:
         """Replace B, and project the own tasks on it: F = W'B."""
         self.kernel.put_directions(subspace.rows, subspace.values)
-        self.kernel.project_directions()
-
-    def _directions_of(self, rows: NDArray[np.int32]) -> SubspaceRows:
-        values = np.empty((len(rows), len(COLUMNS)))
-        take_rows(self._directions(), rows, COLUMNS, values)
-        return SubspaceRows(rows, values)
-
-    def _directions(self) -> NDArray[np.float64]:
-        return self._arrays["shared"][:, 6:10]
 
     def arrays(self) -> Arrays:
-        """Beliefs of the learners and of the combiners."""
         return {**self._own(), **self._personal.arrays()}
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         self.kernel.others_change()
         load_with_store(self._own(), self._personal, arrays)
+        if not self._personal.dense and "personal_keys" not in arrays:  # pairs have other numbers
+            self.kernel.restart_subspace()
 
     def _own(self) -> Arrays:
         return {name: array for name, array in self._arrays.items() if name not in self._lent}

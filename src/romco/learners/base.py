@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events, lacks_labels
-from romco.parameters import choice as choice  # for learners, who need all of it
-from romco.parameters import not_negative as not_negative
-from romco.parameters import positive as positive
-from romco.parameters import truth as truth
-from romco.parameters import whole as whole
+from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
 
 Arrays = dict[str, NDArray[Any]]
@@ -31,19 +27,14 @@ class Learner(ABC):
     ``update(round)`` learns the round's answers. All that changes is in
     ``arrays()``. A margin of exactly 0 predicts +1.
 
-    A learner is made by name, ``romco.learner("ogd-unique", n_features, n_tasks)``;
-    ``name`` and ``parameters`` are set there. What it can do beside is told by the protocols of
-    :mod:`romco.learners.capabilities`.
+    A learner is made by name, ``romco.learner("ogd-unique", n_features, n_tasks)``, with room for
+    so many features and tasks, which are numbers from 0 on; ``name`` and ``parameters`` are set
+    there. The protocols of :mod:`romco.learners.capabilities` say what else it can do.
 
-    ``shapes`` tells the arrays that grow with features or tasks, a letter for each axis: d for
+    ``shapes`` has the arrays that grow with features or tasks, a letter for each axis: d for
     features, m for tasks, k for models (one per task, or 1 where ``one_for_all``), * for anything
     else; forms that an array may have are parted by |. By it tasks are forgotten, and a file
     whose arrays do not have the sizes that it declares is refused before anything is made.
-
-    Parameters
-    ----------
-    n_features, n_tasks:
-        How many of each there is room for; features and tasks are numbers from 0 on.
 
     >>> import numpy as np, romco
     >>> learner = romco.learner("ogd-unique", n_features=2, n_tasks=2)
@@ -51,7 +42,6 @@ class Learner(ABC):
     >>> learner.update(round)
     >>> bool(learner.predict(round)[0] < 0.0)
     True
-
     """
 
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
@@ -65,6 +55,7 @@ class Learner(ABC):
     supports_sample_weight: bool = (
         False  # True where ``update`` honours how much each event of a round counts
     )
+    supports_offset: bool = False  # True where a known part of the margin can be added
     one_for_all: bool = False  # True where all tasks share one model
     task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
     version: ClassVar[int] = 1  # of its state; raised when that changes
@@ -85,14 +76,7 @@ class Learner(ABC):
 
     @abstractmethod
     def predict(self, round: Round) -> NDArray[np.float64]:
-        """Return the margins of the round's events; labels are not used, nothing changes.
-
-        Returns
-        -------
-        :
-            Margins (n,), above 0 for +1; (n, k) of a learner of k classes.
-
-        """
+        """Return margins (n,), above 0 for +1, or (n, k) of k classes; reads no label."""
 
     @abstractmethod
     def update(self, round: Round) -> None:
@@ -123,6 +107,13 @@ class Learner(ABC):
         Raises ValueError, and changes nothing, where they do not fit.
         """
 
+    def events_of(
+        self, round: Round, labelled: bool = False, rows: NDArray[np.int64] | None = None
+    ) -> Events:
+        """Return the checked events of a round; ValueError where one is bad."""
+        sizes = self.n_features, self.n_tasks
+        return Events(round, *sizes, labelled, self.answers, rows, self.supports_offset)
+
     def state(self) -> State:
         """Return a copy of everything that :func:`romco.restore` needs."""
         inner = {} if self.inner_version is None else {"inner_version": self.inner_version}
@@ -145,11 +136,9 @@ class CompiledLearner(Learner):
     kernel: Kernel
 
     def predict(self, round: Round) -> NDArray[np.float64]:
-        """Margins (n,) of the round's events; changes nothing, looks at no label."""
-        return self.kernel.predict(Events(round, self.n_features, self.n_tasks, False))
+        return self.kernel.predict(self.events_of(round))
 
     def update(self, round: Round) -> None:
-        """Learn from the round's labels, those that are known; of the rest what needs none."""
         known = with_labels(self, round)
         events = None if known is None else self._labelled(known)  # checked before anything changes
         if known is not round and self.uses_unlabelled:
@@ -158,14 +147,13 @@ class CompiledLearner(Learner):
             self.kernel.update(events)
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
-        """Margins of a whole stream, end to end: predict, then update, round by round."""
         packed = Rounds.pack(rounds)
         every = packed.events
         starts = _within(packed.starts, len(every.task))
         known = with_labels(self, every)
         if known is every:
             return self.kernel.replay(self._labelled(every), starts)
-        events = Events(every, self.n_features, self.n_tasks, False)
+        events = self.events_of(every)
         if (
             known is None and not self.uses_unlabelled
         ):  # nothing is learned: all can be predicted at once
@@ -182,12 +170,11 @@ class CompiledLearner(Learner):
         )
 
     def _unlabelled(self, round: Round) -> Events:
-        """Those without a label."""
         some = chosen(round, np.isnan(round.y))
-        return Events(some, self.n_features, self.n_tasks, False)
+        return self.events_of(some)
 
     def _labelled(self, round: Round) -> Events:
-        return Events(round, self.n_features, self.n_tasks, True, self.answers)
+        return self.events_of(round, labelled=True)
 
 
 def with_labels(learner: Learner, round: Round) -> Round | None:
@@ -199,7 +186,7 @@ def with_labels(learner: Learner, round: Round) -> Round | None:
     check_weights(learner, round)
     if not lacks_labels(round.y):
         return round
-    Events(round, learner.n_features, learner.n_tasks, False)
+    learner.events_of(round)
     missing = np.isnan(round.y)
     if len(missing) != len(round.task):
         raise ValueError(f"y has {len(missing)} labels but task has {len(round.task)} entries")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from romco.kernels.auto.between import Between, Measured
 from romco.kernels.auto.classes import Member, PairsKernel, RestKernel
 from romco.kernels.auto.judges import Judge
 from romco.kernels.auto.scales import Scales
-from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, choice, copy_arrays, whole
+from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, copy_arrays
 from romco.learners.capabilities import (
     ClassifiesTasks,
     FindsOutliers,
@@ -26,10 +26,10 @@ from romco.learners.capabilities import (
 from romco.learners.registry import learner
 from romco.learners.softmax import AutoSoftmax
 from romco.learners.states import forget
+from romco.parameters import choice, whole
 from romco.rounds import Round
 
 
-@final
 class ClassUnits:
     """Sizes of features, found from the events of all classes, and the sums of each class.
 
@@ -213,14 +213,12 @@ class Classes(CompiledLearner):
     # Classes
 
     def check_classes(self, n: int) -> None:
-        """Raise ValueError if n classes exceed the limit."""
         limit = MAX_IN_PAIRS if self._asked == "pairs" else MAX_CLASSES
         if n > limit:
             by = FORM_TEXTS[self._asked or ("softmax" if self.form == "pairs" else self.form)]
             raise ValueError(f"{n} classes: {self._inner} tells at most {limit} apart {by}")
 
     def make_classes(self, n: int) -> None:
-        """At least n classes: those that are new begin with learners that know nothing."""
         self.check_classes(n)
         self._make_softmax(n)
         if self._asked == "softmax":
@@ -349,7 +347,6 @@ class Classes(CompiledLearner):
         return total / times
 
     def arrays(self) -> Arrays:
-        """Arrays of the inner learners, numbered by pair, and of what they share."""
         found: Arrays = {"classes": np.array([self.answers], dtype=np.int64)}
         found["power"] = self._power
         if self._units is not None:
@@ -365,7 +362,6 @@ class Classes(CompiledLearner):
         return found
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays, with as many classes as it had."""
         if "classes" not in arrays:
             raise ValueError(f"state holds arrays {sorted(arrays)}, 'classes' is missing")
         fresh = Classes(
@@ -407,7 +403,6 @@ class Classes(CompiledLearner):
         self._link()
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been."""
         self.kernel.check_idle()
         for member in self._members:
             forget(member, task)
@@ -437,7 +432,6 @@ class Classes(CompiledLearner):
     # New tasks: as the inner learners have it
 
     def common(self, started: Started) -> Newcomer | None:
-        """Return what the started tasks have in common; None where new tasks begin with it."""
         if self.at_once() is not None:
             return None
         found = [m.common(started) for m in self._members if isinstance(m, StartsTasks)]
@@ -445,7 +439,6 @@ class Classes(CompiledLearner):
         return _Newcomer(self, known) if len(known) == len(self._members) else None
 
     def start_task(self, task: int, started: Started) -> None:
-        """Start a task at ``common(started)``."""
         for member in self._members:
             if isinstance(member, StartsTasks):
                 member.start_task(task, started)

@@ -16,9 +16,10 @@ from romco.kernels.baselines.linear import (
     GradientKernel,
     PassiveAggressiveKernel,
 )
-from romco.learners.base import Arrays, CompiledLearner, choice, copy_arrays, not_negative, positive
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.capabilities import Start, Started
 from romco.learners.sharing import Belief, Full, PerFeature, Sharing, Steps, Sum, Whole
+from romco.parameters import choice, not_negative, positive
 
 
 class LinearLearner(CompiledLearner):
@@ -41,7 +42,6 @@ class LinearLearner(CompiledLearner):
             self.task_axes = {}
 
     def weights(self) -> NDArray[np.float64]:
-        """W (d, m) as a dense copy."""
         w = self._arrays["w"]
         return np.broadcast_to(w, (self.n_tasks, self.n_features)).T.copy()
 
@@ -53,7 +53,6 @@ class LinearLearner(CompiledLearner):
         return Start(self._arrays["u"].copy() if "u" in self._arrays else mean_row(w, started))
 
     def start_task(self, task: int, started: Started) -> None:
-        """Set the task's weights to ``common(started)``; all else stays as in a new task."""
         start = self.common(started)
         if start is not None:
             w = self._arrays["w"]
@@ -62,21 +61,14 @@ class LinearLearner(CompiledLearner):
                 self._arrays["G"][task] = self._arrays["G"][:, task] = w @ w[task]
 
     def arrays(self) -> Arrays:
-        """The weights and all else that changes."""
         return dict(self._arrays)
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         copy_arrays(self._arrays, arrays)
 
 
 def mean_row(w: NDArray[np.float64], started: Started) -> NDArray[np.float64]:
-    """Mean (d,) of the started rows of w (m, d).
-
-    >>> started = Started(np.array([True, True, False]), 2)
-    >>> mean_row(np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]]), started)
-    array([2., 3.])
-    """
+    """Mean (d,) of the started rows of w (m, d)."""
     return started.which.astype(np.float64) @ w / started.number
 
 
@@ -115,7 +107,6 @@ class Gradient(LinearLearner):
         self.kernel = GradientKernel(w, t, positive("eta", eta), step == "inverse-sqrt")
 
     def sharing(self) -> Sharing:
-        """Return the merge rules; rounds of all shards are summed."""
         rounds = Whole("t", Sum())
         return (PerFeature("w", Steps()), rounds) if self.one_for_all else (rounds,)
 
@@ -169,7 +160,6 @@ class PassiveAggressive(LinearLearner):
         self.kernel = PassiveAggressiveKernel(w, cap, ridge)
 
     def sharing(self) -> Sharing:
-        """Return the merge rules of the shared arrays."""
         return (PerFeature("w", Steps()),) if self.one_for_all else ()
 
 
@@ -199,13 +189,7 @@ class Collaborative(LinearLearner):
     space: ClassVar = {"eta2": (0.001, 0.01, 0.1, 1.0, 10.0), "C": (0.01, 0.1, 1.0, 10.0)}
 
     def __init__(
-        self,
-        n_features: int,
-        n_tasks: int,
-        *,
-        eta1: float = 1.0,
-        eta2: float = 1.0,
-        C: float = 1.0,
+        self, n_features: int, n_tasks: int, *, eta1: float = 1.0, eta2: float = 1.0, C: float = 1.0
     ) -> None:
         super().__init__(n_features, n_tasks)
         w, u = np.zeros((n_tasks, n_features)), np.zeros(n_features)
@@ -267,7 +251,6 @@ class Arow(LinearLearner):
             self.kernel = FullArowKernel(w, S, positive("r", r))
 
     def sharing(self) -> Sharing:
-        """Return the merge rules of the shared arrays."""
         if not self.one_for_all:
             return ()
         if "S" in self._arrays:
@@ -299,11 +282,7 @@ class ConfidenceWeighted(LinearLearner):
     """
 
     shapes: ClassVar = SHAPES
-    space: ClassVar = {
-        "r": STRENGTHS,
-        "eta2": (0.001, 0.01, 0.1, 1.0, 10.0),
-        "a": (0.1, 1.0, 10.0),
-    }
+    space: ClassVar = {"r": STRENGTHS, "eta2": (0.001, 0.01, 0.1, 1.0, 10.0), "a": (0.1, 1.0, 10.0)}
 
     def __init__(
         self,

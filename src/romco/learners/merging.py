@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, cast, final
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,6 @@ class Period(NamedTuple):
     seen: NDArray[np.int32]  # (t,) number of entries of each
 
 
-@final
 @dataclass(frozen=True)
 class Change:
     """State of a shard at a barrier, as far as it changed since the last one.
@@ -67,7 +66,6 @@ class Change:
     values: Values
 
 
-@final
 @dataclass(frozen=True)
 class Merged:
     """Merged state of the ``rows`` (u,) that any shard changed."""
@@ -146,7 +144,6 @@ def merge(common: Merges, changes: Sequence[Change], ranges: MapRanges = run_at_
     return Merged(changed, shared_values(common, changed))
 
 
-@final
 class InPlaceMerge:
     """Merge of shards of this process, row by row, into ``common`` and into all of them."""
 
@@ -220,7 +217,6 @@ def apply_merged(learner: Merges, merged: Merged) -> None:
 
 
 def _invalidate(learner: Merges, changed: NDArray[np.int32]) -> None:
-    """Let a learner drop what it cached of rows."""
     if _takes_note(type(learner)):
         cast("InvalidatesCaches", learner).invalidate_caches(changed)
 
@@ -241,7 +237,6 @@ def _merge_rows(touched: TouchedRows, rules: list[Rule], live: bool, ranges: Map
 
 
 def _union(rows: Sequence[NDArray[np.int32]], n_features: int) -> NDArray[np.int32]:
-    """Return the rows that any shard touched, sorted."""
     touched = np.zeros(n_features, dtype=bool)
     for own in rows:
         touched[own] = True
@@ -269,7 +264,6 @@ def _block(line: PerFeature, change: Change) -> Floats:
 
 
 def _column(views: list[Floats], column: int) -> Floats:
-    """Return a column of arrays side by side."""
     for view in views:
         if column < view.shape[1]:
             return view[:, column]
@@ -364,7 +358,6 @@ def _small(learner: Merges) -> Values:
 
 
 def _put_small(learner: Merges, values: Values) -> None:
-    """Set the small arrays that are among ``values``."""
     arrays = learner.arrays()
     for line in learner.sharing():
         if isinstance(line, Whole) and line.name in values:

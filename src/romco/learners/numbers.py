@@ -12,12 +12,12 @@ from scipy.sparse import csc_array, csr_array, hstack
 
 from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
 from romco.kernels.auto.scales import Scales, columns
+from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.baselines.linear import (
     GaussianNumber,
     GradientNumber,
     PassiveAggressiveNumber,
 )
-from romco.kernels.core.events import Events
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
@@ -25,26 +25,28 @@ from romco.learners.base import (
     State,
     Upgrade,
     check_weights,
-    choice,
     copy_arrays,
-    not_negative,
-    positive,
     replay_in_turn,
     with_labels,
 )
-from romco.learners.contributions import Contributions
+from romco.learners.contributions import (
+    Contributions,
+    factor_in_use,
+    side_in_use,
+    with_second_side,
+)
 from romco.learners.romco import Romco
 from romco.learners.shared import (
     PAIRS,
-    column_lengths,
+    DecomposedLearner,
     feature_moments,
     load_with_store,
     personal_store,
-    spectrum,
     stored_columns,
 )
 from romco.learners.states import forget
 from romco.losses import LOSSES
+from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
 
 Numbers = NDArray[np.float64]
@@ -113,7 +115,12 @@ def with_units(state: State) -> State:
     return {**state, "arrays": arrays}
 
 
-class AutoNumber(CompiledLearner):
+def with_sides(state: State) -> State:
+    """Upgrade a state of version 3: the subspace has a second side, still empty."""
+    return {**state, "arrays": with_second_side(state["arrays"], "directions", at=0)}
+
+
+class AutoNumber(DecomposedLearner):
     r"""Four linear models of a number, a low-rank U between them, three stacking regressions.
 
     No parameters. *Global* is one vector for all tasks, *alone* one for each task, *level* an
@@ -141,12 +148,18 @@ class AutoNumber(CompiledLearner):
     """
 
     supports_sample_weight = True
+    supports_offset = True
     one_pass = True
     space: ClassVar = {}
     answers = 0
     linear: ClassVar = False  # a feature that is 0 is absent, and not at a distance from its mean
-    version: ClassVar = 3  # 2: the task's last answer; 3: units of features, residuals
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: with_last_answers, 2: with_units}
+    # 2: the task's last answer; 3: units of features, residuals; 4: subspace by and by
+    version: ClassVar = 4
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {
+        1: with_last_answers,
+        2: with_units,
+        3: with_sides,
+    }
     shapes: ClassVar = {
         "own": "m*",
         "factor": "m*",
@@ -167,8 +180,9 @@ class AutoNumber(CompiledLearner):
             "own": np.zeros((n_tasks, 8)),
             "common": np.zeros((2, 2)),
             "noise": np.tile([1.0, 2.0], (8, 1)),  # the answers' variance, seen twice
-            "factor": np.zeros((n_tasks, 4)),
-            "directions": np.zeros((n_features, 4)),
+            "factor": np.zeros((n_tasks, 8)),
+            "directions": np.zeros((n_features, 8)),
+            "progress": np.zeros(PROGRESS),
             "weight": np.array(PRIOR_WEIGHTS),
             "covariance": WEIGHT_VARIANCE * np.eye(len(INPUTS)),
             "pair_weight": np.array(PAIR_PRIOR_WEIGHTS),
@@ -211,13 +225,13 @@ class AutoNumber(CompiledLearner):
             kinds=a["kinds"],
             clock=a["clock"],
             residuals=a["residuals"],
+            progress=a["progress"],
         )
 
     def intervals(self, round: Round, level: float) -> NDArray[np.float64]:
-        """Bounds (n, 2) that hold the answers of a share ``level`` of events."""
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
-        events = Events(round, self.n_features, self.n_tasks, False)
+        events = self.events_of(round)
         middle = self.kernel.predict(events)
         reach = self._reach(level) * self.kernel.spreads(events)
         return np.column_stack([middle - reach, middle + reach])
@@ -227,25 +241,16 @@ class AutoNumber(CompiledLearner):
         reached = np.concatenate([[0.0], np.cumsum(self._arrays["residuals"])])
         return float(np.interp(level * reached[-1], reached, EDGES))
 
-    def weights(self) -> NDArray[np.float64]:
-        """W (d, m): the linear part of the prediction; there are intercepts beside."""
-        left, right = self.shared_factors()
-        personal: NDArray[np.float64] = self.personal_sparse().toarray()
-        return left @ right.T + personal
-
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """L (d, 6) and R (m, 6) with U = L R'."""
         return self._units()[:, None] * self._vectors(), self._shares()
 
     def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
         found = stored_columns(self._personal, self._own_shares())
         found.data *= self._units()[found.indices]
         return found
 
     def contributions(self, round: Round) -> Contributions:
-        """Parts of each prediction: through what tasks share, the task's own, and the rest."""
-        events = Events(round, self.n_features, self.n_tasks, False)
+        events = self.events_of(round)
         starts, features, values = self.kernel.entries(events)
         shape = (events.n, self.n_features)
         x = csr_array((values, features, starts), shape=shape)
@@ -259,7 +264,10 @@ class AutoNumber(CompiledLearner):
 
     def _vectors(self) -> NDArray[np.float64]:
         """Shared vectors (d, 6): global, together, directions."""
-        return np.hstack([self._arrays["mean"][:, 1:].T, self._arrays["directions"]])
+        at = 4 * side_in_use(self._arrays)
+        return np.hstack(
+            [self._arrays["mean"][:, 1:].T, self._arrays["directions"][:, at : at + 4]]
+        )
 
     def _shares(self) -> NDArray[np.float64]:
         """Weights (m, 6) of the shared vectors in the prediction of each task."""
@@ -267,7 +275,7 @@ class AutoNumber(CompiledLearner):
         weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
         everybody = related * weight[0] + like_all * (1.0 - pair)
         together = related * (1.0 - weight[:3].sum()) + like_all * pair
-        return np.hstack([everybody, together, related * weight[3:] * self._arrays["factor"]])
+        return np.hstack([everybody, together, related * weight[3:] * factor_in_use(self._arrays)])
 
     def _own_shares(self) -> NDArray[np.float64]:
         """Weights (m, 4) of a task's own numbers: means and spent variances, by turns."""
@@ -275,14 +283,6 @@ class AutoNumber(CompiledLearner):
         weight, nothing = self._arrays["weight"], np.zeros_like(related)
         own = related * weight[1] + alone * (1.0 - self._arrays["pair_weight"][1])
         return np.hstack([own, nothing, related * (1.0 - weight[:3].sum()), nothing])
-
-    def singular_values(self) -> NDArray[np.float64]:
-        """Singular values of U above rounding, largest first."""
-        return spectrum(*self.shared_factors())
-
-    def personal_norms(self) -> NDArray[np.float64]:
-        """Length (m,) of each task's column of V."""
-        return column_lengths(self.personal_sparse())
 
     def trust(self) -> dict[str, float]:
         """Weights of the models and directions in the first regression, and of residuals."""
@@ -296,22 +296,18 @@ class AutoNumber(CompiledLearner):
         return np.asarray(chance / chance.sum(axis=1, keepdims=True))
 
     def personal_tasks(self, sure: float = 0.9) -> NDArray[np.int64]:
-        """Tasks unlike the rest: better off alone with probability ``sure`` or more."""
         return np.flatnonzero(self.chances()[:, 2] >= sure)
 
     def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and standard deviation (d,) of each feature over all rows."""
         return feature_moments(self._arrays)
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; what the others learned from it stays."""
         self.kernel.check_idle()
         for name in ("own", "factor", "evidence", "belief"):
             self._arrays[name][task] = 0.0
         self._personal.clear(task)
 
     def arrays(self) -> Arrays:
-        """Beliefs of the learners and of the combiners."""
         return {**self._arrays, **self._personal.arrays()}
 
     def load(self, arrays: Arrays) -> None:
@@ -320,6 +316,8 @@ class AutoNumber(CompiledLearner):
         if spent.ndim == 3 and self._arrays["spent"].ndim == 2:
             arrays = {**arrays, "spent": np.diagonal(spent, axis1=1, axis2=2).copy()}
         load_with_store(self._arrays, self._personal, arrays)
+        if not self._personal.dense and "personal_keys" not in arrays:  # pairs have other numbers
+            self.kernel.restart_subspace()
 
     def _units(self) -> NDArray[np.float64]:
         """Factors (d,) by which features are multiplied."""
@@ -405,18 +403,16 @@ class DecomposedNumbers(Learner):
         self._clock = np.zeros(4)
 
     def predict(self, round: Round) -> Numbers:
-        """Predicted numbers (n,)."""
-        Events(round, self.n_features, self.n_tasks, False)  # checks it
+        self.events_of(round)  # checks it
         margins = self._inner.predict(round._replace(x=self._scaled(round.x)))
         return np.asarray(self._clock[MEAN] + self._unit() * margins)
 
     def update(self, round: Round) -> None:
-        """Learn from the round's answers, those that are known."""
         check_weights(self, round)
         known = with_labels(self, round)
         if known is None:
             return
-        Events(known, self.n_features, self.n_tasks, True, 0)
+        self.events_of(known, labelled=True)
         before = self.predict(known)
         placed = self._clock[COUNT] > 0.0
         self._count(known)
@@ -428,7 +424,6 @@ class DecomposedNumbers(Learner):
         self._inner.update(known._replace(x=self._scaled(known.x), y=answers))
 
     def replay(self, rounds: Iterable[Round]) -> Numbers:
-        """Predictions of a whole stream: predict, then update, round by round."""
         return replay_in_turn(self, rounds)
 
     def weights(self) -> Numbers:
@@ -436,12 +431,10 @@ class DecomposedNumbers(Learner):
         return self._inner.weights()[1:] * self._factor()
 
     def shared_factors(self) -> tuple[Numbers, Numbers]:
-        """L (d, r) and R (m, r) with U = L R'."""
         left, right = self._inner.shared_factors()
         return left[1:] * self._factor(), right
 
     def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
         return csc_array(self._inner.personal_sparse()[1:] * self._factor())
 
     def singular_values(self) -> Numbers:
@@ -449,15 +442,12 @@ class DecomposedNumbers(Learner):
         return self._inner.singular_values() * self._factor()
 
     def personal_norms(self) -> Numbers:
-        """Length (m,) of each task's column of V, with the constant."""
         return self._inner.personal_norms() * self._factor()
 
     def arrays(self) -> Arrays:
-        """ROMCO's, and what places the answers and measures the rows."""
         return {**self._inner.arrays(), "numbers": self._clock}
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         clock = np.asarray(arrays.get("numbers"))
         if clock.shape != (4,) or clock.dtype != np.float64 or not np.isfinite(clock).all():
             raise ValueError("state array 'numbers' must be four finite numbers")
@@ -465,7 +455,6 @@ class DecomposedNumbers(Learner):
         self._clock[:] = clock
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been."""
         forget(self._inner, task)
 
     def _count(self, round: Round) -> None:
@@ -512,6 +501,7 @@ class NumberLearner(CompiledLearner):
     """
 
     supports_sample_weight = True
+    supports_offset = True
     answers = 0
     shapes: ClassVar = {"w": "kd", "b": "k", "s": "k*"}
 
@@ -529,15 +519,12 @@ class NumberLearner(CompiledLearner):
         return self._arrays["w"], self._arrays["b"], self._arrays["clock"]
 
     def weights(self) -> NDArray[np.float64]:
-        """W (d, m) as a dense copy, without intercepts."""
         return np.broadcast_to(self._arrays["w"], (self.n_tasks, self.n_features)).T.copy()
 
     def arrays(self) -> Arrays:
-        """Weights, intercepts, and what places the answers."""
         return dict(self._arrays)
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         copy_arrays(self._arrays, arrays)
 
 

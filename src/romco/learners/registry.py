@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal, final
+from importlib.metadata import entry_points
+from typing import Any, Literal
 
 from romco.learners.base import Learner
 
@@ -19,34 +19,18 @@ GROUP = "romco.learners"  # entry points by which other packages bring learners
 class Method:
     """A learner as tables and tuning see it; calling it makes one.
 
-    Parameters
-    ----------
-    source:
-        The learner's class, or where it is, "module:Class" below this package:
-        the module is then imported when the method is first used, and not by ``import romco``.
-    title:
-        As the paper prints it.
-    role:
-        "paper", "control" or "beyond": in which tables it stands.
-    fixed:
-        Arguments that this name binds; they are not parameters to a user.
-    defaults:
-        Those of this name where they are not the class's.
-    name:
-        Set by ``romco.LEARNERS``.
-
     >>> import romco
     >>> romco.LEARNERS["ogd-unique"].title
     'OGD-Unique'
-
     """
 
-    source: Callable[..., Learner] | str
+    source: Callable[..., Learner] | str  # a class, or "module:Class", imported at the first use
     title: str  # as the paper prints it
-    role: Literal["paper", "control", "beyond"] = "control"
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    name: str = "unnamed"
+    role: Literal["paper", "control", "beyond"] = "control"  # in which tables it stands
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # arguments that this name binds
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # where they are not the class's
+    target: Literal["two classes", "classes", "number"] = "two classes"
+    name: str = "unnamed"  # set by ``romco.LEARNERS``
 
     def __call__(self, n_features: int, n_tasks: int, **parameters: Any) -> Learner:
         """A new learner of this kind, under this name."""
@@ -116,13 +100,10 @@ class Method:
         return (inspect.getdoc(self.make) or "").partition("\n")[0]
 
 
-@final
 class Methods(MutableMapping[str, Method]):
-    """Methods by name: those given, those that were added, and those of other packages.
+    """Methods by name: those given, those that were added, and entry points of other packages.
 
-    A method is bound to the name under which it is put here. Packages that announce learners
-    as entry points of the group ``romco.learners`` are asked when a name is not found otherwise,
-    or when all are listed.
+    Listed are those for two classes; the others are found by name.
 
     >>> from romco.learners.linear import Gradient
     >>> methods = Methods({})
@@ -134,32 +115,36 @@ class Methods(MutableMapping[str, Method]):
     def __init__(self, given: Mapping[str, Method]) -> None:
         self._given = {name: replace(method, name=name) for name, method in given.items()}
         self._added: dict[str, Method] = {}
-        self._brought: dict[str, Method] | None = None  # by other packages; None: not asked yet
-        self._gone: set[str] = set()
+        self._announced: dict[str, Method] | None = None  # entry points; None: not read yet
+        self._deleted: set[str] = set()
 
     def __getitem__(self, name: str) -> Method:
-        if name in self._gone:
+        if name in self._deleted:
             raise KeyError(name)
         for methods in (self._added, self._given):
             if name in methods:
                 return methods[name]
-        return self._announced()[name]
+        return self._entry_points()[name]
 
     def __setitem__(self, name: str, method: Method | Callable[..., Learner]) -> None:
         if not isinstance(method, Method):  # a learner's class alone
             method = Method(method, name)
         self._added[name] = replace(method, name=name)
-        self._gone.discard(name)
+        self._deleted.discard(name)
 
     def __delitem__(self, name: str) -> None:
         self[name]  # a KeyError where there is none
         self._added.pop(name, None)
-        if name in self._given or name in self._announced():
-            self._gone.add(name)
+        if name in self._given or name in self._entry_points():
+            self._deleted.add(name)
 
     def __iter__(self) -> Iterator[str]:
-        names = dict.fromkeys([*self._given, *self._announced(), *self._added])
-        return iter([name for name in names if name not in self._gone])
+        methods = {**self._given, **self._entry_points(), **self._added}
+        return iter(
+            name
+            for name, method in methods.items()
+            if method.target == "two classes" and name not in self._deleted
+        )
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -169,43 +154,46 @@ class Methods(MutableMapping[str, Method]):
         """Those that this process added: another process does not know them by itself."""
         return dict(self._added)
 
-    def _announced(self) -> dict[str, Method]:
-        if self._brought is None:
-            self._brought = {}  # first, so that a package may look here while it is imported
+    def _entry_points(self) -> dict[str, Method]:
+        if self._announced is None:
+            self._announced = {}  # first, so that a package may look here while it is imported
             for entry in entry_points(group=GROUP):
-                if entry.name not in self._given:
-                    self._brought |= _brought_by(entry)
-        return self._brought
-
-
-def _brought_by(entry: EntryPoint) -> dict[str, Method]:
-    """The method that an entry point names; nothing but a warning where it cannot be had."""
-    try:
-        found = entry.load()
-        method = found if isinstance(found, Method) else Method(found, entry.name)
-        return {entry.name: replace(method, name=entry.name)}
-    except Exception as error:  # noqa: BLE001: whatever another package does, the rest works
-        warnings.warn(f"learner {entry.name!r} ({entry.value}) is left out: {error}", stacklevel=2)
-        return {}
+                if entry.name in self._given:
+                    continue
+                try:
+                    found = entry.load()
+                    method = found if isinstance(found, Method) else Method(found, entry.name)
+                    self._announced[entry.name] = replace(method, name=entry.name)
+                except Exception as error:  # whatever a package does, the rest works
+                    warnings.warn(
+                        f"learner {entry.name!r} ({entry.value}) is left out: {error}", stacklevel=2
+                    )
+        return self._announced
 
 
 # What the paper's learners do not leave open.
 NUCLEAR = {"shared": "nuclear", "personal": "task-groups", "rho": "constant"}
 LOGDET = {"shared": "logdet", "personal": "task-groups"}
+UNIQUE, GLOBAL = {"models": "unique"}, {"models": "global"}
+
+
+def _of_numbers(kind: str, title: str, **fixed: Any) -> Method:
+    return Method(f"numbers:{kind}", title, fixed=fixed, target="number")
+
 
 GIVEN = {
     "romco-nucl": Method("romco:Romco", "ROMCO-NuCl", role="paper", fixed=NUCLEAR),
     "romco-logd": Method("romco:Romco", "ROMCO-LogD", role="paper", fixed=LOGDET),
     "romco": Method("romco:Romco", "ROMCO", role="beyond", defaults={"shrinkage": "share"}),
-    "ogd-unique": Method("linear:Gradient", "OGD-Unique", fixed={"models": "unique"}),
-    "ogd-global": Method("linear:Gradient", "OGD-Global", fixed={"models": "global"}),
+    "ogd-unique": Method("linear:Gradient", "OGD-Unique", fixed=UNIQUE),
+    "ogd-global": Method("linear:Gradient", "OGD-Global", fixed=GLOBAL),
     "romco-auto": Method("auto:Auto", "ROMCO-Auto", role="beyond"),
     "pa-shared": Method("shared:PassiveAggressiveShared", "PA-Shared", role="beyond"),
     "arow-shared": Method("shared:ArowShared", "AROW-Shared", role="beyond"),
-    "pa-unique": Method("linear:PassiveAggressive", "PA-Unique", "paper", {"models": "unique"}),
-    "pa-global": Method("linear:PassiveAggressive", "PA-Global", "paper", {"models": "global"}),
-    "arow-unique": Method("linear:Arow", "AROW-Unique", fixed={"models": "unique"}),
-    "arow-global": Method("linear:Arow", "AROW-Global", fixed={"models": "global"}),
+    "pa-unique": Method("linear:PassiveAggressive", "PA-Unique", "paper", UNIQUE),
+    "pa-global": Method("linear:PassiveAggressive", "PA-Global", "paper", GLOBAL),
+    "arow-unique": Method("linear:Arow", "AROW-Unique", fixed=UNIQUE),
+    "arow-global": Method("linear:Arow", "AROW-Global", fixed=GLOBAL),
     "coml": Method("linear:Collaborative", "COML"),
     "cw-col": Method("linear:ConfidenceWeighted", "CW-COL", "paper"),
     "omtl": Method("related:SharedLoss", "OMTL", "paper"),
@@ -216,62 +204,42 @@ GIVEN = {
     "omtllog": Method("related:LearnedRelation", "OMTLLOG", "paper", {"divergence": "log det"}),
     "mtfl": Method("retrained:FeatureLearning", "MTFL", "paper"),
     "trml": Method("retrained:TraceNormLearning", "TRML", "paper"),
+    "classes": Method("classes:Classes", "Many classes", role="beyond", target="classes"),
+    "romco-auto-number": _of_numbers("AutoNumber", "ROMCO-Auto"),
+    "romco-nucl-number": _of_numbers("DecomposedNumbers", "ROMCO-NuCl", shared="nuclear"),
+    "romco-logd-number": _of_numbers("DecomposedNumbers", "ROMCO-LogD", shared="logdet"),
+    "pa-unique-number": _of_numbers("PassiveAggressiveNumbers", "PA-Unique", **UNIQUE),
+    "pa-global-number": _of_numbers("PassiveAggressiveNumbers", "PA-Global", **GLOBAL),
+    "ogd-unique-number": _of_numbers("GradientNumbers", "OGD-Unique", **UNIQUE),
+    "ogd-global-number": _of_numbers("GradientNumbers", "OGD-Global", **GLOBAL),
+    "arow-unique-number": _of_numbers("GaussianNumbers", "AROW-Unique", **UNIQUE),
+    "arow-global-number": _of_numbers("GaussianNumbers", "AROW-Global", **GLOBAL),
 }
 LEARNERS = Methods(GIVEN)
 
-# What learns other answers than -1 and +1: apart, since tables and checks go through the above.
-OTHER_TARGETS = {
-    name: replace(method, name=name)
-    for name, method in {
-        "classes": Method("classes:Classes", "Many classes", role="beyond"),
-        "romco-auto-number": Method("numbers:AutoNumber", "ROMCO-Auto", role="beyond"),
-        **{
-            f"romco-{short}-number": Method(
-                "numbers:DecomposedNumbers", title, fixed={"shared": shared}
-            )
-            for short, title, shared in (
-                ("nucl", "ROMCO-NuCl", "nuclear"),
-                ("logd", "ROMCO-LogD", "logdet"),
-            )
-        },
-        **{
-            f"{short}-{models}-number": Method(
-                f"numbers:{kind}", f"{short.upper()}-{models.title()}", fixed={"models": models}
-            )
-            for short, kind in (
-                ("pa", "PassiveAggressiveNumbers"),
-                ("ogd", "GradientNumbers"),
-                ("arow", "GaussianNumbers"),
-            )
-            for models in ("unique", "global")
-        },
-    }.items()
-}
-
 
 def known(name: Any) -> Method:
-    """The method of a name; ValueError that lists the names where there is none.
+    """Return the method of a name; ValueError that lists the names where there is none.
 
     >>> known("ogd-unique").title
     'OGD-Unique'
     """
-    if isinstance(name, str) and name in OTHER_TARGETS:
-        return OTHER_TARGETS[name]
     if not isinstance(name, str) or name not in LEARNERS:
         raise ValueError(f"unknown learner {name!r}; known are {', '.join(LEARNERS)}")
     return LEARNERS[name]
 
 
 def number_learner(name: str) -> str:
-    """The learner that does for numbers what the one of this name does for two classes.
+    """Return the learner that does for numbers what the one of this name does for two classes.
 
     >>> number_learner("romco-auto")
     'romco-auto-number'
     """
-    found = name if name.endswith("-number") else f"{name}-number"
-    if found not in OTHER_TARGETS:
-        able = ", ".join(known.removesuffix("-number") for known in OTHER_TARGETS if "-n" in known)
-        raise ValueError(f"{name} cannot predict numbers; these can: {able}")
+    able = [key for key, method in GIVEN.items() if method.target == "number"]
+    found = name if name in able else f"{name}-number"
+    if found not in able:
+        names = ", ".join(key.removesuffix("-number") for key in able)
+        raise ValueError(f"{name} cannot predict numbers; these can: {names}")
     return found
 
 

@@ -19,17 +19,10 @@ from romco.kernels.baselines.related import (
     TruncatedKernel,
     VonNeumannKernel,
 )
-from romco.learners.base import (
-    Arrays,
-    CompiledLearner,
-    choice,
-    copy_arrays,
-    not_negative,
-    positive,
-    whole,
-)
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.capabilities import Start, Started
 from romco.learners.linear import LinearLearner, mean_row
+from romco.parameters import choice, not_negative, positive, whole
 
 
 def coupling(n_tasks: int, b: float) -> NDArray[np.float64]:
@@ -49,7 +42,6 @@ WEAK_TO_STRONG = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 def _rule(C: float, trigger: str, step: str) -> tuple[float, bool, bool]:
-    """Return the checked step size, trigger and step rule."""
     choice("trigger", trigger, *TRIGGERS)
     choice("step", step, *STEPS)
     return positive("C", C), trigger == "margin", step == "pa"
@@ -300,11 +292,9 @@ class Smoothed(CompiledLearner):
         self.kernel = kernel(self._w, self._p, C, alpha, rate, trigger == "mistake")
 
     def weights(self) -> NDArray[np.float64]:
-        """W (d, m) as a dense copy."""
         return self._w.T.copy()
 
     def common(self, started: Started) -> Start:
-        """The mean of the tasks' weights; O(m d)."""
         return Start(mean_row(self._w, started))
 
     def start_task(self, task: int, started: Started) -> None:
@@ -316,7 +306,6 @@ class Smoothed(CompiledLearner):
         return self._p.copy()
 
     def arrays(self) -> Arrays:
-        """The weights and the relation."""
         return {"w": self._w, "p": self._p}
 
     def load(self, arrays: Arrays) -> None:

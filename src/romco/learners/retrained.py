@@ -18,16 +18,13 @@ from romco.learners.base import (
     Arrays,
     Learner,
     check_weights,
-    choice,
     copy_arrays,
-    not_negative,
-    positive,
     replay_in_turn,
-    whole,
     with_labels,
 )
 from romco.learners.capabilities import Start, Started
 from romco.learners.linear import mean_row
+from romco.parameters import choice, not_negative, positive, whole
 from romco.rounds import Round
 
 TOL = 1e-2  # an estimate from above: the objective was measured 1e-5 to 2e-4 from its optimum
@@ -59,7 +56,6 @@ class Retrained(Learner):
         """Weights and intercepts (d + 1, m) for the events, searched from ``theta``."""
 
     def predict(self, round: Round) -> NDArray[np.float64]:
-        """Margins (n,) of the round's events by the weights of the last fit."""
         events = Events(round, self.n_features, self.n_tasks, False)
         x: Any = csr_array(events.x)
         row = np.repeat(np.arange(events.n), np.diff(x.indptr))
@@ -72,7 +68,6 @@ class Retrained(Learner):
         self.prepare_update(round)()
 
     def prepare_update(self, round: Round) -> Callable[[], object]:
-        """Return a compiled function that commits what was learned from the round."""
         check_weights(self, round)
         some = with_labels(self, round)
         if some is None:
@@ -91,11 +86,9 @@ class Retrained(Learner):
         return partial(self.__dict__.update, changed)  # one step, to whoever interrupts
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
-        """Margins of a whole stream, end to end: predict, then update, round by round."""
         return replay_in_turn(self, rounds)
 
     def weights(self) -> NDArray[np.float64]:
-        """W (d, m) as a dense copy, without the intercepts."""
         return self._theta[:-1].copy()
 
     def intercepts(self) -> NDArray[np.float64]:
@@ -103,7 +96,6 @@ class Retrained(Learner):
         return self._theta[-1].copy()
 
     def common(self, started: Started) -> Start:
-        """The mean of the tasks' weights and intercepts; O(m d)."""
         mean = mean_row(self._theta.T, started)
         return Start(mean[:-1], float(mean[-1]))
 
@@ -112,7 +104,6 @@ class Retrained(Learner):
         self._theta[:, task] = mean_row(self._theta.T, started)
 
     def arrays(self) -> Arrays:
-        """Weights, intercepts, the events kept, and the count since the last fit."""
         return {
             "w": self._theta[:-1],
             "intercepts": self._theta[-1],
@@ -122,7 +113,6 @@ class Retrained(Learner):
         }
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         if arrays.keys() != self.arrays().keys():
             raise ValueError(f"state holds {sorted(arrays)}, expected {sorted(self.arrays())}")
         theta = np.zeros((self.n_features + 1, self.n_tasks))

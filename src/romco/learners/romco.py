@@ -24,21 +24,11 @@ from romco.kernels.romco.one_sided import OneSided
 from romco.kernels.romco.relations import Relations, unseen_as_mean
 from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.kernels.romco.two_sided import TwoSided
-from romco.learners.base import (
-    Arrays,
-    CompiledLearner,
-    State,
-    Upgrade,
-    choice,
-    copy_arrays,
-    not_negative,
-    positive,
-    truth,
-    whole,
-)
+from romco.learners.base import Arrays, State, Upgrade, copy_arrays
 from romco.learners.capabilities import Started
+from romco.learners.shared import DecomposedLearner
 from romco.losses import LOSSES, Loss
-from romco.parameters import Data, data, part
+from romco.parameters import Data, choice, data, not_negative, part, positive, truth, whole
 from romco.penalties import PENALTIES, PERSONAL_PENALTIES, Penalty, SpectralPenalty
 from romco.rounds import Round
 from romco.steps import STEPS, Step
@@ -56,7 +46,7 @@ MAX_COUPLING_ENTRIES = 2**27  # numbers that it may keep
 MAX_ONE_SIDED_TASKS = 64  # up to so many tasks a column for each is cheaper than a lazy basis
 
 
-class Romco(CompiledLearner):
+class Romco(DecomposedLearner):
     r"""Robust online multi-task learning: W = U + V, shared low rank plus few personal tasks.
 
     In a round with a positive loss (paper eqs. 11 to 21), with G the
@@ -189,15 +179,6 @@ class Romco(CompiledLearner):
         """Rounds in which ``max_rank`` cut something off, so that U is not exact."""
         return self.kernel.truncations
 
-    def weights(self) -> NDArray[np.float64]:
-        """W = U + V, (d, m)."""
-        return self.shared() + self.personal()
-
-    def shared(self) -> NDArray[np.float64]:
-        """U (d, m), what tasks have in common."""
-        left, right = self.shared_factors()
-        return left @ right.T
-
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """L (d, r), orthonormal, and R (m, r) with U = L R'."""
         core = self.kernel.core_matrix().T
@@ -209,11 +190,9 @@ class Romco(CompiledLearner):
         return self.kernel.left_vectors(), right
 
     def personal(self) -> NDArray[np.float64]:
-        """V (d, m), what is personal to single tasks."""
         return self.kernel.personal_columns()
 
     def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
         from scipy.sparse import csc_array  # here, so that `import romco` stays fast
 
         arrays: dict[str, Any] = self.kernel.arrays()
@@ -234,7 +213,6 @@ class Romco(CompiledLearner):
         return s[s > 1e-12 * s.max(initial=0.0)]
 
     def personal_norms(self) -> NDArray[np.float64]:
-        """Length (m,) of each task's column of V."""
         return self.kernel.personal_norms()
 
     def personal_tasks(self) -> NDArray[np.int64]:
@@ -248,17 +226,14 @@ class Romco(CompiledLearner):
         return MeanOfShared(self, started.number)
 
     def start_task(self, task: int, started: Started) -> None:
-        """Set u_task, which must be 0, to that mean."""
         self.starting(task, started)()
 
     def starting(self, task: int, started: Started) -> Callable[[], object]:
-        """Return a compiled function that does the same."""
         if not isinstance(self._coupling, Independent):  # a new task has it by itself
             return partial(bool)
         return partial(self.kernel.start_task, task, started.number)
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; not for coupled tasks."""
         if not isinstance(self._coupling, Independent):
             raise ValueError("coupled tasks share all they learn: none can be forgotten alone")
         self.kernel.forget_task(task)
@@ -272,7 +247,6 @@ class Romco(CompiledLearner):
         return {**self.kernel.arrays(), **known}
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         check_finite(arrays)
         known, tasks = self._known, self._tasks
         if known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -9,9 +10,10 @@ from numpy.typing import NDArray
 
 from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
-from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
-from romco.learners.capabilities import Numbers
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays
+from romco.learners.capabilities import Numbers, personal_of, shared_of
 from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
+from romco.parameters import positive
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
@@ -49,8 +51,34 @@ def column_lengths(own: csc_array) -> Numbers:
     return np.sqrt(np.bincount(column, own.data**2, minlength=own.shape[1]))
 
 
-if TYPE_CHECKING:
-    from scipy.sparse import csc_array
+class DecomposedLearner(CompiledLearner):
+    """W = U + V, from ``shared_factors`` and ``personal_sparse`` of the learner (abstract)."""
+
+    @abstractmethod
+    def shared_factors(self) -> tuple[Numbers, Numbers]:
+        """L (d, r) and R (m, r) with U = L R'."""
+
+    @abstractmethod
+    def personal_sparse(self) -> csc_array:
+        """V (d, m), only what is stored."""
+
+    def weights(self) -> Numbers:
+        return self.shared() + self.personal()
+
+    def shared(self) -> Numbers:
+        """U (d, m), what tasks have in common."""
+        return shared_of(self)
+
+    def personal(self) -> Numbers:
+        """V (d, m), what is personal to single tasks."""
+        return personal_of(self)
+
+    def singular_values(self) -> Numbers:
+        return spectrum(*self.shared_factors())
+
+    def personal_norms(self) -> Numbers:
+        return column_lengths(self.personal_sparse())
+
 
 OWN = PerPair("personal", "personal_keys")
 DENSE = 2**20  # pairs of task and feature up to which an array beats a table of those that occurred
@@ -91,7 +119,7 @@ def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> csc_array:
     return csc_array((numbers, (feature, task)), shape=(store.n_features, store.n_tasks))
 
 
-class SharedAndPersonal(CompiledLearner):
+class SharedAndPersonal(DecomposedLearner):
     """w_i = u + v_i: one vector that all tasks share, and one of each task's own (abstract).
 
     ``_u`` holds u, with whatever else is kept of a feature beside it; ``_v`` the same of pairs.
@@ -101,47 +129,21 @@ class SharedAndPersonal(CompiledLearner):
     _u: NDArray[np.float64]
     _v: Pairs
 
-    def weights(self) -> NDArray[np.float64]:
-        """W = u 1' + V, (d, m)."""
-        return self.shared() + self.personal()
-
-    def shared(self) -> NDArray[np.float64]:
-        """U = u 1', (d, m), what tasks have in common."""
-        left, right = self.shared_factors()
-        return left @ right.T
-
-    def personal(self) -> NDArray[np.float64]:
-        """V (d, m), what each task adds."""
-        return np.ascontiguousarray(self._v.lane(0).T)
-
     def shared_factors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Factors of U: u as (d, 1), and ones (m, 1)."""
         u = self._u.reshape(self.n_features, -1)[:, :1]
         return u.copy(), np.ones((self.n_tasks, 1))
 
     def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
         return stored_columns(self._v, np.ones((self.n_tasks, 1)))
 
-    def singular_values(self) -> NDArray[np.float64]:
-        """Singular value of U, sqrt(m) |u|; none before anything is shared."""
-        return spectrum(*self.shared_factors())
-
-    def personal_norms(self) -> NDArray[np.float64]:
-        """Length (m,) of each task's column of V."""
-        return column_lengths(self.personal_sparse())
-
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; what the others learned from it stays."""
         self.kernel.check_idle()
         self._v.clear(task)
 
     def arrays(self) -> Arrays:
-        """Arrays of the shared vector and of the personal store."""
         return {"u": self._u, **self._v.arrays()}
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays."""
         load_with_store({"u": self._u}, self._v, arrays)
 
 
@@ -167,7 +169,6 @@ class PassiveAggressiveShared(SharedAndPersonal):
         self.kernel = SharedPassiveAggressive(self._u.reshape(-1, 1), self._v, positive("C", C))
 
     def sharing(self) -> Sharing:
-        """Return the merge rules."""
         return PerFeature("u", Steps()), OWN
 
 
@@ -193,5 +194,4 @@ class ArowShared(SharedAndPersonal):
         self.kernel = SharedArow(self._u, self._v, positive("r", r))
 
     def sharing(self) -> Sharing:
-        """Return the merge rules."""
         return PerFeature("u", Belief(0, 1)), OWN

@@ -12,7 +12,7 @@ never merged, and lists all others once, a line each::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-@final
 @dataclass(frozen=True)
 class Sum:
     """Columns that only ever get something added, and never fall below ``least``."""
@@ -29,7 +28,6 @@ class Sum:
     least: float = -np.inf
 
 
-@final
 @dataclass(frozen=True)
 class Belief:
     """Two columns that are a Gaussian about one weight.
@@ -50,7 +48,6 @@ class Belief:
         return self.mean, self.spread
 
 
-@final
 @dataclass(frozen=True)
 class Steps:
     """A column of weights that nothing is known of but their values."""
@@ -58,7 +55,6 @@ class Steps:
     columns: tuple[int, ...] = (0,)
 
 
-@final
 @dataclass(frozen=True)
 class Latest:
     """Columns that cannot be added, as they are found from others: taken from one shard.
@@ -72,7 +68,6 @@ class Latest:
 Part = Sum | Belief | Steps | Latest
 
 
-@final
 class PerFeature:
     """Arrays, side by side, whose rows are features: only those that were touched are merged.
 
@@ -90,7 +85,6 @@ class PerFeature:
         return [arrays[name].reshape(n_features, -1) for name in self.arrays]
 
 
-@final
 class Whole:
     """A small array that is handed over and merged as a whole; its rows as if all were touched.
 
@@ -107,7 +101,6 @@ class Whole:
         return array.reshape(-1, array.shape[-1])
 
 
-@final
 class Full:
     """Gaussians with a full covariance; each event adds ``renewal`` up to a variance ``ceiling``.
 
@@ -131,7 +124,6 @@ class Full:
         return arrays[self.renewal].reshape(-1, n)[k]
 
 
-@final
 class PerPair:
     """Values per task and feature, owned by one shard and never merged."""
 
@@ -139,7 +131,6 @@ class PerPair:
         self.arrays = (values, keys)
 
 
-@final
 class Fixed:
     """Arrays that are the same in every shard at every time."""
 

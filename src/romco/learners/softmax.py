@@ -11,9 +11,9 @@ from romco.kernels.auto.centres import Centres
 from romco.kernels.auto.judges import Judge
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.softmax import SoftmaxKernel
-from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
-from romco.learners.base import Arrays, CompiledLearner, copy_arrays, whole
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays
+from romco.parameters import whole
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
@@ -81,7 +81,6 @@ class AutoSoftmax(CompiledLearner):
         return np.asarray(self._units()[:, None, None] * total[..., : self.answers])
 
     def arrays(self) -> Arrays:
-        """Arrays of the models and of the conditional logit."""
         K = self.answers
         found = dict(self._arrays)
         for name in ("seen", "centres", "lengths"):
@@ -104,7 +103,6 @@ class AutoSoftmax(CompiledLearner):
         return np.asarray(self._arrays["seen"][: self.answers])
 
     def load(self, arrays: Arrays) -> None:
-        """Take over another learner's arrays, with as many classes as it had or more."""
         if "seen" not in arrays:
             raise ValueError(f"state holds arrays {sorted(arrays)}, 'seen' is missing")
         classes = len(np.atleast_1d(arrays["seen"]))
@@ -119,7 +117,6 @@ class AutoSoftmax(CompiledLearner):
         self._link()
 
     def make_classes(self, n: int) -> None:
-        """At least n classes; those that are new know nothing yet."""
         self.answers = max(n, self.answers)
         if n > self._room:  # doubled, so that it is rare
             old, self._room = self.arrays(), max(n, 2 * self._room)
@@ -129,7 +126,6 @@ class AutoSoftmax(CompiledLearner):
             self._link()
 
     def forget_task(self, task: int) -> None:
-        """Make the task as if it had never been; what the others learned from it stays."""
         self.kernel.check_idle()
         self._arrays["own_level"][task] = 0.0
         self._arrays["counts"][task] = 0.0
@@ -147,7 +143,7 @@ class AutoSoftmax(CompiledLearner):
         What each feature adds to sum_j w_j z_jk through what tasks share and through the task's
         own, and what comes beside; all adds up to the scores but for what classes have in common.
         """
-        events = Events(round, self.n_features, self.n_tasks, False)
+        events = self.events_of(round)
         features, values, unit, variances = self.kernel.entries(events)
         w, said = self._arrays["weight"], self.kernel.voices(events)[0]
         sure = np.ones_like(variances)

@@ -7,7 +7,6 @@ import os
 import threading
 import time
 import weakref
-from typing import final
 
 from romco.kernels.core.lock import FairLock, Hold
 
@@ -15,17 +14,11 @@ __all__ = ["FairLock", "Hold", "Locks"]
 RETRY_SECONDS = 0.0005  # between attempts of a fork to have all locks
 
 
-@final
 class Locks:
     """Two locks: ``writing`` for a whole batch that is learned, ``step`` for one look or chunk.
 
     A fork waits until no other thread is within a step. In the child, where only the thread
     that forked lives on, nobody else holds anything.
-
-    >>> locks = Locks()
-    >>> with Hold(locks.step):
-    ...     locks.step.is_mine()
-    True
     """
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from romco.io.schema import Schema
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
-from romco.model.engine import Engine, check_sequence, fixed_width, make_learner, next_double
+from romco.model.engine import (
+    Engine,
+    check_sequence,
+    fixed_width,
+    make_learner,
+    next_double,
+    one_offset,
+)
 from romco.model.features import Dense, Features, Names
 from romco.model.names import Id, TaskTable, identity
 from romco.model.pending import PendingLabels
@@ -25,7 +32,6 @@ LEAST_TASKS = 8
 PENDING_EVENTS = 10_000  # predicted events with an id that may wait for their label
 
 
-@final
 class Model:
     """One linear classifier per task, for tasks, features and labels of any name.
 
@@ -48,7 +54,7 @@ class Model:
     <romco.Model: romco-nucl for two classes ('ham', 'spam'), 3 features, 2 tasks, 6 events>
 
     In every method ``x`` is rows in a form that ``features`` reads: mappings, an array, a CSR
-    matrix or a frame; ``task`` names the task of each row.
+    matrix or a frame; ``task`` names the task of each row; ``offset`` is as in :meth:`learn`.
 
     Parameters
     ----------
@@ -58,24 +64,18 @@ class Model:
         :class:`Names` (grow as they come), :class:`Hashed` or :class:`Columns`.
     target:
         "two classes", "classes" (any number of them, new ones at any time), or "number".
-    classes:
-        The labels, of two the negative one first; else they are taken as they come, see
-        :class:`romco.model.target.TwoClasses`.
-    positive:
-        The label that is positive, where the other is not known yet.
+    classes, positive:
+        The labels, of two the negative one first; or only the positive one. Else they are taken as
+        they come, see :class:`romco.model.target.TwoClasses`.
     tasks:
         Tasks known from the beginning; they start at zero.
-    new_task:
-        Where a task that comes later starts: "mean", at what tasks have in common, or "zero".
     labels:
-        Policy that decides which labels to :meth:`ask` for, for example
-        ``romco.labels.Budget(0.05)``; kept in the file.
+        Policy that decides which labels to :meth:`ask` for, ``romco.labels.Budget(0.05)``, say.
     schema:
         How columns of mappings and frames are read; else it is inferred, see :attr:`schema`.
     pending:
         Number of events predicted with an id that may wait for their :meth:`answer`; they are
         not kept in the file.
-
     """
 
     def __init__(
@@ -156,42 +156,32 @@ class Model:
 
     # Predicting
 
-    def predict_one(self, x: Any, task: Any, *, id: Any = None) -> Any:
+    def predict_one(self, x: Any, task: Any, *, id: Any = None, offset: float | None = None) -> Any:
         """Return the label or number of one event; None before any label is known.
 
         With ``id`` the event waits until :meth:`answer` brings its label.
-
-        >>> model = Model("pa-unique")
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
-        >>> model.predict_one({"a": 1}, "somebody new")
-        'yes'
-
         """
         if id is None:
-            return self.engine.predict_one(x, task)
-        margins, context = self.engine.margins_and_context([x], [task])
-        self.pending.put_all([id], [x], [task], margins, context)
+            return self.engine.predict_one(x, task, offset)
+        offsets = one_offset(offset)
+        margins, context = self.engine.margins_and_context([x], [task], offsets)
+        self.pending.put_all([id], [x], [task], margins, context, offsets)
         return self.engine.label_of(margins[0])
 
-    def predict_proba_one(self, x: Any, task: Any) -> dict[Id, float]:
-        """Return the probability of each label that is known; they add up to 1.
-
-        >>> model = Model("pa-unique")
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
-        >>> sorted(model.predict_proba_one({"a": 1}, "ann"))
-        ['no', 'yes']
-
-        """
+    def predict_proba_one(
+        self, x: Any, task: Any, *, offset: float | None = None
+    ) -> dict[Id, float]:
+        """Return the probability of each label that is known; they add up to 1."""
         classes = self.classes
         if not isinstance(self.engine.target, TwoClasses):
-            probabilities = self.engine.probabilities([x], [task])[0]
+            probabilities = self.engine.probabilities([x], [task], one_offset(offset))[0]
             return dict(zip(classes, probabilities.tolist(), strict=True))
-        positive = self.engine.probability_one(x, task)
+        positive = self.engine.probability_one(x, task, offset)
         both = (1.0 - positive, positive) if len(classes) == 2 else (1.0,) * len(classes)
         return dict(zip(classes, both, strict=True))
 
     def predict(
-        self, x: Any, task: Iterable[Any], *, id: Iterable[Any] | None = None
+        self, x: Any, task: Iterable[Any], *, id: Iterable[Any] | None = None, offset: Any = None
     ) -> NDArray[Any]:
         """Return labels, or numbers, of rows (n,).
 
@@ -201,27 +191,21 @@ class Model:
         >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
         >>> model.predict([{"a": 1}, {"b": 1}], ["ann", "bob"]).tolist()
         ['yes', 'no']
-
-        """
-        if id is None:
-            return self.engine.labels_of(self.margins(x, task))
-        task = list(check_sequence(task))
-        margins, context = self.engine.margins_and_context(x, task)
-        self.pending.put_all(list(id), x, task, margins, context)
-        return self.engine.labels_of(margins)
-
-    def predict_proba(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Return probabilities (n, K) of :attr:`classes`, each row of sum 1.
-
-        Raises ValueError where the target is a number.
-
-        >>> model = Model("pa-unique")
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
+        >>> model.margins([{"a": 1}, {"b": 1}], ["ann", "ann"])
+        array([ 1., -1.])
         >>> model.predict_proba([{"a": 1}], ["ann"]).round(2)
         array([[0.27, 0.73]])
-
         """
-        probabilities = self.engine.probabilities(x, task)
+        if id is None:
+            return self.engine.labels_of(self.margins(x, task, offset=offset))
+        task = list(check_sequence(task))
+        margins, context = self.engine.margins_and_context(x, task, offset)
+        self.pending.put_all(list(id), x, task, margins, context, offset)
+        return self.engine.labels_of(margins)
+
+    def predict_proba(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
+        """Return probabilities (n, K) of :attr:`classes`; ValueError if the target is a number."""
+        probabilities = self.engine.probabilities(x, task, offset)
         if probabilities.ndim == 2:
             return probabilities
         if len(self.classes) < 2:
@@ -230,23 +214,17 @@ class Model:
         both[:, 0], both[:, 1] = 1.0 - probabilities, probabilities
         return both
 
-    def margins(self, x: Any, task: Iterable[Any]) -> Dense:
+    def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return the learner's scores of rows; changes nothing that was learned.
 
         Margins (n,) of two classes, above 0 for the positive label; log-probabilities (n, K) of
-        many classes; predicted numbers (n,).
-
-        Raises ValueError where a row cannot be read, or there are not as many tasks as rows.
-
-        >>> model = Model("pa-unique")
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
-        >>> model.margins([{"a": 1}, {"b": 1}], ["ann", "ann"])
-        array([ 1., -1.])
-
+        many classes; predicted numbers (n,). Raises ValueError where a row cannot be read.
         """
-        return self.engine.margins(x, task)
+        return self.engine.margins(x, task, offset)
 
-    def intervals(self, x: Any, task: Iterable[Any], level: float = 0.9) -> Dense:
+    def intervals(
+        self, x: Any, task: Iterable[Any], level: float = 0.9, *, offset: Any = None
+    ) -> Dense:
         """Return bounds (n, 2) within which a share ``level`` of the numbers of such rows will be.
 
         Raises ValueError where the learner predicts no numbers.
@@ -257,11 +235,10 @@ class Model:
         >>> low, high = model.intervals([{"rooms": 2}], ["Rome"])[0]
         >>> bool(low < 6.0 < high)
         True
-
         """
-        return self.engine.intervals(x, task, level)
+        return self.engine.intervals(x, task, level, offset)
 
-    def ask(self, x: Any, task: Iterable[Any]) -> NDArray[np.bool_]:
+    def ask(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> NDArray[np.bool_]:
         """Return for which rows (n,) to ask for labels, as the policy ``labels`` decides.
 
         The policy sees margins, or the widths of a number's intervals. Raises ValueError where
@@ -271,7 +248,6 @@ class Model:
         >>> model = Model(labels=romco.labels.Budget(1.0, seed=0))
         >>> model.ask([{"a": 1}], ["ann"])
         array([ True])
-
         """
         if self.labels is None:
             raise ValueError(
@@ -282,23 +258,20 @@ class Model:
         n = len(numbers)
         round = Round(numbers, np.zeros((n, 1)), np.full(n, np.nan))
         if self.engine.target.kind == "number":
-            widths = np.diff(self.intervals(x, task, 0.5), axis=1)[:, 0]
+            widths = np.diff(self.intervals(x, task, 0.5, offset=offset), axis=1)[:, 0]
             return self.labels.ask_by_width(round, widths)
-        return self.labels.ask(round, self.margins(x, task))
+        return self.labels.ask(round, self.margins(x, task, offset=offset))
 
     # Learning
 
-    def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any:
+    def learn_one(
+        self, x: Any, y: Any, task: Any, weight: float = 1.0, *, offset: float | None = None
+    ) -> Any:
         """Learn one event; return the margin (of many classes: all) predicted just before.
 
         Raises ValueError where the event is bad; nothing changes then.
-
-        >>> model = Model("pa-unique")
-        >>> [model.learn_one({"a": 1}, "yes", task="ann") for _ in range(2)]
-        [0.0, 1.0]
-
         """
-        return self.engine.learn_one(x, y, task, weight)
+        return self.engine.learn_one(x, y, task, weight, offset)
 
     def learn(
         self,
@@ -308,41 +281,25 @@ class Model:
         *,
         together: bool = False,
         weight: Any = None,
+        offset: Any = None,
         context: Any = None,
     ) -> Dense:
-        """Learn rows one after the other, exactly as a loop of ``learn_one`` would.
+        """Learn rows in turn, as ``learn_one`` does; return the margins predicted just before.
 
-        Where learning is broken off, by Ctrl-C or by numbers that grew too large, a part of the
-        rows is learned, each wholly: ``events`` counts them, and a note of the exception says so.
+        ``together`` learns all rows in one step: all are predicted, then all are learned. A row of
+        ``weight`` h counts as h events, one of weight 0 is only predicted. Where labels come late,
+        ``context`` is ``engine.prediction_context`` of each row when it was predicted, or None.
 
-        Parameters
-        ----------
-        x, task:
-            Rows and their tasks.
-        y:
-            The label, or number, of each row.
-        together:
-            Learn all rows in one step, as one round: all are predicted, then all are learned.
-        weight:
-            Weight of each row: h as h events; a row of weight 0 is only predicted.
-        context:
-            Where labels come late, ``engine.prediction_context`` of each row when it was
-            predicted, None for a row of which it was not kept.
+        ``offset`` is a known part of each row's margin that is never learned: log-odds of the
+        positive label, or a number in the target's unit. A model learned with offsets needs them
+        for every row, in prediction too.
 
-        Returns
-        -------
-        :
-            The margins predicted just before, as :meth:`margins`.
-
-        Raises
-        ------
-        ValueError
-            Where any row is bad; nothing changes then.
+        Raises ValueError where any row is bad; nothing changes then. Where learning is broken
+        off, by Ctrl-C or by numbers that grew too large, ``events`` counts the rows learned.
 
         >>> model = Model("pa-unique")
         >>> model.learn([{"a": 1}, {"a": 1}], ["yes", "yes"], ["ann", "ann"])
         array([0., 1.])
-
         """
         return self.engine.predict_and_learn(
             x,
@@ -350,6 +307,7 @@ class Model:
             task,
             together=together,
             weight=weight,
+            offset=offset,
             context=context,
             with_probabilities=False,
         ).margins
@@ -366,25 +324,21 @@ class Model:
         'yes'
         >>> bool(model.answer("mail 7", "yes") > 0), model.events
         (True, 5)
-
         """
         with self.pending.resolving(id) as event:
             weights = None if weight == 1.0 else [weight]
-            self.learn(event.x, [y], [event.task], weight=weights, context=event.context)
+            self.learn(
+                event.x,
+                [y],
+                [event.task],
+                weight=weights,
+                offset=one_offset(event.offset),
+                context=event.context,
+            )
         return event.margin
 
     def forget(self, task: Any) -> None:
-        """Forget a task: its name, its weights, its history. Others stay as they are.
-
-        Raises KeyError where it is not known.
-
-        >>> model = Model("pa-unique")
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
-        >>> model.forget("ann")
-        >>> model.tasks
-        []
-
-        """
+        """Forget a task: its name, its weights, its history; KeyError where it is not known."""
         self.engine.forget(task)
 
     # Files and states
@@ -403,10 +357,6 @@ class Model:
         """Return the model that gave a state, which goes on as if it had never stopped.
 
         Raises ValueError where the state does not hold together.
-
-        >>> Model.from_state(Model("pa-unique").state())
-        <romco.Model: pa-unique for two classes, 0 features, 0 tasks, 0 events>
-
         """
         made = cls.__new__(cls)
         made.engine = Engine.from_state(state)

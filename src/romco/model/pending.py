@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +22,13 @@ class PendingEvent(NamedTuple):
     task: Any
     margin: Any
     context: Numbers | None = None  # prediction context (1, k), if the learner uses one
+    offset: float | None = None
 
 
 def read_context(context: Any, n: int) -> Numbers | None:
     """Return prediction contexts of n rows as an array (n, k), NaN in rows without one.
 
     None where no row has one.
-
-    >>> read_context([[1.0, 2.0], None], 2)
-    array([[ 1.,  2.],
-           [nan, nan]])
     """
     if context is None or all(row is None for row in context):
         return None
@@ -46,7 +43,6 @@ def read_context(context: Any, n: int) -> Numbers | None:
     return filled
 
 
-@final
 class PendingLabels:
     """Predicted events by id, at most ``limit``: the oldest are dropped first, and counted.
 
@@ -82,13 +78,15 @@ class PendingLabels:
         tasks: Sequence[Any],
         margins: Numbers,
         context: Numbers | None = None,
+        offset: Sequence[float] | None = None,
     ) -> None:
         """Keep rows, each with its task, its predicted margin and its prediction context."""
         if not len(ids) == len(tasks) == len(margins):
             raise ValueError(f"x has {len(margins)} rows but id has {len(ids)} entries")
         for i, (id, task, margin) in enumerate(zip(ids, tasks, margins, strict=True)):
             row = None if context is None else context[i : i + 1]
-            self.put(id, PendingEvent(x[i : i + 1], task, margin, row))
+            shift = None if offset is None else float(offset[i])
+            self.put(id, PendingEvent(x[i : i + 1], task, margin, row, shift))
 
     def take(self, id: Hashable) -> PendingEvent | None:
         """Remove and return the event of an id; None if there is none."""

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,6 @@ DOUBTFUL, BY_CHANCE = "doubtful", "by chance"
 ANSWERED = "answered"  # under which a model's session keeps the ids that were learned
 
 
-@final
 class BudgetedModel:
     """Model that learns only the labels that its policy asks for; of other rows their sizes.
 
@@ -83,12 +82,18 @@ class BudgetedModel:
         save(self.model, path)
 
     def predict_and_learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        weight: Any = None,
+        offset: Any = None,
     ) -> Predictions:
         """Return what was predicted; events asked for are then learned, the others noticed."""
-        if weight is not None:
+        if weight is not None or offset is not None:
             raise ValueError(
-                "a model that asks for labels does not learn the weights of a file yet: "
+                "a model that asks for labels does not learn weights or offsets of a file yet: "
                 "leave them out, or learn all labels"
             )
         labels, tasks = list(y), list(task)
@@ -143,23 +148,15 @@ def choose_requests(
 ) -> list[LabelRequest]:
     """Return the events of a file to label, the most urgent first; at most ``budget`` of them.
 
-    Those chosen by chance are among them at the places that their probability of error gives.
-
-    Parameters
-    ----------
-    budget:
-        A number of labels (int), or a share of the events (float).
-    id:
-        Column of the ids; else the line of an event is its id.
-    options:
-        Those of ``Budget.of``.
-
+    ``budget`` is a number of labels (int) or a share of the events (float); ``id`` names the column
+    of ids, else the line is the id; ``options`` are those of ``Budget.of``. Events chosen by chance
+    are among them at the places that their probability of error gives.
     """
     known = source.resolve_to_predict(model.schema)
     events: list[tuple[int, str, float]] = []  # line, task, margin
     with known.open(labelled=False) as reader:
         for block in usable_blocks(reader, known):
-            some = model.margins(block.features, block.tasks)
+            some = model.margins(block.features, block.tasks, offset=block.offsets)
             events += zip(block.lines, block.tasks, some.tolist(), strict=True)
     if not events:
         return []
@@ -206,7 +203,6 @@ def write_requests(requests: list[LabelRequest], path: Path, label: str | None) 
     durable.replace(path, _table(rows) if format_of(path.name) == "csv" else _objects(rows))
 
 
-@final
 @dataclass
 class AnswerCounts:
     """Counts of answers: learned, repeated, unknown, still empty."""
@@ -290,7 +286,6 @@ def _events(model: Model, requests: Source) -> dict[int, Block]:
 
 
 def _raw_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the rows of a file as they are."""
     if source.path == STDIN:
         raise ValueError("events to be labelled are read more than once: give a file, not a pipe")
     with OpenFile(source.path, source.format) as file:

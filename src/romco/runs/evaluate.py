@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from romco.runs.predict import answers_of, usable_blocks
 from romco.runs.resume import events_learned
 
 
-@final
 @dataclass
 class Evaluation:
     """Scores of answers to labelled events, of all events and by task."""
@@ -67,11 +66,7 @@ class Evaluation:
         return {"weighted_error": mean}
 
     def _add_weights(
-        self,
-        events: Block,
-        answers: Predictions,
-        known: Sequence[int],
-        weight: NDArray[np.float64],
+        self, events: Block, answers: Predictions, known: Sequence[int], weight: NDArray[np.float64]
     ) -> None:
         good = np.isfinite(weight) & (weight >= 0.0)
         if not good.all():

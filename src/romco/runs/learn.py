@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, final
+from typing import Any, Literal, Protocol
 
 from romco.evaluation import Score
 from romco.io.cells import is_missing, read_name
@@ -52,7 +52,6 @@ class Learns(LabelNames, Protocol):
         """Contents of the file to resume by; its notes are the user's."""
 
 
-@final
 @dataclass
 class TaskErrors:
     """Errors of each task, for the mean over tasks; given up where there are very many tasks."""
@@ -115,15 +114,9 @@ class Progress:
     late: Score | None = None  # of blocks predicted before any of their labels was learned
 
 
-@final
 @dataclass
 class SaveSchedule:
-    """When to save: every so many events, or, with None, so seldom that it costs little.
-
-    >>> saves = SaveSchedule(500)
-    >>> saves.room(1400), saves.due(1400), saves.due(1500)
-    (100, False, True)
-    """
+    """When to save: every so many events, or, with None, so seldom that it costs little."""
 
     every: int | None
     last: int = 0  # events at the last save
@@ -157,18 +150,10 @@ def learn(
 ) -> Iterator[Progress]:
     """Learn all events of a source that the model at ``path`` has not learned yet.
 
-    Parameters
-    ----------
-    new:
-        The model to begin with if there is no file at ``path``. Without any event none is made.
-    predictions:
-        File of JSON lines: each event is predicted, then learned.
-    every:
-        Events between saves; without, 10,000 or more, so that saving takes at most a twentieth
-        of the time.
-    stop:
-        Once it is wanted, what was learned is saved, and that was all.
-
+    ``new`` is the model to begin with if there is no file at ``path``; without any event none is
+    made. Each event is predicted, into ``predictions`` (JSON lines), then learned. ``every`` events
+    the model is saved; by default so seldom that it takes at most a twentieth of the time. Once a
+    ``stop`` is wanted, what was learned is saved, and that was all.
     """
     with locked_model(path) as known:
         yield from learn_into(known or new, source, path, predictions, every, stop=stop)
@@ -208,7 +193,6 @@ def learn_into(
             yield from run.steps(SaveSchedule(every, record.events), stop or Stop())
 
 
-@final
 @dataclass
 class Run:
     """One source being learned into one model file.
@@ -272,7 +256,9 @@ class Run:
         """Learn a block, all or nothing."""
         given = block.features, block.labels, block.tasks
         late = self._predict_late(block)
-        answers: Predictions = self.model.engine.predict_and_learn(*given, weight=block.weights)
+        answers: Predictions = self.model.engine.predict_and_learn(
+            *given, weight=block.weights, offset=block.offsets
+        )
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers)
         if late is not None and late.probabilities.shape == answers.probabilities.shape:
@@ -355,7 +341,6 @@ def infer_classes(source: Source, positive: str | None = None) -> tuple[str, str
 
 
 def _sample_labels(source: Source) -> dict[Id, str]:
-    """Return the different labels of the first rows."""
     schema = source.schema or source.resolve().schema
     assert schema is not None
     label = schema.label or "label"
@@ -399,15 +384,8 @@ class Stopped(BaseException):
     """Breaks off waiting for more to read."""
 
 
-@final
 class Stop:
-    """Request to stop: checked between blocks; waiting for rows is broken off.
-
-    >>> stop = Stop()
-    >>> stop.request()
-    >>> stop.wanted
-    True
-    """
+    """Request to stop: checked between blocks; waiting for rows is broken off."""
 
     def __init__(self) -> None:
         self.wanted = False
@@ -444,5 +422,4 @@ def stop_on_sigterm(stop: Stop) -> Iterator[None]:
 
 
 def _kind_of(model: Learns, default: str) -> str:
-    """Return the target of a model; shards have the default."""
     return model.engine.target.kind if isinstance(model, Model) else default

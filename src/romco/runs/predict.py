@@ -75,7 +75,7 @@ def predict(
 
 def answers_of(model: Model, block: Block) -> Predictions:
     """Return margins and probabilities of a block; numbers have no probabilities (NaN)."""
-    margins = model.margins(block.features, block.tasks)
+    margins = model.margins(block.features, block.tasks, offset=block.offsets)
     if model.engine.target.kind == "number":
         return Predictions(margins, np.full(len(margins), np.nan))
     return Predictions(margins, model.engine.probability_of(margins))
@@ -83,32 +83,40 @@ def answers_of(model: Model, block: Block) -> Predictions:
 
 def predicted_labels(model: LabelNames, answers: Predictions) -> list[Any] | None:
     """Return the label that each answer predicts; None for numbers."""
-    if isinstance(model, Model) and model.engine.target.kind != "two classes":
-        return (
-            None
-            if model.engine.target.kind == "number"
-            else model.engine.labels_of(answers.margins).tolist()
-        )
+    if isinstance(model, Model) and model.engine.target.kind == "number":
+        return None
+    if isinstance(model, Model) and model.engine.target.kind == "classes":
+        return model.engine.labels_of(answers.margins).tolist()
     negative, positive = model.engine.label_of(-1.0), model.engine.label_of(1.0)
     return [positive if margin >= 0.0 else negative for margin in answers.margins.tolist()]
 
 
 def usable_blocks(reader: Reader, source: Source) -> Iterator[Block]:
-    """Yield blocks to the end; a row with a number that is too large is a bad row."""
+    """Yield blocks to the end; a row with a number that cannot be used is a bad row."""
     for block in reader.blocks():
-        if (np.abs(block.features.values) <= LARGEST_FEATURE).all():
+        if _fault(block) is None:
             yield block
             continue
         for at in range(len(block)):
             one = block.rows(at, at + 1)
-            largest = np.abs(one.features.values).max(initial=0.0)
-            if largest <= LARGEST_FEATURE:
+            why = _fault(one)
+            if why is None:
                 yield one
             elif source.skip_bad:
                 reader.skipped += 1
             else:
-                why = f"a feature is {largest:g} in size; at most {LARGEST_FEATURE:g} can be used"
                 raise BadRow(source.path, one.lines[0], None, why)
+
+
+def _fault(block: Block) -> str | None:
+    """Return why a number of a block cannot be used; None if all can."""
+    for what, values in (("feature", block.features.values), ("offset", block.offsets)):
+        largest = 0.0 if values is None else np.abs(values).max(initial=0.0)
+        if np.isnan(largest):
+            return f"the {what} is missing"
+        if largest > LARGEST_FEATURE:
+            return f"a {what} is {largest:g} in size; at most {LARGEST_FEATURE:g} can be used"
+    return None
 
 
 def prediction_rows(
@@ -160,10 +168,8 @@ def _two_class_rows(model: LabelNames, answers: Predictions) -> Iterator[dict[st
 
 
 def _class_rows(model: Model, answers: Predictions) -> Iterator[dict[str, Any]]:
-    names, predicted = (
-        list(map(str, model.classes)),
-        model.engine.labels_of(answers.margins).tolist(),
-    )
+    names = list(map(str, model.classes))
+    predicted = model.engine.labels_of(answers.margins).tolist()
     for one, chances in zip(predicted, answers.probabilities.tolist(), strict=True):
         yield {"predicted": one, "probabilities": dict(zip(names, chances, strict=False))}
 
@@ -186,10 +192,9 @@ def _as_number(label: Any) -> Any:
 
 
 def _bounds(model: Model, block: Block) -> Numbers | None:
-    """Return bounds of nine numbers in ten, where the learner gives them."""
     if model.engine.target.kind != "number" or not isinstance(model.engine.learner, GivesIntervals):
         return None
-    return model.intervals(block.features, block.tasks, INTERVAL_LEVEL)
+    return model.intervals(block.features, block.tasks, INTERVAL_LEVEL, offset=block.offsets)
 
 
 def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any = None) -> Reasons:
@@ -197,10 +202,7 @@ def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any 
 
     A model that learned no file takes the cells as features. See :func:`romco.reasons`.
 
-    Raises
-    ------
-    ValueError
-        If the model does not know any of the columns; it lists names that are close.
+    Raises ValueError if the model does not know any of the columns; it lists names that are close.
 
     >>> import romco
     >>> model = romco.Model()
@@ -208,7 +210,6 @@ def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any 
     >>> _ = model.learn(rows, labels, ["a", "a", "b"])
     >>> explain_cells(model, {"free": 1}, "a").label
     'spam'
-
     """
     schema = model.schema
     if schema is None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Self, final
+from typing import Any, BinaryIO, Self
 
 from romco.io import durable
 from romco.io.durable import Closing
@@ -27,14 +27,7 @@ DIGEST_BYTES = 1 << 24  # from either end of a long file
 
 
 def load_model(path: Path) -> Model:
-    """Return the model of a file.
-
-    Raises
-    ------
-    ValueError
-        If it is a bare learner, which knows no names.
-
-    """
+    """Return the model of a file; ValueError if it is a bare learner, which knows no names."""
     model = load(path)
     if not isinstance(model, Model):
         raise ValueError(
@@ -55,7 +48,6 @@ def locked_model(path: Path) -> Iterator[Model | None]:
         yield load_model(path) if path.exists() else None
 
 
-@final
 @dataclass
 class SourceRecord:
     """Position in a source that is learned."""
@@ -72,16 +64,8 @@ class SourceRecord:
     def of(cls, session: Mapping[str, Any], path: str, file: BinaryIO | None = None) -> Self:
         """Return what a model's session has of a source; each pipe is a new one.
 
-        Parameters
-        ----------
-        file:
-            The file at ``path``, if it is open already.
-
-        Raises
-        ------
-        ValueError
-            If a file of that path was learned and this is another one.
-
+        ``file`` is the file at ``path``, if it is open already. Raises ValueError if a file of that
+        path was learned and this is another one.
         """
         if path == STDIN:
             return cls()
@@ -200,7 +184,6 @@ def _begins_with(file: BinaryIO | None, seen: Mapping[str, Any]) -> bool:
     return content is not None and content["digest"] == seen["digest"]
 
 
-@final
 class PredictionLog(Closing):
     """Predictions as JSON lines, in a file, on stdout (-) or nowhere.
 

@@ -124,7 +124,6 @@ def load(name: str, data_dir: str | Path | None = None) -> Stream:
 
     >>> load("simulated").n_tasks, load("simulated@n_tasks=3,outliers=1").n_tasks
     (20, 3)
-
     """
     first, mark, variant = name.partition(VARIANT_MARK)
     dataset = find(first)
@@ -140,11 +139,7 @@ def load(name: str, data_dir: str | Path | None = None) -> Stream:
 
 
 def present(name: str, data_dir: str | Path | None = None) -> bool:
-    """Return whether the files of ``name`` are in the data directory; they are not opened.
-
-    >>> present("simulated", "no-such-directory")
-    True
-    """
+    """Return whether the files of ``name`` are in the data directory; they are not opened."""
     finder = find(name).find
     return finder is None or finder(data_directory(data_dir)) is not None
 

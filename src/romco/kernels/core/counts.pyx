@@ -65,7 +65,7 @@ cdef class Scale:
         return Scale, (self.log_a, self.curvature)
 
 
-cdef class History:
+cdef class EventCounts:
     """How many events each task has had, and since when it is personal.
 
     ``seen`` (m,) counts events by task, ``since`` (m,) is the event after which a task was found
@@ -83,7 +83,7 @@ cdef class History:
         more = n_tasks - len(self.seen)
         seen = np.concatenate([self.seen, np.zeros(more, dtype=np.int64)])
         since = np.concatenate([self.since, np.full(more, -1, dtype=np.int64)])
-        return History(seen, since, self.events)
+        return EventCounts(seen, since, self.events)
 
     def forget(self, Py_ssize_t task):
         """Make a task as if it had never been."""

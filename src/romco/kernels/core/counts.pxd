@@ -10,7 +10,7 @@ cdef class Scale:
     cpdef double probability_of_one(self, double margin) noexcept
 
 
-cdef class History:
+cdef class EventCounts:
     cdef public long long events
     cdef readonly object seen, since, started
     cdef readonly Py_ssize_t n_started
