@@ -32,7 +32,7 @@ def test_equals_its_transcription(order, stream):
     rounds = order(stream, seed=1)
     plain = reference.Auto(9, 6)
     expected = []
-    for task, x, y, _ in rounds:
+    for task, x, y, *_ in rounds:
         expected += [plain.predict(i, row) for i, row in zip(task, rows(x), strict=True)]
         plain.update(task, rows(x), y)
     learner, margins = replayed("romco-auto", rounds)
@@ -48,7 +48,7 @@ def test_rows_without_labels_equal_their_transcription(order):
     gaps = type(rounds)(rounds.task, rounds.x, rounds.y.copy(), rounds.starts)
     gaps.y[np.random.default_rng(0).random(len(gaps.y)) < 0.6] = np.nan
     plain, expected = reference.Auto(9, 6), []
-    for task, x, y, _ in gaps:
+    for task, x, y, *_ in gaps:
         expected += [plain.predict(i, row) for i, row in zip(task, rows(x), strict=True)]
         known = ~np.isnan(y)
         plain.notice(rows(x)[~known])
@@ -141,7 +141,7 @@ def test_covariances_are_those_of_frequent_features():
     x[rng.random(600) < 0.6, 130] = 0.0
     rounds = romco.Rounds(rounds.task, x, rounds.y, rounds.starts)
     plain, expected = reference.Auto(140, 6), []
-    for task, row, y, _ in rounds:
+    for task, row, y, *_ in rounds:
         expected.append(plain.predict(task[0], row[0]))
         plain.update(task, row, y)
     learner, margins = replayed("romco-auto", rounds)
@@ -157,7 +157,7 @@ def test_covariances_are_given_up_for_good_where_many_features_are_frequent():
     x, task = rng.normal(size=(300, 110)), rng.integers(3, size=300)
     rounds = romco.Rounds(task, x, np.sign(x[:, 0]), np.arange(301))
     plain, expected = reference.Auto(110, 3), []
-    for task, row, y, _ in rounds:
+    for task, row, y, *_ in rounds:
         expected.append(plain.predict(task[0], row[0]))
         plain.update(task, row, y)
     learner, margins = replayed("romco-auto", rounds)
@@ -448,7 +448,7 @@ def test_turns_equal_their_transcription(which):
     rounds, _ = turned(which, m=8, n=100)
     plain = reference.Auto(10, 8)
     expected = []
-    for task, x, y, _ in rounds:
+    for task, x, y, *_ in rounds:
         expected.append(plain.predict(task[0], x[0]))
         plain.update(task, x, y)
     margins = replayed("romco-auto", rounds)[1]
@@ -493,7 +493,7 @@ def test_drift_equals_its_transcription():
     rounds = romco.Rounds(task, x, y, np.arange(n + 1))
     plain = reference.Auto(3, 3)
     expected = []
-    for i, row, answer, _ in rounds:
+    for i, row, answer, *_ in rounds:
         expected.append(plain.predict(i[0], row[0]))
         plain.update(i, row, answer)
     learner, margins = replayed("romco-auto", rounds)
@@ -667,7 +667,7 @@ def late_margins(learner, rounds, delay, tells):
 def test_late_answers_equal_their_transcription():
     rounds = coming_and_going(1000, 50)
     plain, expected, waiting = reference.Auto(3, 3), [], []
-    for i, row, answer, _ in rounds:
+    for i, row, answer, *_ in rounds:
         expected.append(plain.predict(i[0], row[0]))
         waiting.append((i, row, answer, None, [plain.said(i[0], row[0])]))
         if len(waiting) > 200:

@@ -209,6 +209,7 @@ class Auto(DecomposedLearner):
     """
 
     supports_sample_weight = True
+    supports_offset = True
     space: ClassVar = {}
     linear: ClassVar = False
     one_pass = True
@@ -368,11 +369,11 @@ class Auto(DecomposedLearner):
         >>> bool(np.allclose(parts.margins(), learner.predict(round)))
         True
         """
-        entries = self.kernel.entries(Events(round, self.n_features, self.n_tasks, False))
+        entries = self.kernel.entries(self.events_of(round))
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
     def prediction_context(self, round: Round) -> NDArray[np.float64]:
-        return self.kernel.prediction_context(Events(round, self.n_features, self.n_tasks, False))
+        return self.kernel.prediction_context(self.events_of(round))
 
     def update_delayed(self, round: Round, context: NDArray[np.float64]) -> None:
         """Learn a round whose labels came late, by the context of its prediction.

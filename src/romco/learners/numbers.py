@@ -17,7 +17,6 @@ from romco.kernels.baselines.linear import (
     GradientNumber,
     PassiveAggressiveNumber,
 )
-from romco.kernels.core.events import Events
 from romco.learners.base import (
     Arrays,
     CompiledLearner,
@@ -138,6 +137,7 @@ class AutoNumber(DecomposedLearner):
     """
 
     supports_sample_weight = True
+    supports_offset = True
     one_pass = True
     space: ClassVar = {}
     answers = 0
@@ -213,7 +213,7 @@ class AutoNumber(DecomposedLearner):
     def intervals(self, round: Round, level: float) -> NDArray[np.float64]:
         if not 0.0 < level < 1.0:
             raise ValueError(f"level must be between 0 and 1; got {level!r}")
-        events = Events(round, self.n_features, self.n_tasks, False)
+        events = self.events_of(round)
         middle = self.kernel.predict(events)
         reach = self._reach(level) * self.kernel.spreads(events)
         return np.column_stack([middle - reach, middle + reach])
@@ -232,7 +232,7 @@ class AutoNumber(DecomposedLearner):
         return found
 
     def contributions(self, round: Round) -> Contributions:
-        events = Events(round, self.n_features, self.n_tasks, False)
+        events = self.events_of(round)
         starts, features, values = self.kernel.entries(events)
         shape = (events.n, self.n_features)
         x = csr_array((values, features, starts), shape=shape)
@@ -380,7 +380,7 @@ class DecomposedNumbers(Learner):
         self._clock = np.zeros(4)
 
     def predict(self, round: Round) -> Numbers:
-        Events(round, self.n_features, self.n_tasks, False)  # checks it
+        self.events_of(round)  # checks it
         margins = self._inner.predict(round._replace(x=self._scaled(round.x)))
         return np.asarray(self._clock[MEAN] + self._unit() * margins)
 
@@ -389,7 +389,7 @@ class DecomposedNumbers(Learner):
         known = with_labels(self, round)
         if known is None:
             return
-        Events(known, self.n_features, self.n_tasks, True, 0)
+        self.events_of(known, labelled=True)
         before = self.predict(known)
         placed = self._clock[COUNT] > 0.0
         self._count(known)
@@ -478,6 +478,7 @@ class NumberLearner(CompiledLearner):
     """
 
     supports_sample_weight = True
+    supports_offset = True
     answers = 0
     shapes: ClassVar = {"w": "kd", "b": "k", "s": "k*"}
 

@@ -26,7 +26,7 @@ together:
 import numpy as np
 cimport numpy as cnp
 
-from libc.math cimport NAN, exp, isfinite, log
+from libc.math cimport NAN, exp, isfinite, log, tanh
 from libc.string cimport memcpy, memset
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.combiners cimport Combination, Combiner
@@ -119,6 +119,7 @@ cdef struct Opinions:
     double odds[KINDS]             # exponentials of the evidence
     double chance[KINDS]           # that the task is of the kind each combiner knows best
     double forgets, forgets_variance   # margin of the learner that forgets, and its variance
+    double offset                  # known part of the log-odds, of which nothing is learned
 
 
 cdef class AutoKernel(Kernel):
@@ -175,8 +176,13 @@ cdef class AutoKernel(Kernel):
 
     # --- what is said about an event ---------------------------------------------------------
 
-    cdef void read(self, Scaled x, long long task, double unit, Opinions* o) noexcept nogil:
-        """Margins and variances of the learners, and the directions of U."""
+    cdef void read(
+        self, Scaled x, long long task, double offset, double unit, Opinions* o
+    ) noexcept nogil:
+        """Margins and variances of the learners, and the directions of U.
+
+        The offset is added to all that becomes a loss, and to nothing that combiners hear.
+        """
         cdef Sums sums
         cdef double[4 * WIDTH + RANK + 2] told
         cdef double* b = told + 2 * WIDTH
@@ -201,7 +207,7 @@ cdef class AutoKernel(Kernel):
                 if pair >= 0:  # else it is zeros
                     hear_own(&sums, self.personal.value + pair * (2 * WIDTH), x.value[k] * unit)
         tell(&sums, told)
-        o.x2 = x2
+        o.x2, o.offset = x2, offset
         for c in range(TOGETHER):
             o.p[GLOBAL + c], o.v[GLOBAL + c] = told[c], x2 - told[WIDTH + c]
             o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - v[WIDTH + c]
@@ -213,7 +219,7 @@ cdef class AutoKernel(Kernel):
             o.z[DIRECTION + c] = b[c] * self.factor[task, c]
         o.forgets = told[FORGETS] + self.level[0, 0]
         o.forgets_variance = x2 - told[FORGETS + 1] + 1.0 - self.level[0, 1]
-        o.forgets = moderate(o.forgets, o.forgets_variance)
+        o.forgets = moderate(o.forgets, o.forgets_variance) + offset
         self.add_intercepts(task, o)
 
     cdef void find_pairs(self, Scaled x, long long task) noexcept nogil:
@@ -244,6 +250,7 @@ cdef class AutoKernel(Kernel):
         self.like_all.combine(o.z + GLOBAL, &o.said[1])
         self.on_its_own.combine(o.z + ALONE, &o.said[2])
         for c in range(KINDS):
+            o.said[c].margin += o.offset
             softplus_both(o.said[c].margin, o.missed[c])
         self.find_odds(task, o.odds)
         self.chances(task, 0.0, o.odds, o.chance)
@@ -322,7 +329,7 @@ cdef class AutoKernel(Kernel):
             self.unanswered += end - begin
         for e in range(begin, end):
             self.expect(events, e)
-            self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
+            self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, &o)
             self.combine(events.tasks[e], &o)
             if self.followed and end - begin == 1:  # `learn` need not read it all again
                 self.noted_opinions = o
@@ -379,7 +386,8 @@ cdef class AutoKernel(Kernel):
                 if <void*> events == <void*> self.late:
                     then = &self.said[e, 0]
                 self.learn_one(
-                    events.row(e), events.tasks[e], events.labels[e], events.count(e), noted, then
+                    events.row(e), events.tasks[e], events.labels[e], events.count(e),
+                    events.shift(e), noted, then,
                 )
         if self.clock[1] >= self.clock[2]:
             self.subspace.draw_at(self.clock[2])
@@ -400,7 +408,8 @@ cdef class AutoKernel(Kernel):
         self.clock[2] = self.clock[1] * (SUBSPACE_GROWTH if self.clock[1] < LONG_STREAM_EVENTS else LONG_STREAM_GROWTH)
 
     cdef int learn_one(
-        self, Row x, long long task, double y, double h, bint noted, const double* then
+        self, Row x, long long task, double y, double h, double offset, bint noted,
+        const double* then,
     ) except -1 nogil:
         """Learn an event that counts as h of them; ``then`` is what was said of it, if late."""
         cdef Opinions o
@@ -421,18 +430,18 @@ cdef class AutoKernel(Kernel):
         if noted and not first and self.scales.common() == common:  # no unit has changed since
             o = self.noted_opinions
         else:
-            self.read(row, task, unit, &o)
+            self.read(row, task, offset, unit, &o)
             self.combine(task, &o)
         self.move_learners(row, task, y, h, unit, &o)
         margin = mixed(&o)
         if then != NULL and self.clock[1] - then[0] > h:  # not NaN: else it is learned as at once
-            self.learn_late(y, h, then)
+            self.learn_late(y, h, offset, then)
         else:
             self.stream.lateness = 0.0
             self.weigh_tracking(y, h, margin, o.forgets)
         self.learn_newness(task, y, h, &o)
         self.move_combiners(task, y, h, &o)
-        self.watch(task, y, h, margin)
+        self.watch(task, y, h, margin, offset)
         if not first:
             self.count(row.x2, h)
         return 0
@@ -444,6 +453,7 @@ cdef class AutoKernel(Kernel):
         cdef Step forgets = logistic(y, o.forgets, o.forgets_variance, h)
         cdef Steps steps
         cdef double value
+        cdef double hinge = tanh(0.5 * o.offset) if o.offset != 0.0 else 0.0  # 2 P - 1, as it estimates
         cdef bint joint = not self.is_shard()  # a step moves features that shards would not merge
         cdef double* all_ = &self.shared[0, 0]
         cdef double* row = self.personal.dense_row(task)
@@ -451,9 +461,9 @@ cdef class AutoKernel(Kernel):
         cdef Py_ssize_t k, j, pair
         cdef int c
         for c in range(0, 4, 2):  # global, alone
-            step[c] = arow(y, o.p[c], o.v[c], AROW_R / h)
-            step[c + LOGISTIC] = logistic(y, o.z[c + LOGISTIC], o.v[c + LOGISTIC], h)
-        step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], AROW_R_JOINT / h)
+            step[c] = arow(y, o.p[c] + hinge, o.v[c], AROW_R / h)
+            step[c + LOGISTIC] = logistic(y, o.z[c + LOGISTIC] + o.offset, o.v[c + LOGISTIC], h)
+        step[BOTH] = arow(y, o.p[BOTH] + hinge, o.v[BOTH], AROW_R_JOINT / h)
         if joint:
             self.covariances.move(step[GLOBAL + LOGISTIC])
         else:
@@ -531,7 +541,7 @@ cdef class AutoKernel(Kernel):
         if not late:
             return with_other(mixed(o), weight, o.forgets)
         self.of_late.combine(o.z, &other)
-        return with_other(mixed(o), weight, other.margin)
+        return with_other(mixed(o), weight, other.margin + o.offset)
 
     cdef double other_weight(self, bint late) noexcept nogil:
         """Weight of the learner that forgets, if the stream drifts, or of the one for late answers."""
@@ -551,7 +561,9 @@ cdef class AutoKernel(Kernel):
         stream.tracking = reweighted(stream.tracking, y, h, margin, forgets)
         stream.drift += DRIFT_PACE * (stream.tracking - stream.drift)
 
-    cdef void learn_late(self, double y, double h, const double* then) noexcept nogil:
+    cdef void learn_late(
+        self, double y, double h, double offset, const double* then
+    ) noexcept nogil:
         """Learn who was right when an event was predicted, and what voices are worth so late."""
         cdef Combination now
         cdef StreamState* stream = self.stream
@@ -562,6 +574,7 @@ cdef class AutoKernel(Kernel):
                 stream.late = tracking_prior
             stream.late = reweighted(stream.late, y, h, then[SETTLED], then[OF_LATE])
             self.of_late.combine(then + 1, &now)
+            now.margin += offset
             self.of_late.learn(y, h, 0.0, &now)  # events that wait together are no news of a change
 
     def prediction_context(self, Events events not None):
@@ -576,13 +589,14 @@ cdef class AutoKernel(Kernel):
         cdef cnp.ndarray said = np.empty((events.n, CONTEXT))
         cdef double* row = <double*> cnp.PyArray_DATA(said)
         for e in range(events.n):
-            self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
+            self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, &o)
             self.combine(events.tasks[e], &o)
             row[0] = self.clock[1]
             memcpy(row + 1, o.z, 10 * sizeof(double))
             self.chances(events.tasks[e], self.newness(), o.odds, o.chance)
             self.of_late.combine(o.z, &late)
-            row[SETTLED], row[FORGETFUL], row[OF_LATE] = mixed(&o), o.forgets, late.margin
+            row[SETTLED], row[FORGETFUL], row[OF_LATE] = \
+                mixed(&o), o.forgets, late.margin + o.offset
             row += CONTEXT
         return said
 
@@ -611,27 +625,31 @@ cdef class AutoKernel(Kernel):
     # --- tasks whose answers turn -------------------------------------------------------------
 
     cdef int watch(
-        self, long long task, double y, double h, double margin
+        self, long long task, double y, double h, double margin, double offset
     ) except -1 nogil:
         """Add up evidence that a task, or all of them, answers the opposite of what was said.
 
         The opposite of a margin is likelier by the factor exp(-y margin); of all tasks, the
-        margin turned about its mean. Sums that fall below zero start anew (Page's
+        margin turned about its mean. What turns is the margin without the offset. Sums that fall below zero start anew (Page's
         test), and a sum that is large enough means a turn. What goes wrong in all tasks at
         once is no evidence about one.
         """
         cdef TaskChange* one = self.change_of(task)
         cdef StreamState* all_ = self.stream
-        cdef double wrong = max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, -y * margin)), told
+        cdef double own = margin - offset, wrong = -y * own, told
+        if offset != 0.0:
+            wrong = softplus(-y * margin) - softplus(-y * (offset - own))
+        wrong = max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, wrong))
         one.seen += h
         all_.seen += h
         if one.seen > TURN_MIN_TASK_EVENTS:
             one.turned = max(0.0, one.turned + h * (wrong - max(0.0, all_.mean_wrong)))
         if all_.seen > TURN_MIN_EVENTS and not self.is_shard():
-            told = softplus(-y * margin) - softplus(-y * (2.0 * all_.mean_margin - margin))
+            told = softplus(-y * margin)
+            told -= softplus(-y * (2.0 * all_.mean_margin - own + offset))
             all_.turned = max(0.0, all_.turned + h * max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, told)))
         all_.mean_wrong += TURN_MEAN_RATE * (wrong - all_.mean_wrong)
-        all_.mean_margin += TURN_MEAN_RATE * (margin - all_.mean_margin)
+        all_.mean_margin += TURN_MEAN_RATE * (own - all_.mean_margin)
         if all_.turned > ALL_TURN_LOG_ODDS:
             self.begin_all_anew()
         elif one.turned > TASK_TURN_LOG_ODDS:
@@ -707,7 +725,7 @@ cdef class AutoKernel(Kernel):
             for k in range(KINDS):
                 chances[e, k] *= 1.0 - other
             chances[e, KINDS + late] = other
-            self.read(x, events.tasks[e], self.unit(), &o)
+            self.read(x, events.tasks[e], 0.0, self.unit(), &o)
             variances[e, 0] = o.v[GLOBAL + LOGISTIC]
             variances[e, 1] = o.v[ALONE + LOGISTIC]
             variances[e, 2] = o.forgets_variance
