@@ -24,7 +24,7 @@ help:
 	@echo "make dist       sdist and wheel, each tried in a fresh environment"
 	@echo "make mutants    whether the tests notice changes to the files that guard data"
 	@echo "make bench      speed, as ratios within one run (make bench BENCH=--quick for a minute's worth)"
-	@echo "make beyond     romco-auto against everything tuned in hindsight, into docs/beyond-the-paper.md"
+	@echo "make beyond     romco-auto against everything tuned in hindsight, into docs/beyond/report.md"
 	@echo "make paper      every table and figure of the paper and what it leaves open, measured, into docs"
 	@echo "make cluster-demo   four shards on a local Ray lose a worker, and not a bit"
 
@@ -163,7 +163,7 @@ paper-docs:
 	cp results/paper/reproduction.md docs/reproduction.md
 	cp results/paper/figures/*.png docs/paper/figures/
 
-# romco-auto against everything tuned in hindsight: docs/beyond-the-paper.md.
+# romco-auto against everything tuned in hindsight: docs/beyond/report.md.
 beyond: $(VENV)/ready
 	$(BIN)/romco beyond
 

@@ -21,6 +21,7 @@ from benchmarks.targets import targets
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "performance-tables.md"
+TARGETS = HERE / "TARGETS.md"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -33,8 +34,9 @@ def main(arguments: list[str] | None = None) -> None:
             instructions.store(results["parts"]["h"])
         return
     results = json.loads((chosen.out / "results.json").read_text())
-    PAGE.write_text(report.markdown(results))
-    console.print(f"wrote {PAGE.relative_to(HERE.parent)}")
+    for page, text in ((PAGE, report.markdown(results)), (TARGETS, report.target_page(results))):
+        page.write_text(text)
+        console.print(f"wrote {page.relative_to(HERE.parent)}")
 
 
 def measure(only: list[str], quick: bool, out: Path, console: Console) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from romco import penalties
-from romco.penalties import LogDet, Nuclear, cubic_roots, shrink_logdet
+from romco.penalties import LogDet, Nuclear, shrink_logdet
+from tests.reference.cubic import cubic_roots
 
 REGISTERED = {**penalties.PENALTIES, **penalties.PERSONAL_PENALTIES}
 PENALTIES = [kind(0.7) for kind in REGISTERED.values()]

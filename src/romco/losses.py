@@ -48,11 +48,7 @@ class Hinge:
 
 @dataclass(frozen=True)
 class SquaredHinge:
-    """max(0, 1 - y p)^2.
-
-    >>> SquaredHinge().value(np.array([-1.0]), np.array([1.0]))
-    array([4.])
-    """
+    """max(0, 1 - y p)^2."""
 
     compiled: ClassVar[str | None] = "squared-hinge"
 
@@ -86,11 +82,7 @@ class Logistic:
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """(p - y)^2 / 2.
-
-    >>> LeastSquares().value(np.array([3.0]), np.array([1.0]))
-    array([2.])
-    """
+    """(p - y)^2 / 2."""
 
     compiled: ClassVar[str | None] = None
 

@@ -20,11 +20,7 @@ Data = str | dict[str, Any]  # a name, or a name with numbers
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
-    """Return the value as an int if it is a whole number of at least ``least``.
-
-    >>> whole("n_tasks", 3.0)
-    3
-    """
+    """Return the value as an int if it is a whole number of at least ``least``."""
     if not _is_number(value) or int(value) != value or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}")
     return int(value)
@@ -52,11 +48,7 @@ def choice(name: str, value: Any, *known: str) -> str:
 
 
 def truth(name: str, value: Any) -> bool:
-    """Return the value if it is True or False.
-
-    >>> truth("always_prox", False)
-    False
-    """
+    """Return the value if it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False; got {value!r}")
     return bool(value)
@@ -118,7 +110,6 @@ def data(what: str, listed: Mapping[str, Any], value: Any) -> Data:
 
 
 def _type(listed: Any) -> type:
-    """Return the type of a registered part."""
     return listed if isinstance(listed, type) else type(listed)
 
 

@@ -61,8 +61,7 @@ class Registry(Mapping[str, T]):
 def connect_ray(address: str | None = None) -> tuple[Any, bool]:
     """Return the module ``ray`` with a cluster behind it, and whether this call started it.
 
-    A cluster that the program has joined before is used as it is. ImportError says what to
-    install.
+    A cluster that the program has joined before is used as it is.
     """
     try:
         import ray

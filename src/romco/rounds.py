@@ -21,17 +21,6 @@ class Round(NamedTuple):
     One event is a round of length 1, a micro-batch a round of length n, and the
     paper's synchronous setting a round with one event per task.
 
-    Parameters
-    ----------
-    task:
-        (n,) int64, which task each event belongs to.
-    x:
-        (n, d) float64, an array or a CSR matrix.
-    y:
-        (n,) float64, -1 or +1, or what else the learner takes; NaN where it is not known yet.
-    weight:
-        (n,) how much each event counts; None where all count 1.
-
     >>> import numpy as np
     >>> Round(np.array([2]), np.array([[0.5, 1.0]]), np.array([1.0])).task
     array([2])
@@ -44,17 +33,10 @@ class Round(NamedTuple):
 
 
 class Rounds(Sequence[Round]):
-    """A sequence of rounds held in single arrays, as compiled code wants them.
+    """A sequence of rounds held in single arrays, end to end, as compiled code wants them.
 
-    ``rounds[i]`` is a :class:`Round`, ``rounds[i:j]`` again :class:`Rounds`;
-    both are views.
-
-    Parameters
-    ----------
-    task, x, y, weight:
-        Of all events end to end, as in :class:`Round`.
-    starts:
-        (T + 1,) where rounds begin and end: round i is ``starts[i]`` to ``starts[i + 1] - 1``.
+    ``rounds[i]`` is a :class:`Round`, ``rounds[i:j]`` again :class:`Rounds`; both are views. Round
+    i has the events ``starts[i]`` to ``starts[i + 1] - 1``; ``starts`` is (T + 1,).
 
     >>> import numpy as np
     >>> rounds = Rounds([0, 1, 0], np.eye(3), [1.0, -1.0, 1.0], starts=[0, 2, 3])
@@ -128,13 +110,7 @@ class Rounds(Sequence[Round]):
 
 
 def chosen(round: Round, which: NDArray[np.bool_]) -> Round:
-    """Some events of a round, in their order.
-
-    >>> import numpy as np
-    >>> round = Round(np.array([2, 5]), np.eye(2), np.array([1.0, np.nan]))
-    >>> chosen(round, ~np.isnan(round.y)).task
-    array([2])
-    """
+    """Some events of a round, in their order."""
     if which.all():
         return round
     at = np.flatnonzero(which)

@@ -82,6 +82,9 @@ def test_tables_and_page(parts, tmp_path):
     page = report.markdown(saved)
     assert "| romco-nucl | 10 | 10-10 | 10 | 8 (7-9) | 9 | 0.100 | 50% | 4 |" in page
     assert "not run (no such learner): omtl" in page
+    assert "## In short" in page
+    assert "asked" not in page
+    assert "| asked | reached |" in report.target_page(saved)
     console = Console(width=200, record=True, file=io.StringIO())
     for table in [*tables(parts), target_table(targets(parts))]:
         report.show(table, console)

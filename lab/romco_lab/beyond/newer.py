@@ -273,7 +273,7 @@ def _older_table(done: dict[str, dict[str, Any]]) -> Table:
         if (now := done.get(f"older: {name}", {}).get("error"))
     ]
     head = ("data set", "romco-auto")
-    note = "macro error, %, on the ten test shuffles of [the older sets](../beyond-the-paper.md)"
+    note = "macro error, %, on the ten test shuffles of [the older sets](report.md)"
     return Table("The older sets", head, _plain(rows), [note])
 
 

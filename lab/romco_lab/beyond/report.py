@@ -1,4 +1,4 @@
-"""docs/beyond-the-paper.md, written from stored results."""
+"""docs/beyond/report.md, written from stored results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from romco_lab.beyond.contest import (
 from romco_lab.beyond.figures import draw_curves, draw_reliability
 from romco_lab.beyond.verdict import verdict_table
 
-LEAD = """# Beyond the paper: romco-auto
+LEAD = """# Report: romco-auto against all learners
 
 `romco-auto` has no parameters. Here it runs with its one default against every other
 learner of this package **tuned in hindsight on the very shuffles reported**, which no
@@ -45,7 +45,7 @@ def write(contest: Contest, docs: Path, command: str) -> Path:
     draw_reliability(contest, figures)
     parts = [
         _lead(contest, command),
-        "## What was asked\n",
+        "## Targets\n",
         _told(verdict_table, contest),
         remarks.read_text(encoding="utf-8") if remarks.exists() else "",
         "## All learners\n",
@@ -56,19 +56,19 @@ def write(contest: Contest, docs: Path, command: str) -> Path:
         "## What each part is worth\n",
         _told(tables.ablation_table, contest),
         "## Learning curves and new tasks\n",
-        "![Error by how many events a task has had](beyond/learning-curves.png)\n",
+        "![Error by how many events a task has had](learning-curves.png)\n",
         "Peers as tuned; bands: one standard deviation over shuffles.\n",
         _told(tables.cold_table, contest),
         "## Simulated streams\n",
         _told(tables.claims_table, contest),
         _told(tables.ranking_table, contest),
         "## Probabilities\n",
-        "![Stated probability and share of positives](beyond/reliability.png)\n",
+        "![Stated probability and share of positives](reliability.png)\n",
         _told(tables.calibration_table, contest),
         "## Cost\n",
         _told(tables.cost_table, contest),
     ]
-    page = docs / "beyond-the-paper.md"
+    page = figures / "report.md"
     page.write_text("\n".join(part for part in parts if part), encoding="utf-8")
     return page
 

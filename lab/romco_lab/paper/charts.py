@@ -38,8 +38,8 @@ def draw_decompositions(
             axes.set_xlabel("features with the largest weights")
         path = save(figure, directory, "figure1")
     titles = "; ".join(source.title for source, _ in found)
-    text = "Figure 1. What ROMCO-NuCl learned (first shuffle): each panel has its own scale, "
-    return path, f"{text}purple negative, orange positive. Data: {titles}."
+    text = "Figure 1. Weights that ROMCO-NuCl learned (first shuffle); each panel has its own scale"
+    return path, f"{text}, purple negative, orange positive. Data: {titles}."
 
 
 def draw_surrogates(directory: Path) -> SubspaceRows:

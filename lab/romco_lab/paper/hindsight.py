@@ -58,8 +58,8 @@ class Hindsight:
         notes = [
             f"best in hindsight: of {points} points of a grid and the tuned setting, those with "
             f"the {self.kept} lowest errors on the first shuffle were run on all, and the lowest "
-            "mean is given: it was chosen by the errors it is judged by, which no user can do, so "
-            "it errs in favour of ROMCO; the rival had no such choice",
+            "mean is given. It was chosen by the errors it is judged by, which no user can do, so "
+            "it errs in favour of ROMCO. The rival had no such choice",
             "hindsight minus rival: points of percent with a 95 % interval over shuffles, and in "
             "how many of them ROMCO is better",
         ]

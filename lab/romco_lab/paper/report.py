@@ -16,7 +16,7 @@ from romco.compare.results import read
 from romco.compare.run import place
 from romco.learners import LEARNERS
 from romco.presentation import page
-from romco.presentation.tables import Table, as_html, latex, mark_best, markdown
+from romco.presentation.tables import Table, as_html, mark_best, markdown
 from romco_lab.learner_runs import Outcome
 from romco_lab.paper import charts
 from romco_lab.paper.beside import draw_overview, draw_tasks
@@ -72,8 +72,9 @@ class Findings:
         fewer = plan.batch_shuffles
         few = "" if fewer is None else f" (batch methods: the first {fewer} of them)"
         return (
-            f"{part}{plan.shuffles} shuffles{few}, the same for every method, {plan.order} order; "
-            f"every method tuned by {budget} on one held-out shuffle{share} used for nothing else."
+            f"{part}{plan.shuffles} shuffles{few}, the same for every method, {plan.order} order. "
+            f"Every method was tuned by {budget} on one held-out shuffle{share} "
+            "used for nothing else."
         )
 
 
@@ -283,3 +284,28 @@ def _short_html(lines: Sequence[Line]) -> str:
 def _coloured(text: str, status: str) -> str:
     mark = {"holds": "✓", "does not hold": "✗", "undecided": "?"}[status]
     return f'<span class="{KINDS[status]}">{mark} {html.escape(text)}</span>'
+
+
+def latex(table: Table) -> str:
+    """Return a LaTeX tabular with booktabs rules; the best in bold."""
+    rows = [[_bold(_tex(cell.text), cell.best) for cell in row] for row in table.rows]
+    body = " \\\\\n".join(" & ".join(row) for row in rows)
+    notes = " ".join(_tex(note) for note in table.notes)
+    return (
+        "\\begin{table}\n\\centering\n"
+        f"\\caption{{{_tex(table.title)}. {notes}}}\n"
+        f"\\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}\n\\toprule\n"
+        f"{' & '.join(map(_tex, table.head))} \\\\\n\\midrule\n{body} \\\\\n"
+        "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+    )
+
+
+def _bold(text: str, best: bool) -> str:
+    return f"\\textbf{{{text}}}" if best else text
+
+
+def _tex(text: str) -> str:
+    signs = {"\\": r"\textbackslash{}", "±": r"$\pm$", "λ": r"$\lambda$"}
+    signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"~": r"\textasciitilde{}"}
+    signs |= {"<": "$<$", ">": "$>$", "^": r"\textasciicircum{}", "→": r"$\to$"}
+    return "".join(signs.get(sign, sign) for sign in text)

@@ -94,17 +94,18 @@ INTRODUCTION = """# Was it fair?
 What a reviewer would ask before believing that a paper's ranking is not reproduced: had each \
 rival its best reading and range, had the method itself, do the data allow the claim at all, and \
 where would it hold? Every figure on this page is from the same run as the [report](README.md)."""
-READINGS = """Where the text of the paper allows more than one reading of ROMCO (updates on losses \
-or on mistakes, prox in every round, falling steps, C, rows scaled or not, rounds or events), \
-each reading was tuned and measured anew: [Where the paper leaves a choice](../reproduction.md)."""
+READINGS = """Where the text of the paper allows more than one reading of ROMCO, \
+each reading was tuned and measured anew. These are updates on losses or on mistakes, prox in \
+every round, falling steps, C, rows scaled or not, and rounds or events: \
+[Where the paper leaves a choice](../reproduction.md)."""
 PREPARATIONS = """The paper says "TF-IDF" and gives the number of features, no more. The form \
 of the main tables was chosen among these four after the printed averages had been seen: its \
 nearness to them is no evidence. Here are all four; every method is tuned anew on each. The \
 batch methods are left out, for their time."""
-WORLDS = """In worlds of which the truth is known (20 tasks, 50 features; ordinary tasks share a \
-space of low rank, outliers have weights of their own), the claim "ROMCO is better" has a place: \
-the maps show where it is, and how large the gain is. Unlike in the tables, the intervals are over \
-fresh draws of the truth and the events, not only over their order."""
+WORLDS = """In worlds of which the truth is known, the claim "ROMCO is better" has a place. There \
+are 20 tasks and 50 features; ordinary tasks share a space of low rank, outliers have weights of \
+their own. The maps show where it is, and how large the gain is. Unlike in the tables, the \
+intervals are over fresh draws of the truth and the events, not only over their order."""
 
 
 def preparations_table(experiment: Experiment, results: Path) -> Table:

@@ -115,8 +115,8 @@ class WorldMap:
         )
         return path, (
             f"Error of ROMCO (the variant that tuning prefers) minus that of the rival, points of "
-            f"percent, in simulated worlds ({kept}): green where ROMCO is better, purple where the "
-            f"rival is; a star where the 95 % interval over {self.worlds} fresh worlds leaves no "
+            f"percent, in simulated worlds ({kept}). Green where ROMCO is better, purple where the "
+            f"rival is. A star where the 95 % interval over {self.worlds} fresh worlds leaves no "
             f"doubt. Every method tuned by {self.trials} trials per parameter on another world."
         )
 

@@ -42,12 +42,7 @@ def tasks_of(task: Any, n: int) -> list[Id]:
 
 
 def needs_schema(X: Any) -> bool:
-    """Return whether X is a frame with text, dates or gaps, which a schema reads.
-
-    >>> import pandas as pd
-    >>> [needs_schema(X) for X in (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": ["x"]}))]
-    [False, True]
-    """
+    """Return whether X is a frame with text, dates or gaps, which a schema reads."""
     return hasattr(X, "columns") and not all(_is_numeric(X[name]) for name in X.columns)
 
 
@@ -91,7 +86,6 @@ def _hint(X: Any, column: str | int) -> str:
 
 
 def _nameless(X: Any) -> str:
-    """Describe an X that is no frame, and what to write instead."""
     if hasattr(X, "tocsr"):
         return (
             "sparse, which holds neither names of columns nor text: let the tasks travel beside X "
@@ -107,11 +101,7 @@ def _nameless(X: Any) -> str:
 
 
 def classes_of(labels: Any) -> tuple[Any, ...]:
-    """The labels, sorted; errors are worded as scikit-learn's own.
-
-    >>> classes_of(["b", "a", "b"])
-    ('a', 'b')
-    """
+    """The labels, sorted; errors are worded as scikit-learn's own."""
     classes = np.unique(np.asarray(labels))
     if len(classes) < 2:
         raise ValueError(
@@ -198,7 +188,6 @@ def _canonical(X: Any, y: NDArray[Any], task: list[Any]) -> Rows:
 
 
 def _projected(X: Any) -> NDArray[Any]:
-    """Return rows (n,) along a fixed direction."""
     if not isinstance(X, Encoded):
         return np.asarray(X @ np.random.default_rng(0).normal(size=X.shape[1]))
     names = X.lexicon.names

@@ -60,7 +60,6 @@ class TaskStream:
         return rest, rest.pop(self.task_column)
 
     def _split_many(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
-        """The same of a frame."""
         if self.task_column is not None:
             X, task = split_off(X, self.task_column)
         return X, tasks_of(task, len(X))
@@ -71,24 +70,18 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
 
     Pass ``task=`` to every method, in pipelines and in ``evaluate.progressive_val_score`` too;
     without it all events are one task. Tasks, features and labels may appear at any time; a third
-    label makes it a classifier of many, by pairs of classes or (other learners than romco-auto)
-    each against the rest.
-    Text values become the feature ``name=value``. ``learn_many`` gives exactly what a
-    loop of ``learn_one`` gives, unless ``rounds`` is set: then the rows of a mini-batch are
-    one round, learned in one step.
+    label makes it a classifier of many. Text values become the feature ``name=value``.
 
     Parameters
     ----------
     learner
-        A name from ``romco.LEARNERS``.
-    parameters
-        The learner's parameters, by name.
+        A name from ``romco.LEARNERS``; ``parameters`` are its own, by name.
     hashed
         Hash features to this many columns, a power of two, instead of growing by name.
     new_task
         Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
     rounds
-        Whether ``learn_many`` learns a mini-batch in one step.
+        Whether ``learn_many`` learns a mini-batch in one step, not row by row as ``learn_one``.
     task_column
         Feature that names the task, in place of ``task=``; it is taken out of x. For ensembles and
         for ``predict_many`` of pipelines, which hand on no keywords.
@@ -199,20 +192,8 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
 class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
     """One linear model of a number per task: shared where tasks agree, personal where they differ.
 
-    As :class:`ROMCOClassifier`, for numbers. Place and unit of the answers do not matter.
-
-    Parameters
-    ----------
-    learner
-        "romco-auto", or a control: "pa", "ogd" or "arow" with "-unique" or "-global".
-    parameters
-        The learner's parameters, by name.
-    hashed
-        Hash features to this many columns, a power of two, instead of growing by name.
-    new_task
-        Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
-    task_column
-        Feature that names the task, in place of ``task=``; it is taken out of x.
+    As :class:`ROMCOClassifier`, for numbers; "pa", "ogd" and "arow" with "-unique" or "-global" are
+    the other learners. Place and unit of the answers do not matter.
 
     Examples
     --------
@@ -285,28 +266,14 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
 class BudgetSampler(active.base.ActiveLearningClassifier):
     """Asks for labels under a budget: ``predict_one`` gives the label, and whether to ask for it.
 
-    As River's samplers, around any of its classifiers, with a promise that they do not make: see
+    As River's samplers, around any of its classifiers, with the promise and the parameters of
     :class:`romco.labels.Budget`. Keywords such as ``task=`` go to the classifier, in ``learn_one``
     too, which River's own samplers leave out: there name the task by ``task_column``. What is
     learned of events asked for by chance alone tells the ``error`` of all predictions.
 
-    Parameters
-    ----------
-    classifier
-        The classifier to wrap.
-    share
-        Part of the events whose labels may be asked for.
-    advance
-        Labels that may be asked for early.
-    audit
-        Part of the labels that are asked for by chance alone.
-    seed
-        Of what chance decides.
-
     Examples
     --------
-    >>> from romco.adapters.river import ROMCOClassifier
-    >>> from romco.adapters.river import BudgetSampler
+    >>> from romco.adapters.river import BudgetSampler, ROMCOClassifier
 
     >>> model = BudgetSampler(ROMCOClassifier(), share=0.3, advance=10, seed=1)
     >>> asked = 0

@@ -232,7 +232,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _continue(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
-        """With a model that has learned rows once, as they come."""
         passes(model, X, y, task, weight, 1, None)
         self.model_ = model
         return self
@@ -276,7 +275,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         return Columns(self.n_features_in_, None if names is None else names.tolist())
 
     def _read_rows(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
-        """Rows and tasks to answer, checked."""
         X, task = self._split_task(X, task)
         if self.reads_table_:
             self._check_table(X)
@@ -312,7 +310,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self)
 
     def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
-        """Rows without the column of the task, and the task."""
         if self.task_column is None:
             return X, task
         if task is not None:
@@ -350,7 +347,6 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
             )
 
     def _tasks(self, task: Any, n: int, known: Model | None) -> list[Any]:
-        """The name of each row's task."""
         if task is not None:
             return tasks_of(task, n)
         if known is not None and any(name != ONLY_TASK for name in known.tasks):
@@ -551,7 +547,6 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         )
 
     def _parameters(self) -> dict[str, Any]:
-        """The learner's parameters that were given."""
         offered = known(self.learner).parameters
         named = {name: getattr(self, name) for name in ("eta1", "eta2", "lambda1", "lambda2", "C")}
         given = {name: value for name, value in named.items() if value is not None}
@@ -621,8 +616,9 @@ def _check_known(y: NDArray[Any], classes: Sequence[Any], by_position: bool = Fa
 class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     """One linear model of a number per task: shared where tasks agree, personal where they differ.
 
-    As :class:`romco.ROMCOClassifier`, for numbers: ``task`` names the task of each row in every
-    method, or ``task_column`` the column of X that does. Place and unit of y do not matter.
+    As :class:`romco.ROMCOClassifier`, with the same parameters and attributes, for numbers; "pa",
+    "ogd" and "arow" with "-unique" or "-global" are the other learners. Place and unit of y do not
+    matter.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -634,34 +630,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     >>> low, high = model.predict_interval([[1.0, 0.0]], task="bob", level=0.9)[0]
     >>> bool(low < 28.0 < high)
     True
-
-    Parameters
-    ----------
-    learner:
-        "romco-auto", or a control: "pa", "ogd" or "arow" with "-unique" or "-global".
-    parameters:
-        The learner's parameters, by name.
-    epochs:
-        How often ``fit`` goes through the rows; ``partial_fit`` goes through them once.
-    shuffle:
-        Whether ``fit`` goes through the rows in random order; ``partial_fit`` never does.
-    new_task:
-        Where a task that appears later starts: at the "mean" of what is shared, or at "zero".
-    task_column:
-        Column of X that names each row's task, by name or number, in place of ``task=``.
-    random_state:
-        Seed of the shuffling.
-
-    Attributes
-    ----------
-    tasks_:
-        Names of the tasks, (m,).
-    coef_, intercept_:
-        W, one row per task (m, d), and b (m,): numbers are ``X @ coef_[i] + intercept_[i]``.
-    shared_, personal_:
-        U and V with W = U + V, where the learner keeps them apart.
-    model_:
-        The :class:`romco.Model` inside; ``romco.save(estimator, path)`` writes both.
     """
 
     def __init__(
@@ -736,7 +704,6 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     def _read_labelled(
         self, X: Any, y: Any, task: Any, first: bool
     ) -> tuple[Any, Numbers, list[Any]]:
-        """Rows, numbers and tasks to learn, checked."""
         X, task = self._split_task(X, task)
         numbers = self._read_table(X, y, first)
         if numbers is not None:

@@ -20,11 +20,7 @@ Numbers = NDArray[np.float64]
 
 
 def joined(X: Sequence[Any], y: Sequence[ArrayLike], two_classes: bool) -> Round:
-    """The events of all tasks as one round; ``X[k]`` (n_k, d) and ``y[k]`` (n_k,) are task k's.
-
-    >>> joined([np.eye(2), np.empty((0, 2))], [[1, -1], []], two_classes=True).task
-    array([0, 0])
-    """
+    """The events of all tasks as one round; ``X[k]`` (n_k, d) and ``y[k]`` (n_k,) are task k's."""
     if len(X) != len(y) or not len(X):
         raise ValueError(
             f"X and y must be lists of one array per task; got {len(X)} and {len(y)} tasks"
@@ -285,12 +281,7 @@ class Solution(NamedTuple):
 
 
 def minimise(
-    fit: Fit,
-    price: Price,
-    start: Numbers,
-    tol: float,
-    max_iter: int,
-    curvature: float = 0.0,
+    fit: Fit, price: Price, start: Numbers, tol: float, max_iter: int, curvature: float = 0.0
 ) -> Solution:
     """Minimise ``fit + price`` from ``start`` with Nesterov's momentum.
 

@@ -66,10 +66,7 @@ def _resolve(model: Model, source: Source, labelled: bool) -> tuple[Source, str 
 
 @reads_source
 def evaluate(
-    source: Source,
-    model: ModelPath,
-    weight: Weight = None,
-    as_json: AsJson = False,
+    source: Source, model: ModelPath, weight: Weight = None, as_json: AsJson = False
 ) -> None:
     """Score a model on labelled events, by task; nothing is learned.
 
@@ -103,7 +100,6 @@ def evaluate(
 
 
 def _show_errors(scores: Evaluation) -> None:
-    """Print the error over events and its mean over tasks."""
     summary = scores.summary()
     if "rmse" in summary:
         both = f"{summary['rmse']:.4g}", f"{summary['rmse_by_tasks']:.4g}"
@@ -137,7 +133,6 @@ def _add_score(table: Table, name: str, score: Score) -> None:
 
 
 def _describe_scores(model: Model, score: Score) -> str:
-    """Return the scores in words."""
     curve = "" if score.auc is None else f"AUC {score.auc:.3f}; "
     return (
         f"Positive: {inert(str(model.engine.positive))}, {score.positives:.2%} of events. {curve}"
@@ -214,7 +209,6 @@ def explain(
 def _explain_one(
     path: Path, task: str | None, event: str | None, label: str | None, top: int, as_json: bool
 ) -> None:
-    """Print one task, or one event of it."""
     from romco.explanations import explain_task
     from romco.explanations.text import story
     from romco.runs.predict import explain_cells

@@ -102,11 +102,7 @@ def datasets(data_dir: DataDir = None) -> None:
 
 
 def _find(
-    source: Source,
-    positive: str | None,
-    target: str,
-    data_dir: Path | None,
-    streams: Path,
+    source: Source, positive: str | None, target: str, data_dir: Path | None, streams: Path
 ) -> tuple[str, Path | None, int]:
     """Return name, folder and answers of a data set, one with another target, or a file."""
     from romco.compare.sources import stream_of

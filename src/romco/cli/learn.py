@@ -78,13 +78,7 @@ class LearnOptions:
     def check(self, path: Path, known: Model) -> None:
         """Raise ValueError where the options contradict a model file."""
         check_same(
-            path,
-            known,
-            self.learner,
-            self.settings,
-            self.hash_bits,
-            self.classes,
-            self.positive,
+            path, known, self.learner, self.settings, self.hash_bits, self.classes, self.positive
         )
 
 
@@ -168,7 +162,6 @@ def _learn_one(
     threads: str | None,
     labels: str | None,
 ) -> None:
-    """Learn one source, in one process or on threads."""
     with locked_model(path) as known:
         schema = None if known is None else known.schema
         check_source(source, True, schema)
@@ -210,11 +203,6 @@ def _features(options: LearnOptions) -> Features:
 
 
 def _read_threads(text: str) -> int | Literal["auto"]:
-    """Return the number of threads that an option names.
-
-    >>> _read_threads("4"), _read_threads("auto")
-    (4, 'auto')
-    """
     if text == "auto":
         return "auto"
     if not text.isdecimal() or int(text) < 1:
@@ -223,7 +211,6 @@ def _read_threads(text: str) -> int | Literal["auto"]:
 
 
 def _on_threads(path: Path, threads: int | Literal["auto"], options: LearnOptions) -> Shards:
-    """Return the model of a file, or a new one, in shards on threads."""
     from romco.shards import Shards
 
     if path.exists():
@@ -241,7 +228,6 @@ def _check_combination(
     threads: str | None,
     shards: int | None,
 ) -> None:
-    """Raise ValueError where options do not go together, or not with the model."""
     wider = known is not None and (known.engine.target.kind, target) == ("two classes", "classes")
     if known is not None and target not in (None, known.engine.target.kind) and not wider:
         raise ValueError(
@@ -264,11 +250,7 @@ def _check_combination(
 
 
 def _follow(
-    steps: Iterator[Progress],
-    source: Source,
-    model: Path,
-    new: bool,
-    stop: runs.Stop,
+    steps: Iterator[Progress], source: Source, model: Path, new: bool, stop: runs.Stop
 ) -> None:
     """Show progress and the result; the columns of a ``new`` model first."""
     last = None
@@ -297,7 +279,6 @@ def _follow(
 
 
 def _warn_of_one_class(model: Model) -> None:
-    """Warn of a model that knows one label only."""
     if len(model.classes) == 1:
         warn(
             f"all events have the label {model.classes[0]!r}, so every answer will be that one: "
@@ -315,7 +296,6 @@ def _note_nothing(progress: Progress, source: str, model: Path) -> None:
 
 
 def _describe_labels(model: Any) -> str:
-    """Return what a model predicts."""
     if isinstance(model, Model) and model.engine.target.kind == "number":
         return ", predicts a number"
     if isinstance(model, Model) and model.engine.target.kind == "classes":
@@ -348,12 +328,6 @@ def _show_progress() -> Iterator[Any]:
 
 
 def _describe_time_left(progress: Progress, seconds: float) -> str:
-    """Return the percentage that is read and the time left, where the size is known.
-
-    >>> from types import SimpleNamespace
-    >>> _describe_time_left(SimpleNamespace(share=0.25, resumed=0), 60.0)
-    '25%, 3:00 left: '
-    """
     if not progress.share:
         return ""
     if progress.resumed:  # what was passed over took no time to learn
@@ -363,7 +337,6 @@ def _describe_time_left(progress: Progress, seconds: float) -> str:
 
 
 def _describe_progress(progress: Progress) -> str:
-    """Return events, error and tasks in one line."""
     model = progress.model
     parts = [f"{progress.events - progress.refused:,} events learned"]
     if progress.score.events:
@@ -388,7 +361,6 @@ def _describe_progress(progress: Progress) -> str:
 
 
 def _describe_tasks(model: Model) -> list[str]:
-    """Return the number of tasks, the rank, and how many tasks stand alone."""
     parts, learner = [f"{len(model.tasks):,} tasks"], model.engine.learner
     if isinstance(learner, Decomposed):
         parts.append(f"rank {len(learner.singular_values())}")
@@ -477,7 +449,6 @@ def _known_classes(known: Model | None) -> tuple[Any, ...]:
 
 
 def _infer_classes(source: Source, paths: tuple[str, ...], positive: str | None) -> tuple[Any, ...]:
-    """Return the two labels, from the first rows of the files."""
     for path in paths:
         found = infer_classes(replace(source, path=path), positive)
         if found is not None:

@@ -85,7 +85,6 @@ def main() -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the error in one line."""
     if isinstance(error, OSError) and error.strerror:
         what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     else:

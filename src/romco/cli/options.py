@@ -92,7 +92,6 @@ def _source(
         bool, typer.Option("--skip-bad", help="Count bad rows instead of stopping.")
     ] = False,
 ) -> Source:
-    """Return the source that the options describe."""
     columns = {"text": text, "category": categorical, "number": numeric}
     columns |= {"date": date, "ignored": ignore}
     return Source(
@@ -108,7 +107,6 @@ def _source(
 
 
 def _kinds(columns: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the kind of each column that an option names."""
     kinds: dict[str, str] = {}
     for kind, names in columns.items():
         for column in split_list(names) or ():

@@ -148,7 +148,6 @@ def chosen_settings(texts: Sequence[str], answers: int = 1) -> dict[str, dict[st
 
 
 def _make_small(name: str, answers: int) -> None:
-    """Raise ValueError where a learner cannot give such answers."""
     if answers == 0:
         number_learner(name)
     elif answers > 1:
@@ -164,7 +163,6 @@ def _can_answer(name: str, answers: int) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value without NumPy's types, for JSON."""
     if isinstance(value, np.generic):
         return value.item()
     return value.tolist() if isinstance(value, np.ndarray) else value

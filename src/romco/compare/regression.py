@@ -27,17 +27,8 @@ def regress(
     standard deviation over all rows (wide sparse ones by their root mean square): hindsight that
     can only help.
 
-    Parameters
-    ----------
-    y:
-        0 or 1, class numbers, or numbers (n,).
-    offset:
-        Scores (n, K) before anything of the group is known; K is 1 but for many classes.
-
-    Returns
-    -------
-    :
-        Probabilities of 1 (n, 1), probabilities (n, K), or numbers (n, 1).
+    ``y`` (n,) is 0 or 1, class numbers, or numbers; ``offset`` (n, K) the scores before anything of
+    the group is known. Returns P(1) (n, 1), probabilities (n, K), or numbers (n, 1).
     """
     predicted = np.empty_like(offset)
     rows = _scaled(x)

@@ -14,14 +14,7 @@ from romco.compare.plan import Comparison
 from romco.compare.results import UNSCORED_NUMBERS, Row, records, rows
 from romco.compare.run import Done, perform
 from romco.compare.sources import stream_of
-from romco.compare.verdict import (
-    MIN_TASK_EVENTS,
-    TaskGain,
-    Verdict,
-    gain,
-    task_gains,
-    verdict,
-)
+from romco.compare.verdict import MIN_TASK_EVENTS, TaskGain, Verdict, gain, task_gains, verdict
 from romco.presentation import page
 from romco.presentation.charts import Line, bars, line_chart
 from romco.presentation.tables import Table, as_html, mark_best, markdown
@@ -77,8 +70,11 @@ def report(comparison: Comparison, results: Path, out: Path, command: str) -> Re
     task = stream_of(comparison.dataset, comparison.data_dir).task
     table_rows = rows(comparison.runs(), results, task)
     found, stream = verdict(table_rows), table_rows[0].stream
+    words = {"positive": "".join(stream["labels"][-1:]), "n": stream["answers"]}
     table = scores(comparison, table_rows, found)
     gains = task_gains(found)
+    known = [row for row in table_rows if row.name in MEANINGS]
+    meanings = [f"{row.title}: {MEANINGS[row.name]}." for row in known]
     out.mkdir(parents=True, exist_ok=True)
     (out / "table.md").write_text(markdown(table), encoding="utf-8")
     path = page.write_page(
@@ -89,8 +85,8 @@ def report(comparison: Comparison, results: Path, out: Path, command: str) -> Re
             page.items(found.sentences),
             _picture(found),
             as_html(table),
-            page.paragraph(HOW_TO_READ[_kind(stream)].format(**_words_for(stream))),
-            page.fold("What the rows mean", [page.items(_meanings(table_rows))]),
+            page.paragraph(HOW_TO_READ[_kind(stream)].format(**words)),
+            page.fold("What the rows mean", [page.items(meanings)]),
             *_tasks(found, gains, stream),
             _details(table_rows),
         ],
@@ -159,10 +155,6 @@ def _data(comparison: Comparison, stream: dict[str, Any]) -> str:
     return f"{comparison.dataset}: {size}."
 
 
-def _words_for(stream: dict[str, Any]) -> dict[str, Any]:
-    return {"positive": stream["labels"][-1] if stream["labels"] else "", "n": stream["answers"]}
-
-
 def _picture(found: Verdict) -> str:
     """Loss by events seen of a task: without the task, with it, and with sharing."""
     number = found.sharing.stream["answers"] == 0
@@ -180,12 +172,7 @@ def _picture(found: Verdict) -> str:
     return line_chart(lines, "events of the task", title)
 
 
-def _meanings(table_rows: Sequence[Row]) -> list[str]:
-    return [f"{row.title}: {MEANINGS[row.name]}." for row in table_rows if row.name in MEANINGS]
-
-
 def _tasks(found: Verdict, gains: Sequence[TaskGain], stream: dict[str, Any]) -> list[str]:
-    """Tasks sorted by what they gain from sharing."""
     if len(stream["tasks"]) == 1:
         return []
     few = len(stream["tasks"]) - len(gains)
@@ -235,9 +222,9 @@ def _details(table_rows: Sequence[Row]) -> str:
     parts = []
     if not engine.failed:
         others = [row for row in table_rows if row is not engine and not row.failed]
-        cells = [
-            (row.title, str(gain(engine, row)), _words(gain(engine, row).sign)) for row in others
-        ]
+        gains = [(row.title, gain(engine, row)) for row in others]
+        words = {1: "lower loss", -1: "higher loss", 0: "no difference"}
+        cells = [(title, str(saved), words[saved.sign]) for title, saved in gains]
         head = ("compared with", "difference [95 % interval]", "")
         title = "Part of the loss that ROMCO-Auto saves"
         parts.append(as_html(Table(title, head, mark_best(cells, (None,) * 3))))
@@ -249,16 +236,11 @@ def _details(table_rows: Sequence[Row]) -> str:
     return page.fold("Details: intervals, parameters, singular values, norms", parts)
 
 
-def _words(sign: int) -> str:
-    return {1: "lower loss", -1: "higher loss", 0: "no difference"}[sign]
-
-
 def _parameters(row: Row) -> str:
     return ", ".join(f"{name}={value}" for name, value in row.runs[0].run.parameters) or "none"
 
 
 def _confusion(row: Row) -> list[str]:
-    """Confusion table of many classes, first shuffle."""
     if "table" not in row.runs[0].end:
         return []
     counts, labels = np.array(row.runs[0].end["table"]), row.stream["labels"]
@@ -271,7 +253,6 @@ def _confusion(row: Row) -> list[str]:
 
 
 def _structure(row: Row) -> list[str]:
-    """Singular values of U and norms of V's columns, first shuffle."""
     structure = row.runs[0].end.get("structure")
     if not structure:
         return []

@@ -78,7 +78,8 @@ class Row:
     @cached_property
     def losses(self) -> Numbers:
         """Losses (shuffles, n) of each event: -log probability, or squared error; NaN unscored."""
-        return np.array([_decode(run.end["losses"]) for run in self.runs])
+        codes = [base64.b64decode(run.end["losses"]) for run in self.runs]
+        return np.array([np.frombuffer(code, dtype="<f4").astype(np.float64) for code in codes])
 
     @cached_property
     def loss(self) -> float:
@@ -159,11 +160,12 @@ def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions)
         figures["structure"] = Structure(predictions.learner).value()
     if stream.answers == 0 and run.learner == ENGINE and run.seed == 0:
         figures["coverage"] = _coverage(run, stream, rounds)
+    in_order = losses[np.argsort(_order(run, stream)[: len(losses)])]
     return {
         **shortened(figures),
         "seconds": shortened(predictions.seconds),
         "experience": _by_experience(events.task, losses),
-        "losses": _encode(losses[np.argsort(_order(run, stream)[: len(losses)])]),
+        "losses": base64.b64encode(in_order.astype("<f4").tobytes()).decode(),
     }
 
 
@@ -179,7 +181,6 @@ def _losses(stream: Stream, y: Numbers, values: Numbers) -> tuple[Numbers, Numbe
 
 
 def _score(stream: Stream, events: Round, values: Numbers) -> dict[str, Any]:
-    """Figures of the whole stream beside the loss."""
     if stream.answers == 0:
         score = Score("number")
         score.add(events._replace(y=events.y[UNSCORED_NUMBERS:]), values[UNSCORED_NUMBERS:])
@@ -198,7 +199,6 @@ def _score(stream: Stream, events: Round, values: Numbers) -> dict[str, Any]:
 
 
 def _coverage(run: Run, stream: Stream, rounds: Rounds) -> float | None:
-    """Share of numbers inside their 90 % intervals."""
     shape = (stream.n_features, stream.n_tasks)
     model: Learner = learner(number_learner(run.learner), *shape, **dict(run.parameters))
     if not isinstance(model, GivesIntervals):
@@ -232,11 +232,3 @@ def _by_experience(task: NDArray[np.int64], losses: Numbers) -> dict[str, list[f
 
 def _sums(group: NDArray[Any], values: Numbers, n: int) -> Numbers:
     return np.bincount(group, weights=values, minlength=n).astype(np.float64)
-
-
-def _encode(values: Numbers) -> str:
-    return base64.b64encode(values.astype("<f4").tobytes()).decode()
-
-
-def _decode(text: str) -> Numbers:
-    return np.frombuffer(base64.b64decode(text), dtype="<f4").astype(np.float64)

@@ -146,7 +146,6 @@ def _on_worker(added: Mapping[str, Method], work: Callable[..., Any], *arguments
 
 
 def _is_slow(run: Run) -> bool:
-    """Return True for learners that refit all events again and again."""
     method = LEARNERS.get(run.learner)
     return method is not None and method.keeps_events
 

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from romco.io.reader import Block
 from romco.model.features import Names, Sparse
 from romco.model.names import TaskTable
-from romco.model.target import Target, TwoClasses, make_target
+from romco.model.target import Target, make_target
 from romco.rounds import Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.datasets import load
@@ -38,11 +38,7 @@ def shuffled(dataset: str, order: str, seed: int, data_dir: Path | None = None) 
 
 @lru_cache(maxsize=8)
 def digest_of(dataset: str, data_dir: Path | None = None) -> str:
-    """Return twelve hexadecimal digits that change with any event of the data set.
-
-    >>> digest_of("simulated") == digest_of("simulated")
-    True
-    """
+    """Return twelve hexadecimal digits that change with any event of the data set."""
     stream = stream_of(dataset, data_dir)
     x = stream.x
     parts = [x] if isinstance(x, np.ndarray) else [x.data, x.indices, x.indptr]
@@ -97,16 +93,11 @@ def gather(
         name,
         np.array(task, dtype=np.int64),
         _matrix(parts, names.width),
-        _turn(labels) * np.concatenate(y),
+        labels.turn * np.concatenate(y),
         tuple(str(one) for one, _ in tasks.items()),
         tuple(map(str, labels.classes)),
         answers=_answers(labels),
     )
-
-
-def _turn(target: Target) -> float:
-    """Sign that turns the positive label into +1."""
-    return float(target.turn) if isinstance(target, TwoClasses) else 1.0
 
 
 def _answers(target: Target) -> int:

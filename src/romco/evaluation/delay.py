@@ -40,15 +40,7 @@ class Delay:
 
     @classmethod
     def until(cls, now: ArrayLike, known: ArrayLike) -> Delay:
-        """Delay by the clock.
-
-        Parameters
-        ----------
-        now:
-            Times (n,) at which the events are predicted, in order.
-        known:
-            Times (n,) at which their labels arrive, none before its event.
-        """
+        """Delay by the clock; event e is predicted at ``now[e]`` and learned from ``known[e]``."""
         delay = cls()
         times, arrivals = np.asarray(now, dtype=np.float64), np.asarray(known, dtype=np.float64)
         if times.ndim != 1 or times.shape != arrivals.shape:

@@ -38,28 +38,10 @@ def prequential(
 
     Each round is predicted before it is learned, ``every`` rounds in one call of
     ``learner.replay``; metrics are counted after each such call. Every event is predicted and
-    scored, whether its label is learned or not.
-
-    Parameters
-    ----------
-    learner:
-        Updated on the way.
-    rounds:
-        The stream, see :class:`romco.Rounds`.
-    metrics:
-        By name, see :mod:`romco.evaluation`.
-    every:
-        Rounds between two records.
-    labels:
-        A policy of :mod:`romco.labels`: only the labels that it asks for are learned.
-    delay:
-        Labels arrive after so many events, or as a :class:`romco.evaluation.Delay` defines.
-
-    Yields
-    ------
-    :
-        With ``labels`` or ``delay``, the metric "labels" holds how many were asked for and
-        learned, and the estimates of the audit.
+    scored. With a policy ``labels`` of :mod:`romco.labels`, only the labels that it asks for are
+    learned; with ``delay`` they arrive after so many events, or as a
+    :class:`romco.evaluation.Delay` defines. The metric "labels" then holds how many were asked for
+    and learned, and the estimates of the audit.
 
     >>> import romco
     >>> from romco.evaluation import Confusion

@@ -4,12 +4,4 @@ from romco.explanations.attribution import Reason, Reasons, reasons
 from romco.explanations.explanation import Explanation, explain, explain_task
 from romco.explanations.facts import TaskInsight
 
-__all__ = [
-    "Explanation",
-    "Reason",
-    "Reasons",
-    "TaskInsight",
-    "explain",
-    "explain_task",
-    "reasons",
-]
+__all__ = ["Explanation", "Reason", "Reasons", "TaskInsight", "explain", "explain_task", "reasons"]

@@ -115,29 +115,11 @@ class TaskPlace(NamedTuple):
 def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
     """Attribute the margin of one event to its features.
 
-    Parameters
-    ----------
-    model:
-        A model of two classes, of many, or of numbers.
-    x:
-        Features of the event, as for ``model.predict_one``.
-    task:
-        An unknown task is explained by what all tasks have in common.
-    label:
-        Label of a positive margin. Two classes: the positive one by default. Many classes: the
-        predicted one by default.
-
-    Returns
-    -------
-    :
-        The margin, and its parts, which add up to it to rounding. For two classes it is that of
-        ``model.margins``, with the other sign if ``label`` is the negative one; for numbers the
-        prediction; for many classes the log-odds of the label against all others.
-
-    Raises
-    ------
-    ValueError
-        The label is unknown, or the learner's margins are not sums over features.
+    An unknown task is explained by what all tasks have in common. The parts add up to the margin of
+    ``label``, by default the positive one of two classes, the predicted one of many: for two
+    classes that of ``model.margins``, with the other sign if ``label`` is the negative one; for
+    many the log-odds against all others; for numbers the prediction. Raises ValueError where the
+    label is unknown, or the learner's margins are not sums over features.
 
     >>> import romco
     >>> model = romco.Model()
@@ -214,7 +196,6 @@ def _linear(
 
 
 def _entries(rows: Rows) -> tuple[Numbers, NDArray[np.int32]]:
-    """Values and columns of one row where it is not 0."""
     if isinstance(rows, Sparse):
         return rows.values, rows.columns
     columns = np.flatnonzero(rows[0]).astype(np.int32)
@@ -275,11 +256,7 @@ def _of_softmax(
 
 
 def odds_against_rest(scores: Numbers, label: int) -> float:
-    """Return log p / (1 - p) of a class, from log-probabilities (K,).
-
-    >>> round(odds_against_rest(np.log([0.2, 0.5, 0.3]), 1), 9)
-    0.0
-    """
+    """Return log p / (1 - p) of a class, from log-probabilities (K,)."""
     others = np.delete(scores, label)
     top = others.max()
     return float(scores[label] - top - np.log(np.exp(others - top).sum()))
@@ -316,13 +293,11 @@ def shares_of_classes(scores: Numbers, label: int) -> Numbers:
 
 
 def _platt_factors(learner: Classes) -> Numbers:
-    """Factors (P,) from margins of the inner learners to log-odds."""
     arrays = learner.arrays()
     return np.exp([float(arrays[f"{n}.scale"][0]) for n in range(len(learner.pairs()))])
 
 
 def _power(learner: Classes) -> float:
-    """Exponent of the class probabilities; 1 for two classes."""
     return float(np.exp(learner.arrays()["power"][0])) if learner.answers > 2 else 1.0
 
 
@@ -350,7 +325,6 @@ def _slopes(learner: Classes, odds: Numbers, label: int, power: float) -> Number
 
 
 def _most_likely(scores: Any) -> int:
-    """Class of the largest score; of equal ones the last, as the model answers."""
     return len(scores) - 1 - int(np.argmax(scores[::-1]))
 
 

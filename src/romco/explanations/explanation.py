@@ -58,20 +58,12 @@ class Explanation(Facts):
 
 
 def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Explanation:
-    """Explain a model or learner.
+    """Explain a model or learner, with details of the ``top`` most personal tasks.
 
     A learner that does not keep U and V apart is split here: shared is the mean of all tasks'
     weights, personal the difference from it. Where the learner keeps U by its factors, no (d, m)
-    array is made, so that 100,000 tasks can be explained.
-
-    Parameters
-    ----------
-    model:
-        A model, or a learner.
-    top:
-        Number of the most personal tasks with details.
-    findings:
-        Ask the learner for its own findings, and for groups; without is quicker.
+    array is made, so that 100,000 tasks can be explained. Without ``findings`` the learner's own
+    findings and groups are left out, which is quicker.
 
     >>> import romco
     >>> stream = romco.streams.simulated(n_tasks=6, n_features=10, n_events=50, outliers=1)
@@ -105,14 +97,7 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
 
 
 def explain_task(model: Model, task: Any) -> TaskInsight:
-    """Explain one task in detail; KeyError if it is not known.
-
-    >>> import romco
-    >>> model = romco.Model("romco-auto")
-    >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "bob"])
-    >>> [name for name, _ in explain_task(model, "ann").nearest]
-    ['bob']
-    """
+    """Explain one task in detail; KeyError if it is not known."""
     reader = _read(model, findings=False)
     known = [canonical_name(name) for name in reader.names]
     if canonical_name(task) not in known:
@@ -129,7 +114,6 @@ def _read(model: Model | Learner, findings: bool) -> _Reader:
 
 
 def _label_costs(model: Model) -> tuple[str, ...]:
-    """Labels spent and the audit's estimate, where labels cost."""
     audit = Audit.of(model.session)
     if model.labels is not None:
         return (f"Labels: {audit.describe(model.labels)}.",)
@@ -354,7 +338,6 @@ class _Reader:
         return known[k] if k < len(known) else f"class {k}"
 
     def _kinds(self) -> list[str]:
-        """Kind of each task; those on their own are the different ones."""
         if isinstance(self.learner, ClassifiesTasks):
             return self.learner.kinds_of(self.numbers)
         return [ALONE if alone else "related" for alone in self.different]
@@ -369,5 +352,4 @@ def _moments(learner: Learner) -> tuple[Numbers | None, Numbers | None]:
 
 
 def _source_names(session: dict[str, Any]) -> list[str]:
-    """Names of the files that a model learned from."""
     return [str(name).rpartition("/")[2] for name in session.get("sources", {})]

@@ -80,13 +80,11 @@ def _picture(found: Facts) -> str:
 
 
 def _thinned(tasks: Sequence[TaskInsight]) -> Sequence[TaskInsight]:
-    """At most ``MAX_BARS`` of them, evenly chosen."""
     at = np.unique(np.linspace(0, len(tasks) - 1, min(len(tasks), MAX_BARS)).astype(int))
     return [tasks[k] for k in at.tolist()]
 
 
 def _meanings(found: Facts) -> str:
-    """List what each kind means, and who is of it."""
     lines = []
     for kind in found.kinds:
         of = [task for task in found.tasks if task.kind == kind]
@@ -102,7 +100,6 @@ def _list(title: str, texts: Sequence[str]) -> list[str]:
 
 
 def _different(found: Facts) -> str:
-    """Describe the tasks that are different and known in detail."""
     known = [task for task in found.personal if task.features or task.nearest][:MAX_BARS]
     lines = "".join(
         f"<li><b>{escape(inert(str(task.task)))}</b>: {escape(story(task, found))}</li>"
@@ -147,7 +144,6 @@ def _row(found: Facts, task: TaskInsight, longest: float, with_level: bool) -> s
 
 
 def _bar(parts: Sequence[float], width: int = 120) -> str:
-    """Draw two lengths end to end, as shares of the width."""
     shared, personal = (round(width * part, 1) for part in parts)
     return (
         f'<svg width="{width}" height="14" role="img"><title>shared and personal</title>'

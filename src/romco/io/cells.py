@@ -111,12 +111,7 @@ def encode_free(column: str, value: Any, features: Values) -> None:
 
 
 def encode_number(column: str, value: Any, features: Values) -> None:
-    """Add a cell that must be a number, or true or false.
-
-    >>> encode_number("new", "TRUE", features := {})
-    >>> features
-    {'new': 1.0}
-    """
+    """Add a cell that must be a number, or true or false."""
     if is_missing(value):
         return
     number = number_of(plain_value(value))
@@ -237,11 +232,7 @@ def encode_cell(kind: str, column: str, value: object) -> dict[str, float]:
 
 
 def parse_number(text: str) -> float | None:
-    """Return the number that text spells, if it does.
-
-    >>> parse_number(" 7 "), parse_number("1_000")
-    (7.0, None)
-    """
+    """Return the number that text spells, if it does."""
     try:
         return None if "_" in text else float(text)
     except ValueError:
@@ -249,11 +240,7 @@ def parse_number(text: str) -> float | None:
 
 
 def parse_date(text: str) -> tuple[datetime.date, int | None] | None:
-    """Return the day, and the hour where given, of ISO 8601 text, if it is.
-
-    >>> parse_date("2024-02-29T13:05:00Z")
-    (datetime.date(2024, 2, 29), 13)
-    """
+    """Return the day, and the hour where given, of ISO 8601 text, if it is."""
     match = _DATE.fullmatch(text.strip())
     if match is None:
         return None

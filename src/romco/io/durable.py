@@ -50,16 +50,7 @@ def replace(path: str | Path, parts: Iterable[Part], *, keep_last: bool = False)
 
     Threads and processes may replace one file at the same time: the last wins. The new
     file has the permissions of the one it replaces. Where anything fails, the old one
-    stays as it was, and OSError names ``path``.
-
-    Parameters
-    ----------
-    path:
-        The file; it need not exist, its folder must.
-    parts:
-        The content, piece by piece.
-    keep_last:
-        Keep what was there before as ``<path>.bak``.
+    stays as it was, and OSError names ``path``. ``keep_last`` keeps it as ``<path>.bak``.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "answers"
@@ -106,18 +97,6 @@ class Lock:
     """A file that no other process can lock while this lives; BlockingIOError where one has.
 
     Where there are no locks, nobody is refused.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "lock"
-    >>> first = Lock(path)
-    >>> try:
-    ...     Lock(path)
-    ... except BlockingIOError:
-    ...     print("held")
-    held
-    >>> del first
-    >>> Lock(path).process == os.getpid()
-    True
     """
 
     _file: FileIO | None = None  # where it cannot be opened there is nothing to close

@@ -69,11 +69,7 @@ class Format:
 
 
 def format_of(name: str, format: str | None = None) -> str:
-    """Return the name of the format, from ``format`` or the file's suffix.
-
-    >>> format_of("events.csv.gz")
-    'csv'
-    """
+    """Return the name of the format, from ``format`` or the file's suffix."""
     if format is not None:
         if format not in FORMATS:
             raise ValueError(f"no format {format!r}; there are {', '.join(FORMATS)}")
@@ -154,7 +150,6 @@ def read_sample(
 
 
 def _peeked(stream: BinaryIO) -> BinaryIO:
-    """Return the whole lines that a pipe holds already."""
     held = stream.peek() if isinstance(stream, io.BufferedReader) else b""
     return io.BytesIO(held[: held.rfind(b"\n") + 1])
 
@@ -174,12 +169,7 @@ class EncodedRows(NamedTuple):
 class DelimitedText:
     """Table with a header whose cells are separated by a sign; split by compiled code.
 
-    Parameters
-    ----------
-    wanted:
-        Columns that must be there.
-    hints:
-        Columns by which the separator is recognised; the wanted ones if not given.
+    The ``wanted`` columns must be there; ``hints``, else they, tell the separator.
     """
 
     def __init__(
@@ -225,11 +215,8 @@ class DelimitedText:
     def encode(self, most: int, task: str) -> tuple[EncodedRows, BadRow | None, bool]:
         """Encode up to ``most`` rows of those at hand; more bytes are read if there is none.
 
-        Returns
-        -------
-        :
-            The rows, where ``task`` is the task of those without; the bad row after them; whether
-            more may come.
+        Returns the rows, where ``task`` is the task of those without; the bad row after them; and
+        whether more may come.
         """
         found, bad, more = self._read(self._splitter.read, most)
         tasks, labels, lines, ends = found

@@ -66,13 +66,8 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
     """Write a model, a bare learner or an estimator; the file is always the old or the new one.
 
     The file that was there before is kept as ``<path>.bak``; the new one has its permissions.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; the old file is there still.
-    ValueError
-        If the learner has overflowed: what could not be loaded again is not written.
+    Raises OSError if it cannot be written, and ValueError if the learner has overflowed: the old
+    file is there still.
 
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
@@ -97,18 +92,9 @@ def save_state(state: dict[str, Any], path: str | Path) -> None:
 def load(path: str | Path, limit: int | None = None) -> Any:
     """Load the model, learner or estimator of a file, which goes on as if it had never stopped.
 
-    Everything is checked before anything is used; no code in the file is ever run.
-
-    Parameters
-    ----------
-    limit:
-        Bytes of memory that it may take, by an upper bound; more is refused before any is
-        allocated. The default is 8 GiB and 8 times the file's size.
-
-    Raises
-    ------
-    ModelFileError
-        If anything in the file is wrong, or it is from a later version.
+    Everything is checked before anything is used; no code in the file is ever run. ``limit`` bounds
+    the bytes of memory that it may take, 8 GiB and 8 times the file's size by default. Raises
+    ModelFileError if anything in the file is wrong, or it is from a later version.
 
     >>> import tempfile, romco
     >>> path = Path(tempfile.mkdtemp()) / "ann.romco"
@@ -217,7 +203,6 @@ def _summary_of(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _json(value: Any) -> bytes:
-    """Compact UTF-8; numbers that JSON does not have are refused."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain).encode()
 
 

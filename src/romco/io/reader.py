@@ -146,10 +146,7 @@ class Source:
     def unknown_columns(self, known: Schema) -> str | None:
         """Return a message on columns that are not as learned; None if all are.
 
-        Raises
-        ------
-        ValueError
-            If none of the columns that were learned is there.
+        Raises ValueError if none of the columns that were learned is there.
         """
         if not known.complete or self.schema is None or not self.schema.sample:
             return None
@@ -203,20 +200,11 @@ class _Read(NamedTuple):
 class Reader(Closing):
     r"""Events of a file, in blocks on demand or one by one.
 
-    A row that cannot be read is an error that names file, line and column; with ``skip_bad`` it
-    is counted in ``skipped`` instead.
-
-    Parameters
-    ----------
-    source:
-        A path, "-" for stdin, a binary stream, or an :class:`OpenFile`. The format follows from
-        the suffix (``.gz`` may follow it) unless ``format`` names it.
-    schema:
-        How columns are read. The task of svmlight is its ``qid``.
-    labelled:
-        Whether each row must have a label.
-    start:
-        Events to pass over, to resume.
+    ``source`` is a path, "-" for stdin, a binary stream, or an :class:`OpenFile`; the format
+    follows from the suffix (``.gz`` may follow it) unless ``format`` names it. ``start`` events are
+    passed over, to resume. A row that cannot be read, or has no label where rows are ``labelled``,
+    is an error that names file, line and column; with ``skip_bad`` it is counted in ``skipped``
+    instead.
 
     >>> import io
     >>> table = io.BytesIO(b"user,age,town,spam\nann,7,Rome,no\nbob,,Bonn,yes\n")

@@ -73,16 +73,9 @@ class Column(NamedTuple):
 class Schema:
     """Kinds of the columns of a table, and which is the task, the label, the weight.
 
-    Parameters
-    ----------
-    columns:
-        Kind of each column, or its :class:`Column`. Columns not listed are read as "free".
-    features:
-        Columns to use; None uses all that are not task, label or weight.
-    one_task:
-        Whether all events are of one task, called "all".
-    complete:
-        Whether all columns of the table are listed, so that another one is unknown.
+    Columns not listed are read as "free"; ``features`` names those to use, None uses all. With
+    ``one_task`` all events are of one task, "all". Where the list is ``complete``, any other column
+    is unknown.
 
     >>> schema = Schema({"zip": "category", "says": "text"}, task="user", label="clicked")
     >>> schema.encode({"user": "ann", "zip": 10115, "says": "Hi", "age": "7", "size": None})
@@ -132,18 +125,9 @@ class Schema:
     ) -> Self:
         r"""Infer a schema from the first 1,000 rows of a file, a frame or a list of mappings.
 
-        Parameters
-        ----------
-        source:
-            A path, "-" for stdin, a binary stream, rows as mappings, or a pandas, Polars or
-            Arrow table. A pipe is looked into as far as it has come; nothing is taken from it.
-        kinds:
-            Kinds that are not to be inferred, by column.
-
-        Raises
-        ------
-        ValueError
-            If a column that is named is not there.
+        ``source`` is a path, "-" for stdin, a binary stream, rows as mappings, or a pandas, Polars
+        or Arrow table; a pipe is looked into as far as it has come. ``kinds`` are not inferred.
+        Raises ValueError if a column that is named is not there.
 
         >>> import io
         >>> table = io.BytesIO(b"user,age,at,clicked\nann,7,2024-05-01,yes\n")
@@ -233,10 +217,7 @@ class Schema:
     def encode(self, row: Mapping[str, Any]) -> Values:
         """Return the features of one row by name: the reference of the compiled encoder.
 
-        Raises
-        ------
-        BadCell
-            If a cell cannot be read as its column is, for example text in a number column.
+        Raises BadCell if a cell cannot be read as its column is.
         """
         features: Values = {}
         roles, encoders = self.roles, self._encoders
@@ -278,13 +259,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the schema that :meth:`to_json` described; older forms are understood.
-
-        Raises
-        ------
-        ValueError
-            If no schema could have given it: nothing in a file is trusted.
-        """
+        """Return the schema that :meth:`to_json` described; ValueError where none could have."""
         try:
             return cls._from_json(stored)
         except (TypeError, AttributeError, KeyError, ValueError) as error:
@@ -313,13 +288,7 @@ class Schema:
         return None if stored is None else cls.from_json(stored)
 
     def store(self, session: dict[str, Any], name: str) -> None:
-        """Keep the schema in what a model file stores.
-
-        Raises
-        ------
-        ValueError
-            If the model called ``name`` reads the same columns otherwise.
-        """
+        """Keep the schema in what a model file stores; ValueError if it contradicts that."""
         known = Schema.from_session(session)
         difference = None if known is None else known.difference(self)
         if difference is not None:
@@ -398,13 +367,7 @@ def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]
 def encode_rows(
     rows: Iterable[Mapping[Any, Any]], schema: Schema, lexicon: Lexicon | None = None
 ) -> Encoded:
-    """Encode mappings by compiled code, as :meth:`Schema.encode` does each of them.
-
-    Raises
-    ------
-    ValueError
-        If a cell cannot be read; it names row and column.
-    """
+    """Encode mappings by compiled code, as :meth:`Schema.encode`; ValueError names the cell."""
     encoder = Encoder(encode_cell, Lexicon() if lexicon is None else lexicon)
     for name, column in schema.columns.items():
         encoder.column(name, column.kind)
@@ -462,10 +425,7 @@ class CellEncoder:
     ) -> Any:
         """Return rows as mappings, or encoded if there are several and a schema, or ``always``.
 
-        Parameters
-        ----------
-        names:
-            Features that are known: a number of such a name is one, whatever the schema.
+        A number whose name is among ``names`` is a feature, whatever the schema.
         """
         self._added = []
         frame = not isinstance(rows, list | tuple)
@@ -547,7 +507,6 @@ class CellEncoder:
         return schema
 
     def _report(self, names: Sequence[str]) -> None:
-        """Warn once of each column that the model does not know."""
         new = [name for name in names if name not in self._reported]
         if new and self._schema is not None and len(self._reported) < MAX_REPORTED_COLUMNS:
             self._reported.update(new)

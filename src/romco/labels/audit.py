@@ -113,12 +113,7 @@ class Audit:
         return {name: None if one is None else one._asdict() for name, one in estimates.items()}
 
     def describe(self, policy: Policy) -> str:
-        """Describe in one line the labels spent by a policy, and the error of all predictions.
-
-        >>> from romco.labels import Budget
-        >>> Audit().describe(Budget(0.1, seed=0))
-        '0 labels asked for'
-        """
+        """Describe in one line the labels spent by a policy, and the error of all predictions."""
         share = f" ({policy.spent / policy.events:.1%} of events)" if policy.events else ""
         estimate = self.error()
         error = "" if estimate is None else f", error of all predictions by audit {estimate}"
@@ -144,11 +139,7 @@ class Audit:
 
     @classmethod
     def of(cls, session: Mapping[str, Any]) -> Audit:
-        """Return the audit in a model's session; an empty one where there is none.
-
-        >>> Audit.of({}).error() is None
-        True
-        """
+        """Return the audit in a model's session; an empty one where there is none."""
         return cls.from_state(session.get(AUDIT_KEY, []))
 
     def _counts(self, task: int | None) -> list[float] | None:

@@ -27,19 +27,10 @@ class Budget(Policy):
     While spending is ahead of time by a part a of the advance, events with |m| above
     (3 + 15 B)(1 - a) + 10 B a are left out. One in ``1 / (share * audit)`` events is asked for at
     random; the error of all predictions follows from these (:class:`romco.labels.Audit`).
-    ``audited`` marks them in the last round.
+    ``audited`` marks them in the last round. The first ``floor`` events of each task come first.
 
     The rule spends at most ``max((1 - audit) share t, (1 - audit) advance - 1)`` labels and the
     audit at most ``audit share t + 1``, so that together they keep the promise of :class:`Policy`.
-
-    Parameters
-    ----------
-    share, advance, seed, total:
-        See :class:`Policy`.
-    audit:
-        Part of the labels, below 1, that is asked for at random.
-    floor:
-        So many first events of each task come first, as far as the budget goes.
 
     >>> import numpy as np, romco
     >>> budget = Budget(0.1, advance=0, seed=1)

@@ -142,13 +142,7 @@ class Consulting(Policy):
     Before ``ask``, :meth:`consult` sets how to compute these margins; :meth:`learn` takes the
     labels. ``heard`` then holds the margins of the last round's events, None where they were not
     needed, and ``given`` (n,) the labels that other tasks gave in place of a person, else NaN.
-
-    Parameters
-    ----------
-    share, advance, seed:
-        See :class:`Policy`.
-    b:
-        Width of doubt at the beginning, above 0; it then follows the budget.
+    ``b``, above 0, is the width of doubt at the beginning; it then follows the budget.
 
     >>> from romco.labels import Peers
     >>> import romco
@@ -178,17 +172,7 @@ class Consulting(Policy):
         """Return True to ask for an event's label; :meth:`peers` gives all tasks' margins."""
 
     def consult(self, peer_margins: PeerMargins, first: int = 0, n: int = 1) -> None:
-        """Set how the margins of the next round's n events are computed.
-
-        Parameters
-        ----------
-        peer_margins:
-            Event number to margins (m,) of every task's model.
-        first:
-            Number of the round's first event.
-        n:
-            Events of the round.
-        """
+        """Set how margins (m,) of all tasks' models are computed for n events from ``first`` on."""
         self._peer_margins, self._first, self._at = peer_margins, first, -1
         self.heard, self.given = [None] * n, np.full(n, np.nan)
 
@@ -238,14 +222,8 @@ class Peers(Consulting):
     """PEER: other tasks first, then a person (Murugesan and Carbonell, NIPS 2017).
 
     An event is doubtful with probability b / (b + |margin|). Then the other tasks' models vote,
-    weighted by trust, and a person is asked with probability b / (b + |vote|).
-
-    Parameters
-    ----------
-    share, b, advance, seed:
-        See :class:`Consulting`.
-    teach:
-        Learn the vote as the label where no person is asked.
+    weighted by trust, and a person is asked with probability b / (b + |vote|). With ``teach`` the
+    vote is learned as the label where no person is asked.
 
     >>> Peers(0.1, seed=0).state()["policy"]
     'peers'
@@ -302,11 +280,7 @@ class Committee(Consulting):
 
 
 def margin_of(doubt: float) -> float:
-    """Return the absolute margin whose probability of error is ``doubt``.
-
-    >>> round(margin_of(0.25), 6)  # log 3
-    1.098612
-    """
+    """Return the absolute margin whose probability of error is ``doubt``."""
     return abs(log(doubt / (1.0 - doubt))) if 0.0 < doubt < 1.0 else MAX_MARGIN
 
 

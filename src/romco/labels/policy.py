@@ -26,21 +26,10 @@ class Policy(ABC):
     """Choice of the events whose labels are asked for, under a budget.
 
     After t events at most ``max(advance, share * t + 1)`` labels were asked for, and never more
-    than ``total`` where there is one. A share of 1 asks for all.
-    Derived classes implement :meth:`wants`; the budget is enforced here. A policy that changes
+    than ``total`` where there is one. A share of 1 asks for all. ``seed`` is 0 or more; None draws
+    one. Derived classes implement :meth:`wants`; the budget is enforced here. A policy that changes
     while it runs implements :meth:`memory` and :meth:`remember` too. The arguments of
     ``__init__`` are attributes of the same name.
-
-    Parameters
-    ----------
-    share:
-        Part of the events whose labels may be asked for, above 0 and at most 1.
-    advance:
-        Labels that may be asked for early; they are paid back later.
-    seed:
-        0 or more; None draws one.
-    total:
-        Labels that are never exceeded; None sets no end.
 
     >>> from romco.labels import Random
     >>> policy = Random(0.1, seed=1)
@@ -72,16 +61,8 @@ class Policy(ABC):
     def wants(self, task: int, doubt: float, left: float) -> bool:
         """Return True to ask for an event's label.
 
-        Sets ``by_chance`` where the choice does not depend on ``doubt``.
-
-        Parameters
-        ----------
-        task:
-            Number of the event's task.
-        doubt:
-            Probability that the prediction is wrong.
-        left:
-            Labels left in the budget; below 1 the event is not asked for.
+        ``doubt`` is the probability that the prediction is wrong; with less than 1 label ``left``
+        it is not asked for. Sets ``by_chance`` where the choice does not depend on ``doubt``.
         """
 
     def memory(self) -> dict[str, Any]:
@@ -97,15 +78,7 @@ class Policy(ABC):
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def ask(self, round: Round, margins: Numbers) -> NDArray[np.bool_]:
-        """Choose the events (n,) of a round whose labels are asked for; y is not read.
-
-        Parameters
-        ----------
-        round:
-            Events that were just predicted.
-        margins:
-            Predicted log-odds (n,), or scores (n, K) of K classes.
-        """
+        """Choose the events (n,) to ask for, by log-odds (n,) or scores (n, K); y is not read."""
         return self.choose(round.task, margins)
 
     def choose(self, tasks: NDArray[np.int64], margins: Numbers) -> NDArray[np.bool_]:

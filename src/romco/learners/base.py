@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events, lacks_labels
-from romco.parameters import choice as choice  # for learners, who need all of it
-from romco.parameters import not_negative as not_negative
-from romco.parameters import positive as positive
-from romco.parameters import truth as truth
-from romco.parameters import whole as whole
+from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
 
 Arrays = dict[str, NDArray[Any]]
@@ -31,19 +27,14 @@ class Learner(ABC):
     ``update(round)`` learns the round's answers. All that changes is in
     ``arrays()``. A margin of exactly 0 predicts +1.
 
-    A learner is made by name, ``romco.learner("ogd-unique", n_features, n_tasks)``;
-    ``name`` and ``parameters`` are set there. What it can do beside is told by the protocols of
-    :mod:`romco.learners.capabilities`.
+    A learner is made by name, ``romco.learner("ogd-unique", n_features, n_tasks)``, with room for
+    so many features and tasks, which are numbers from 0 on; ``name`` and ``parameters`` are set
+    there. The protocols of :mod:`romco.learners.capabilities` say what else it can do.
 
-    ``shapes`` tells the arrays that grow with features or tasks, a letter for each axis: d for
+    ``shapes`` has the arrays that grow with features or tasks, a letter for each axis: d for
     features, m for tasks, k for models (one per task, or 1 where ``one_for_all``), * for anything
     else; forms that an array may have are parted by |. By it tasks are forgotten, and a file
     whose arrays do not have the sizes that it declares is refused before anything is made.
-
-    Parameters
-    ----------
-    n_features, n_tasks:
-        How many of each there is room for; features and tasks are numbers from 0 on.
 
     >>> import numpy as np, romco
     >>> learner = romco.learner("ogd-unique", n_features=2, n_tasks=2)
@@ -84,13 +75,7 @@ class Learner(ABC):
 
     @abstractmethod
     def predict(self, round: Round) -> NDArray[np.float64]:
-        """Return the margins of the round's events; labels are not used, nothing changes.
-
-        Returns
-        -------
-        :
-            Margins (n,), above 0 for +1; (n, k) of a learner of k classes.
-        """
+        """Return margins (n,), above 0 for +1, or (n, k) of k classes; reads no label."""
 
     @abstractmethod
     def update(self, round: Round) -> None:
@@ -177,7 +162,6 @@ class CompiledLearner(Learner):
         )
 
     def _unlabelled(self, round: Round) -> Events:
-        """Those without a label."""
         some = chosen(round, np.isnan(round.y))
         return Events(some, self.n_features, self.n_tasks, False)
 

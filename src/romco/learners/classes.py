@@ -14,7 +14,7 @@ from romco.kernels.auto.between import Between, Measured
 from romco.kernels.auto.classes import Member, PairsKernel, RestKernel
 from romco.kernels.auto.judges import Judge
 from romco.kernels.auto.scales import Scales
-from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, choice, copy_arrays, whole
+from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, copy_arrays
 from romco.learners.capabilities import (
     ClassifiesTasks,
     FindsOutliers,
@@ -26,6 +26,7 @@ from romco.learners.capabilities import (
 from romco.learners.registry import learner
 from romco.learners.softmax import AutoSoftmax
 from romco.learners.states import forget
+from romco.parameters import choice, whole
 from romco.rounds import Round
 
 

@@ -16,9 +16,10 @@ from romco.kernels.baselines.linear import (
     GradientKernel,
     PassiveAggressiveKernel,
 )
-from romco.learners.base import Arrays, CompiledLearner, choice, copy_arrays, not_negative, positive
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.capabilities import Start, Started
 from romco.learners.sharing import Belief, Full, PerFeature, Sharing, Steps, Sum, Whole
+from romco.parameters import choice, not_negative, positive
 
 
 class LinearLearner(CompiledLearner):
@@ -67,12 +68,7 @@ class LinearLearner(CompiledLearner):
 
 
 def mean_row(w: NDArray[np.float64], started: Started) -> NDArray[np.float64]:
-    """Mean (d,) of the started rows of w (m, d).
-
-    >>> started = Started(np.array([True, True, False]), 2)
-    >>> mean_row(np.array([[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]]), started)
-    array([2., 3.])
-    """
+    """Mean (d,) of the started rows of w (m, d)."""
     return started.which.astype(np.float64) @ w / started.number
 
 
@@ -193,13 +189,7 @@ class Collaborative(LinearLearner):
     space: ClassVar = {"eta2": (0.001, 0.01, 0.1, 1.0, 10.0), "C": (0.01, 0.1, 1.0, 10.0)}
 
     def __init__(
-        self,
-        n_features: int,
-        n_tasks: int,
-        *,
-        eta1: float = 1.0,
-        eta2: float = 1.0,
-        C: float = 1.0,
+        self, n_features: int, n_tasks: int, *, eta1: float = 1.0, eta2: float = 1.0, C: float = 1.0
     ) -> None:
         super().__init__(n_features, n_tasks)
         w, u = np.zeros((n_tasks, n_features)), np.zeros(n_features)
@@ -292,11 +282,7 @@ class ConfidenceWeighted(LinearLearner):
     """
 
     shapes: ClassVar = SHAPES
-    space: ClassVar = {
-        "r": STRENGTHS,
-        "eta2": (0.001, 0.01, 0.1, 1.0, 10.0),
-        "a": (0.1, 1.0, 10.0),
-    }
+    space: ClassVar = {"r": STRENGTHS, "eta2": (0.001, 0.01, 0.1, 1.0, 10.0), "a": (0.1, 1.0, 10.0)}
 
     def __init__(
         self,

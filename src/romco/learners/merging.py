@@ -217,7 +217,6 @@ def apply_merged(learner: Merges, merged: Merged) -> None:
 
 
 def _invalidate(learner: Merges, changed: NDArray[np.int32]) -> None:
-    """Let a learner drop what it cached of rows."""
     if _takes_note(type(learner)):
         cast("InvalidatesCaches", learner).invalidate_caches(changed)
 
@@ -238,7 +237,6 @@ def _merge_rows(touched: TouchedRows, rules: list[Rule], live: bool, ranges: Map
 
 
 def _union(rows: Sequence[NDArray[np.int32]], n_features: int) -> NDArray[np.int32]:
-    """Return the rows that any shard touched, sorted."""
     touched = np.zeros(n_features, dtype=bool)
     for own in rows:
         touched[own] = True
@@ -266,7 +264,6 @@ def _block(line: PerFeature, change: Change) -> Floats:
 
 
 def _column(views: list[Floats], column: int) -> Floats:
-    """Return a column of arrays side by side."""
     for view in views:
         if column < view.shape[1]:
             return view[:, column]
@@ -361,7 +358,6 @@ def _small(learner: Merges) -> Values:
 
 
 def _put_small(learner: Merges, values: Values) -> None:
-    """Set the small arrays that are among ``values``."""
     arrays = learner.arrays()
     for line in learner.sharing():
         if isinstance(line, Whole) and line.name in values:

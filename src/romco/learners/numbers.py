@@ -25,10 +25,7 @@ from romco.learners.base import (
     State,
     Upgrade,
     check_weights,
-    choice,
     copy_arrays,
-    not_negative,
-    positive,
     replay_in_turn,
     with_labels,
 )
@@ -44,6 +41,7 @@ from romco.learners.shared import (
 )
 from romco.learners.states import forget
 from romco.losses import LOSSES
+from romco.parameters import choice, not_negative, positive
 from romco.rounds import Features, Round
 
 Numbers = NDArray[np.float64]

@@ -19,17 +19,10 @@ from romco.kernels.baselines.related import (
     TruncatedKernel,
     VonNeumannKernel,
 )
-from romco.learners.base import (
-    Arrays,
-    CompiledLearner,
-    choice,
-    copy_arrays,
-    not_negative,
-    positive,
-    whole,
-)
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.capabilities import Start, Started
 from romco.learners.linear import LinearLearner, mean_row
+from romco.parameters import choice, not_negative, positive, whole
 
 
 def coupling(n_tasks: int, b: float) -> NDArray[np.float64]:
@@ -49,7 +42,6 @@ WEAK_TO_STRONG = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 def _rule(C: float, trigger: str, step: str) -> tuple[float, bool, bool]:
-    """Return the checked step size, trigger and step rule."""
     choice("trigger", trigger, *TRIGGERS)
     choice("step", step, *STEPS)
     return positive("C", C), trigger == "margin", step == "pa"

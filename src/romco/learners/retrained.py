@@ -18,16 +18,13 @@ from romco.learners.base import (
     Arrays,
     Learner,
     check_weights,
-    choice,
     copy_arrays,
-    not_negative,
-    positive,
     replay_in_turn,
-    whole,
     with_labels,
 )
 from romco.learners.capabilities import Start, Started
 from romco.learners.linear import mean_row
+from romco.parameters import choice, not_negative, positive, whole
 from romco.rounds import Round
 
 TOL = 1e-2  # an estimate from above: the objective was measured 1e-5 to 2e-4 from its optimum

@@ -24,21 +24,11 @@ from romco.kernels.romco.one_sided import OneSided
 from romco.kernels.romco.relations import Relations, unseen_as_mean
 from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.kernels.romco.two_sided import TwoSided
-from romco.learners.base import (
-    Arrays,
-    State,
-    Upgrade,
-    choice,
-    copy_arrays,
-    not_negative,
-    positive,
-    truth,
-    whole,
-)
+from romco.learners.base import Arrays, State, Upgrade, copy_arrays
 from romco.learners.capabilities import Started
 from romco.learners.shared import DecomposedLearner
 from romco.losses import LOSSES, Loss
-from romco.parameters import Data, data, part
+from romco.parameters import Data, choice, data, not_negative, part, positive, truth, whole
 from romco.penalties import PENALTIES, PERSONAL_PENALTIES, Penalty, SpectralPenalty
 from romco.rounds import Round
 from romco.steps import STEPS, Step

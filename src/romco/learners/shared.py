@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
-from romco.learners.base import Arrays, CompiledLearner, copy_arrays, positive
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.learners.capabilities import Numbers, personal_of, shared_of
 from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
+from romco.parameters import positive
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_array

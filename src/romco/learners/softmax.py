@@ -13,7 +13,8 @@ from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.softmax import SoftmaxKernel
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
-from romco.learners.base import Arrays, CompiledLearner, copy_arrays, whole
+from romco.learners.base import Arrays, CompiledLearner, copy_arrays
+from romco.parameters import whole
 from romco.rounds import Round
 
 Numbers = NDArray[np.float64]

@@ -75,12 +75,7 @@ def with_inner_upgraded(state: State) -> State:
             if name in own or name not in first
         }
         outer = {**outer, "parameters": inner["parameters"]}
-    return {
-        **state,
-        "inner_version": method.kind.version,
-        "parameters": outer,
-        "arrays": arrays,
-    }
+    return {**state, "inner_version": method.kind.version, "parameters": outer, "arrays": arrays}
 
 
 def _parted(arrays: Arrays) -> tuple[Arrays, dict[str, Arrays]]:
@@ -99,7 +94,6 @@ def _parted(arrays: Arrays) -> tuple[Arrays, dict[str, Arrays]]:
 def _check_sizes(
     shapes: Mapping[str, str], arrays: Arrays, sizes: Mapping[str, tuple[int, ...]]
 ) -> None:
-    """Raise ValueError where an array does not have the declared shape."""
     for name in shapes.keys() & arrays.keys():
         found = arrays[name].shape
         if not any(_fits(found, form, sizes) for form in shapes[name].split("|")):
@@ -139,15 +133,7 @@ def forget(old: Learner, task: int) -> None:
 
 
 def unstart(old: Learner, task: int) -> None:
-    """Take back the start of a task that has had no event yet: there is none to be forgotten.
-
-    >>> import numpy as np, romco
-    >>> trml = romco.learner("trml", n_features=1, n_tasks=2)
-    >>> trml.arrays()["w"][:, 1] = 7.0
-    >>> unstart(trml, 1)
-    >>> trml.weights()
-    array([[0., 0.]])
-    """
+    """Take back the start of a task that has had no event yet: there is none to be forgotten."""
     if old.keeps_events and old.task_axes is not None:
         _clear(old, old.task_axes, task)
     else:

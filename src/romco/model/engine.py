@@ -1,7 +1,6 @@
 """A learner behind names: reads, predicts, learns, grows, counts, and goes on from a state.
 
-:class:`romco.Model` is what users call. Other packages (shards, server, runs, explanations) reach
-what they need beyond it by ``model.engine``.
+:class:`romco.Model` is what users call; other packages reach what else they need by its ``engine``.
 """
 
 from __future__ import annotations
@@ -162,21 +161,11 @@ class Engine(Step):
         """Hold the learner between two steps: ``with engine.at_rest() as learner``.
 
         Whoever learns or predicts waits meanwhile, so only read the learner within.
-
-        >>> import romco
-        >>> with romco.Model("pa-unique").engine.at_rest() as learner:
-        ...     learner.name
-        'pa-unique'
         """
         return Hold(self.locks.step, lambda: self.body.learner)
 
     def numbers(self, tasks: Iterable[Any]) -> Numbers:
-        """Return the learner's number of each task (n,), -1 where a task is not known.
-
-        >>> import romco
-        >>> romco.Model(tasks=["ann"]).engine.numbers(["ann", "bob"])
-        array([ 0, -1])
-        """
+        """Return the learner's number of each task (n,), -1 where a task is not known."""
         return self.tasks.numbers(tasks)
 
     def events_of(self, task: Any) -> int:
@@ -213,12 +202,7 @@ class Engine(Step):
         return self.target.turn
 
     def side(self, label: Any) -> float:
-        """Return the side of margin 0 of a label, -1 or +1; ValueError if it is not known.
-
-        >>> import romco
-        >>> romco.Model(classes=("ham", "spam")).engine.side("spam")
-        1.0
-        """
+        """Return the side of margin 0 of a label, -1 or +1; ValueError if it is not known."""
         return self.two_classes.number_of(label)
 
     def number_of(self, label: Any) -> float:
@@ -254,14 +238,6 @@ class Engine(Step):
 
         None where the learner has no use for them. With ids, :meth:`romco.Model.predict` and
         :meth:`romco.Model.answer` do so by themselves.
-
-        >>> import romco
-        >>> model = romco.Model()
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
-        >>> context = model.engine.prediction_context([{"a": 1}], ["ann"])
-        >>> len(context)
-        1
-        >>> _ = model.learn([{"a": 1}], ["yes"], ["ann"], context=context)
         """
         with Hold(self.locks.step):
             return self._context(*self._read_rows(x, task), x, task)
@@ -604,7 +580,6 @@ class Engine(Step):
         context: Any = None,
         observing: bool = True,
     ) -> Batch:
-        """Read and check rows; changes nothing."""
         answers, labels = self.target.read(y)
         ids = identities("task", check_sequence(task))
         new: dict[Id, int] = {}
@@ -840,18 +815,13 @@ def fixed_width(features: Features) -> int | None:
 
 
 def next_double(size: int, needed: int) -> int:
-    """Return the size, doubled until it is enough.
-
-    >>> next_double(8, 20)
-    32
-    """
+    """Return the size, doubled until it is enough."""
     while size < needed:
         size *= 2
     return size
 
 
 def _check_size(learner: Learner, n_tasks: int, features: Features) -> None:
-    """Raise ValueError where the names that a file has do not fit its learner."""
     n, d, width = learner.n_tasks, learner.n_features, fixed_width(features)
     if n_tasks > n or (width or features.width) > d or (width or d) != d:
         raise ValueError("the tasks or features named do not fit the learner's size")

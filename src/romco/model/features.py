@@ -18,13 +18,7 @@ from romco.kernels.core.events import LARGEST_FEATURE
 from romco.kernels.io.delimited import arrange
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.lexicon import Lexicon
-from romco.kernels.io.mappings import (
-    HashedMappings,
-    Mappings,
-    NameCache,
-    NamedMappings,
-    hash_name,
-)
+from romco.kernels.io.mappings import HashedMappings, Mappings, NameCache, NamedMappings, hash_name
 from romco.kernels.io.places import in_order
 from romco.model.names import Action, Id, all_to_json, from_json, identity, to_json
 
@@ -76,13 +70,6 @@ class Features(Protocol):
 class Columns:
     """A fixed number of columns: rows are arrays, or mappings if the columns have names.
 
-    Parameters
-    ----------
-    n:
-        Number of columns.
-    names:
-        Names of the columns, in their order.
-
     >>> Columns(3).read([[1.0, 0.0, 2.0]])
     array([[1., 0., 2.]])
     """
@@ -119,7 +106,6 @@ class Columns:
         """Do nothing: columns are fixed."""
 
     def actions(self, new: New, top: int) -> list[Action]:
-        """Return no action: columns are fixed."""
         return []
 
     def name(self, column: int) -> Id:
@@ -127,7 +113,6 @@ class Columns:
         return column if self.names is None else self.names[column]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what :func:`features_from_json` reads."""
         names = None if self.names is None else [to_json(name) for name in self.names]
         return {"kind": "columns", "width": self.width, "names": names}
 
@@ -160,11 +145,6 @@ class Names:
     the first rows that have them, see :mod:`romco.io.schema`: ``{"town": "Rome"}`` becomes
     ``"town=Rome"`` with value 1, a text its words. None, NaN and empty text are absent.
 
-    Parameters
-    ----------
-    names:
-        Names that have columns from the beginning.
-
     >>> names = Names()
     >>> new = {}
     >>> names.read([{"age": 7, "town": "Rome"}], new).columns
@@ -187,11 +167,7 @@ class Names:
         return len(self._column)
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Return sparse rows of mappings, of a pandas or Polars frame, or of a file's block.
-
-        See the class for what values mean. ``new`` takes the names not seen before, with their
-        columns; None drops these.
-        """
+        """Return sparse rows of mappings, of a pandas or Polars frame, or of a file's block."""
         if isinstance(rows, Sparse):
             return rows
         if not isinstance(rows, Encoded):
@@ -201,11 +177,9 @@ class Names:
         return _read(NamedMappings(self._column, new, self.cells, self._cache), rows, self.cells)
 
     def add(self, new: New) -> None:
-        """Adopt new names that :meth:`read` found."""
         self._column.update(new)
 
     def actions(self, new: New, top: int) -> list[Action]:
-        """Return the actions that adopt the new names whose columns are below ``top``."""
         known, first = self.width, next(iter(new.values()), 0)
         names = dict(islice(new.items(), known - first, max(top, known) - first))
         return [(self._column.update, names)] if names else []
@@ -219,11 +193,9 @@ class Names:
         return NamedMappings(self._column, None, self.cells, self._cache)
 
     def name(self, column: int) -> Id:
-        """Return the name of a column."""
         return self._listed()[column]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what :func:`features_from_json` reads."""
         return {"kind": "names", "names": all_to_json(self._listed())}
 
     def _listed(self) -> list[Id]:
@@ -237,13 +209,8 @@ class Names:
 class Hashed:
     """Names hashed to columns, with a sign that makes collisions cancel.
 
-    The same name has the same column and sign on every machine. Nothing is stored,
-    so a column has no name of its own.
-
-    Parameters
-    ----------
-    size:
-        Number of columns, a power of two from 2 to 2**30.
+    The same name has the same column and sign on every machine. Nothing is stored, so a column has
+    no name of its own. ``size`` is a power of two from 2 to 2**30.
 
     >>> Hashed(16).read([{"age": 7, "town": "Rome"}]).columns
     array([ 3, 10], dtype=int32)
@@ -270,7 +237,6 @@ class Hashed:
         """Do nothing: no name is stored."""
 
     def actions(self, new: New, top: int) -> list[Action]:
-        """Return no action: no name is stored."""
         return []
 
     def encode(self, rows: Any, learning: bool) -> Encoded:
@@ -286,16 +252,11 @@ class Hashed:
         return f"#{column}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return what :func:`features_from_json` reads."""
         return {"kind": "hashed", "size": self.width}
 
 
 def features_from_json(entry: Mapping[str, Any]) -> Features:
-    """Restore the features that ``to_json`` described; ValueError where the kind is unknown.
-
-    >>> features_from_json({"kind": "hashed", "size": 8}).width
-    8
-    """
+    """Restore the features that ``to_json`` described; ValueError where the kind is unknown."""
     if entry["kind"] == "columns":
         names = entry["names"]
         return Columns(entry["width"], names and [from_json(name) for name in names])
@@ -469,7 +430,6 @@ def tidy(values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]) -> S
 
 
 def _check_named(rows: Any) -> Any:
-    """Return rows that have names; ValueError for arrays."""
     _check_many(rows)
     if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
         raise ValueError("rows without names: give mappings or a frame, or use features=Columns(n)")

@@ -19,11 +19,6 @@ class Locks:
 
     A fork waits until no other thread is within a step. In the child, where only the thread
     that forked lives on, nobody else holds anything.
-
-    >>> locks = Locks()
-    >>> with Hold(locks.step):
-    ...     locks.step.is_mine()
-    True
     """
 
     def __init__(self) -> None:

@@ -58,18 +58,13 @@ class Model:
         :class:`Names` (grow as they come), :class:`Hashed` or :class:`Columns`.
     target:
         "two classes", "classes" (any number of them, new ones at any time), or "number".
-    classes:
-        The labels, of two the negative one first; else they are taken as they come, see
-        :class:`romco.model.target.TwoClasses`.
-    positive:
-        The label that is positive, where the other is not known yet.
+    classes, positive:
+        The labels, of two the negative one first; or only the positive one. Else they are taken as
+        they come, see :class:`romco.model.target.TwoClasses`.
     tasks:
         Tasks known from the beginning; they start at zero.
-    new_task:
-        Where a task that comes later starts: "mean", at what tasks have in common, or "zero".
     labels:
-        Policy that decides which labels to :meth:`ask` for, for example
-        ``romco.labels.Budget(0.05)``; kept in the file.
+        Policy that decides which labels to :meth:`ask` for, ``romco.labels.Budget(0.05)``, say.
     schema:
         How columns of mappings and frames are read; else it is inferred, see :attr:`schema`.
     pending:
@@ -176,11 +171,6 @@ class Model:
         """Return the label or number of one event; None before any label is known.
 
         With ``id`` the event waits until :meth:`answer` brings its label.
-
-        >>> model = Model("pa-unique")
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
-        >>> model.predict_one({"a": 1}, "somebody new")
-        'yes'
         """
         if id is None:
             return self.engine.predict_one(x, task)
@@ -189,13 +179,7 @@ class Model:
         return self.engine.label_of(margins[0])
 
     def predict_proba_one(self, x: Any, task: Any) -> dict[Id, float]:
-        """Return the probability of each label that is known; they add up to 1.
-
-        >>> model = Model("pa-unique")
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
-        >>> sorted(model.predict_proba_one({"a": 1}, "ann"))
-        ['no', 'yes']
-        """
+        """Return the probability of each label that is known; they add up to 1."""
         classes = self.classes
         if not isinstance(self.engine.target, TwoClasses):
             probabilities = self.engine.probabilities([x], [task])[0]
@@ -215,6 +199,10 @@ class Model:
         >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
         >>> model.predict([{"a": 1}, {"b": 1}], ["ann", "bob"]).tolist()
         ['yes', 'no']
+        >>> model.margins([{"a": 1}, {"b": 1}], ["ann", "ann"])
+        array([ 1., -1.])
+        >>> model.predict_proba([{"a": 1}], ["ann"]).round(2)
+        array([[0.27, 0.73]])
         """
         if id is None:
             return self.engine.labels_of(self.margins(x, task))
@@ -224,15 +212,7 @@ class Model:
         return self.engine.labels_of(margins)
 
     def predict_proba(self, x: Any, task: Iterable[Any]) -> Dense:
-        """Return probabilities (n, K) of :attr:`classes`, each row of sum 1.
-
-        Raises ValueError where the target is a number.
-
-        >>> model = Model("pa-unique")
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
-        >>> model.predict_proba([{"a": 1}], ["ann"]).round(2)
-        array([[0.27, 0.73]])
-        """
+        """Return probabilities (n, K) of :attr:`classes`; ValueError if the target is a number."""
         probabilities = self.engine.probabilities(x, task)
         if probabilities.ndim == 2:
             return probabilities
@@ -246,14 +226,7 @@ class Model:
         """Return the learner's scores of rows; changes nothing that was learned.
 
         Margins (n,) of two classes, above 0 for the positive label; log-probabilities (n, K) of
-        many classes; predicted numbers (n,).
-
-        Raises ValueError where a row cannot be read, or there are not as many tasks as rows.
-
-        >>> model = Model("pa-unique")
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
-        >>> model.margins([{"a": 1}, {"b": 1}], ["ann", "ann"])
-        array([ 1., -1.])
+        many classes; predicted numbers (n,). Raises ValueError where a row cannot be read.
         """
         return self.engine.margins(x, task)
 
@@ -301,10 +274,6 @@ class Model:
         """Learn one event; return the margin (of many classes: all) predicted just before.
 
         Raises ValueError where the event is bad; nothing changes then.
-
-        >>> model = Model("pa-unique")
-        >>> [model.learn_one({"a": 1}, "yes", task="ann") for _ in range(2)]
-        [0.0, 1.0]
         """
         return self.engine.learn_one(x, y, task, weight)
 
@@ -318,47 +287,21 @@ class Model:
         weight: Any = None,
         context: Any = None,
     ) -> Dense:
-        """Learn rows one after the other, exactly as a loop of ``learn_one`` would.
+        """Learn rows in turn, as ``learn_one`` does; return the margins predicted just before.
 
-        Where learning is broken off, by Ctrl-C or by numbers that grew too large, a part of the
-        rows is learned, each wholly: ``events`` counts them, and a note of the exception says so.
+        ``together`` learns all rows in one step: all are predicted, then all are learned. A row of
+        ``weight`` h counts as h events, one of weight 0 is only predicted. Where labels come late,
+        ``context`` is ``engine.prediction_context`` of each row when it was predicted, or None.
 
-        Parameters
-        ----------
-        x, task:
-            Rows and their tasks.
-        y:
-            The label, or number, of each row.
-        together:
-            Learn all rows in one step, as one round: all are predicted, then all are learned.
-        weight:
-            Weight of each row: h as h events; a row of weight 0 is only predicted.
-        context:
-            Where labels come late, ``engine.prediction_context`` of each row when it was
-            predicted, None for a row of which it was not kept.
-
-        Returns
-        -------
-        :
-            The margins predicted just before, as :meth:`margins`.
-
-        Raises
-        ------
-        ValueError
-            Where any row is bad; nothing changes then.
+        Raises ValueError where any row is bad; nothing changes then. Where learning is broken
+        off, by Ctrl-C or by numbers that grew too large, ``events`` counts the rows learned.
 
         >>> model = Model("pa-unique")
         >>> model.learn([{"a": 1}, {"a": 1}], ["yes", "yes"], ["ann", "ann"])
         array([0., 1.])
         """
         return self.engine.predict_and_learn(
-            x,
-            y,
-            task,
-            together=together,
-            weight=weight,
-            context=context,
-            with_probabilities=False,
+            x, y, task, together=together, weight=weight, context=context, with_probabilities=False
         ).margins
 
     def answer(self, id: Any, y: Any, weight: float = 1.0) -> Any:
@@ -380,16 +323,7 @@ class Model:
         return event.margin
 
     def forget(self, task: Any) -> None:
-        """Forget a task: its name, its weights, its history. Others stay as they are.
-
-        Raises KeyError where it is not known.
-
-        >>> model = Model("pa-unique")
-        >>> _ = model.learn([{"a": 1}, {"b": 1}], ["yes", "no"], ["ann", "ann"])
-        >>> model.forget("ann")
-        >>> model.tasks
-        []
-        """
+        """Forget a task: its name, its weights, its history; KeyError where it is not known."""
         self.engine.forget(task)
 
     # Files and states
@@ -408,9 +342,6 @@ class Model:
         """Return the model that gave a state, which goes on as if it had never stopped.
 
         Raises ValueError where the state does not hold together.
-
-        >>> Model.from_state(Model("pa-unique").state())
-        <romco.Model: pa-unique for two classes, 0 features, 0 tasks, 0 events>
         """
         made = cls.__new__(cls)
         made.engine = Engine.from_state(state)

@@ -22,11 +22,7 @@ _LARGEST = 10**DIGITS
 
 
 def identity(what: str, value: Any) -> Id:
-    """The value as it is kept: a NumPy scalar becomes Python's, a missing value is refused.
-
-    >>> identity("task", np.int64(3))
-    3
-    """
+    """Return the value as it is kept: NumPy scalars become Python's, missing values are refused."""
     if type(value) is str:
         return value if value.isascii() else _sound(what, value)
     if type(value) is int and -_LARGEST < value < _LARGEST:
@@ -56,11 +52,7 @@ def _storable(what: str, value: Any) -> Id:
 
 
 def identities(what: str, values: Iterable[Any]) -> list[Id]:
-    """The identity of each value; where all are plain text, which they mostly are, at one look.
-
-    >>> identities("task", ["ann", np.int64(3)])
-    ['ann', 3]
-    """
+    """The identity of each value; where all are plain text, which they mostly are, at one look."""
     given = list(values)
     if set(map(type, given)) == {str} and all(map(str.isascii, given)):
         return given
@@ -128,21 +120,13 @@ def to_json(value: Id) -> Any:
 
 
 def all_to_json(values: Sequence[Id]) -> list[Any]:
-    """Identities as JSON; where all are text, which they mostly are, at one look.
-
-    >>> all_to_json(["town=Rome", ("shop", 7)])
-    ['town=Rome', {'tuple': ['shop', 7]}]
-    """
+    """Identities as JSON; where all are text, which they mostly are, at one look."""
     plain = set(map(type, values)) <= {str}
     return list(values) if plain else [to_json(value) for value in values]
 
 
 def from_json(value: Any) -> Id:
-    """The identity that :func:`to_json` wrote.
-
-    >>> from_json({'tuple': ['shop', 7]})
-    ('shop', 7)
-    """
+    """The identity that :func:`to_json` wrote."""
     if isinstance(value, str | bool | int | float):
         return identity("name", value)
     if isinstance(value, dict) and len(value) == 1:

@@ -28,10 +28,6 @@ def read_context(context: Any, n: int) -> Numbers | None:
     """Return prediction contexts of n rows as an array (n, k), NaN in rows without one.
 
     None where no row has one.
-
-    >>> read_context([[1.0, 2.0], None], 2)
-    array([[ 1.,  2.],
-           [nan, nan]])
     """
     if context is None or all(row is None for row in context):
         return None

@@ -185,16 +185,13 @@ class TwoClasses:
         return None if not classes else classes[-1] if margin >= 0.0 else classes[0]
 
     def labels_of(self, margins: Numbers) -> NDArray[Any]:
-        """The labels that margins predict."""
         classes = self.classes or (None,)
         return _array((classes[0], classes[-1]))[(margins >= 0.0).astype(np.intp)]
 
     def allocate(self, n: int, n_classes: int) -> Numbers:
-        """Return an array for n margins."""
         return np.empty(n)
 
     def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
-        """Return P(positive) of each margin."""
         return scale.probability(margins)
 
     def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
@@ -211,7 +208,6 @@ class TwoClasses:
 
     @classmethod
     def from_json(cls, entries: Iterable[Any]) -> TwoClasses:
-        """Restore what :meth:`to_json` wrote."""
         labels = cls()
         for label, side, *outward in entries:
             if not {side, *outward} <= {-1.0, 1.0}:
@@ -255,22 +251,18 @@ class ManyClasses:
         return tuple(sorted(self.known, key=lambda label: self.known[label]))
 
     def number_of(self, label: Any) -> float:
-        """Return the number of a label that must be known."""
         form = _form(self.known, label)
         if form is None:
             raise ValueError(f"label {label!r} is not one of the model's: {_listed(self.classes)}")
         return self.known[form]
 
     def adopt(self, known: Known) -> None:
-        """Remember the labels that :meth:`read` gave."""
         self.known = known
 
     def changes(self, known: Known) -> dict[str, Any]:
-        """Return the attributes that :meth:`adopt` sets."""
         return {"known": known}
 
     def read(self, labels: Iterable[Any]) -> tuple[Numbers, Known]:
-        """The number of each label, and all numbers as they then are; changes nothing."""
         known = self.known
         labels = list(labels)
         try:
@@ -286,7 +278,6 @@ class ManyClasses:
         return self.classes[int(self._best(score[None])[0])] if self.known else None
 
     def labels_of(self, scores: Numbers) -> NDArray[Any]:
-        """The label of the largest score of each event."""
         if not self.known:
             return np.full(len(scores), None)
         return _array(self.classes)[self._best(scores)]
@@ -296,7 +287,6 @@ class ManyClasses:
         return np.full((n, max(2, n_classes)), -np.inf)
 
     def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
-        """Return the scores as they are."""
         return margins
 
     def probabilities(self, margins: Numbers, scale: Scale | None = None) -> Numbers:
@@ -313,18 +303,15 @@ class ManyClasses:
         return np.array(sorted(self.known.values()), dtype=np.intp)
 
     def _best(self, scores: Numbers) -> NDArray[np.intp]:
-        """Return the best of the labels; of equal ones the last."""
         backwards = scores[:, self._columns()[::-1]]
         return len(self.known) - 1 - np.argmax(backwards, axis=1)
 
     def to_json(self) -> dict[str, Any]:
-        """Labels and their numbers."""
         labels = [[to_json(label), number] for label, number in self.known.items()]
         return {"kind": self.kind, "labels": labels}
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> ManyClasses:
-        """Restore what :meth:`to_json` wrote."""
         target = cls()
         target.known = {from_json(label): float(number) for label, number in found["labels"]}
         numbers = set(target.known.values())
@@ -364,31 +351,24 @@ class NumberTarget:
         """There are no labels to remember."""
 
     def changes(self, known: Known) -> dict[str, Any]:
-        """There are no labels to remember."""
         return {}
 
     def number_of(self, label: Any) -> float:
-        """Return the number itself; ValueError where it is none."""
         return float(self.read([label])[0][0])
 
     def label_of(self, score: float) -> float:
-        """The number itself."""
         return float(score)
 
     def labels_of(self, scores: Numbers) -> NDArray[Any]:
-        """The numbers themselves."""
         return scores
 
     def allocate(self, n: int, n_classes: int) -> Numbers:
-        """Return an array for n numbers."""
         return np.empty(n)
 
     def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
-        """Return the numbers as they are."""
         return margins
 
     def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
-        """Raise ValueError: a number has no probability."""
         raise ValueError("a number has no probability: use intervals")
 
     def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
@@ -396,7 +376,6 @@ class NumberTarget:
         return np.full(len(margins), np.nan)
 
     def to_json(self) -> dict[str, Any]:
-        """There is nothing but the kind."""
         return {"kind": self.kind}
 
 
@@ -439,7 +418,6 @@ def target_from_json(found: Any) -> Target:
 
 
 def _finite(at: int, answer: Any) -> float:
-    """An answer as a number."""
     try:
         if answer is None or isinstance(answer, complex):
             raise TypeError
@@ -472,7 +450,6 @@ def _add_class(known: Known, forms: dict[Id, Id], label: Any) -> float:
 
 
 def _form(known: Known, label: Any) -> Id | None:
-    """The form in which a label is known; None if it is not."""
     if label in known:
         return label
     name = canonical_name(label)
@@ -527,11 +504,7 @@ def _add_side(side: dict[Id, float], label: Any) -> float:
 
 
 def is_positive(label: Id) -> bool:
-    """Return whether a label by itself is positive: a number above 0, true, yes.
-
-    >>> is_positive("yes"), is_positive("spam")
-    (True, False)
-    """
+    """Return whether a label by itself is positive: a number above 0, true, yes."""
     number = _as_number(label)
     return number > 0 if number is not None else str(label).lower() in POSITIVE_WORDS
 
@@ -542,7 +515,6 @@ def _is_negative(label: Id) -> bool:
 
 
 def _rank(label: Id) -> tuple[float, str]:
-    """Numbers by size, then text by alphabet."""
     number = _as_number(label)
     return (-np.inf if number is None else number, str(label))
 

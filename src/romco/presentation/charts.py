@@ -67,11 +67,7 @@ def bars(
     top: float | None = None,
     percent: bool = False,
 ) -> str:
-    """Draw bars from 0 to ``top`` (None: the largest), with names and values as tooltips.
-
-    >>> bars([("a", 2.0), ("b", 1.0)], "sizes").count("<rect")
-    2
-    """
+    """Draw bars from 0 to ``top`` (None: the largest), with names and values as tooltips."""
     top = top or max((value for _, value in values), default=0.0) or 1.0
     form = ".1%" if percent else ".4g"
     width = max(4.0, min(18.0, (WIDTH - 20) / max(len(values), 1)))

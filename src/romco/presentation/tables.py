@@ -1,4 +1,4 @@
-"""Tables once, printed four ways: Markdown, LaTeX, HTML, terminal."""
+"""Tables once, printed three ways: Markdown, HTML, terminal."""
 
 from __future__ import annotations
 
@@ -70,22 +70,8 @@ def markdown(table: Table) -> str:
     rows = [[f"**{cell.text}**" if cell.best else cell.text for cell in row] for row in table.rows]
     lines = [list(table.head), ["---"] * len(table.head), *rows]
     text = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    notes = "".join(f"\n- {note}" for note in table.notes)
+    notes = "".join(f"\n- {note.removesuffix('.')}." for note in table.notes)
     return f"**{table.title}**\n\n{text}\n" + (f"{notes}\n" if notes else "")
-
-
-def latex(table: Table) -> str:
-    """Return a LaTeX tabular with booktabs rules; the best in bold."""
-    rows = [[_bold(_tex(cell.text), cell.best) for cell in row] for row in table.rows]
-    body = " \\\\\n".join(" & ".join(row) for row in rows)
-    notes = " ".join(_tex(note) for note in table.notes)
-    return (
-        "\\begin{table}\n\\centering\n"
-        f"\\caption{{{_tex(table.title)}. {notes}}}\n"
-        f"\\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}\n\\toprule\n"
-        f"{' & '.join(map(_tex, table.head))} \\\\\n\\midrule\n{body} \\\\\n"
-        "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
-    )
 
 
 def as_html(table: Table) -> str:
@@ -115,15 +101,3 @@ def _td(cell: Cell, label: str) -> str:
     attributes = f' class="{kind}"' if kind else ""
     attributes += f' data-label="{html.escape(label)}"' if label and kind != "text" else ""
     return f"<td{attributes}>{html.escape(cell.text)}</td>"
-
-
-def _bold(text: str, best: bool) -> str:
-    return f"\\textbf{{{text}}}" if best else text
-
-
-def _tex(text: str) -> str:
-    """Escaped for LaTeX."""
-    signs = {"\\": r"\textbackslash{}", "±": r"$\pm$", "λ": r"$\lambda$"}
-    signs |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"~": r"\textasciitilde{}"}
-    signs |= {"<": "$<$", ">": "$>$", "^": r"\textasciicircum{}", "→": r"$\to$"}
-    return "".join(signs.get(sign, sign) for sign in text)

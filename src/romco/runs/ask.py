@@ -142,16 +142,9 @@ def choose_requests(
 ) -> list[LabelRequest]:
     """Return the events of a file to label, the most urgent first; at most ``budget`` of them.
 
-    Those chosen by chance are among them at the places that their probability of error gives.
-
-    Parameters
-    ----------
-    budget:
-        A number of labels (int), or a share of the events (float).
-    id:
-        Column of the ids; else the line of an event is its id.
-    options:
-        Those of ``Budget.of``.
+    ``budget`` is a number of labels (int) or a share of the events (float); ``id`` names the column
+    of ids, else the line is the id; ``options`` are those of ``Budget.of``. Events chosen by chance
+    are among them at the places that their probability of error gives.
     """
     known = source.resolve_to_predict(model.schema)
     events: list[tuple[int, str, float]] = []  # line, task, margin
@@ -287,7 +280,6 @@ def _events(model: Model, requests: Source) -> dict[int, Block]:
 
 
 def _raw_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the rows of a file as they are."""
     if source.path == STDIN:
         raise ValueError("events to be labelled are read more than once: give a file, not a pipe")
     with OpenFile(source.path, source.format) as file:

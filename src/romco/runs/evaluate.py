@@ -66,11 +66,7 @@ class Evaluation:
         return {"weighted_error": mean}
 
     def _add_weights(
-        self,
-        events: Block,
-        answers: Predictions,
-        known: Sequence[int],
-        weight: NDArray[np.float64],
+        self, events: Block, answers: Predictions, known: Sequence[int], weight: NDArray[np.float64]
     ) -> None:
         good = np.isfinite(weight) & (weight >= 0.0)
         if not good.all():

@@ -116,12 +116,7 @@ class Progress:
 
 @dataclass
 class SaveSchedule:
-    """When to save: every so many events, or, with None, so seldom that it costs little.
-
-    >>> saves = SaveSchedule(500)
-    >>> saves.room(1400), saves.due(1400), saves.due(1500)
-    (100, False, True)
-    """
+    """When to save: every so many events, or, with None, so seldom that it costs little."""
 
     every: int | None
     last: int = 0  # events at the last save
@@ -155,17 +150,10 @@ def learn(
 ) -> Iterator[Progress]:
     """Learn all events of a source that the model at ``path`` has not learned yet.
 
-    Parameters
-    ----------
-    new:
-        The model to begin with if there is no file at ``path``. Without any event none is made.
-    predictions:
-        File of JSON lines: each event is predicted, then learned.
-    every:
-        Events between saves; without, 10,000 or more, so that saving takes at most a twentieth
-        of the time.
-    stop:
-        Once it is wanted, what was learned is saved, and that was all.
+    ``new`` is the model to begin with if there is no file at ``path``; without any event none is
+    made. Each event is predicted, into ``predictions`` (JSON lines), then learned. ``every`` events
+    the model is saved; by default so seldom that it takes at most a twentieth of the time. Once a
+    ``stop`` is wanted, what was learned is saved, and that was all.
     """
     with locked_model(path) as known:
         yield from learn_into(known or new, source, path, predictions, every, stop=stop)
@@ -351,7 +339,6 @@ def infer_classes(source: Source, positive: str | None = None) -> tuple[str, str
 
 
 def _sample_labels(source: Source) -> dict[Id, str]:
-    """Return the different labels of the first rows."""
     schema = source.schema or source.resolve().schema
     assert schema is not None
     label = schema.label or "label"
@@ -396,13 +383,7 @@ class Stopped(BaseException):
 
 
 class Stop:
-    """Request to stop: checked between blocks; waiting for rows is broken off.
-
-    >>> stop = Stop()
-    >>> stop.request()
-    >>> stop.wanted
-    True
-    """
+    """Request to stop: checked between blocks; waiting for rows is broken off."""
 
     def __init__(self) -> None:
         self.wanted = False
@@ -439,5 +420,4 @@ def stop_on_sigterm(stop: Stop) -> Iterator[None]:
 
 
 def _kind_of(model: Learns, default: str) -> str:
-    """Return the target of a model; shards have the default."""
     return model.engine.target.kind if isinstance(model, Model) else default

@@ -83,12 +83,10 @@ def answers_of(model: Model, block: Block) -> Predictions:
 
 def predicted_labels(model: LabelNames, answers: Predictions) -> list[Any] | None:
     """Return the label that each answer predicts; None for numbers."""
-    if isinstance(model, Model) and model.engine.target.kind != "two classes":
-        return (
-            None
-            if model.engine.target.kind == "number"
-            else model.engine.labels_of(answers.margins).tolist()
-        )
+    if isinstance(model, Model) and model.engine.target.kind == "number":
+        return None
+    if isinstance(model, Model) and model.engine.target.kind == "classes":
+        return model.engine.labels_of(answers.margins).tolist()
     negative, positive = model.engine.label_of(-1.0), model.engine.label_of(1.0)
     return [positive if margin >= 0.0 else negative for margin in answers.margins.tolist()]
 
@@ -160,10 +158,8 @@ def _two_class_rows(model: LabelNames, answers: Predictions) -> Iterator[dict[st
 
 
 def _class_rows(model: Model, answers: Predictions) -> Iterator[dict[str, Any]]:
-    names, predicted = (
-        list(map(str, model.classes)),
-        model.engine.labels_of(answers.margins).tolist(),
-    )
+    names = list(map(str, model.classes))
+    predicted = model.engine.labels_of(answers.margins).tolist()
     for one, chances in zip(predicted, answers.probabilities.tolist(), strict=True):
         yield {"predicted": one, "probabilities": dict(zip(names, chances, strict=False))}
 
@@ -186,7 +182,6 @@ def _as_number(label: Any) -> Any:
 
 
 def _bounds(model: Model, block: Block) -> Numbers | None:
-    """Return bounds of nine numbers in ten, where the learner gives them."""
     if model.engine.target.kind != "number" or not isinstance(model.engine.learner, GivesIntervals):
         return None
     return model.intervals(block.features, block.tasks, INTERVAL_LEVEL)
@@ -197,10 +192,7 @@ def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any 
 
     A model that learned no file takes the cells as features. See :func:`romco.reasons`.
 
-    Raises
-    ------
-    ValueError
-        If the model does not know any of the columns; it lists names that are close.
+    Raises ValueError if the model does not know any of the columns; it lists names that are close.
 
     >>> import romco
     >>> model = romco.Model()

@@ -27,13 +27,7 @@ DIGEST_BYTES = 1 << 24  # from either end of a long file
 
 
 def load_model(path: Path) -> Model:
-    """Return the model of a file.
-
-    Raises
-    ------
-    ValueError
-        If it is a bare learner, which knows no names.
-    """
+    """Return the model of a file; ValueError if it is a bare learner, which knows no names."""
     model = load(path)
     if not isinstance(model, Model):
         raise ValueError(
@@ -70,15 +64,8 @@ class SourceRecord:
     def of(cls, session: Mapping[str, Any], path: str, file: BinaryIO | None = None) -> Self:
         """Return what a model's session has of a source; each pipe is a new one.
 
-        Parameters
-        ----------
-        file:
-            The file at ``path``, if it is open already.
-
-        Raises
-        ------
-        ValueError
-            If a file of that path was learned and this is another one.
+        ``file`` is the file at ``path``, if it is open already. Raises ValueError if a file of that
+        path was learned and this is another one.
         """
         if path == STDIN:
             return cls()

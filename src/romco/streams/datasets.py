@@ -139,11 +139,7 @@ def load(name: str, data_dir: str | Path | None = None) -> Stream:
 
 
 def present(name: str, data_dir: str | Path | None = None) -> bool:
-    """Return whether the files of ``name`` are in the data directory; they are not opened.
-
-    >>> present("simulated", "no-such-directory")
-    True
-    """
+    """Return whether the files of ``name`` are in the data directory; they are not opened."""
     finder = find(name).find
     return finder is None or finder(data_directory(data_dir)) is not None
 

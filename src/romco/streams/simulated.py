@@ -80,28 +80,12 @@ def simulated(
 ) -> Stream:
     """Events of tasks whose true weights are low rank, except for a few outlier tasks.
 
-    Every task's true weight vector has length 1 and every row of x too.
-
-    Parameters
-    ----------
-    n_events:
-        Events of each task: one number for all, or one per task.
-    rank:
-        Dimension of the space in which the true weights of ordinary tasks lie.
-    outliers:
-        How many tasks have weights of their own instead.
-    noise:
-        Probability that a label is flipped.
-    sparsity:
-        Share of zeros in x; above 0 the features are a CSR array.
-    imbalance:
-        0 for balanced classes; the share of positives is (1 - imbalance) / 2.
-    drift:
-        By how many right angles the true weights turn from the first event to the last.
-    seed:
-        Of what chance decides.
-    name:
-        Of the stream.
+    Every task's true weight vector has length 1 and every row of x too. ``n_events`` is one number
+    for all tasks, or one per task. Weights of ordinary tasks lie in a space of dimension ``rank``;
+    so many ``outliers`` have weights of their own. ``noise`` is the probability that a label is
+    flipped, ``sparsity`` the share of zeros in x (above 0 it is a CSR array); the share of
+    positives is (1 - ``imbalance``) / 2. Over the stream the true weights turn by ``drift`` right
+    angles.
 
     >>> stream = simulated(n_tasks=4, n_features=10, n_events=5, outliers=1)
     >>> stream.n_events, len(stream.truth.outliers)

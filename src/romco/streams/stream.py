@@ -12,16 +12,7 @@ from romco.rounds import Features
 
 @dataclass(frozen=True)
 class Truth:
-    """Parameters that generated a simulated stream.
-
-    Parameters
-    ----------
-    shared:
-        The low-rank part of the true weights (d, m).
-    personal:
-        The rest (d, m), not 0 for outlier tasks only.
-    outliers:
-        Numbers (k,) of the tasks that are different.
+    """True weights (d, m): low-rank ``shared`` ones, and ``personal`` ones of the ``outliers``.
 
     >>> from romco.streams import simulated
     >>> simulated(n_tasks=4, n_features=10, n_events=5, outliers=1).truth.personal.shape
@@ -39,27 +30,6 @@ class Stream:
 
     Events are kept in the order they were recorded or made, which matters only
     where the world drifts.
-
-    Parameters
-    ----------
-    name:
-        Of the data set.
-    task:
-        The task of each event (n,), as a number.
-    x:
-        Features (n, d), an array or CSR.
-    y:
-        -1 or +1 (n,); class numbers or numbers where ``answers`` says so.
-    tasks:
-        Names of the m tasks.
-    labels:
-        What -1 and +1 mean, or each class, for people.
-    notes:
-        What the data cannot show; printed beside every result.
-    truth:
-        What it was made from, if it is simulated.
-    answers:
-        1 for -1 or +1, k for one of k classes, 0 for any number.
 
     >>> x, y = np.eye(2), np.array([1.0, -1.0])
     >>> stream = Stream("mine", np.array([0, 1]), x, y, tasks=("ann", "bob"))

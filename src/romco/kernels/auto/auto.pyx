@@ -34,7 +34,7 @@ from romco.kernels.auto.covariances cimport Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, softplus_both
 from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_own, load, store, tell
 from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
-from romco.kernels.auto.subspace cimport RANK, Subspace
+from romco.kernels.auto.subspace cimport RANK, Subspace, orthogonalise
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row, n_filled
 from romco.kernels.core.pairs cimport Pairs
@@ -746,6 +746,7 @@ cdef class AutoKernel(Kernel):
         with nogil:
             self.subspace.begin()
             self.subspace.gather()
+            self.subspace.publish()
         self.busy = False
 
     def clear_directions(self):
@@ -764,8 +765,8 @@ cdef class AutoKernel(Kernel):
     def orthogonalise_directions(self, double[:, ::1] values not None):
         """Directions (t, 4) of all that is not zero made orthonormal; sets when to draw next."""
         self.check_idle()
-        cdef Subspace drawn = Subspace(values, np.zeros((1, RANK)), self.personal, LOGISTIC)
-        drawn.orthogonalise()
+        if values.shape[0]:
+            orthogonalise(&values[0, 0], values.shape[0])
         self.wait()
 
     def project_directions(self):

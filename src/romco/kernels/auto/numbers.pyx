@@ -248,6 +248,8 @@ cdef class AutoNumberKernel(Kernel):
                     self.scales.index[self.scales.fresh_at[k]], old[k].factor / c.factor,
                     self.clock.unit * old[k].factor * (c.centre - old[k].centre),
                 )
+        for k in range(n):
+            self.scales.list_size(self.scales.index[self.scales.fresh_at[k]])
         count_size(&self.clock.log_squares, x2, h)
         unit = unit_of(&self.clock.log_squares)
         if not alike(unit, self.clock.unit):

@@ -57,22 +57,19 @@ cdef class Scales(Units):
     cdef Py_ssize_t n_seen
     cdef object listed
     cdef int* met                  # features that have a size, as far as they are listed,
-    cdef unsigned char* is_met     # (d,) which they are,
+    cdef int* met_at               # (d,) their places in it, -1 for all others,
+    cdef double* met_size          # their sizes,
     cdef Py_ssize_t n_met          # -1 where they are not,
     cdef double counted            # and the events counted when the last of them was
 
     cdef void begin_count(self) noexcept nogil
-    cdef void meet(self, int j) noexcept nogil
+    cdef void list_size(self, int j) noexcept nogil
     cdef void put_fresh(self) noexcept nogil
     cdef void tally(self, Row x) noexcept nogil
     cdef bint find_common(self) noexcept nogil
     cdef double median(self) noexcept nogil
     cdef Py_ssize_t gather(
         self, double low, double high, Py_ssize_t* total, Py_ssize_t* below
-    ) noexcept nogil
-    cdef bint keep(
-        self, const Column* c, Py_ssize_t n, double low, double high,
-        Py_ssize_t* total, Py_ssize_t* below,
     ) noexcept nogil
     cdef void list_met(self) noexcept nogil
 

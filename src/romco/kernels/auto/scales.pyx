@@ -30,9 +30,9 @@ cnp.import_array()
 
 cdef enum:
     EVENTS, COMMON, FOUND, DUE, WIDTH
+    SIZE = 4                       # place in a Column
 
-cdef Py_ssize_t AHEAD = 24         # columns: by then one that is asked for is there
-cdef Py_ssize_t MOST_OF = 4        # share of the features beyond which all of them are gone through
+cdef double UNCERTAIN = -1.0       # size of a feature that is centred: its column says if it varies
 cdef double NEARBY = 1.1           # sizes within this factor are near the last common one
 cdef double EMPTY = 1e-12          # |x|^2 of a row that says nothing
 
@@ -101,9 +101,10 @@ cdef class Scales(Units):
         self.renewed = np.empty((d, 8)), np.empty(d, np.int32)
         self.fresh = <Column*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[0])
         self.fresh_at = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.renewed[1])
-        self.listed = np.empty(d, np.int32), np.zeros(d, np.uint8)
+        self.listed = np.empty((2, d), np.int32), np.empty(d)
         self.met = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[0])
-        self.is_met = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[1])
+        self.met_at = self.met + <Py_ssize_t> len(columns)
+        self.met_size = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.listed[1])
         self.n_met, self.counted = -1, 0.0
 
     cdef Scaled look(self, Row x) noexcept nogil:
@@ -198,18 +199,24 @@ cdef class Scales(Units):
         self.typical[EVENTS] += 1.0
         self.counted = self.typical[EVENTS]
 
-    cdef inline void meet(self, int j) noexcept nogil:
-        """A feature has a size, if it is not listed yet."""
-        if self.n_met >= 0 and not self.is_met[j]:
-            self.is_met[j] = True
-            self.met[self.n_met] = j
+    cdef inline void list_size(self, int j) noexcept nogil:
+        """List the size that a feature has from now on."""
+        cdef const Column* c = <const Column*> &self.columns[j, 0]
+        cdef int at
+        if self.n_met < 0:
+            return
+        at = self.met_at[j]
+        if at < 0:
+            at = self.met_at[j] = <int> self.n_met
+            self.met[at] = j
             self.n_met += 1
+        self.met_size[at] = c.size if c.centre == 0.0 else UNCERTAIN
 
     cdef void invalidate_caches(self, const int[::1] rows) noexcept nogil:
         """Others have changed the columns of some features, and the events counted."""
         cdef Py_ssize_t i
         for i in range(rows.shape[0]):
-            self.meet(rows[i])  # those that still have no size are passed over where sizes are read
+            self.list_size(rows[i])
         self.counted = self.typical[EVENTS]
 
     cdef void lose_track(self) noexcept nogil:
@@ -225,9 +232,8 @@ cdef class Scales(Units):
         for k in range(self.n_fresh):
             j = self.index[self.fresh_at[k]]
             c = <Column*> &self.columns[j, 0]
-            if c.size == 0.0:
-                self.meet(j)
             c[0] = self.fresh[k]
+            self.list_size(j)
         self.typical[FOUND] += <double> self.n_fresh
 
     cdef void tally(self, Row x) noexcept nogil:
@@ -243,9 +249,8 @@ cdef class Scales(Units):
             c = <Column*> &self.columns[j, 0]
             add(c, x.value[k])
             if due(c, c.count, self.typical[EVENTS]):
-                if c.size == 0.0:
-                    self.meet(<int> j)
                 measure(c, self.typical[EVENTS])
+                self.list_size(<int> j)
                 c.factor = 0.0
                 self.typical[FOUND] += 1.0
         self.find_common()
@@ -276,44 +281,31 @@ cdef class Scales(Units):
         self, double low, double high, Py_ssize_t* total, Py_ssize_t* below
     ) noexcept nogil:
         """Sizes from low to high, and how many there are in all, and below; gives their number."""
-        cdef Py_ssize_t j, n = 0, d = self.columns.shape[0]
+        cdef Py_ssize_t i, n = 0
         cdef const Column* c
+        cdef double size
         total[0] = below[0] = 0
         if self.n_met < 0:
             self.list_met()
-        if self.n_met * MOST_OF > d:  # a row after the other is fast by itself
-            for j in range(d):
-                n += self.keep(<const Column*> &self.columns[j, 0], n, low, high, total, below)
-            return n
-        for j in range(self.n_met):
-            if j + AHEAD < self.n_met:
-                self.ask(self.met[j + AHEAD])
-            c = <const Column*> &self.columns[self.met[j], 0]
-            n += self.keep(c, n, low, high, total, below)
+        for i in range(self.n_met):
+            size = self.met_size[i]
+            if size == UNCERTAIN:
+                c = <const Column*> &self.columns[self.met[i], 0]
+                size = c.size if varies(c) else 0.0
+            total[0] += size > 0.0
+            below[0] += 0.0 < size < low
+            self.sizes[n] = size
+            n += size > 0.0 and low <= size <= high
         return n
-
-    cdef inline bint keep(
-        self, const Column* c, Py_ssize_t n, double low, double high,
-        Py_ssize_t* total, Py_ssize_t* below,
-    ) noexcept nogil:
-        """Put the size of a feature that has one in place n if it is between low and high."""
-        if not varies(c):
-            return False
-        total[0] += 1
-        below[0] += c.size < low
-        self.sizes[n] = c.size
-        return c.size >= low and c.size <= high
 
     cdef void list_met(self) noexcept nogil:
         """List the features that have a size."""
-        cdef const Column* c
         cdef Py_ssize_t j
         self.n_met = 0
-        memset(self.is_met, 0, self.columns.shape[0])
+        memset(self.met_at, 0xFF, self.columns.shape[0] * sizeof(int))
         for j in range(self.columns.shape[0]):
-            c = <const Column*> &self.columns[j, 0]
-            if c.size > 0.0:
-                self.meet(<int> j)
+            if self.columns[j, SIZE] > 0.0:
+                self.list_size(<int> j)
 
 
 def columns(Py_ssize_t d):

@@ -1,13 +1,14 @@
 """A low-rank part B F' of the tasks' own vectors W: what groups of tasks have in common.
 
 Rows of B that are zero, as those of hashed features that never occurred, are passed over where it
-is known which they are; nothing changes by that, to the last bit.
+is known which they are; nothing changes by that, to the last bit. B lies among other columns, far
+apart, so a drawing is made in a draft that holds only the other rows, one after the other.
 """
 
 import numpy as np
 cimport numpy as cnp
 from libc.math cimport NAN, sqrt
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 from romco.kernels.core.prefetch cimport ahead
 from romco.kernels.core.pairs cimport Pairs
 
@@ -15,6 +16,7 @@ cnp.import_array()
 
 cdef Py_ssize_t AHEAD = 24         # pairs: by then a row of B that is asked for is there
 cdef double NOTHING_NEW = 1e-10    # share of a column's square below which it is rounding
+cdef bint[RANK] NONE_FRESH         # zeros
 
 
 cdef class Subspace:
@@ -25,8 +27,13 @@ cdef class Subspace:
     """
 
     def __init__(self, B, F, Pairs pairs, int lane):
+        cdef Py_ssize_t d = len(B)
         self.B, self.F, self.pairs, self.lane = B, F, pairs, lane
-        self.marks = np.zeros(len(B), dtype=np.uint8)
+        self.drafted, self.listed = np.empty((d, RANK)), np.empty((2, d), dtype=np.int32)
+        self.draft = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.drafted)
+        self.rows = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed)
+        self.place = self.rows + d
+        self.marks = np.zeros(d, dtype=np.uint8)
         self.marked = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> self.marks)
         self.unmarked, self.expected = True, NAN
 
@@ -43,109 +50,106 @@ cdef class Subspace:
         """
         self.begin()
         self.gather()
-        self.orthogonalise()
-        self.project()
+        orthogonalise(self.draft, self.n_rows)
+        self.publish()
+        self.project_from(NONE_FRESH, True)
 
     cdef void begin(self) noexcept nogil:
         """F = W'B with fixed signs in columns of B that are zero: these start anew."""
         cdef bint[RANK] fresh
-        cdef bint any_fresh = False
-        cdef int c
+        cdef Py_ssize_t i, j, d = self.B.shape[0]
+        cdef int c, n_fresh = RANK
         for c in range(RANK):
-            fresh[c] = self.empty(c)
-            any_fresh = any_fresh or fresh[c]
-        if any_fresh:  # else F is up to date
-            self.project_from(fresh)
-
-    cdef bint empty(self, int c) noexcept nogil:
-        cdef Py_ssize_t j = self.next_marked(0)
-        while j < self.B.shape[0]:
-            if self.B[j, c] != 0.0:
-                return False
-            j = self.next_marked(j + 1)
-        return True
-
-    cdef inline Py_ssize_t next_marked(self, Py_ssize_t j) noexcept nogil:
-        """The first row from j on that may not be zero; d where there is none."""
-        cdef Py_ssize_t d = self.B.shape[0]
-        cdef unsigned long long eight
-        if self.unmarked:
-            return j
-        while j < d and not self.marked[j]:
-            j += 1
-            while j + 8 <= d:  # most are not: eight at a time
-                memcpy(&eight, self.marked + j, 8)
-                if eight != 0:
-                    break
-                j += 8
-        return j
+            fresh[c] = True
+        for i in range(d if self.unmarked else self.n_rows):
+            j = i if self.unmarked else self.rows[i]
+            for c in range(RANK):
+                if fresh[c] and self.B[j, c] != 0.0:
+                    fresh[c] = False
+                    n_fresh -= 1
+            if n_fresh == 0:
+                return  # F is up to date
+        self.project_from(fresh, False)
 
     cdef void project(self) noexcept nogil:
         """F = W'B."""
-        cdef bint[RANK] none
-        cdef int c
-        for c in range(RANK):
-            none[c] = False
-        self.project_from(none)
+        self.project_from(NONE_FRESH, False)
 
-    cdef void project_from(self, const bint* fresh) noexcept nogil:
+    cdef void project_from(self, const bint* fresh, bint drafted) noexcept nogil:
         """F = W'B, of fixed signs in place of those columns of B that are ``fresh``."""
         cdef Py_ssize_t pair, task = 0, feature = 0
-        cdef Py_ssize_t width = self.pairs.width, d = self.pairs.n_features
-        cdef const double* own
+        cdef const double* own = self.pairs.value + self.lane
         self.F[:, :] = 0.0
         if not self.pairs.dense:
             for pair in range(self.pairs.used):
-                self.ask(pair + AHEAD)
+                self.ask(pair + AHEAD, drafted)
                 own = self.pairs.visit(pair, &task, &feature) + self.lane
-                project_one(own[0], feature, &self.B[feature, 0], fresh, &self.F[task, 0])
+                project_one(own[0], feature, self.row(feature, drafted), fresh, &self.F[task, 0])
             return
-        own = self.pairs.value + self.lane
         for task in range(self.pairs.n_tasks):
-            for feature in range(d):
-                project_one(own[0], feature, &self.B[feature, 0], fresh, &self.F[task, 0])
-                own += width
+            for feature in range(self.pairs.n_features):
+                project_one(own[0], feature, self.row(feature, drafted), fresh, &self.F[task, 0])
+                own += self.pairs.width
 
-    cdef inline void ask(self, Py_ssize_t pair) noexcept nogil:
-        """Ask for the row of B of a pair that will be visited."""
-        cdef Py_ssize_t feature
+    cdef inline double* row(self, Py_ssize_t feature, bint drafted) noexcept nogil:
+        """A row of the draft, or of B."""
+        return self.draft + self.place[feature] * RANK if drafted else &self.B[feature, 0]
+
+    cdef inline void ask(self, Py_ssize_t pair, bint drafted) noexcept nogil:
+        """Ask for the row of a pair that will be visited."""
+        cdef const double* row
         if pair < self.pairs.used:
-            feature = <unsigned int> self.pairs.key[pair]
-            ahead(&self.B[feature, 0])
-            ahead(&self.B[feature, RANK - 1])  # it may lie in two lines
+            row = self.row(<unsigned int> self.pairs.key[pair], drafted)
+            ahead(row)
+            ahead(row + RANK - 1)  # it may lie in two lines
 
     cdef void gather(self) noexcept nogil:
-        """B = W F."""
+        """Draft B = W F; ``publish`` makes it B."""
         cdef Py_ssize_t pair, task = 0, feature = 0
-        cdef Py_ssize_t width = self.pairs.width, d = self.pairs.n_features
-        cdef const double* own
-        self.clear()
+        cdef const double* own = self.pairs.value + self.lane
+        self.list_rows()
+        memset(self.draft, 0, self.n_rows * RANK * sizeof(double))
         if not self.pairs.dense:
             for pair in range(self.pairs.used):
-                self.ask(pair + AHEAD)
+                self.ask(pair + AHEAD, True)
                 own = self.pairs.visit(pair, &task, &feature) + self.lane
-                gather_one(own[0], &self.F[task, 0], &self.B[feature, 0], self.marked + feature)
+                gather_one(own[0], &self.F[task, 0], self.row(feature, True))
             return
-        own = self.pairs.value + self.lane
         for task in range(self.pairs.n_tasks):
-            for feature in range(d):
-                gather_one(own[0], &self.F[task, 0], &self.B[feature, 0], self.marked + feature)
-                own += width
+            for feature in range(self.pairs.n_features):
+                gather_one(own[0], &self.F[task, 0], self.draft + feature * RANK)
+                own += self.pairs.width
+
+    cdef void list_rows(self) noexcept nogil:
+        """List the rows that have a pair, or were put: all others are zero from now on."""
+        cdef Py_ssize_t pair, j, d = self.B.shape[0], used = self.pairs.used
+        if self.unmarked or used < self.n_pairs:
+            self.B[:, :] = 0.0
+            memset(self.marked, self.pairs.dense, d)
+            self.n_pairs, self.unmarked = 0, False
+        for pair in range(self.n_pairs, used):
+            self.marked[<unsigned int> self.pairs.key[pair]] = True
+        self.n_pairs, self.n_rows = used, 0
+        for j in range(d):
+            if self.marked[j]:
+                self.rows[self.n_rows], self.place[j] = <int> j, <int> self.n_rows
+                self.n_rows += 1
+
+    cdef void publish(self) noexcept nogil:
+        """B = its draft."""
+        cdef Py_ssize_t i
+        cdef int c
+        for i in range(self.n_rows):
+            if i + AHEAD < self.n_rows:
+                ahead(&self.B[self.rows[i + AHEAD], 0])
+            for c in range(RANK):
+                self.B[self.rows[i], c] = self.draft[i * RANK + c]
 
     cdef void clear(self) noexcept nogil:
         """B = 0."""
-        cdef Py_ssize_t j
-        cdef int c
-        if self.unmarked:
-            self.B[:, :] = 0.0
-        else:
-            j = self.next_marked(0)
-            while j < self.B.shape[0]:
-                for c in range(RANK):
-                    self.B[j, c] = 0.0
-                j = self.next_marked(j + 1)
-        memset(self.marked, 0, self.B.shape[0])
-        self.unmarked = False
+        self.list_rows()
+        memset(self.draft, 0, self.n_rows * RANK * sizeof(double))
+        self.publish()
 
     cdef check(self, const int[::1] rows, const double[:, ::1] values):
         """Raise ValueError where rows are not those of B, or there are not as many numbers."""
@@ -165,61 +169,59 @@ cdef class Subspace:
             for c in range(RANK):
                 self.B[rows[i], c] = values[i, c]
 
-    cdef void orthogonalise(self) noexcept nogil:
-        """The columns of B made orthonormal in turn; those that add nothing become zero.
 
-        Gram-Schmidt on the columns' inner products, so that all of B is read only twice.
-        """
-        cdef double[RANK * RANK] G
-        cdef double[RANK][RANK] T  # T[c] gives the new column c in terms of the old ones
-        cdef double[RANK] row
-        cdef double overlap, size
-        cdef double* b
-        cdef Py_ssize_t j
-        cdef int c, k, i
-        self.products(G)
+cdef void orthogonalise(double* B, Py_ssize_t n) noexcept nogil:
+    """The columns of B (n, RANK) made orthonormal in turn; those that add nothing become zero.
+
+    Gram-Schmidt on the columns' inner products, so that all of B is read only twice.
+    """
+    cdef double[RANK * RANK] G
+    cdef double[RANK][RANK] T  # T[c] gives the new column c in terms of the old ones
+    cdef double[RANK] row
+    cdef double overlap, size
+    cdef double* b
+    cdef Py_ssize_t j
+    cdef int c, k, i
+    products(B, n, G)
+    for c in range(RANK):
+        size = G[c * RANK + c]
+        for i in range(RANK):
+            T[c][i] = 1.0 if i == c else 0.0
+        for k in range(c):
+            overlap = 0.0
+            for i in range(k + 1):
+                overlap += T[k][i] * G[i * RANK + c]
+            for i in range(k + 1):
+                T[c][i] -= overlap * T[k][i]
+            size -= overlap * overlap
+        size = 1.0 / sqrt(size) if size > NOTHING_NEW * G[c * RANK + c] else 0.0
+        for i in range(c + 1):
+            T[c][i] *= size
+    for j in range(n):
+        b = B + j * RANK
         for c in range(RANK):
-            size = G[c * RANK + c]
-            for i in range(RANK):
-                T[c][i] = 1.0 if i == c else 0.0
-            for k in range(c):
-                overlap = 0.0
-                for i in range(k + 1):
-                    overlap += T[k][i] * G[i * RANK + c]
-                for i in range(k + 1):
-                    T[c][i] -= overlap * T[k][i]
-                size -= overlap * overlap
-            size = 1.0 / sqrt(size) if size > NOTHING_NEW * G[c * RANK + c] else 0.0
+            row[c] = 0.0
             for i in range(c + 1):
-                T[c][i] *= size
-        j = self.next_marked(0)
-        while j < self.B.shape[0]:
-            b = &self.B[j, 0]
-            for c in range(RANK):
-                row[c] = 0.0
-                for i in range(c + 1):
-                    row[c] += T[c][i] * b[i]
-            for c in range(RANK):
-                b[c] = row[c]
-            j = self.next_marked(j + 1)
+                row[c] += T[c][i] * b[i]
+        for c in range(RANK):
+            b[c] = row[c]
 
-    cdef void products(self, double* G) noexcept nogil:
-        """Inner products of the columns of B."""
-        cdef const double* b
-        cdef double[RANK * RANK] sums  # in registers
-        cdef Py_ssize_t j
-        cdef int c, k
-        for c in range(RANK * RANK):
-            sums[c] = 0.0
-        j = self.next_marked(0)
-        while j < self.B.shape[0]:
-            b = &self.B[j, 0]
-            for c in range(RANK):
-                for k in range(RANK):
-                    sums[c * RANK + k] += b[c] * b[k]
-            j = self.next_marked(j + 1)
-        for c in range(RANK * RANK):
-            G[c] = sums[c]
+
+cdef void products(const double* B, Py_ssize_t n, double* G) noexcept nogil:
+    """Inner products of the columns of B."""
+    cdef const double* b
+    cdef double[RANK * RANK] sums  # in registers
+    cdef Py_ssize_t j
+    cdef int c, k
+    for c in range(RANK * RANK):
+        sums[c] = 0.0
+    for j in range(n):
+        b = B + j * RANK
+        for c in range(RANK):
+            for k in range(RANK):
+                sums[c * RANK + k] += b[c] * b[k]
+    for c in range(RANK * RANK):
+        G[c] = sums[c]
 
 
 cdef inline void project_one(
@@ -232,13 +234,10 @@ cdef inline void project_one(
             f[c] += w * (sign_of(feature, c) if fresh[c] else b[c])
 
 
-cdef inline void gather_one(
-    double w, const double* f, double* b, unsigned char* marked
-) noexcept nogil:
+cdef inline void gather_one(double w, const double* f, double* b) noexcept nogil:
     """b += w f."""
     cdef int c
     if w != 0.0:
-        marked[0] = True
         for c in range(RANK):
             b[c] += w * f[c]
 
