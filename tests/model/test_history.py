@@ -46,7 +46,7 @@ def test_batch_single_and_frames_are_the_same(kind):
         single.learn_one(row, label, name) for row, label, name in zip(rows, y, task, strict=True)
     ]
     for i in (0, 57, -1):
-        np.testing.assert_array_equal(margins[i][: np.size(alone[i])], alone[i])
+        np.testing.assert_array_equal(np.ravel(margins[i])[: np.size(alone[i])], alone[i])
     np.testing.assert_array_equal(frame.learn(pandas.DataFrame(rows), y, task), margins)
     np.testing.assert_array_equal(batch.margins(rows, task), single.margins(rows, task))
     np.testing.assert_array_equal(batch.margins(rows, task), frame.margins(rows, task))

@@ -159,7 +159,7 @@ def encode_day(column: str, value: Any, features: Values) -> None:
 
 
 def encode_time(column: str, value: Any, features: Values) -> None:
-    """Add the seconds that a cell stands for: a number, or a date since 1970, UTC if it has no zone.
+    """Add seconds: a number as it is, a date since 1970, in UTC where it has no zone.
 
     >>> encode_time("at", "1970-01-02 00:01", features := {})
     >>> features

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.counts import EventCounts, Scale
 from romco.kernels.core.events import LARGEST_WEIGHT, Events
+from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import Mappings
 from romco.kernels.io.places import all_known, needed_width
 from romco.kernels.step import ChunkStep, Step, retry_idempotent
@@ -837,7 +838,7 @@ def check_sequence(tasks: Iterable[Any]) -> Iterable[Any]:
     return tasks
 
 
-def check_lengths(rows: Rows, **others: Any) -> None:
+def check_lengths(rows: Rows | Encoded, **others: Any) -> None:
     """Raise ValueError where something has not one entry per row."""
     n = count_rows(rows)
     for name, values in others.items():

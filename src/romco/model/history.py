@@ -81,8 +81,9 @@ class TaskHistory:
     def clear(self) -> None:
         """Forget all labels, as before another pass over the same events."""
         old = self.kernel
-        options = {"number": old.number, "time": old.time, "limit": old.limit}
-        self.kernel, self.tasks = HistoryFeatures(old.columns, **options), TaskTable()
+        number, time, limit = old.number, old.time, old.limit
+        self.kernel = HistoryFeatures(old.columns, number=number, time=time, limit=limit)
+        self.tasks = TaskTable()
 
     def _numbers(self, ids: Sequence[Id], y: Dense | None) -> NDArray[np.int64]:
         """Return numbers of tasks; new ones get one where a label is to be observed."""
