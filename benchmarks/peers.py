@@ -125,7 +125,7 @@ class SklearnGlobal(System):
         self.model.partial_fit(x, [-1.0, 1.0], classes=[-1.0, 1.0])
 
     def prepare(self, rounds: Rounds) -> list[Round]:
-        task, x, y, _ = rounds.events
+        task, x, y, *_ = rounds.events
         cuts = range(0, len(y), self.batch)
         return [
             Round(task[k:][: self.batch], x[k : k + self.batch], y[k:][: self.batch]) for k in cuts

@@ -52,7 +52,7 @@ def paid(learner: Penalised, rounds: Rounds) -> Numbers:
 
 def best_fixed(rounds: Rounds, n_tasks: int, lambda1: float, lambda2: float) -> float:
     """What the best fixed U and V pay over all rounds: :func:`romco.batch.robust` finds them."""
-    task, x, y, _ = rounds.events
+    task, x, y, *_ = rounds.events
     X = [_rows_of(x, task == i) for i in range(n_tasks)]
     Y = [y[task == i] for i in range(n_tasks)]
     T = len(rounds)

@@ -184,7 +184,7 @@ def check_margins_are_the_weights(make: Make, rounds: Rounds) -> None:
     learner = trained(make, rounds)
     if not learner.linear:
         return
-    task, x, y, _ = rounds.events
+    task, x, y, *_ = rounds.events
     at_zero = learner.predict(Round(task, np.zeros(x.shape), y))
     expected = np.einsum("nd,dn->n", _dense(x), learner.weights()[:, task]) + at_zero
     np.testing.assert_allclose(learner.predict(rounds.events), expected, rtol=1e-8, atol=1e-10)

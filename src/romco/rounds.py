@@ -19,7 +19,8 @@ class Round(NamedTuple):
     """Events that are predicted together and then learned together.
 
     One event is a round of length 1, a micro-batch a round of length n, and the
-    paper's synchronous setting a round with one event per task.
+    paper's synchronous setting a round with one event per task. ``offset`` is added to the margin
+    and never learned: log-odds of +1, or a number in the target's unit.
 
     >>> import numpy as np
     >>> Round(np.array([2]), np.array([[0.5, 1.0]]), np.array([1.0])).task
@@ -30,6 +31,7 @@ class Round(NamedTuple):
     x: Features  # (n, d) float64
     y: NDArray[np.float64]  # (n,)   -1 or +1, or what else the learner takes; NaN if not known yet
     weight: NDArray[np.float64] | None = None  # (n,) how much each event counts; None: all 1
+    offset: NDArray[np.float64] | None = None  # (n,) known part of the margin; None: no part
 
 
 class Rounds(Sequence[Round]):
@@ -51,6 +53,7 @@ class Rounds(Sequence[Round]):
         y: ArrayLike,
         starts: ArrayLike,
         weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> None:
         self.task = np.ascontiguousarray(task, dtype=np.int64)
         self.x = x if is_sparse(x) else np.ascontiguousarray(x, dtype=np.float64)
@@ -59,6 +62,7 @@ class Rounds(Sequence[Round]):
             starts, dtype=np.int64
         )  # round i is [starts[i], starts[i+1])
         self.weight = None if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
+        self.offset = None if offset is None else np.ascontiguousarray(offset, dtype=np.float64)
 
     @classmethod
     def pack(cls, rounds: Iterable[Round]) -> Rounds:
@@ -74,7 +78,8 @@ class Rounds(Sequence[Round]):
             _stacked([part.x for part in parts]),
             np.concatenate([part.y for part in parts]),
             np.concatenate([[0], np.cumsum(sizes)]),
-            _joined_weights(parts),
+            _joined(parts, "weight", 1.0),
+            _joined(parts, "offset", 0.0),
         )
 
     @property
@@ -96,7 +101,7 @@ class Rounds(Sequence[Round]):
             if step != 1:
                 raise ValueError("rounds can only be sliced without a step")
             starts = self.starts[first : max(first, last) + 1]
-            return Rounds(self.task, self.x, self.y, starts, self.weight)
+            return Rounds(self.task, self.x, self.y, starts, self.weight, self.offset)
         if not -len(self) <= index < len(self):
             raise IndexError(f"round {index} of {len(self)}")
         at = index % len(self)
@@ -105,8 +110,9 @@ class Rounds(Sequence[Round]):
 
     def _between(self, begin: int, end: int) -> Round:
         weight = None if self.weight is None else self.weight[begin:end]
+        offset = None if self.offset is None else self.offset[begin:end]
         x = _rows(self.x, begin, end)
-        return Round(self.task[begin:end], x, self.y[begin:end], weight)
+        return Round(self.task[begin:end], x, self.y[begin:end], weight, offset)
 
 
 def chosen(round: Round, which: NDArray[np.bool_]) -> Round:
@@ -132,12 +138,13 @@ def _stacked(parts: Sequence[Features]) -> Features:
     return vstack([csr_array(part) for part in parts], format="csr")
 
 
-def _joined_weights(parts: Sequence[Round]) -> NDArray[np.float64] | None:
-    """Weights of all events; 1 where a round has none, None where no round has any."""
-    if all(part.weight is None for part in parts):
+def _joined(parts: Sequence[Round], name: str, missing: float) -> NDArray[np.float64] | None:
+    """Weights or offsets of all events; ``missing`` where a round has none, None if all lack it."""
+    values = [getattr(part, name) for part in parts]
+    if all(value is None for value in values):
         return None
-    whole = [np.ones(len(p.y)) if p.weight is None else p.weight for p in parts]
-    return np.concatenate(whole)
+    pairs = zip(parts, values, strict=True)
+    return np.concatenate([np.full(len(p.y), missing) if v is None else v for p, v in pairs])
 
 
 def _rows(x: Features, begin: int, end: int) -> Features:

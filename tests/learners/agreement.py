@@ -37,7 +37,7 @@ ROUNDS = {
 def compare(learner, twin, rounds, tolerance=1e-10):
     """Margins of the whole stream and the weights after it."""
     expected = []
-    for task, x, y, _ in rounds:
+    for task, x, y, *_ in rounds:
         x = x.toarray() if hasattr(x, "toarray") else x
         expected.append(twin.predict(task, x))
         twin.update(task, x, y)

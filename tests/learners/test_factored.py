@@ -221,7 +221,7 @@ def check_coupling(coupling):
     root = (vectors * np.sqrt(values)) @ vectors.T
     learner = romco.learner("romco-nucl", d, m, **SETTINGS[0], coupling=coupling)
     s, u, v = SETTINGS[0], np.zeros((d, m)), np.zeros((d, m))
-    for task, x, y, _ in rounds:
+    for task, x, y, *_ in rounds:
         i, row = task[0], x.toarray()[0]
         p = (u @ root[:, i] + v[:, i]) @ row
         np.testing.assert_allclose(learner.predict(romco.Round(task, x, y)), [p], atol=1e-10)
@@ -448,7 +448,7 @@ def test_a_million_events(few, monkeypatch):
         np.testing.assert_allclose(vectors.T @ vectors, np.eye(vectors.shape[1]), atol=1e-12)
     twin = reference.Romco(d, m, shrink=reference.nuclear, **strengths)
     twin.u, twin.v = learner.shared(), learner.personal()
-    for task, x, y, _ in sparse_rounds(2000, d, m, 10, seed=99):
+    for task, x, y, *_ in sparse_rounds(2000, d, m, 10, seed=99):
         expected = twin.predict(task, x.toarray())
         found = learner.predict(romco.Round(task, x, y))
         np.testing.assert_allclose(found, expected, atol=1e-8)

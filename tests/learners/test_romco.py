@@ -39,7 +39,7 @@ def compare(name, rounds, tolerance=1e-10, **parameters):
     learner = romco.learner(name, d, m, **parameters)
     twin = reference.Romco(d, m, shrink=SHRINK[name], **parameters)
     expected = []
-    for task, x, y, _ in rounds:
+    for task, x, y, *_ in rounds:
         expected.append(twin.predict(task, dense(x)))
         twin.update(task, dense(x), y)
     found = learner.replay(rounds)

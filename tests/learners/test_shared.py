@@ -31,7 +31,7 @@ def test_equals_its_transcription(monkeypatch, name, twin, parameters, table, st
     learner = romco.learner(name, 12, 5, **parameters)
     plain = twin(12, 5, *parameters.values())
     expected = []
-    for task, x, y, _ in rounds:
+    for task, x, y, *_ in rounds:
         expected.append(plain.predict(task[0], rows(x)[0]))
         plain.update(task[0], rows(x)[0], y[0])
     np.testing.assert_allclose(learner.replay(rounds), expected, rtol=1e-9, atol=1e-12)

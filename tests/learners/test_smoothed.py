@@ -79,7 +79,7 @@ def test_new_tasks_enter_the_relation_with_an_equal_share(name, old):
     learner = romco.learner(name, D, old)
     rounds = synchronous(UNEQUAL, 1)
     kept = rounds.task < old
-    for task, x, y, _ in rounds:
+    for task, x, y, *_ in rounds:
         known = task < old
         if known.any():
             learner.update(romco.Round(task[known], x[known], y[known]))

@@ -50,14 +50,14 @@ def sigmoid(z):
     return 1 / (1 + np.exp(-z))
 
 
-def logistic(y, p, v, share=1.0):
-    miss = sigmoid(-y * moderate(p, v))
+def logistic(y, p, v, share=1.0, offset=0.0):
+    miss = sigmoid(-y * (moderate(p, v) + offset))
     h = share * miss * (1 - miss)
     return y * share * miss / (1 + h * v), h / (1 + h * v)
 
 
-def arow(y, p, v, r=0.3):
-    loss = 1 - y * p
+def arow(y, p, v, r=0.3, offset=0.0):
+    loss = 1 - y * (p + offset)
     return (y * loss / (v + r), 1 / (v + r)) if loss > 0 else (0.0, 0.0)
 
 
@@ -84,7 +84,7 @@ class Auto:
             combiner.prior = np.full(len(w), 3.0)  # up to which variance comes back
         self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
-        self.B = np.zeros((d, 4))
+        self.B, self.slice, self.drawing = np.zeros((d, 4)), 4096, None
         self.log_squares, self.count, self.next = 0.0, 0, 32
         self.scales = Scales(d)
         self.seen, self.turned, self.turns = np.zeros((3, m))
@@ -140,8 +140,8 @@ class Auto:
         chance = kinds * np.exp(self.evidence[i])
         return chance / chance.sum()
 
-    def predict(self, i, x):
-        _, _, margin, forgets, late = self.said(i, x)
+    def predict(self, i, x, offset=0.0):
+        _, _, margin, forgets, late = self.said(i, x, offset)
         w, other = self.tracking if self.drift > 0.2 else 0.0, forgets
         self.unanswered += 1
         if self.unanswered > 100 or self.lateness > 100:
@@ -149,24 +149,27 @@ class Auto:
         yes, no = ((1 - w) * sigmoid(s * margin) + w * sigmoid(s * other) for s in (1, -1))
         return np.log(yes / no)
 
-    def mixed(self, z, chances):
-        said = np.array([moderate(*verdict) for verdict in self.verdicts(z)])
+    def mixed(self, z, chances, offset):
+        said = np.array([moderate(*verdict) + offset for verdict in self.verdicts(z)])
         yes, no = (chances @ sigmoid(sign * said) for sign in (1, -1))
         return np.log(yes / no)
 
-    def said(self, i, x):
+    def said(self, i, x, offset=0.0):
         """What is kept of a prediction until its answer comes."""
         x = self.scales.look(x) * self.unit()
         z = self.opinions(i, x)[1]
         return (
-            *(self.count, z, self.mixed(z, self.chances(i, new=self.newness))),
-            *(moderate(*self.look(self.forgetting_parts(x))), moderate(*self.of_late.look(z))),
+            *(self.count, z, self.mixed(z, self.chances(i, new=self.newness), offset)),
+            moderate(*self.look(self.forgetting_parts(x))) + offset,
+            moderate(*self.of_late.look(z)) + offset,
         )
 
-    def update(self, task, xs, ys, weights=None, said=None):
+    def update(self, task, xs, ys, weights=None, said=None, offsets=None):
         weights = np.ones(len(ys)) if weights is None else weights
+        offsets = np.zeros(len(ys)) if offsets is None else offsets
         said = [None] * len(ys) if said is None else said
-        for i, x, y, h, then in zip(task, xs, ys, weights, said, strict=True):
+        events = zip(task, xs, ys, weights, said, offsets, strict=True)
+        for i, x, y, h, then, offset in events:
             if h == 0:
                 continue
             first = self.count == 0
@@ -174,12 +177,20 @@ class Auto:
             self.choose(there if x.any() else np.zeros(self.d))
             if first:
                 self.tally(x, h)
-            self.learn(i, x * self.unit(), y, h, then)
+            self.learn(i, x * self.unit(), y, h, then, offset)
             if not first:
                 self.tally(x, h)
         if self.count >= self.next:
-            self.draw()
-            self.next = self.count * (1.25 if self.count < 10000 else 2.0)
+            if self.drawing is None:
+                self.drawing = directions(self.own_vectors, self.B)
+                next(self.drawing)
+            B = advance(self.drawing, self.slice * len(ys))
+            if B is not None:
+                self.B, self.drawing = B, None
+                self.next = self.count * (1.25 if self.count < 10000 else 2.0)
+
+    def own_vectors(self):
+        return np.array([belief.w for belief in self.alone_logistic]).T
 
     def notice(self, xs):
         """Rows without a label are counted, as those with one are."""
@@ -207,43 +218,44 @@ class Auto:
             self.joint.remove(j)
             self.global_logistic.part(j)
 
-    def learn(self, i, x, y, h, then=None):
+    def learn(self, i, x, y, h, then=None, offset=0.0):
+        hinge = np.tanh(0.5 * offset)
         p, z = self.opinions(i, x)
         forgets = self.look(self.forgetting_parts(x))
-        margin = self.mixed(z, self.chances(i))
+        margin = self.mixed(z, self.chances(i), offset)
         if then is None or self.count - then[0] <= h:
-            then = self.count, z, margin, moderate(*forgets), 0.0
-        self.weigh(y, h, *then)
-        self.learn_newness(i, y, h, z)
-        self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h))
+            then = self.count, z, margin, moderate(*forgets) + offset, 0.0
+        self.weigh(y, h, offset, *then)
+        self.learn_newness(i, y, h, z, offset)
+        self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h, offset=hinge))
         for belief, part in self.global_parts(x):
-            belief.step(part, *logistic(y, *p[1], h), self.joint)
-        self.alone_margin[i].step(x, *arow(y, *p[2], r=0.3 / h))
+            belief.step(part, *logistic(y, *p[1], h, offset), self.joint)
+        self.alone_margin[i].step(x, *arow(y, *p[2], r=0.3 / h, offset=hinge))
         for belief, part in self.alone_parts(i, x):
-            belief.step(part, *logistic(y, *p[3], h))
+            belief.step(part, *logistic(y, *p[3], h, offset))
         for belief, part in self.both_parts(i, x):
-            belief.step(part, *arow(y, *p[4], r=1.0 / h))
+            belief.step(part, *arow(y, *p[4], r=1.0 / h, offset=hinge))
             belief.forget(part, 3e-4 * h)
         for belief, part in self.forgetting_parts(x):
-            belief.step(part, *logistic(y, *forgets, h))
+            belief.step(part, *logistic(y, *forgets, h, offset))
             belief.forget(part, 0.01 * h)
-        self.learn_combiners(i, y, h, z)
-        self.watch(i, y, h, margin)
+        self.learn_combiners(i, y, h, z, offset)
+        self.watch(i, y, h, margin - offset, offset)
 
-    def learn_newness(self, i, y, h, z):
+    def learn_newness(self, i, y, h, z, offset=0.0):
         """By the derivative of log P(y) by log newness, found from differences."""
         share = self.newness / (self.seen[i] + self.newness)
         if self.seen[i] == 0 or share < 0.02:
             return
         step = 1e-5
         more, less = (
-            np.log(sigmoid(y * self.mixed(z, self.chances(i, new=self.newness * np.exp(sign)))))
-            for sign in (step, -step)
+            np.log(sigmoid(y * self.mixed(z, self.chances(i, new=new), offset)))
+            for new in (self.newness * np.exp(step), self.newness * np.exp(-step))
         )
         change = 0.5 * h * (more - less) / (2 * step)
         self.newness = np.clip(self.newness * np.exp(change), 3 * np.exp(-3), 3 * np.exp(3))
 
-    def weigh(self, y, h, count, z, settled, forgets, late):
+    def weigh(self, y, h, offset, count, z, settled, forgets, late):
         """Bayes' rule with a fixed share, by what was said when the event was predicted."""
 
         def after(weight, margin):
@@ -256,19 +268,25 @@ class Auto:
         self.lateness, self.unanswered = self.count - count, 0
         if self.lateness > 100:
             self.late = after(self.late or 0.2, late)
-            self.of_late.step(z, *logistic(y, *self.of_late.look(z), h), range(10))
+            self.of_late.step(z, *logistic(y, *self.of_late.look(z), h, offset), range(10))
 
-    def watch(self, i, y, h, margin):
-        """Page's test of whether the opposite of what is said explains the answers better."""
-        told = np.clip(-y * margin, -3, 3)
+    def watch(self, i, y, h, margin, offset):
+        """Page's test of whether the opposite of what is said explains the answers better.
+
+        The opposite of what is said beside the offset.
+        """
+
+        def gain(opposite):
+            return np.log(sigmoid(y * (offset + opposite)) / sigmoid(y * (offset + margin)))
+
+        told = np.clip(gain(-margin), -3, 3)
         self.seen[i] += h
         self.all_seen += h
         if self.seen[i] > 20:
             self.turned[i] = max(0, self.turned[i] + h * (told - max(0, self.mean_wrong)))
         if self.all_seen > 200:
-            opposite = 2 * self.mean_margin - margin
-            turn = np.log(sigmoid(y * opposite)) - np.log(sigmoid(y * margin))
-            self.all_turned = max(0, self.all_turned + h * np.clip(turn, -3, 3))
+            turn = np.clip(gain(2 * self.mean_margin - margin), -3, 3)
+            self.all_turned = max(0, self.all_turned + h * turn)
         self.mean_wrong += 0.02 * (told - self.mean_wrong)
         self.mean_margin += 0.02 * (margin - self.mean_margin)
         if self.all_turned > 25:
@@ -289,35 +307,62 @@ class Auto:
             self.begin_anew(i)
         self.global_margin, self.global_logistic = Belief(one), Belief([5.0] * self.d + [1.0])
         self.common, self.together = Belief([1.0]), Belief(one)
-        self.B, self.next = np.zeros((self.d, 4)), self.count + 32
+        self.B, self.drawing, self.next = np.zeros((self.d, 4)), None, self.count + 32
         self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0
         self.forgets, self.level = Belief(one), Belief([1.0])
         self.tracking, self.drift, self.newness = 0.2, 0.0, 3.0
         self.late, self.lateness = 0.0, 0
         self.all_turns += 1
 
-    def learn_combiners(self, i, y, h, z):
+    def learn_combiners(self, i, y, h, z, offset):
         said = self.verdicts(z)
         combiners = (self.combiner, z), (self.like_all, z[:2]), (self.on_its_own, z[2:4])
         shares = h * np.array([self.chances(i)[0], 1, 1])
         for (combiner, heard), verdict, share in zip(combiners, said, shares, strict=True):
-            combiner.step(heard, *logistic(y, *verdict, share), range(len(heard)))
+            combiner.step(heard, *logistic(y, *verdict, share, offset), range(len(heard)))
             combiner.renew(3e-5 * h)
-        self.evidence[i] += [h * np.log(sigmoid(y * moderate(*verdict))) for verdict in said]
+        log_p = [np.log(sigmoid(y * (moderate(*verdict) + offset))) for verdict in said]
+        self.evidence[i] += h * np.array(log_p)
         self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)
         self.belief[i] = self.chances(i)
 
-    def draw(self):
-        """One step of orthogonal iteration on the tasks' own logistic vectors."""
-        W = np.array([belief.w for belief in self.alone_logistic]).T
-        B = self.B.copy()
-        for c in range(4):
-            if not B[:, c].any():
-                bits = (np.arange(self.d, dtype=np.uint64) * np.uint64(4) + np.uint64(4 + c)) * (
-                    np.uint64(0x9E3779B97F4A7C15)
-                )
-                B[:, c] = np.where((bits >> np.uint64(40)) & np.uint64(1), 1.0, -1.0)
-        self.B = orthonormal(W @ (W.T @ B))
+
+def advance(drawing, budget):
+    """The new directions, or None while there are none."""
+    try:
+        drawing.send(budget)
+    except StopIteration as end:
+        return end.value
+    return None
+
+
+def directions(vectors, B):
+    """B <- orth(W W'B), W being vectors() at that time; yields after as many numbers as sent."""
+    left = yield
+    d, m = vectors().shape
+    pairs = [(i, j) for i in range(m) for j in range(d)]
+    fresh, signs, C = ~B.any(axis=0), np.zeros((m, 4)), np.zeros((d, 4))
+    bits = np.arange(4 * d, dtype=np.uint64).reshape(d, 4) + np.uint64(4)
+    bits = (bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & np.uint64(1)
+    for i, j in pairs if fresh.any() else ():
+        if vectors()[j, i] != 0.0:
+            left = left or (yield)
+            signs[i] += vectors()[j, i] * np.where(bits[j], 1.0, -1.0)
+            left -= 1
+    for i, j in pairs:
+        if vectors()[j, i] != 0.0:
+            left = left or (yield)
+            W = vectors()
+            C[j] += W[j, i] * np.where(fresh, signs[i], B.T @ W[:, i])
+            left -= 1
+    for _ in range(2 * C.any(axis=1).sum()):  # columns are made orthonormal,
+        left = left or (yield)
+        left -= 1
+    for i, j in pairs:  # and W is projected on them
+        if vectors()[j, i] != 0.0:
+            left = left or (yield)
+            left -= 1
+    return orthonormal(C)
 
 
 def orthonormal(B):
@@ -328,5 +373,5 @@ def orthonormal(B):
             for k in range(c):
                 B[:, c] -= (B[:, c] @ B[:, k]) * B[:, k]
         after = B[:, c] @ B[:, c]
-        B[:, c] *= 1 / np.sqrt(after) if after > 1e-10 * before else 0.0
+        B[:, c] *= 1 / np.sqrt(after) if after > 1e-7 * before else 0.0
     return B

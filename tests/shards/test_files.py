@@ -98,7 +98,7 @@ def test_the_same_call_goes_on_after_a_stop_and_after_more_files_came(tmp_path):
 
 def test_weights_in_files_are_refused_before_anything_is_learned(tmp_path):
     given = files(write(tmp_path / "in"), weight="f1")
-    with pytest.raises(ValueError, match="do not carry weights yet"):
+    with pytest.raises(ValueError, match="do not carry weights or offsets yet"):
         list(learn(given, tmp_path / "m.romco", n=2))
     assert not folder_of(tmp_path / "m.romco").exists()
 

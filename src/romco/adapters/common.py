@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.model import Model
+from romco.model.engine import read_offsets
 from romco.model.features import select_rows
 from romco.model.names import Id, from_json, to_json
 from romco.parameters import whole
@@ -158,6 +159,7 @@ def passes(
     weight: Numbers | None,
     epochs: int,
     random: np.random.RandomState | None,
+    offset: Any = None,
 ) -> None:
     """Let a model learn rows ``epochs`` times over, in random order if there is a ``random``.
 
@@ -167,14 +169,20 @@ def passes(
     if weight is not None and not (weight > 0.0).any():
         raise ValueError("every row has weight 0: nothing is left to learn")
     if weight is None and random is None and epochs == 1:
-        model.learn(X, y, task)
+        model.learn(X, y, task, offset=offset)
         return
+    if offset is not None:
+        offset = read_offsets(offset, model.engine.learner)
+        if len(offset) != len(y):
+            raise ValueError(f"X has {len(y)} rows but offset has {len(offset)} entries")
     rows = np.arange(len(y)) if random is None else _canonical(X, y, task)
     rows, part = _copies(rows, weight, model.engine.learner.supports_sample_weight, random)
     for _ in range(epochs):
         order = rows if random is None else rows[turn := random.permutation(len(rows))]
         parts = part if part is None or random is None else part[turn]
-        model.learn(select_rows(X, order), y[order], [task[i] for i in order], weight=parts)
+        shift = None if offset is None else offset[order]
+        some = select_rows(X, order), y[order], [task[i] for i in order]
+        model.learn(*some, weight=parts, offset=shift)
     if epochs > 1:
         model.engine.count_once(epochs)
 

@@ -15,6 +15,7 @@ except ModuleNotFoundError as missing:
 from romco.adapters.common import column_from_json, column_to_json, split_off, tasks_of
 from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names
+from romco.model.engine import one_offset
 
 if TYPE_CHECKING:
     from romco.explanations import Reasons
@@ -71,6 +72,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
     Pass ``task=`` to every method, in pipelines and in ``evaluate.progressive_val_score`` too;
     without it all events are one task. Tasks, features and labels may appear at any time; a third
     label makes it a classifier of many. Text values become the feature ``name=value``.
+    ``offset`` is as in :meth:`romco.Model.learn`.
 
     Parameters
     ----------
@@ -133,52 +135,62 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         yield {"learner": "romco-nucl"}
         yield {"learner": "ogd-unique", "hashed": 2**10}
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
+    def learn_one(
+        self,
+        x: Mapping[Any, Any],
+        y: Any,
+        task: Any = "all",
+        w: float = 1.0,
+        offset: float | None = None,
+    ) -> None:
         """Learn one event."""
         x, task = self._split_one(x, task)
         engine = self.model.engine
-        if engine.learn_event(x, y, task, w) is NotImplemented:
+        if engine.learn_event(x, y, task, w, offset) is NotImplemented:
             if y not in self.model.classes:
                 engine.widen_for([y])
-            engine.learn_one(x, y, task, w)
+            engine.learn_one(x, y, task, w, offset)
 
     def predict_one(  # type: ignore[override]
-        self, x: Mapping[Any, Any], task: Any = "all"
+        self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
     ) -> Any:
         """Predict one event."""
-        return self.model.predict_one(*self._split_one(x, task))
+        return self.model.predict_one(*self._split_one(x, task), offset=offset)
 
     def predict_proba_one(  # type: ignore[override]
-        self, x: Mapping[Any, Any], task: Any = "all"
+        self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
     ) -> dict[Any, float]:
         """Probability of each label; before labels are known, of False and True."""
         classes = self._classes()
         if len(self.model.classes) < 2:
             if len(classes) < 2:
                 return dict.fromkeys(classes, 1.0)
-            positive = self.model.engine.probability_one(*self._split_one(x, task))
+            positive = self.model.engine.probability_one(*self._split_one(x, task), offset)
             return {classes[0]: 1.0 - positive, classes[1]: positive}
-        return self.model.predict_proba_one(*self._split_one(x, task))
+        return self.model.predict_proba_one(*self._split_one(x, task), offset=offset)
 
-    def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
+    def learn_many(
+        self, X: Any, y: Any, task: Any = "all", w: Any = None, offset: Any = None
+    ) -> None:
         """Learn the rows of a frame."""
         X, task = self._split_many(X, task)
         labels = list(y)
         self.model.engine.widen_for(labels)
-        self.model.learn(X, labels, task, together=self.rounds, weight=_weights(w, len(labels)))
+        weight = _weights(w, len(labels))
+        self.model.learn(X, labels, task, together=self.rounds, weight=weight, offset=offset)
 
-    def predict_many(self, X: Any, task: Any = "all") -> Any:
+    def predict_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
         """The label of each row of a frame, as a series of the same kind."""
         if not self.model.classes:
             return _series(X, [])
-        return _series(X, self.model.predict(*self._split_many(X, task)))
+        return _series(X, self.model.predict(*self._split_many(X, task), offset=offset))
 
-    def predict_proba_many(self, X: Any, task: Any = "all") -> Any:
+    def predict_proba_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
         """Probability of each label, one column each, as a frame of the same kind."""
         classes = self._classes()
         if len(classes) < 2:
             return _frame(X, dict.fromkeys(classes, np.ones(len(X))))
-        found = self.model.engine.probabilities(*self._split_many(X, task))
+        found = self.model.engine.probabilities(*self._split_many(X, task), offset)
         if found.ndim == 1:
             found = np.column_stack([1.0 - found, found])
         return _frame(X, dict(zip(classes, found.T, strict=True)))
@@ -235,32 +247,48 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         yield {"learner": "romco-auto"}
         yield {"learner": "ogd-unique", "hashed": 2**10}
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, task: Any = "all", w: float = 1.0) -> None:
+    def learn_one(
+        self,
+        x: Mapping[Any, Any],
+        y: Any,
+        task: Any = "all",
+        w: float = 1.0,
+        offset: float | None = None,
+    ) -> None:
         """Learn one event."""
         x, task = self._split_one(x, task)
-        self.model.learn_one(x, y, task, w)
+        self.model.learn_one(x, y, task, w, offset=offset)
 
-    def predict_one(self, x: Mapping[Any, Any], task: Any = "all") -> float:
+    def predict_one(
+        self, x: Mapping[Any, Any], task: Any = "all", offset: float | None = None
+    ) -> float:
         """Predict one event."""
-        return self.model.engine.margin_one(*self._split_one(x, task))
+        return self.model.engine.margin_one(*self._split_one(x, task), offset)
 
     def predict_interval_one(
-        self, x: Mapping[Any, Any], task: Any = "all", level: float = 0.9
+        self,
+        x: Mapping[Any, Any],
+        task: Any = "all",
+        level: float = 0.9,
+        offset: float | None = None,
     ) -> tuple[float, float]:
         """Bounds within which a share ``level`` of the numbers of such events will be."""
         x, task = self._split_one(x, task)
-        low, high = self.model.intervals([x], [task], level)[0].tolist()
+        bounds = self.model.intervals([x], [task], level, offset=one_offset(offset))
+        low, high = bounds[0].tolist()
         return low, high
 
-    def learn_many(self, X: Any, y: Any, task: Any = "all", w: Any = None) -> None:
+    def learn_many(
+        self, X: Any, y: Any, task: Any = "all", w: Any = None, offset: Any = None
+    ) -> None:
         """Learn the rows of a frame."""
         X, task = self._split_many(X, task)
         numbers = list(y)
-        self.model.learn(X, numbers, task, weight=_weights(w, len(numbers)))
+        self.model.learn(X, numbers, task, weight=_weights(w, len(numbers)), offset=offset)
 
-    def predict_many(self, X: Any, task: Any = "all") -> Any:
+    def predict_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
         """The number of each row of a frame, as a series of the same kind."""
-        return _series(X, self.model.predict(*self._split_many(X, task)))
+        return _series(X, self.model.predict(*self._split_many(X, task), offset=offset))
 
 
 class BudgetSampler(active.base.ActiveLearningClassifier):

@@ -222,17 +222,21 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
 
     # Within
 
-    def _fit_model(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
+    def _fit_model(
+        self, model: Model, X: Any, y: Any, task: list[Any], weight: Any, offset: Any
+    ) -> Self:
         """With a model that has learned rows, as often and in the order that is asked for."""
         random = check_random_state(self.random_state) if self.shuffle else None
         if isinstance(model.features, Names):
             X = model.features.cells.prepare(X, (), learning=True)
-        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random)
+        passes(model, X, y, task, weight, epochs_of(self.epochs, model), random, offset)
         self.model_ = model
         return self
 
-    def _continue(self, model: Model, X: Any, y: Any, task: list[Any], weight: Any) -> Self:
-        passes(model, X, y, task, weight, 1, None)
+    def _continue(
+        self, model: Model, X: Any, y: Any, task: list[Any], weight: Any, offset: Any
+    ) -> Self:
+        passes(model, X, y, task, weight, 1, None, offset)
         self.model_ = model
         return self
 
@@ -367,8 +371,9 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     In every method ``X`` is rows (n, d), an array, a CSR matrix or a frame; ``task`` is one per
     row or one for all, None where all rows are one task or ``task_column`` names it;
-    ``sample_weight`` (n,) counts a row as so many rows. Bad rows raise ValueError, and nothing is
-    learned then; predicting before learning raises NotFittedError.
+    ``sample_weight`` (n,) counts a row as so many rows; ``offset`` (n,) is a known part of the
+    log-odds of ``classes_[1]``, as in :meth:`romco.Model.learn`. Bad rows raise
+    ValueError, and nothing is learned then; predicting before learning raises NotFittedError.
 
     >>> import numpy as np
     >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.1], [0.1, 1.0]])
@@ -460,12 +465,14 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
 
     # Learning
 
-    def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
         """Learn rows from scratch."""
         X, y, task = self._read_labelled(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
         model = self._new(classes_of(y), list(dict.fromkeys(task)))
-        return self._fit_model(model, X, y, task, weight)
+        return self._fit_model(model, X, y, task, weight, offset)
 
     def partial_fit(
         self,
@@ -474,12 +481,14 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         classes: Sequence[Any] | None = None,
         task: Any = None,
         sample_weight: Any = None,
+        offset: Any = None,
     ) -> Self:
         """Learn rows one after the other in the order given; tasks may be new.
 
         ``classes`` names all labels; needed in the first call if it does not show them.
         """
         plain = classes is None and sample_weight is None and self.class_weight is None
+        plain = plain and offset is None
         if plain and self._learn_row(X, y, task):
             return self
         first = not hasattr(self, "model_")
@@ -494,33 +503,33 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         weight = weights_of_rows(sample_weight, len(y), y, self.class_weight)
         model = self._new(classes_of(y if classes is None else classes)) if first else self.model_
         _check_known(y, model.classes, by_position=first and task_by_position)
-        return self._continue(model, X, y, task, weight)
+        return self._continue(model, X, y, task, weight, offset)
 
     # Predicting
 
-    def decision_function(self, X: Any, task: Any = None) -> Numbers:
+    def decision_function(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
         """Return margins (n,), positive for ``classes_[1]``; log-probabilities (n, K) of many."""
-        margin = self._row_margin(X, task)
+        margin = self._row_margin(X, task) if offset is None else None
         if margin is not None:
             return np.array([margin])
         self._check_fitted()
-        return self.model_.margins(*self._read_rows(X, task))
+        return self.model_.margins(*self._read_rows(X, task), offset=offset)
 
-    def predict(self, X: Any, task: Any = None) -> NDArray[Any]:
+    def predict(self, X: Any, task: Any = None, offset: Any = None) -> NDArray[Any]:
         """Return the label of each row (n,)."""
-        margins = self.decision_function(X, task)
+        margins = self.decision_function(X, task, offset)
         if margins.ndim == 2:  # of equal ones the last, as the model has it
             return self.classes_[margins.shape[1] - 1 - np.argmax(margins[:, ::-1], axis=1)]
         return self.classes_[(margins >= 0.0).astype(np.intp)]
 
-    def predict_proba(self, X: Any, task: Any = None) -> Numbers:
+    def predict_proba(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
         """Probabilities (n, K) of ``classes_``; of two, 1 / (1 + exp(-a margin)) for the second.
 
         The scale a is learned along the stream, see :class:`romco.model.Scale`, so that every
         loss has probabilities; with the logistic loss it stays near 1.
         """
         self._check_fitted()
-        found = self.model_.engine.probabilities(*self._read_rows(X, task))
+        found = self.model_.engine.probabilities(*self._read_rows(X, task), offset)
         return found if found.ndim == 2 else _both(found)
 
     @property
@@ -528,10 +537,12 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         """Kind of the estimator in a file of :func:`romco.save`."""
         return "scikit-learn"
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, task: Any = None, offset: Any = None
+    ) -> float:
         """Return the share of right answers."""
         self._check_score(sample_weight, task)
-        return float(accuracy_score(y, self.predict(X, task), sample_weight=sample_weight))
+        return float(accuracy_score(y, self.predict(X, task, offset), sample_weight=sample_weight))
 
     # Within
 
@@ -618,7 +629,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
 
     As :class:`romco.ROMCOClassifier`, with the same parameters and attributes, for numbers; "pa",
     "ogd" and "arow" with "-unique" or "-global" are the other learners. Place and unit of y do not
-    matter.
+    matter; ``offset`` has that unit.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -651,45 +662,53 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self.task_column = task_column
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
         """Learn rows from scratch."""
         X, y, task = self._read_labelled(X, y, task, first=True)
         weight = weights_of_rows(sample_weight, len(y))
         model = self._new(list(dict.fromkeys(task)))
-        return self._fit_model(model, X, y, task, weight)
+        return self._fit_model(model, X, y, task, weight, offset)
 
-    def partial_fit(self, X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
+    ) -> Self:
         """Learn rows one after the other in the order given; tasks may be new."""
-        if sample_weight is None and self._learn_row(X, y, task):
+        if sample_weight is None and offset is None and self._learn_row(X, y, task):
             return self
         first = not hasattr(self, "model_")
         X, y, task = self._read_labelled(X, y, task, first)
         weight = weights_of_rows(sample_weight, len(y))
         model = self._new() if first else self.model_
-        return self._continue(model, X, y, task, weight)
+        return self._continue(model, X, y, task, weight, offset)
 
-    def predict(self, X: Any, task: Any = None) -> Numbers:
+    def predict(self, X: Any, task: Any = None, offset: Any = None) -> Numbers:
         """Return the number of each row (n,)."""
-        margin = self._row_margin(X, task)
+        margin = self._row_margin(X, task) if offset is None else None
         if margin is not None:
             return np.array([margin])
         self._check_fitted()
-        return self.model_.predict(*self._read_rows(X, task))
+        return self.model_.predict(*self._read_rows(X, task), offset=offset)
 
-    def predict_interval(self, X: Any, task: Any = None, level: float = 0.9) -> Numbers:
+    def predict_interval(
+        self, X: Any, task: Any = None, level: float = 0.9, offset: Any = None
+    ) -> Numbers:
         """Bounds within which a share ``level`` of the numbers of such rows will be."""
         self._check_fitted()
-        return self.model_.intervals(*self._read_rows(X, task), level)
+        return self.model_.intervals(*self._read_rows(X, task), level, offset=offset)
 
     @property
     def file_kind(self) -> str:
         """Kind of the estimator in a file of :func:`romco.save`."""
         return "scikit-learn number"
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, task: Any = None, offset: Any = None
+    ) -> float:
         """Return the share of the variance that is explained (R2)."""
         self._check_score(sample_weight, task)
-        return float(r2_score(y, self.predict(X, task), sample_weight=sample_weight))
+        return float(r2_score(y, self.predict(X, task, offset), sample_weight=sample_weight))
 
     def _new(self, tasks: Sequence[Any] = ()) -> Model:
         return Model(

@@ -140,7 +140,7 @@ def learn(
     source = replace(source, weight=weight)
     if shards is not None:
         known = load_model(model) if model.exists() else None
-        _check_combination(known, options.target, weight, threads, shards)
+        _check_combination(known, options.target, source, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
         paths = [source.path, *(more or [])]
@@ -165,7 +165,7 @@ def _learn_one(
     with locked_model(path) as known:
         schema = None if known is None else known.schema
         check_source(source, True, schema)
-        _check_combination(known, options.target, source.weight, threads, None)
+        _check_combination(known, options.target, source, threads, None)
         source = source.resolve(schema)
         if known is not None:
             options.check(path, known)
@@ -189,7 +189,7 @@ def _new_model(
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
     target = None if two and options.target is None else resolve_target(options.target, source)
-    _check_combination(None, target, source.weight, threads, None)
+    _check_combination(None, target, source, threads, None)
     if target is None:
         found = options.classes or infer_classes(source, options.positive)
         options = replace(options, classes=found)
@@ -224,7 +224,7 @@ def _on_threads(path: Path, threads: int | Literal["auto"], options: LearnOption
 def _check_combination(
     known: Model | None,
     target: str | None,
-    weight: str | None,
+    source: Source,
     threads: str | None,
     shards: int | None,
 ) -> None:
@@ -242,10 +242,10 @@ def _check_combination(
             f"{option} goes with two classes only: how shards would agree on new classes or on the "
             f"unit of a number is not settled; leave it out to learn --target {other}"
         )
-    if weight is not None and shards is not None:
+    if shards is not None and (source.weight is not None or source.offset is not None):
         raise ValueError(
-            "--shards does not go with --weight: shards that read files themselves do not carry "
-            "weights yet; learn with --threads, or without either"
+            "--shards does not go with --weight or --offset: shards that read files themselves do "
+            "not carry them yet; learn with --threads, or without either"
         )
 
 

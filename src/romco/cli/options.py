@@ -88,6 +88,9 @@ def _source(
     format: Annotated[
         str | None, typer.Option(help=f"{', '.join(FORMATS)}; else by the name.")
     ] = None,
+    offset: Annotated[
+        str | None, typer.Option(help="Column of a known part of the prediction (log-odds).")
+    ] = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Count bad rows instead of stopping.")
     ] = False,
@@ -103,6 +106,7 @@ def _source(
         skip_bad=skip_bad,
         kinds=_kinds(columns) or None,
         one_task=no_task,
+        offset=offset,
     )
 
 

@@ -76,7 +76,7 @@ def predict(row: str, stream: Stream, rounds: Rounds, parameters: Mapping[str, A
 def _predict(
     row: str, stream: Stream, rounds: Rounds, parameters: Mapping[str, Any]
 ) -> tuple[Numbers, Learner | None]:
-    task, x, y, _ = rounds.events
+    task, x, y, *_ = rounds.events
     if row in (FREQUENCY, HISTORY):
         return _from_answers(row, stream, task, y), None
     if row == POOLED:

@@ -178,8 +178,7 @@ class StreamPart:
         self.learner, self.events = learner, events
         self._in_place: Events | None = None
         if isinstance(learner, CompiledLearner) and not np.isnan(events.y).any():
-            sizes = (learner.n_features, learner.n_tasks)
-            self._in_place = Events(events, *sizes, True, learner.answers)
+            self._in_place = learner.events_of(events, labelled=True)
 
     def predict(self, begin: int, end: int) -> Numbers:
         """Margins of the events from begin to end."""
@@ -223,9 +222,10 @@ class StreamPart:
         )
 
     def _copy(self, at: Places, y: Numbers | None = None) -> Round:
-        task, x, labels, weight = self.events
+        task, x, labels, weight, offset = self.events
         y = labels[at] if y is None else y
-        return Round(task[at], x[at], y, None if weight is None else weight[at])
+        some = (None if part is None else part[at] for part in (weight, offset))
+        return Round(task[at], x[at], y, *some)
 
 
 def _margins_of_all_tasks(learner: Learner, events: Round, e: int) -> Numbers:

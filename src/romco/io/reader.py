@@ -53,6 +53,7 @@ class Block:
     lines: list[int]
     features: Encoded
     weights: NDArray[np.float64] | None = None  # NaN where a row has none
+    offsets: NDArray[np.float64] | None = None  # the same
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -61,8 +62,8 @@ class Block:
         """Return events begin to end."""
         part = slice(begin, end)
         features = self.features.rows(begin, end)
-        weights = None if self.weights is None else self.weights[part]
-        return Block(self.tasks[part], self.labels[part], self.lines[part], features, weights)
+        numbers = (None if one is None else one[part] for one in (self.weights, self.offsets))
+        return Block(self.tasks[part], self.labels[part], self.lines[part], features, *numbers)
 
     def events(self) -> Iterator[Event]:
         """Yield the events one by one."""
@@ -91,6 +92,7 @@ class Source:
     kinds: Mapping[str, str] | None = None  # of columns whose kind is not to be inferred
     one_task: bool = False  # there is no column of the task
     weight: str | None = None
+    offset: str | None = None
     schema: Schema | None = None  # once it is resolved
 
     def resolve(self, known: Schema | None = None) -> Source:
@@ -169,6 +171,7 @@ class Source:
             task=self.task,
             label=self.label,
             weight=self.weight,
+            offset=self.offset,
             features=self.features,
             kinds=self.kinds,
             one_task=self.one_task,
@@ -179,6 +182,7 @@ class Source:
         """Return a copy of the model's schema with the columns that the user names instead."""
         schema = known.copy()
         schema.task, schema.label = self.task or known.task, self.label or known.label
+        schema.offset = self.offset or known.offset
         schema.one_task = self.one_task or known.one_task
         if self.features is not None:
             schema.features = self.features
@@ -232,7 +236,7 @@ class Reader(Closing):
         self._ahead: _Ahead | None = None
         try:
             self._rows = _rows_of(self.file, schema, labelled)
-            self._weight = schema.weight
+            self._weight, self._offset = schema.weight, schema.offset
             self._regular = self.file.raw is not None and stat.S_ISREG(
                 os.fstat(self.file.raw.fileno()).st_mode
             )
@@ -338,7 +342,9 @@ class Reader(Closing):
         starts = np.array([0, *rows.ends], dtype=np.int64)
         features = Encoded(values, names, starts, encoder.lexicon)
         block = Block(rows.tasks, rows.labels, rows.lines, features)
-        return _Read(_weighted(block, self._weight), trouble, bad_rows)
+        block, weights = _without(block, self._weight)
+        block, offsets = _without(block, self._offset)
+        return _Read(replace(block, weights=weights, offsets=offsets), trouble, bad_rows)
 
 
 class _Ahead:
@@ -370,13 +376,13 @@ def _rows_of(file: OpenFile, schema: Schema, labelled: bool) -> _TableRows | _Ma
     if kind.task and schema.task not in (None, kind.task):
         wrong = f"is {kind.task!r}, not {schema.task!r}"
         raise ValueError(f"{file.name}: the task of this format {wrong}")
-    if kind.task and schema.weight is not None:
-        raise ValueError(f"{file.name}: this format has no column that could be the weight")
+    for role in schema.number_roles if kind.task else ():
+        raise ValueError(f"{file.name}: this format has no column {role!r}")
     task = None if schema.one_task else schema.task or kind.task
     label = schema.label or kind.label
     if task is None and not schema.one_task:
         raise ValueError(f"{file.name}: say which column is the task (task=...)")
-    needed = [task, label if labelled else None, schema.weight, *(schema.features or ())]
+    needed = [task, label if labelled else None, *schema.number_roles, *(schema.features or ())]
     # What a format fixes by itself is checked row by row, not as a column.
     wanted = [] if kind.task else [name for name in needed if name is not None]
     if kind.delimiter is not None:
@@ -417,7 +423,7 @@ class _TableRows:
         schema = self._schema
         if column in (self._task, self._label):
             return TASK if column == self._task else LABEL
-        if column and column == schema.weight:
+        if column in schema.number_roles:
             return self.encoder.column(column, "number")
         if not column or (schema.features is not None and column not in schema.features):
             return UNUSED
@@ -442,8 +448,8 @@ class _MappingRows:
         self._task, self._label, self._labelled = task, label, labelled
         for column, known in schema.columns.items():
             self.encoder.column(column, known.kind)
-        if schema.weight is not None:
-            self.encoder.column(schema.weight, "number")
+        for role in schema.number_roles:
+            self.encoder.column(role, "number")
 
     def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, bool]:
         part = EncodedRows([], [], [], [])
@@ -473,26 +479,26 @@ class _MappingRows:
         for column in names:
             if column not in (self._task, label):
                 add(column, cells.get(column))
-        if schema.weight is not None and schema.features is not None:
-            add(schema.weight, cells.get(schema.weight))
+        for role in schema.number_roles if schema.features is not None else ():
+            add(role, cells.get(role))
         part.tasks.append(task)
         part.labels.append(truth)
         part.lines.append(line)
         part.ends.append(self.encoder.count())
 
 
-def _weighted(block: Block, column: str | None) -> Block:
-    """Take the column of weights out of the features; NaN where a row has none."""
+def _without(block: Block, column: str | None) -> tuple[Block, NDArray[np.float64] | None]:
+    """Return a block without a column of numbers, and these; NaN where a row has none."""
     if column is None:
-        return block
+        return block, None
     values, names, starts, lexicon = block.features
     found = np.flatnonzero(names == lexicon.number(column))
-    weights = np.full(len(block), np.nan)
-    weights[np.searchsorted(starts, found, side="right") - 1] = values[found]
+    taken = np.full(len(block), np.nan)
+    taken[np.searchsorted(starts, found, side="right") - 1] = values[found]
     rest = Encoded(
         np.delete(values, found),
         np.delete(names, found),
         starts - np.searchsorted(found, starts),
         lexicon,
     )
-    return Block(block.tasks, block.labels, block.lines, rest, weights)
+    return replace(block, features=rest), taken

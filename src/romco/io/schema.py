@@ -1,4 +1,4 @@
-"""Schema of a table: how each column is read, and which is the task, the label, the weight.
+"""Schema of a table: how each column is read, and which is the task, label, weight, offset.
 
 One object for files, frames, mappings, estimators and the service. It is inferred from the first
 rows, printed, stored in the model file, and usable alone::
@@ -56,6 +56,7 @@ MIN_ROWS_ID_TEXT = 50  # below, no column of text is called id-like
 MAX_PRINTED_COLUMNS = 30
 MAX_REPORTED_COLUMNS = 20  # unknown ones that a model warns of
 MAX_NAMES = 2**20  # kept; beyond it names are dropped and found again, so that memory is bounded
+ROLES = ("task", "label", "weight", "offset")  # columns that are no features
 NUMBERS = ("number", "free")  # kinds whose numbers are features as they are
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")  # 1,5 and 1.234,5
 _ID_NAME = re.compile(r"(?i:(?:|.*[_\W])(?:id|uuid|guid|key|index|hash))|[a-z0-9]+(?:Id|ID|UUID)")
@@ -71,7 +72,7 @@ class Column(NamedTuple):
 
 
 class Schema:
-    """Kinds of the columns of a table, and which is the task, the label, the weight.
+    """Kinds of the columns of a table, and which is the task, label, weight, offset.
 
     Columns not listed are read as "free"; ``features`` names those to use, None uses all. With
     ``one_task`` all events are of one task, "all". Where the list is ``complete``, any other column
@@ -89,11 +90,13 @@ class Schema:
         task: str | None = None,
         label: str | None = None,
         weight: str | None = None,
+        offset: str | None = None,
         features: Sequence[str] | None = None,
         one_task: bool = False,
         complete: bool = False,
     ) -> None:
-        self.task, self.label, self.weight, self.one_task = task, label, weight, one_task
+        self.task, self.label, self.weight, self.offset = task, label, weight, offset
+        self.one_task = one_task
         self.features = None if features is None else tuple(dict.fromkeys(features))
         self.columns: dict[str, Column] = {}
         self.complete = complete
@@ -109,6 +112,10 @@ class Schema:
             raise ValueError(
                 f"column {weight!r} is the task or the label: it cannot be the weight too"
             )
+        if offset is not None and offset in (task, label, weight):
+            raise ValueError(
+                f"column {offset!r} is the task, label or weight: it cannot be the offset too"
+            )
 
     @classmethod
     def infer(
@@ -118,6 +125,7 @@ class Schema:
         task: str | None = None,
         label: str | None = None,
         weight: str | None = None,
+        offset: str | None = None,
         features: Sequence[str] | None = None,
         kinds: Mapping[str, str] | None = None,
         one_task: bool = False,
@@ -137,7 +145,7 @@ class Schema:
         rows: Sequence[Mapping[str, Any]]
         fixed, separator, where = False, None, ""
         if isinstance(source, str | Path) or hasattr(source, "read"):
-            wanted = [task, label, weight, *(features or ()), *(kinds or ())]
+            wanted = [task, label, weight, offset, *(features or ()), *(kinds or ())]
             found = read_sample(source, format, [name for name in wanted if name], SAMPLE_ROWS)
             rows, separator, where = found.rows, found.separator, f"{found.name}: "
             fixed = found.format.task is not None
@@ -147,6 +155,7 @@ class Schema:
             task=None if one_task else task,
             label=label,
             weight=weight,
+            offset=offset,
             features=features,
             one_task=one_task,
             complete=bool(rows) and not fixed,
@@ -197,7 +206,12 @@ class Schema:
     @property
     def roles(self) -> frozenset[str | None]:
         """Columns that are no features."""
-        return frozenset((self.task, self.label, self.weight))
+        return frozenset((self.task, self.label, self.weight, self.offset))
+
+    @property
+    def number_roles(self) -> list[str]:
+        """Columns of numbers that are no features: weight and offset."""
+        return [name for name in (self.weight, self.offset) if name is not None]
 
     @property
     def time(self) -> str | None:
@@ -240,7 +254,7 @@ class Schema:
 
     def difference(self, other: Schema) -> str | None:
         """Return what another schema has otherwise, or None if rows are read alike by both."""
-        for part in ("task", "label", "weight", "features", "one_task"):
+        for part in ("task", "label", "weight", "offset", "features", "one_task"):
             if getattr(self, part) != getattr(other, part):
                 return f"{part} {getattr(self, part)!r}, not {getattr(other, part)!r}"
         for name, column in other.columns.items():
@@ -251,7 +265,9 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Return roles and kinds, for :meth:`from_json`; reasons are those of one sample."""
-        roles = {"task": self.task, "label": self.label, "weight": self.weight}
+        roles = {part: getattr(self, part) for part in ROLES}
+        if self.offset is None:  # as it was before there were offsets
+            del roles["offset"]
         listed = None if self.features is None else list(self.features)
         columns = {name: [column.kind, column.meaning] for name, column in self.columns.items()}
         rest = {"one_task": self.one_task, "complete": self.complete, "features": listed}
@@ -272,7 +288,7 @@ class Schema:
             name: Column(_text_of(kind), _text_of(meaning), "as learned")
             for name, (kind, meaning) in parts
         }
-        roles = {part: _text_of(stored.get(part), None) for part in ("task", "label", "weight")}
+        roles = {part: _text_of(stored.get(part), None) for part in ROLES}
         listed = stored.get("features")
         if not isinstance(listed, list | None):
             raise TypeError(f"expected a list of columns, got {listed!r}")
@@ -314,7 +330,7 @@ class Schema:
         return "\n".join([self._title(), *lines])
 
     def _title(self) -> str:
-        roles = {"task": self.task, "label": self.label, "weight": self.weight}
+        roles = {part: getattr(self, part) for part in ROLES}
         named = ", ".join(f"{role} {name!r}" for role, name in roles.items() if name is not None)
         of = f" ({named})" if named else ""
         rows = f", as read from the first {len(self.sample):,} rows" if self.sample else ""
@@ -322,7 +338,7 @@ class Schema:
         return f"columns{of}{rows}{apart}:"
 
     def __repr__(self) -> str:
-        roles = {"task": self.task, "label": self.label, "weight": self.weight}
+        roles = {part: getattr(self, part) for part in ROLES}
         parts = [f"{role}={name!r}" for role, name in roles.items() if name is not None]
         return f"Schema({', '.join([repr(self.kinds), *parts])})"
 

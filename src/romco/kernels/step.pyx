@@ -53,6 +53,7 @@ cdef class Step:
     cdef public object features, target, tasks, body, locks
     cdef public Scale scale
     cdef public bint starts_tasks  # whether the learner must start a new task
+    cdef public bint with_offset   # whether events have a known part of their margin
     cdef Mappings reader
     cdef object read_by, base
     cdef dict numbers  # of tasks
@@ -68,7 +69,7 @@ cdef class Step:
 
     cdef Events event  # always one, whose numbers lie here:
     cdef long long task
-    cdef double y, weight
+    cdef double y, weight, offset
     cdef int[2] start
     cdef double* values
     cdef int* columns
@@ -91,7 +92,7 @@ cdef class Step:
 
     # One event
 
-    def learn_event(self, x, y, task, double weight=1.0):
+    def learn_event(self, x, y, task, double weight=1.0, offset=None):
         """Learn one event; return the margin predicted just before."""
         locks = self.locks
         writing, step = locks.writing, locks.step
@@ -99,27 +100,27 @@ cdef class Step:
         try:
             step.acquire()
             try:
-                return self.learn(x, y, task, weight)
+                return self.learn(x, y, task, weight, offset)
             finally:
                 step.release()
         finally:
             writing.release()
 
-    def margin_of_event(self, x, task):
+    def margin_of_event(self, x, task, offset=None):
         """Return the margin of one event, a dictionary, an array or a reader that has read it."""
         step = self.locks.step
         step.acquire()
         try:
-            return self.margin(x, task)
+            return self.margin(x, task, offset)
         finally:
             step.release()
 
-    def label_of_event(self, x, task):
+    def label_of_event(self, x, task, offset=None):
         """Return the label, of two, or the number that is predicted for one event."""
         step = self.locks.step
         step.acquire()
         try:
-            found = self.margin(x, task)
+            found = self.margin(x, task, offset)
             if found is NotImplemented or self.answers == 0:
                 return found
             self.put_in_order()
@@ -127,13 +128,13 @@ cdef class Step:
         finally:
             step.release()
 
-    def predict_event(self, x, task):
+    def predict_event(self, x, task, offset=None):
         """Return label, probability and margin of one event of two classes."""
         cdef double margin
         step = self.locks.step
         step.acquire()
         try:
-            found = self.margin(x, task)
+            found = self.margin(x, task, offset)
             if found is NotImplemented or self.answers == 0:
                 return NotImplemented
             self.put_in_order()
@@ -143,7 +144,7 @@ cdef class Step:
         finally:
             step.release()
 
-    cdef learn(self, x, y, task, double weight):
+    cdef learn(self, x, y, task, double weight, offset):
         cdef Py_ssize_t number
         cdef double margin = 0.0
         cdef Kernel kernel
@@ -158,6 +159,10 @@ cdef class Step:
             return NotImplemented
         if weight != 1.0 and not self.learner.supports_sample_weight:
             return NotImplemented
+        if not self.read_offset(offset):
+            return NotImplemented
+        if self.event.shifted:
+            self.y -= self.offset
         kernel, counts, before = self.learner.kernel, self.body[1], self.body[1].events
         if kernel.width != 1:
             return NotImplemented
@@ -167,7 +172,7 @@ cdef class Step:
         kernel.check_idle()
         kernel.take_step(self.event, 0, 1, &margin)  # fails as a whole, or not at all
         counts.count(self.event, 1)
-        if self.answers == 1:
+        if self.answers == 1 and offset is None:  # else margins are log-odds as they are
             self.scale.add(margin, self.y, weight)
         if self.reader is not None:
             self.reader.commit()
@@ -178,14 +183,14 @@ cdef class Step:
             retry_idempotent(self.watch)
         return margin if self.answers == 0 else <double> self.target.turn * margin
 
-    cdef margin(self, x, task):
+    cdef margin(self, x, task, offset):
         cdef Py_ssize_t number
         cdef double margin = 0.0
         cdef Kernel kernel
         if not self.look_at_learner():
             return NotImplemented
         number = self.find(task)
-        if number < 0 or not self.read(x, False):
+        if number < 0 or not self.read(x, False) or not self.read_offset(offset):
             return NotImplemented
         kernel = self.learner.kernel
         if kernel.width != 1:
@@ -196,6 +201,7 @@ cdef class Step:
         kernel.drop_notes()
         kernel.followed = False
         kernel.score(self.event, 0, 1, &margin)
+        self.event.restore_shift(0, 1, &margin)
         self.event.x = None
         if not isfinite(margin):
             return NotImplemented
@@ -258,6 +264,21 @@ cdef class Step:
         if side == NULL:
             return False
         self.y = PyFloat_AS_DOUBLE(<object> side)
+        return True
+
+    cdef bint read_offset(self, offset) except -1:
+        """Read the offset, if there is one where the model has them and none where it has none."""
+        self.event.offsets, self.event.shifted = NULL, False
+        if offset is None:
+            return not self.with_offset
+        if not self.with_offset or not PyFloat_CheckExact(offset):
+            return False
+        self.offset = offset
+        if not fabs(self.offset) <= LARGEST:  # nor NaN
+            return False
+        if self.answers == 1:
+            self.offset *= <double> self.target.turn
+        self.event.offsets, self.event.shifted = &self.offset, self.answers == 0
         return True
 
     # Rows
@@ -470,7 +491,8 @@ cdef class ChunkStep:
         cdef Py_ssize_t e
         for e in range(n):
             self.scales[e] = self.scale.log_a
-            self.scale.add(margins[e], self.events.labels[e], self.events.count(e))
+            if self.events.offsets == NULL:  # else margins are log-odds as they are
+                self.scale.add(margins[e], self.events.labels[e], self.events.count(e))
 
     cdef rollback(self):
         if self.undo is not None:

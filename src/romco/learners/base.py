@@ -55,6 +55,7 @@ class Learner(ABC):
     supports_sample_weight: bool = (
         False  # True where ``update`` honours how much each event of a round counts
     )
+    supports_offset: bool = False  # True where a known part of the margin can be added
     one_for_all: bool = False  # True where all tasks share one model
     task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
     version: ClassVar[int] = 1  # of its state; raised when that changes
@@ -106,6 +107,13 @@ class Learner(ABC):
         Raises ValueError, and changes nothing, where they do not fit.
         """
 
+    def events_of(
+        self, round: Round, labelled: bool = False, rows: NDArray[np.int64] | None = None
+    ) -> Events:
+        """Return the checked events of a round; ValueError where one is bad."""
+        sizes = self.n_features, self.n_tasks
+        return Events(round, *sizes, labelled, self.answers, rows, self.supports_offset)
+
     def state(self) -> State:
         """Return a copy of everything that :func:`romco.restore` needs."""
         inner = {} if self.inner_version is None else {"inner_version": self.inner_version}
@@ -128,7 +136,7 @@ class CompiledLearner(Learner):
     kernel: Kernel
 
     def predict(self, round: Round) -> NDArray[np.float64]:
-        return self.kernel.predict(Events(round, self.n_features, self.n_tasks, False))
+        return self.kernel.predict(self.events_of(round))
 
     def update(self, round: Round) -> None:
         known = with_labels(self, round)
@@ -145,7 +153,7 @@ class CompiledLearner(Learner):
         known = with_labels(self, every)
         if known is every:
             return self.kernel.replay(self._labelled(every), starts)
-        events = Events(every, self.n_features, self.n_tasks, False)
+        events = self.events_of(every)
         if (
             known is None and not self.uses_unlabelled
         ):  # nothing is learned: all can be predicted at once
@@ -163,10 +171,10 @@ class CompiledLearner(Learner):
 
     def _unlabelled(self, round: Round) -> Events:
         some = chosen(round, np.isnan(round.y))
-        return Events(some, self.n_features, self.n_tasks, False)
+        return self.events_of(some)
 
     def _labelled(self, round: Round) -> Events:
-        return Events(round, self.n_features, self.n_tasks, True, self.answers)
+        return self.events_of(round, labelled=True)
 
 
 def with_labels(learner: Learner, round: Round) -> Round | None:
@@ -178,7 +186,7 @@ def with_labels(learner: Learner, round: Round) -> Round | None:
     check_weights(learner, round)
     if not lacks_labels(round.y):
         return round
-    Events(round, learner.n_features, learner.n_tasks, False)
+    learner.events_of(round)
     missing = np.isnan(round.y)
     if len(missing) != len(round.task):
         raise ValueError(f"y has {len(missing)} labels but task has {len(round.task)} entries")

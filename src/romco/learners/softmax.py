@@ -11,7 +11,6 @@ from romco.kernels.auto.centres import Centres
 from romco.kernels.auto.judges import Judge
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.softmax import SoftmaxKernel
-from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.parameters import whole
@@ -144,7 +143,7 @@ class AutoSoftmax(CompiledLearner):
         What each feature adds to sum_j w_j z_jk through what tasks share and through the task's
         own, and what comes beside; all adds up to the scores but for what classes have in common.
         """
-        events = Events(round, self.n_features, self.n_tasks, False)
+        events = self.events_of(round)
         features, values, unit, variances = self.kernel.entries(events)
         w, said = self._arrays["weight"], self.kernel.voices(events)[0]
         sure = np.ones_like(variances)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.core.counts import EventCounts, Scale
-from romco.kernels.core.events import LARGEST_WEIGHT, Events
+from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import Mappings
 from romco.kernels.io.places import all_known, needed_width
@@ -53,7 +53,7 @@ from romco.model.lock import Hold, Locks
 from romco.model.names import Action, Id, TaskTable, canonical_name, identities, identity
 from romco.model.pending import read_context
 from romco.model.target import Predictions, Target, TwoClasses, target_from_json, widened
-from romco.parameters import choice, whole
+from romco.parameters import choice, truth, whole
 from romco.rounds import Round
 
 Numbers = NDArray[np.int64]
@@ -91,6 +91,7 @@ class Batch(NamedTuple):
     ids: list[Id]  # task of each row
     y: Dense
     weight: Dense | None
+    offset: Dense | None  # as the learner sees it
     needed: Numbers  # columns that the rows up to each one need
     n_classes: int  # labels known once all rows are learned
     together: bool
@@ -220,79 +221,83 @@ class Engine(Step):
 
     # Predicting
 
-    def margins(self, x: Any, task: Iterable[Any]) -> Dense:
+    def margins(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense:
         """Return margins of rows; see :meth:`romco.Model.margins`."""
         with Hold(self.locks.step):
-            rows, numbers = self._read_rows(x, task)
-            margins, turn = self._margins(rows, numbers), self.target.turn
+            margins, turn = self._margins(*self._read_rows(x, task, offset)), self.target.turn
             return margins if turn == 1.0 else turn * margins
 
-    def margins_and_context(self, x: Any, task: Iterable[Any]) -> tuple[Dense, Dense | None]:
+    def margins_and_context(
+        self, x: Any, task: Iterable[Any], offset: Any = None
+    ) -> tuple[Dense, Dense | None]:
         """Return margins and :meth:`prediction_context` of rows, of the same moment."""
         with Hold(self.locks.step):
-            rows, numbers = self._read_rows(x, task)
-            margins = self.target.turn * self._margins(rows, numbers)
-            return margins, self._context(rows, numbers, x, task)
+            read = self._read_rows(x, task, offset)
+            return self.target.turn * self._margins(*read), self._context(*read, x, task)
 
-    def prediction_context(self, x: Any, task: Iterable[Any]) -> Dense | None:
+    def prediction_context(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense | None:
         """Return numbers (n, k) to learn rows by whose labels come late: ``learn(context=)``.
 
         None where the learner has no use for them. With ids, :meth:`romco.Model.predict` and
         :meth:`romco.Model.answer` do so by themselves.
         """
         with Hold(self.locks.step):
-            return self._context(*self._read_rows(x, task), x, task)
+            return self._context(*self._read_rows(x, task, offset), x, task)
 
-    def intervals(self, x: Any, task: Iterable[Any], level: float) -> Dense:
+    def intervals(self, x: Any, task: Iterable[Any], level: float, offset: Any = None) -> Dense:
         """Return bounds (n, 2) of rows; see :meth:`romco.Model.intervals`."""
         with Hold(self.locks.step):
-            rows, numbers = self._read_rows(x, task)
+            read = self._read_rows(x, task, offset)
             if not isinstance(self.learner, GivesIntervals):
                 raise ValueError(f"{self.learner.name} predicts no numbers, so it has no intervals")
-            round, learner = self._round_with_room(rows, numbers), self.learner
+            round, learner = self._round_with_room(*read), self.learner
             assert isinstance(learner, GivesIntervals)
             return learner.intervals(round, level)
 
-    def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
+    def probabilities(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense:
         """Return P(positive) (n,) of rows, of many classes (n, K); ValueError for numbers."""
-        return self.probability_of(self.margins(x, task))
+        return self.probability_of(self.margins(x, task, offset))
 
     def probability_of(self, margins: Dense) -> Dense:
         """Return the probabilities that margins of this model stand for."""
         return self.target.probabilities(margins, self.scale)
 
-    def margin_one(self, x: Any, task: Any) -> float:
+    def margin_one(self, x: Any, task: Any, offset: float | None = None) -> float:
         """Return the margin of one event of two classes, or the predicted number.
 
         ``x`` is the event's features, or a reader (``features.mappings()``) that has read them.
         """
-        margin = self.margin_of_event(x, task)
+        margin = self.margin_of_event(x, task, offset)
         if margin is not NotImplemented:
             return float(margin)
         rows = Sparse(*x.arrays()) if isinstance(x, Mappings) else [x]
-        return float(self.margins(rows, [task])[0])
+        return float(self.margins(rows, [task], one_offset(offset))[0])
 
-    def probability_one(self, x: Any, task: Any) -> float:
+    def probability_one(self, x: Any, task: Any, offset: float | None = None) -> float:
         """Return P(positive) of one event; ValueError where the target is a number."""
         if isinstance(self.target, TwoClasses):
-            return self.scale.probability_of_one(self.margin_one(x, task))
-        return float(self.probabilities([x], [task])[0])
+            return self.scale.probability_of_one(self.margin_one(x, task, offset))
+        return float(self.probabilities([x], [task], one_offset(offset))[0])
 
-    def predict_one(self, x: Any, task: Any) -> Any:
+    def predict_one(self, x: Any, task: Any, offset: float | None = None) -> Any:
         """Return the label or number of one event; see :meth:`romco.Model.predict_one`."""
-        label = self.label_of_event(x, task)
+        label = self.label_of_event(x, task, offset)
         if label is NotImplemented:
-            label = self.label_of(self.margins([x], [task])[0])
+            label = self.label_of(self.margins([x], [task], one_offset(offset))[0])
         return label
 
-    def _read_rows(self, x: Any, task: Iterable[Any]) -> tuple[Rows, Numbers]:
-        if self.history is not None:
-            ids = list(check_sequence(task))
-            return self._with_history(x, ids), self.tasks.numbers(ids)
-        rows = self.features.read(x)
+    def _read_rows(
+        self, x: Any, task: Iterable[Any], offset: Any = None
+    ) -> tuple[Rows, Numbers, Dense | None]:
+        if self.history is None:
+            rows = self.features.read(x)
+        else:
+            task = list(check_sequence(task))
+            rows = self._with_history(x, task)
         numbers = self.tasks.numbers(check_sequence(task))
-        check_lengths(rows, task=numbers)
-        return rows, numbers
+        known = self.read_offset(offset, self.target.turn, self.events > 0)
+        check_lengths(rows, task=numbers, **({} if known is None else {"offset": known}))
+        return rows, numbers, known
 
     def _with_history(
         self,
@@ -318,23 +323,37 @@ class Engine(Step):
         """Return the learner's numbers of labels as the history counts them: 0, 1, ..."""
         return 0.5 + 0.5 * y if isinstance(self.target, TwoClasses) else y
 
-    def _margins(self, rows: Rows, task: Numbers) -> Dense:
+    def read_offset(self, offset: Any, turn: float, learned: bool) -> Dense | None:
+        """Return offsets (n,) as the learner sees them; ValueError where the model has none.
+
+        The first events learned decide whether a model has offsets; from then on all events do.
+        """
+        if learned and (offset is not None) != self.with_offset:
+            had, lacks = ("with", "needs an") if self.with_offset else ("without", "takes no")
+            raise ValueError(
+                f"this model was learned {had} an offset, so each event {lacks} offset; "
+                "begin a new model to change that"
+            )
+        return None if offset is None else turn * read_offsets(offset, self.learner)
+
+    def _margins(self, rows: Rows, task: Numbers, offset: Dense | None) -> Dense:
         """Return the learner's margins (n,); those of task -1 are as the next task would start."""
         if all_known(task):
-            return predict(self.learner, rows, task)
-        margins = self._margins_of_new(rows)
+            return predict(self.learner, rows, task, offset)
+        margins = self._margins_of_new(rows, offset)
         named = task >= 0
         if named.any():  # any number does for the others: their margins are there already
-            margins[named] = predict(self.learner, rows, np.maximum(task, 0))[named]
+            margins[named] = predict(self.learner, rows, np.maximum(task, 0), offset)[named]
         return margins
 
-    def _margins_of_new(self, rows: Rows) -> Dense:
+    def _margins_of_new(self, rows: Rows, offset: Dense | None) -> Dense:
         common = self._common()
         if common is not None:
             nobody = np.zeros(count_rows(rows), dtype=np.int64)
-            return common.margins(as_round(self.learner, rows, nobody))
+            margins = common.margins(as_round(self.learner, rows, nobody))
+            return margins if offset is None else margins + offset
         self.body = self.body.grown(0, self.tasks.next + 1)
-        return predict(self.learner, rows, np.full(count_rows(rows), self.tasks.next))
+        return predict(self.learner, rows, np.full(count_rows(rows), self.tasks.next), offset)
 
     def _common(self) -> Newcomer | None:
         """Return how a new task starts; kept until the next event, for it may cost all weights."""
@@ -346,12 +365,14 @@ class Engine(Step):
             self._newcomer = kept = (counts.events, learner, common)
         return kept[2]
 
-    def _context(self, rows: Rows, task: Numbers, x: Any, ids: Iterable[Any]) -> Dense | None:
+    def _context(
+        self, rows: Rows, task: Numbers, offset: Dense | None, x: Any, ids: Iterable[Any]
+    ) -> Dense | None:
         if not len(task):
             return None
         found = None
         if isinstance(self.learner, LearnsDelayed):
-            round, learner = self._round_with_room(rows, task), self.learner
+            round, learner = self._round_with_room(rows, task, offset), self.learner
             assert isinstance(learner, LearnsDelayed)
             found = learner.prediction_context(round)
         if self.history is None:
@@ -359,12 +380,12 @@ class Engine(Step):
         assert isinstance(self.features, Names | Hashed)
         return self.history.context(list(ids), self.features.encode(x, False), found)
 
-    def _round_with_room(self, rows: Rows, task: Numbers) -> Round:
+    def _round_with_room(self, rows: Rows, task: Numbers, offset: Dense | None) -> Round:
         """Return rows as a round in which task -1 is the next task, for which there is room."""
         if not all_known(task):
             self.body = self.body.grown(0, self.tasks.next + 1)
             task = np.where(task < 0, self.tasks.next, task)
-        return as_round(self.learner, rows, task)
+        return as_round(self.learner, rows, task, offset=offset)
 
     # Learning
 
@@ -376,6 +397,7 @@ class Engine(Step):
         *,
         together: bool = False,
         weight: Any = None,
+        offset: Any = None,
         context: Any = None,
         with_probabilities: bool = True,
     ) -> Predictions:
@@ -389,11 +411,13 @@ class Engine(Step):
         if weight is not None:
             weight = read_weights(weight, self.learner)
             if not weight.all():
-                return self._learn_counted(x, list(y), list(task), together, weight, context)
+                return self._learn_counted(
+                    x, list(y), list(task), together, weight, offset, context
+                )
         with Hold(self.locks.writing):
             before, turn, n = self.events, self.target.turn, 0
             try:
-                batch = self._read(x, y, task, together, weight, context)
+                batch = self._read(x, y, task, together, weight, offset, context)
                 n = len(batch.ids)
                 margins, log_a = self.target.allocate(n, batch.n_classes), np.zeros(n)
                 self._learn_chunks(batch, margins, log_a)
@@ -404,24 +428,30 @@ class Engine(Step):
             finally:
                 if self.history is not None:
                     self.history.kernel.rollback()  # what was not committed with a chunk
+            if offset is not None:  # has the sign of the labels known in the end
+                turn = self.target.turn
             margins = self.target.outward(margins, batch.y, turn)
         if not with_probabilities:
             return Predictions(margins, NO_NUMBERS)
         return Predictions(margins, self.target.probabilities_then(margins, log_a))
 
-    def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any:
+    def learn_one(
+        self, x: Any, y: Any, task: Any, weight: float = 1.0, offset: float | None = None
+    ) -> Any:
         """Learn one event; return the margin (of many classes: all) predicted just before."""
-        margin = self.learn_event(x, y, task, weight)
+        margin = self.learn_event(x, y, task, weight, offset)
         if margin is not NotImplemented:
             return margin
         weights = None if weight == 1.0 else [weight]
-        batch = self.predict_and_learn([x], [y], [task], weight=weights, with_probabilities=False)
+        batch = self.predict_and_learn(
+            [x], [y], [task], weight=weights, offset=one_offset(offset), with_probabilities=False
+        )
         return float(batch.margins[0]) if batch.margins.ndim == 1 else batch.margins[0]
 
-    def check(self, x: Any, y: Iterable[Any], task: Iterable[Any]) -> None:
+    def check(self, x: Any, y: Iterable[Any], task: Iterable[Any], offset: Any = None) -> None:
         """Raise ValueError where rows could not be learned; changes nothing."""
         with Hold(self.locks.writing):
-            self._read(x, y, task, observing=False)
+            self._read(x, y, task, offset=offset, observing=False)
 
     def observe(self, x: Any, task: Iterable[Any]) -> None:
         """Learn from rows without labels what needs none: new features, new tasks, their sizes.
@@ -475,6 +505,8 @@ class Engine(Step):
             return
         names = [*self.target.classes, *labels]
         if len({canonical_name(identity("label", name)) for name in names}) > 2:
+            if self.events and self.with_offset:
+                raise ValueError(f"a third label in {names}: a model with offsets has two classes")
             with Hold(self.locks.writing), Hold(self.locks.step):
                 retry_idempotent(self._widen)
 
@@ -505,7 +537,14 @@ class Engine(Step):
             self.body = Body(self.learner, counted)
 
     def _learn_counted(
-        self, x: Any, y: list[Any], task: list[Any], together: bool, weight: Dense, context: Any
+        self,
+        x: Any,
+        y: list[Any],
+        task: list[Any],
+        together: bool,
+        weight: Dense,
+        offset: Any,
+        context: Any,
     ) -> Predictions:
         """Learn the rows that count; the others, of weight 0, are only predicted, in their turn."""
         n = len(weight)
@@ -513,12 +552,18 @@ class Engine(Step):
         if not len(y) == len(task) == n:
             raise ValueError(f"weight has {n} entries but y has {len(y)} and task {len(task)}")
         read_context(context, n)  # refused, if so, before anything is learned
+        offset = self.read_offset(offset, 1.0, self.events > 0)
+        if offset is not None and len(offset) != n:
+            raise ValueError(f"x has {n} rows but offset has {len(offset)} entries")
 
         def learn(at: NDArray[np.intp]) -> Predictions:
             known = None if context is None else [context[i] for i in at]
             return self.predict_and_learn(
-                *some(at), together=together, weight=weight[at], context=known
+                *some(at), together=together, weight=weight[at], offset=shift(at), context=known
             )
+
+        def shift(at: NDArray[np.intp]) -> Any:
+            return None if offset is None else offset[at]
 
         def some(at: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
             return select_rows(x, at), [y[i] for i in at], [task[i] for i in at]
@@ -526,37 +571,44 @@ class Engine(Step):
         counts = np.flatnonzero(weight > 0.0)
         if together or not len(counts):
             if not len(counts):
-                return self._predict(x, task, y, together)
-            predictions = self._predict(x, task)
+                return self._predict(x, task, offset, y, together)
+            predictions = self._predict(x, task, offset)
             learn(counts)
             unlearned = np.flatnonzero(weight == 0.0)
             if self.history is not None:
                 rows, labels, tasks = some(unlearned)
-                self._predict(rows, tasks, labels, together=True)
+                self._predict(rows, tasks, shift(unlearned), labels, together=True)
             return predictions
-        self.check(*some(counts))  # all of it, before any is learned
+        self.check(*some(counts), shift(counts))  # all of it, before any is learned
         parts = []
         for counted, run in groupby(range(n), key=lambda i: weight[i] > 0.0):
             at = np.array(list(run))
             rows, labels, tasks = some(at)
-            parts.append(learn(at) if counted else self._predict(rows, tasks, labels))
+            parts.append(learn(at) if counted else self._predict(rows, tasks, shift(at), labels))
         margins, probabilities = zip(*parts, strict=True)
         return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
 
     def _predict(
-        self, x: Any, task: list[Any], y: list[Any] | None = None, together: bool = False
+        self,
+        x: Any,
+        task: list[Any],
+        offset: Any,
+        y: list[Any] | None = None,
+        together: bool = False,
     ) -> Predictions:
         """Predict rows that are not learned; their labels, where known, enter the history."""
         if y is None or self.history is None:
-            margins = self.margins(x, task)
+            margins = self.margins(x, task, offset)
         else:
             with Hold(self.locks.writing), Hold(self.locks.step):
                 kernel = self.history.kernel
                 kernel.make_classes(len(self.target.known))
                 labels = self._classes_of(np.array([self._number_or_nan(label) for label in y]))
+                known = self.read_offset(offset, self.target.turn, self.events > 0)
                 try:
                     rows = self._with_history(x, task, None, labels, together=together)
-                    margins = self.target.turn * self._margins(rows, self.tasks.numbers(task))
+                    numbers = self.tasks.numbers(task)
+                    margins = self.target.turn * self._margins(rows, numbers, known)
                     kernel.commit(len(task))
                 finally:
                     kernel.rollback()
@@ -578,15 +630,17 @@ class Engine(Step):
         task: Iterable[Any],
         together: bool = False,
         weight: Dense | None = None,
+        offset: Any = None,
         context: Any = None,
         observing: bool = True,
     ) -> Batch:
         answers, labels = self.target.read(y)
         ids = identities("task", check_sequence(task))
         new: dict[Id, int] = {}
-        if self._adds_classes and isinstance(self.learner, AddsClasses):
-            self.learner.check_classes(len(labels))
-        others = {"task": ids, "y": answers, **({} if weight is None else {"weight": weight})}
+        known = None
+        if offset is not None or self.with_offset:
+            turn = self.turn_with(labels, self.events > 0)
+            known = self.read_offset(offset, turn, self.events > 0)
         if self.history is None:
             rows = self.features.read(x, new)
         else:
@@ -595,7 +649,10 @@ class Engine(Step):
                 self.history.kernel.make_classes(len(labels))
                 past = self._classes_of(answers) if observing else None
                 rows = self._with_history(x, ids, new, past, given, together)
-        check_lengths(rows, **others)
+        parts = {"task": ids, "y": answers, "weight": weight, "offset": known}
+        check_lengths(rows, **{name: part for name, part in parts.items() if part is not None})
+        if self._adds_classes and isinstance(self.learner, AddsClasses):
+            self.learner.check_classes(len(labels))
         actions, needed = None, np.zeros(len(ids), dtype=np.int64)
         if new or labels is not self.target.known:
             new = dict(zip(identities("feature", new), new.values(), strict=True))
@@ -605,8 +662,20 @@ class Engine(Step):
                 for label, number in labels.items()
             }
             actions = partial(self._naming, new, labels, since, needed)
-        known = read_context(context, len(ids))
-        return Batch(rows, ids, answers, weight, needed, len(labels), together, actions, known)
+        then = read_context(context, len(ids))
+        return Batch(
+            rows, ids, answers, weight, known, needed, len(labels), together, actions, then
+        )
+
+    def turn_with(self, labels: dict[Id, float], learned: bool) -> float:
+        """Return the turn once these labels are known, as offsets are learned by it."""
+        turn = self.target.changes(labels).get("turn", self.target.turn)
+        if learned and turn != self.target.turn:
+            raise ValueError(
+                f"of the labels {list(labels)} another one is positive than offsets were learned "
+                "for, before both were known: begin a new model, and name classes or positive"
+            )
+        return float(turn)
 
     def _naming(
         self,
@@ -643,10 +712,12 @@ class Engine(Step):
         for at in np.flatnonzero(numbers < 0) if chunk.fresh else ():
             numbers[at] = chunk.fresh[ids[at]]
         weight = None if batch.weight is None else batch.weight[begin:end]
+        offset = None if batch.offset is None else batch.offset[begin:end]
         rows = cut(batch.rows, begin, end)
-        round = as_round(learner, rows, numbers, batch.y[begin:end], weight)
+        round = as_round(learner, rows, numbers, batch.y[begin:end], weight, offset)
         check_weights(learner, round)
-        events = Events(round, learner.n_features, learner.n_tasks, True, learner.answers)
+        events = learner.events_of(round, labelled=True)
+        self.with_offset = offset is not None
         if batch.context is not None and isinstance(learner, LearnsDelayed):
             learner.set_context(events, batch.context[begin:end])
         named = chunk.fresh or chunk.body is not self.body or batch.actions is not None
@@ -769,6 +840,7 @@ class Engine(Step):
                 "new_task": self.new_task,
                 "scale": [self.scale.log_a, self.scale.curvature],
                 **stored,
+                **({"offset": True} if self.with_offset else {}),
             }
 
     @classmethod
@@ -783,7 +855,7 @@ class Engine(Step):
         if stored is not None:
             past = TaskHistory.from_state(stored, arrays, target.kind == "number")
         made = cls(learner, features, target, tasks, state["new_task"], past)
-        made.scale = scale
+        made.scale, made.with_offset = scale, truth("offset", state.get("offset", False))
         events = whole("events", state["events"], least=0)
         seen, since = (arrays[f"tasks.{name}"] for name in ("seen", "since"))
         for counts, least in ((seen, 0), (since, -1)):
@@ -866,6 +938,31 @@ def read_weights(weight: Any, learner: Learner) -> Dense:
     return weights
 
 
+def read_offsets(offset: Any, learner: Learner) -> Dense:
+    """Return offsets (n,) as numbers; ValueError where one is bad, or the learner takes none."""
+    if not learner.supports_offset:
+        raise ValueError(
+            f"{learner.name} takes no offset: leave it out, or take romco-auto for two classes or "
+            "numbers"
+        )
+    offsets = np.asarray(offset)
+    if offsets.ndim != 1 or offsets.dtype.kind not in "fiub":
+        raise ValueError(f"expected one offset per row; got {offsets.dtype}{list(offsets.shape)}")
+    offsets = offsets.astype(np.float64)
+    bad = np.flatnonzero(~(np.abs(offsets) <= LARGEST_FEATURE))
+    if len(bad):
+        raise ValueError(
+            f"row {bad[0]}: the offset is {offsets[bad[0]]}; it must be finite and at most "
+            f"{LARGEST_FEATURE:g} in size"
+        )
+    return offsets
+
+
+def one_offset(offset: Any) -> list[Any] | None:
+    """Return the offset of one event as that of one row."""
+    return None if offset is None else [offset]
+
+
 def _stack(parts: Any, missing: float) -> Dense:
     """Return parts end to end; earlier ones may know fewer classes."""
     if parts[0].ndim == 1:
@@ -894,7 +991,12 @@ class _LightMatrix:
 
 
 def as_round(
-    learner: Learner, rows: Rows, task: Numbers, y: Dense = NO_NUMBERS, weight: Dense | None = None
+    learner: Learner,
+    rows: Rows,
+    task: Numbers,
+    y: Dense = NO_NUMBERS,
+    weight: Dense | None = None,
+    offset: Dense | None = None,
 ) -> Round:
     """Return rows of these tasks as the learner takes them; without labels if none are given."""
     x: Any = rows
@@ -902,12 +1004,14 @@ def as_round(
         fits = needed_width(rows.columns) <= learner.n_features
         light = fits and type(learner).predict is CompiledLearner.predict
         x = _LightMatrix(rows, learner.n_features) if light else as_matrix(rows, learner.n_features)
-    return Round(task, x, y, weight)
+    return Round(task, x, y, weight, offset)
 
 
-def predict(learner: Learner, rows: Rows, task: Numbers) -> Dense:
+def predict(learner: Learner, rows: Rows, task: Numbers, offset: Dense | None = None) -> Dense:
     """Return margins (n,); columns that the learner does not have yet weigh nothing."""
-    return learner.predict(as_round(learner, rows, task)) if len(task) else np.empty(0)
+    if not len(task):
+        return np.empty(0)
+    return learner.predict(as_round(learner, rows, task, offset=offset))
 
 
 def is_compiled(learner: Learner) -> bool:

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from romco.io.schema import Schema
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
-from romco.model.engine import Engine, check_sequence, fixed_width, make_learner, next_double
+from romco.model.engine import (
+    Engine,
+    check_sequence,
+    fixed_width,
+    make_learner,
+    next_double,
+    one_offset,
+)
 from romco.model.features import Dense, Features, Names
 from romco.model.history import HISTORY_LIMIT, TaskHistory, history_schema
 from romco.model.names import Id, TaskTable, identity
@@ -48,7 +55,7 @@ class Model:
     <romco.Model: romco-nucl for two classes ('ham', 'spam'), 3 features, 2 tasks, 6 events>
 
     In every method ``x`` is rows in a form that ``features`` reads: mappings, an array, a CSR
-    matrix or a frame; ``task`` names the task of each row.
+    matrix or a frame; ``task`` names the task of each row; ``offset`` is as in :meth:`learn`.
 
     Parameters
     ----------
@@ -167,29 +174,32 @@ class Model:
 
     # Predicting
 
-    def predict_one(self, x: Any, task: Any, *, id: Any = None) -> Any:
+    def predict_one(self, x: Any, task: Any, *, id: Any = None, offset: float | None = None) -> Any:
         """Return the label or number of one event; None before any label is known.
 
         With ``id`` the event waits until :meth:`answer` brings its label.
         """
         if id is None:
-            return self.engine.predict_one(x, task)
-        margins, context = self.engine.margins_and_context([x], [task])
-        self.pending.put_all([id], [x], [task], margins, context)
+            return self.engine.predict_one(x, task, offset)
+        offsets = one_offset(offset)
+        margins, context = self.engine.margins_and_context([x], [task], offsets)
+        self.pending.put_all([id], [x], [task], margins, context, offsets)
         return self.engine.label_of(margins[0])
 
-    def predict_proba_one(self, x: Any, task: Any) -> dict[Id, float]:
+    def predict_proba_one(
+        self, x: Any, task: Any, *, offset: float | None = None
+    ) -> dict[Id, float]:
         """Return the probability of each label that is known; they add up to 1."""
         classes = self.classes
         if not isinstance(self.engine.target, TwoClasses):
-            probabilities = self.engine.probabilities([x], [task])[0]
+            probabilities = self.engine.probabilities([x], [task], one_offset(offset))[0]
             return dict(zip(classes, probabilities.tolist(), strict=True))
-        positive = self.engine.probability_one(x, task)
+        positive = self.engine.probability_one(x, task, offset)
         both = (1.0 - positive, positive) if len(classes) == 2 else (1.0,) * len(classes)
         return dict(zip(classes, both, strict=True))
 
     def predict(
-        self, x: Any, task: Iterable[Any], *, id: Iterable[Any] | None = None
+        self, x: Any, task: Iterable[Any], *, id: Iterable[Any] | None = None, offset: Any = None
     ) -> NDArray[Any]:
         """Return labels, or numbers, of rows (n,).
 
@@ -205,15 +215,15 @@ class Model:
         array([[0.27, 0.73]])
         """
         if id is None:
-            return self.engine.labels_of(self.margins(x, task))
+            return self.engine.labels_of(self.margins(x, task, offset=offset))
         task = list(check_sequence(task))
-        margins, context = self.engine.margins_and_context(x, task)
-        self.pending.put_all(list(id), x, task, margins, context)
+        margins, context = self.engine.margins_and_context(x, task, offset)
+        self.pending.put_all(list(id), x, task, margins, context, offset)
         return self.engine.labels_of(margins)
 
-    def predict_proba(self, x: Any, task: Iterable[Any]) -> Dense:
+    def predict_proba(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return probabilities (n, K) of :attr:`classes`; ValueError if the target is a number."""
-        probabilities = self.engine.probabilities(x, task)
+        probabilities = self.engine.probabilities(x, task, offset)
         if probabilities.ndim == 2:
             return probabilities
         if len(self.classes) < 2:
@@ -222,15 +232,17 @@ class Model:
         both[:, 0], both[:, 1] = 1.0 - probabilities, probabilities
         return both
 
-    def margins(self, x: Any, task: Iterable[Any]) -> Dense:
+    def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return the learner's scores of rows; changes nothing that was learned.
 
         Margins (n,) of two classes, above 0 for the positive label; log-probabilities (n, K) of
         many classes; predicted numbers (n,). Raises ValueError where a row cannot be read.
         """
-        return self.engine.margins(x, task)
+        return self.engine.margins(x, task, offset)
 
-    def intervals(self, x: Any, task: Iterable[Any], level: float = 0.9) -> Dense:
+    def intervals(
+        self, x: Any, task: Iterable[Any], level: float = 0.9, *, offset: Any = None
+    ) -> Dense:
         """Return bounds (n, 2) within which a share ``level`` of the numbers of such rows will be.
 
         Raises ValueError where the learner predicts no numbers.
@@ -242,9 +254,9 @@ class Model:
         >>> bool(low < 6.0 < high)
         True
         """
-        return self.engine.intervals(x, task, level)
+        return self.engine.intervals(x, task, level, offset)
 
-    def ask(self, x: Any, task: Iterable[Any]) -> NDArray[np.bool_]:
+    def ask(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> NDArray[np.bool_]:
         """Return for which rows (n,) to ask for labels, as the policy ``labels`` decides.
 
         The policy sees margins, or the widths of a number's intervals. Raises ValueError where
@@ -264,18 +276,20 @@ class Model:
         n = len(numbers)
         round = Round(numbers, np.zeros((n, 1)), np.full(n, np.nan))
         if self.engine.target.kind == "number":
-            widths = np.diff(self.intervals(x, task, 0.5), axis=1)[:, 0]
+            widths = np.diff(self.intervals(x, task, 0.5, offset=offset), axis=1)[:, 0]
             return self.labels.ask_by_width(round, widths)
-        return self.labels.ask(round, self.margins(x, task))
+        return self.labels.ask(round, self.margins(x, task, offset=offset))
 
     # Learning
 
-    def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> Any:
+    def learn_one(
+        self, x: Any, y: Any, task: Any, weight: float = 1.0, *, offset: float | None = None
+    ) -> Any:
         """Learn one event; return the margin (of many classes: all) predicted just before.
 
         Raises ValueError where the event is bad; nothing changes then.
         """
-        return self.engine.learn_one(x, y, task, weight)
+        return self.engine.learn_one(x, y, task, weight, offset)
 
     def learn(
         self,
@@ -285,6 +299,7 @@ class Model:
         *,
         together: bool = False,
         weight: Any = None,
+        offset: Any = None,
         context: Any = None,
     ) -> Dense:
         """Learn rows in turn, as ``learn_one`` does; return the margins predicted just before.
@@ -292,6 +307,10 @@ class Model:
         ``together`` learns all rows in one step: all are predicted, then all are learned. A row of
         ``weight`` h counts as h events, one of weight 0 is only predicted. Where labels come late,
         ``context`` is ``engine.prediction_context`` of each row when it was predicted, or None.
+
+        ``offset`` is a known part of each row's margin that is never learned: log-odds of the
+        positive label, or a number in the target's unit. A model learned with offsets needs them
+        for every row, in prediction too.
 
         Raises ValueError where any row is bad; nothing changes then. Where learning is broken
         off, by Ctrl-C or by numbers that grew too large, ``events`` counts the rows learned.
@@ -301,7 +320,14 @@ class Model:
         array([0., 1.])
         """
         return self.engine.predict_and_learn(
-            x, y, task, together=together, weight=weight, context=context, with_probabilities=False
+            x,
+            y,
+            task,
+            together=together,
+            weight=weight,
+            offset=offset,
+            context=context,
+            with_probabilities=False,
         ).margins
 
     def answer(self, id: Any, y: Any, weight: float = 1.0) -> Any:
@@ -319,7 +345,14 @@ class Model:
         """
         with self.pending.resolving(id) as event:
             weights = None if weight == 1.0 else [weight]
-            self.learn(event.x, [y], [event.task], weight=weights, context=event.context)
+            self.learn(
+                event.x,
+                [y],
+                [event.task],
+                weight=weights,
+                offset=one_offset(event.offset),
+                context=event.context,
+            )
         return event.margin
 
     def forget(self, task: Any) -> None:

@@ -82,12 +82,18 @@ class BudgetedModel:
         save(self.model, path)
 
     def predict_and_learn(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        weight: Any = None,
+        offset: Any = None,
     ) -> Predictions:
         """Return what was predicted; events asked for are then learned, the others noticed."""
-        if weight is not None:
+        if weight is not None or offset is not None:
             raise ValueError(
-                "a model that asks for labels does not learn the weights of a file yet: "
+                "a model that asks for labels does not learn weights or offsets of a file yet: "
                 "leave them out, or learn all labels"
             )
         labels, tasks = list(y), list(task)
@@ -150,7 +156,7 @@ def choose_requests(
     events: list[tuple[int, str, float]] = []  # line, task, margin
     with known.open(labelled=False) as reader:
         for block in usable_blocks(reader, known):
-            some = model.margins(block.features, block.tasks)
+            some = model.margins(block.features, block.tasks, offset=block.offsets)
             events += zip(block.lines, block.tasks, some.tolist(), strict=True)
     if not events:
         return []

@@ -256,7 +256,9 @@ class Run:
         """Learn a block, all or nothing."""
         given = block.features, block.labels, block.tasks
         late = self._predict_late(block)
-        answers: Predictions = self.model.engine.predict_and_learn(*given, weight=block.weights)
+        answers: Predictions = self.model.engine.predict_and_learn(
+            *given, weight=block.weights, offset=block.offsets
+        )
         self.record.events += len(block)
         self.score.count(self.model, block.labels, answers)
         if late is not None and late.probabilities.shape == answers.probabilities.shape:

@@ -75,7 +75,7 @@ def predict(
 
 def answers_of(model: Model, block: Block) -> Predictions:
     """Return margins and probabilities of a block; numbers have no probabilities (NaN)."""
-    margins = model.margins(block.features, block.tasks)
+    margins = model.margins(block.features, block.tasks, offset=block.offsets)
     if model.engine.target.kind == "number":
         return Predictions(margins, np.full(len(margins), np.nan))
     return Predictions(margins, model.engine.probability_of(margins))
@@ -92,21 +92,31 @@ def predicted_labels(model: LabelNames, answers: Predictions) -> list[Any] | Non
 
 
 def usable_blocks(reader: Reader, source: Source) -> Iterator[Block]:
-    """Yield blocks to the end; a row with a number that is too large is a bad row."""
+    """Yield blocks to the end; a row with a number that cannot be used is a bad row."""
     for block in reader.blocks():
-        if (np.abs(block.features.values) <= LARGEST_FEATURE).all():
+        if _fault(block) is None:
             yield block
             continue
         for at in range(len(block)):
             one = block.rows(at, at + 1)
-            largest = np.abs(one.features.values).max(initial=0.0)
-            if largest <= LARGEST_FEATURE:
+            why = _fault(one)
+            if why is None:
                 yield one
             elif source.skip_bad:
                 reader.skipped += 1
             else:
-                why = f"a feature is {largest:g} in size; at most {LARGEST_FEATURE:g} can be used"
                 raise BadRow(source.path, one.lines[0], None, why)
+
+
+def _fault(block: Block) -> str | None:
+    """Return why a number of a block cannot be used; None if all can."""
+    for what, values in (("feature", block.features.values), ("offset", block.offsets)):
+        largest = 0.0 if values is None else np.abs(values).max(initial=0.0)
+        if np.isnan(largest):
+            return f"the {what} is missing"
+        if largest > LARGEST_FEATURE:
+            return f"a {what} is {largest:g} in size; at most {LARGEST_FEATURE:g} can be used"
+    return None
 
 
 def prediction_rows(
@@ -184,7 +194,7 @@ def _as_number(label: Any) -> Any:
 def _bounds(model: Model, block: Block) -> Numbers | None:
     if model.engine.target.kind != "number" or not isinstance(model.engine.learner, GivesIntervals):
         return None
-    return model.intervals(block.features, block.tasks, INTERVAL_LEVEL)
+    return model.intervals(block.features, block.tasks, INTERVAL_LEVEL, offset=block.offsets)
 
 
 def explain_cells(model: Model, cells: Mapping[str, Any], task: Any, label: Any = None) -> Reasons:

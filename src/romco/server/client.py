@@ -82,6 +82,8 @@ class Client:
     def predict(self, events: Events) -> Any:
         """Predict one event, or many: mappings with "task", "x", and "id" if answers come later.
 
+        "offset" is the known part of an event's margin, where the model has offsets.
+
         Returns a mapping per event with "label", "probability", "margin" and "version"; for one
         event the mapping alone.
         """

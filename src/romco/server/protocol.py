@@ -53,6 +53,7 @@ class PredictRequest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
     task: Task
     x: Row
     id: str | None = None
+    offset: float | None = None  # known part of the margin, where the model has offsets
 
 
 class LearnRequest(
@@ -64,6 +65,7 @@ class LearnRequest(
     id: str | None = None
     task: Task | None = None
     x: Row | None = None
+    offset: float | None = None
 
 
 class PredictResponse(msgspec.Struct, gc=False, omit_defaults=True):
@@ -111,6 +113,7 @@ class Event(msgspec.Struct, array_like=True, frozen=True, gc=False):
     x: Row
     y: Answer
     prediction: Prediction | None = None
+    offset: float | None = None
 
 
 class Learn(msgspec.Struct, array_like=True, frozen=True, tag="learn"):
@@ -140,6 +143,7 @@ class PendingEvent(msgspec.Struct, array_like=True, frozen=True, gc=False):
     task: Task
     x: Row
     prediction: Prediction
+    offset: float | None = None
 
 
 Change = Learn | Forget
@@ -153,7 +157,7 @@ class RequestParser:
     """Parses request bodies: an object is one event, a list is many.
 
     >>> RequestParser(Limits()).predict(b'{"task": "ann", "x": {"a": 1}}')
-    ([PredictRequest(task='ann', x={'a': 1.0}, id=None)], False)
+    ([PredictRequest(task='ann', x={'a': 1.0}, id=None, offset=None)], False)
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -244,7 +248,7 @@ def request_types(limits: Limits) -> tuple[type[PredictRequest], type[LearnReque
     task = name | integer
     predict = msgspec.defstruct(
         "PredictRequest",
-        [("task", task), ("x", x), ("id", name | None, None)],
+        [("task", task), ("x", x), ("id", name | None, None), ("offset", number | None, None)],
         bases=(PredictRequest,),
         frozen=True,
         gc=False,
@@ -256,6 +260,7 @@ def request_types(limits: Limits) -> tuple[type[PredictRequest], type[LearnReque
             ("id", name | None, None),
             ("task", task | None, None),
             ("x", x | None, None),
+            ("offset", number | None, None),
         ],
         bases=(LearnRequest,),
         frozen=True,

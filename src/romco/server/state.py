@@ -86,11 +86,14 @@ class ServedModel:
         version, tasks = self.sequence, [event.task for event in events]
         with_id = [k for k, event in enumerate(events) if event.id is not None]
         rows = self.encode([event.x for event in events])
-        made, contexts = self._predict(rows, tasks, bool(with_id))
+        offsets = _offsets(events)
+        made, contexts = self._predict(rows, tasks, offsets, bool(with_id))
         responses = [PredictResponse(*one, version) for one in made]
         if with_id and self.model.labels is not None:
             with self._policy_lock:
-                asked = self.model.ask([rows[k] for k in with_id], [tasks[k] for k in with_id])
+                some = None if offsets is None else [offsets[k] for k in with_id]
+                given = [rows[k] for k in with_id], [tasks[k] for k in with_id]
+                asked = self.model.ask(*given, offset=some)
             for k, ask in zip(with_id, asked.tolist(), strict=True):
                 responses[k].ask = ask
         pending = []
@@ -99,26 +102,33 @@ class ServedModel:
             if contexts is not None and np.isfinite(contexts[k]).all():
                 context = contexts[k].tolist()
             prediction = Prediction(*made[k], context)
-            pending.append(PendingEvent(str(event.id), event.task, event.x, prediction))
+            kept = PendingEvent(str(event.id), event.task, event.x, prediction, event.offset)
+            pending.append(kept)
         return responses, pending
 
     def predict(self, rows: Sequence[Row], tasks: Sequence[Task]) -> list[Prediction]:
         """Predict rows; RequestError names the first bad one."""
-        return [Prediction(*one) for one in self._predict(self.encode(rows), tasks, False)[0]]
+        made, _ = self._predict(self.encode(rows), tasks, None, False)
+        return [Prediction(*one) for one in made]
 
     def _predict(
-        self, rows: Sequence[Any], tasks: Sequence[Task], with_context: bool
+        self,
+        rows: Sequence[Any],
+        tasks: Sequence[Task],
+        offsets: list[float] | None,
+        with_context: bool,
     ) -> tuple[list[Scored], Any]:
         """Predict encoded rows; the context (n, k) is the learner's, for late answers."""
         engine, contexts = self.model.engine, None
         try:
             if len(rows) == 1 and self.target == "two classes" and not with_context:
-                margin = engine.margin_one(rows[0], tasks[0])  # without arrays: a fifth of the time
+                offset = None if offsets is None else offsets[0]
+                margin = engine.margin_one(rows[0], tasks[0], offset)  # without arrays: faster
                 return self._two_classes([margin], [engine.scale.probability_of_one(margin)]), None
             if with_context:
-                margins, contexts = engine.margins_and_context(rows, tasks)
+                margins, contexts = engine.margins_and_context(rows, tasks, offsets)
             else:
-                margins = engine.margins(rows, tasks)
+                margins = engine.margins(rows, tasks, offsets)
         except ValueError as error:
             raise self.bad_row(rows, error) from None
         chances = margins if self.target == "number" else engine.probability_of(margins)
@@ -225,14 +235,17 @@ class ServedModel:
         """
         given = self.encode([e.x for e in events]), [e.y for e in events], [e.task for e in events]
         contexts = [None if e.prediction is None else e.prediction.context for e in events]
+        offsets = _offsets(events)
         before = self.model.events
         try:
             try:
-                answers = self.model.engine.predict_and_learn(*given, context=contexts)
+                answers = self.model.engine.predict_and_learn(
+                    *given, offset=offsets, context=contexts
+                )
             except ValueError:
                 if not any(contexts) or self.model.events != before:
                     raise
-                answers = self.model.engine.predict_and_learn(*given)
+                answers = self.model.engine.predict_and_learn(*given, offset=offsets)
         except (ArithmeticError, TypeError) as error:
             raise ValueError(str(error)) from error
         return self._predictions(answers.margins, answers.probabilities)
@@ -385,8 +398,9 @@ class GroupValidator:
         return len(new)
 
     def _check_labels(self, events: list[Event], places: list[int]) -> list[Any]:
-        new = self.new_labels(events)
-        if self._served.target != "two classes":
+        new, engine = self.new_labels(events), self._served.model.engine
+        shifted = engine.with_offset or _offsets(events) is not None
+        if self._served.target != "two classes" or shifted:
             self._check_learnable(events, places)
         elif len(self._labels) + len(new) > 2:
             third = new[2 - len(self._labels)]
@@ -400,14 +414,22 @@ class GroupValidator:
         check = self._served.model.engine.check
         rows = self._served.encode([event.x for event in events])
         try:
-            check(rows, [e.y for e in events], [e.task for e in events])
+            check(rows, [e.y for e in events], [e.task for e in events], _offsets(events))
         except ValueError as error:
             for row, event, place in zip(rows, events, places, strict=True):
                 try:
-                    check([row], [event.y], [event.task])
+                    check([row], [event.y], [event.task], _offsets([event]))
                 except ValueError as fault:
                     raise RequestError(str(fault), place) from None
             raise RequestError(str(error), places[0]) from None
+
+
+def _offsets(events: Sequence[PredictRequest | Event]) -> list[float] | None:
+    """Return the offset of each event, NaN where it lacks one; None if all do."""
+    offsets = [event.offset for event in events]
+    if all(offset is None for offset in offsets):
+        return None
+    return [np.nan if offset is None else offset for offset in offsets]
 
 
 def _has_other_cells(row: Row) -> bool:

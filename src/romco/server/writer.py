@@ -513,9 +513,10 @@ def _whole(lesson: LearnRequest, place: int, waiting: PendingEvent | None) -> Ev
     if lesson.task is not None and lesson.x is not None:
         if waiting is not None and (waiting.task, waiting.x) != (lesson.task, lesson.x):
             made = Prediction(made.label, made.probability, made.margin) if made else None
-        return Event(lesson.id, lesson.task, lesson.x, lesson.y, made)
+        return Event(lesson.id, lesson.task, lesson.x, lesson.y, made, lesson.offset)
     if lesson.id is None or lesson.task is not None or lesson.x is not None:
         raise RequestError("give either id and y, or task, x and y", place)
     if waiting is None:
         return None
-    return Event(lesson.id, waiting.task, waiting.x, lesson.y, made)
+    offset = waiting.offset if lesson.offset is None else lesson.offset
+    return Event(lesson.id, waiting.task, waiting.x, lesson.y, made, offset)

@@ -116,9 +116,10 @@ def start(
     **settings: Any,
 ) -> Shards:
     """Return new shards for a model file, or resumed ones; ``settings`` are as in ``Shards``."""
-    if files.source.weight is not None:
+    if files.source.weight is not None or files.source.offset is not None:
         raise ValueError(
-            "shards that read files do not carry weights yet: leave them out, or learn by a Model"
+            "shards that read files do not carry weights or offsets yet: leave them out, or learn "
+            "by a Model"
         )
     features = features_from_json(files.features)
     settings |= {"checkpoint": folder_of(model)}

@@ -103,13 +103,14 @@ class SharedBatch:
         rows: Rows,
         y: Dense,
         weight: Dense | None,
+        offset: Dense | None,
         codes: NDArray[np.int64],
         names: list[Id],
         version: int,
         grows: bool,
         with_probabilities: bool,
     ) -> None:
-        self.rows, self.y, self.weight = rows, y, weight
+        self.rows, self.y, self.weight, self.offset = rows, y, weight, offset
         self.codes, self.names, self.version = codes, names, version  # see TaskCodes
         self.widths = row_widths(rows) if grows and isinstance(rows, Sparse) else None
         self.margins = np.empty(len(y))
@@ -213,10 +214,17 @@ class Shard:
     # Learning and predicting
 
     def learn(
-        self, rows: Rows, y: Dense, tasks: list[Id], weight: Dense | None = None
+        self,
+        rows: Rows,
+        y: Dense,
+        tasks: list[Id],
+        weight: Dense | None = None,
+        offset: Dense | None = None,
     ) -> Predictions:
         """Learn rows of own tasks; return the predictions made before."""
-        answers = self.model.engine.predict_and_learn(rows, y, tasks, weight=weight)
+        engine = self.model.engine
+        engine.with_offset = offset is not None  # as all shards agreed before
+        answers = engine.predict_and_learn(rows, y, tasks, weight=weight, offset=offset)
         self._fit()
         if self.config.n > 1:
             self._touch(rows)
@@ -263,11 +271,12 @@ class Shard:
             end = begin + PERSONAL_CHECK_EVENTS - engine.events % PERSONAL_CHECK_EVENTS
             part, task = index[begin:end], numbers[begin:end]
             weight = None if batch.weight is None else batch.weight[part]
+            offset = None if batch.offset is None else batch.offset[part]
             log_a, starts = np.empty(len(part)), np.arange(len(part) + 1)
             with engine.at_rest() as learner:
-                round = Round(task, batch.matrix(learner.n_features), batch.y[part], weight)
-                sizes = learner.n_features, learner.n_tasks
-                events = Events(round, *sizes, True, learner.answers, part)
+                x = batch.matrix(learner.n_features)
+                round = Round(task, x, batch.y[part], weight, offset)
+                events = learner.events_of(round, labelled=True, rows=part)
                 step = ChunkStep(
                     engine.body.counts, engine.scale, log_a, events, starts,
                     None, [], None, engine.watch, PERSONAL_CHECK_EVENTS,
@@ -282,15 +291,17 @@ class Shard:
     def _learn_named(self, batch: SharedBatch, index: NDArray[np.int64]) -> None:
         """Learn a copy of rows, whose tasks may be new."""
         weight = None if batch.weight is None else batch.weight[index]
+        offset = None if batch.offset is None else batch.offset[index]
         names = [batch.names[code] for code in batch.codes[index]]
-        learned = self.learn(take_rows(batch.rows, index), batch.y[index], names, weight)
+        learned = self.learn(take_rows(batch.rows, index), batch.y[index], names, weight, offset)
         batch.margins[index] = learned.margins
         if len(batch.probabilities):
             batch.probabilities[index] = learned.probabilities
 
-    def answers(self, rows: Rows, tasks: list[Id]) -> Predictions:
+    def answers(self, rows: Rows, tasks: list[Id], offset: Dense | None = None) -> Predictions:
         """Predict rows."""
-        margins = self.model.margins(rows, tasks)
+        self.model.engine.with_offset = offset is not None
+        margins = self.model.margins(rows, tasks, offset=offset)
         return Predictions(margins, self.model.engine.probability_of(margins))
 
     def forget(self, task: Id) -> None:

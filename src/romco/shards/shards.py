@@ -18,7 +18,7 @@ from romco.io.validation import refusing
 from romco.learners.capabilities import UpdatesSubspace
 from romco.learners.merging import InPlaceMerge, Period, merge, mergeable
 from romco.model import Features, Model, Scale
-from romco.model.engine import check_lengths, check_sequence, read_weights
+from romco.model.engine import check_lengths, check_sequence, one_offset, read_weights
 from romco.model.features import Dense, Names, Rows, select_rows
 from romco.model.lock import Locks
 from romco.model.names import Id
@@ -428,7 +428,7 @@ class Shards(Closing):
         """Return +1 for the positive label, -1 for the other; ValueError if it is unknown."""
         return self._front.engine.side(label)
 
-    def margins(self, x: Any, task: Iterable[Any]) -> Dense:
+    def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return margins (n,) of rows, above 0 for the positive label.
 
         Parameters
@@ -437,6 +437,8 @@ class Shards(Closing):
             Mappings, an array, a CSR matrix or a frame, as the features read them.
         task:
             Task of each row.
+        offset:
+            Known log-odds of each row, where the model has offsets.
 
         Raises
         ------
@@ -444,34 +446,44 @@ class Shards(Closing):
             If a row cannot be read, or there are not as many tasks as rows.
 
         """
-        return self._answers(x, task).margins
+        return self._answers(x, task, offset).margins
 
-    def predict(self, x: Any, task: Iterable[Any]) -> NDArray[Any]:
+    def predict(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> NDArray[Any]:
         """Return labels (n,) of rows; arguments as in :meth:`margins`."""
-        return self._front.engine.labels_of(self.margins(x, task))
+        return self._front.engine.labels_of(self.margins(x, task, offset=offset))
 
-    def probabilities(self, x: Any, task: Iterable[Any]) -> Dense:
+    def probabilities(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return the probability (n,) of the positive label; arguments as in :meth:`margins`."""
-        return self._answers(x, task).probabilities
+        return self._answers(x, task, offset).probabilities
 
-    def margin_one(self, x: Any, task: Any) -> float:
+    def margin_one(self, x: Any, task: Any, *, offset: float | None = None) -> float:
         """Return the margin of one event."""
-        return float(self.margins([x], [task])[0])
+        return float(self.margins([x], [task], offset=one_offset(offset))[0])
 
-    def probability_one(self, x: Any, task: Any) -> float:
+    def probability_one(self, x: Any, task: Any, *, offset: float | None = None) -> float:
         """Return the probability of the positive label of one event."""
-        return float(self.probabilities([x], [task])[0])
+        return float(self.probabilities([x], [task], offset=one_offset(offset))[0])
 
-    def predict_one(self, x: Any, task: Any) -> Id:
+    def predict_one(self, x: Any, task: Any, *, offset: float | None = None) -> Id:
         """Return the label of one event; None before any label is known."""
-        return self._front.engine.label_of(self.margin_one(x, task))
+        return self._front.engine.label_of(self.margin_one(x, task, offset=offset))
 
-    def learn_one(self, x: Any, y: Any, task: Any, weight: float = 1.0) -> float:
+    def learn_one(
+        self, x: Any, y: Any, task: Any, weight: float = 1.0, *, offset: float | None = None
+    ) -> float:
         """Learn one event; return the margin predicted before. A bad event changes nothing."""
         weights = None if weight == 1.0 else [weight]
-        return float(self.learn([x], [y], [task], weight=weights)[0])
+        return float(self.learn([x], [y], [task], weight=weights, offset=one_offset(offset))[0])
 
-    def learn(self, x: Any, y: Iterable[Any], task: Iterable[Any], *, weight: Any = None) -> Dense:
+    def learn(
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        *,
+        weight: Any = None,
+        offset: Any = None,
+    ) -> Dense:
         """Learn rows, those of a task in order; return the margins (n,) predicted before.
 
         Parameters
@@ -482,6 +494,8 @@ class Shards(Closing):
             Label of each row.
         weight:
             Number of events that each row counts as; 0 only predicts it. By default 1.
+        offset:
+            Known log-odds of each row, as in :meth:`romco.Model.learn`.
 
         Raises
         ------
@@ -489,7 +503,9 @@ class Shards(Closing):
             If a row, label or weight is bad, or lengths differ; then nothing changes.
 
         """
-        return self.predict_and_learn(x, y, task, weight=weight, with_probabilities=False).margins
+        return self.predict_and_learn(
+            x, y, task, weight=weight, offset=offset, with_probabilities=False
+        ).margins
 
     def predict_and_learn(
         self,
@@ -498,20 +514,24 @@ class Shards(Closing):
         task: Iterable[Any],
         *,
         weight: Any = None,
+        offset: Any = None,
         with_probabilities: bool = True,
     ) -> Predictions:
         """Learn rows as :meth:`learn`; return also the probabilities predicted before."""
         weights = None if weight is None else read_weights(weight, self._front.engine.learner)
         if weights is not None and not weights.all():
-            return self._learn_weighted(x, list(y), list(check_sequence(task)), weights)
+            return self._learn_weighted(x, list(y), list(check_sequence(task)), weights, offset)
         with self._locks.writing:
             labels = self._front.engine.two_classes
-            rows, signs, codes, sides, new = self._read(x, y, task, weights)
+            rows, signs, codes, sides, new, known = self._read(x, y, task, weights, offset)
             before = labels.turn
             with self._locks.step:
                 labels.adopt(sides)
                 self.features.add(new)
-            answers = self._learn(rows, signs, codes, weights, with_probabilities)
+                self._front.engine.with_offset = known is not None
+            if known is not None:  # has the sign of the labels known in the end
+                before = labels.turn
+            answers = self._learn(rows, signs, codes, weights, known, with_probabilities)
             return _turn(answers, labels.outward(np.ones(len(codes)), signs, before))
 
     def forget(self, task: Any) -> None:
@@ -584,19 +604,24 @@ class Shards(Closing):
         self.coordinator.close()
 
     def _read(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], weights: Dense | None
-    ) -> tuple[Rows, Dense, NDArray[np.int64], dict[Id, float], dict[Id, int]]:
-        """Return rows, signs, codes of tasks, and new labels and features; learns nothing."""
+        self, x: Any, y: Iterable[Any], task: Iterable[Any], weights: Dense | None, offset: Any
+    ) -> tuple[Rows, Dense, NDArray[np.int64], dict[Id, float], dict[Id, int], Dense | None]:
+        """Return rows, signs, codes of tasks, new labels and features, offsets; learns nothing."""
         signs, sides = self._front.engine.two_classes.read(y)
         with self._locks.step:
             codes = self._tasks.encode(check_sequence(task))
         new: dict[Id, int] = {}
         rows = self.features.read(x, new)
-        lengths = {} if weights is None else {"weight": weights}
-        check_lengths(rows, task=codes, y=signs, **lengths)
-        return rows, signs, codes, sides, new
+        front, learned = self._front.engine, self.events > 0
+        turn = front.turn_with(sides, learned and front.with_offset)
+        known = front.read_offset(offset, turn, learned)
+        parts = {"task": codes, "y": signs, "weight": weights, "offset": known}
+        check_lengths(rows, **{name: part for name, part in parts.items() if part is not None})
+        return rows, signs, codes, sides, new, known
 
-    def _learn_weighted(self, x: Any, y: list[Any], task: list[Any], weights: Dense) -> Predictions:
+    def _learn_weighted(
+        self, x: Any, y: list[Any], task: list[Any], weights: Dense, offset: Any
+    ) -> Predictions:
         """Learn the rows of positive weight; predict those of weight 0, each in its turn."""
         if not len(y) == len(task) == len(weights):
             raise ValueError(
@@ -606,15 +631,21 @@ class Shards(Closing):
         def select(index: NDArray[np.intp]) -> tuple[Any, list[Any], list[Any]]:
             return select_rows(x, index), [y[i] for i in index], [task[i] for i in index]
 
-        self._read(*select(np.flatnonzero(weights)), None)  # check all before any is learned
+        def shift(index: NDArray[np.intp]) -> Any:
+            return None if offset is None else np.asarray(offset)[index]
+
+        some = np.flatnonzero(weights)
+        self._read(*select(some), None, shift(some))  # check all before any is learned
         ends = np.flatnonzero((weights[1:] > 0.0) != (weights[:-1] > 0.0)) + 1
         parts = []
         for index in np.split(np.arange(len(weights)), ends):
             rows, labels, tasks = select(index)
             parts.append(
-                self.predict_and_learn(rows, labels, tasks, weight=weights[index])
+                self.predict_and_learn(
+                    rows, labels, tasks, weight=weights[index], offset=shift(index)
+                )
                 if weights[index[0]]
-                else self._answers(rows, tasks)
+                else self._answers(rows, tasks, shift(index))
             )
         margins, probabilities = zip(*parts, strict=True)
         return Predictions(np.concatenate(margins), np.concatenate(probabilities))
@@ -625,13 +656,14 @@ class Shards(Closing):
         signs: Dense,
         codes: NDArray[np.int64],
         weights: Dense | None,
+        offset: Dense | None,
         with_probabilities: bool,
     ) -> Predictions:
         local = self.coordinator.engine.local_shards is not None
         names, version = self._tasks.names, self._tasks.version
         grows = local and isinstance(self.features, Names)
         wanted = with_probabilities or not local
-        batch = SharedBatch(rows, signs, weights, codes, names, version, grows, wanted)
+        batch = SharedBatch(rows, signs, weights, offset, codes, names, version, grows, wanted)
         owners, begin = self._tasks.owners(codes), 0
         while begin < len(codes):
             left = self.coordinator.next - self.coordinator.place
@@ -661,15 +693,23 @@ class Shards(Closing):
             self._tasks.spread(n)
         return n > 1
 
-    def _answers(self, x: Any, task: Iterable[Any]) -> Predictions:
+    def _answers(self, x: Any, task: Iterable[Any], offset: Any = None) -> Predictions:
         with self._locks.step:
             rows = self.features.read(x)
             codes = self._tasks.encode(check_sequence(task))
-            check_lengths(rows, task=codes)
+            front = self._front.engine
+            known = front.read_offset(offset, front.turn, self.events > 0)
+            check_lengths(rows, task=codes, **({} if known is None else {"offset": known}))
             indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)
             names = self._tasks.names
             arguments = [
-                (take_rows(rows, own), [names[code] for code in codes[own]]) if len(own) else None
+                (
+                    take_rows(rows, own),
+                    [names[code] for code in codes[own]],
+                    None if known is None else known[own],
+                )
+                if len(own)
+                else None
                 for own in indices
             ]
             own = self.coordinator.engine.call_each(Shard.answers, arguments)
@@ -709,8 +749,8 @@ def _indices_by_shard(
 def _copies(batch: SharedBatch, index: NDArray[np.int64]) -> tuple[Any, ...]:
     """Return the arguments of ``Shard.learn`` for rows that go to another process."""
     names = [batch.names[code] for code in batch.codes[index]]
-    weight = [] if batch.weight is None else [batch.weight[index]]
-    return take_rows(batch.rows, index), batch.y[index], names, *weight
+    more = (None if part is None else part[index] for part in (batch.weight, batch.offset))
+    return take_rows(batch.rows, index), batch.y[index], names, *more
 
 
 def _fill(

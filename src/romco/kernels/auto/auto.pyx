@@ -14,8 +14,9 @@ and a task, or all of them, whose answers have turned begins anew. Where there a
 global logistic learner knows the covariances of its weights. Numbers that are read together lie
 together:
 
-    shared   (d, 12)    means and spent variances of margin, logistic, together; row of B (4);
-                        mean and spent variance of the learner that forgets
+    shared   (d, 16)    means and spent variances of margin, logistic, together; row of B (4);
+                        mean and spent variance of the learner that forgets; row of B, other side
+    factor   (m, 8)     row of F of both sides (subspace)
     personal (m, d, 6)  means and spent variances of margin, logistic, together
     joint    (n, n)     what is spent of the covariances of the global logistic learner,
     frequent (n,)       and of which features; the first is the intercept
@@ -26,7 +27,7 @@ together:
 import numpy as np
 cimport numpy as cnp
 
-from libc.math cimport NAN, exp, isfinite, log
+from libc.math cimport NAN, exp, isfinite, log, tanh
 from libc.string cimport memcpy, memset
 from romco.kernels.core.prefetch cimport soon
 from romco.kernels.auto.combiners cimport Combination, Combiner
@@ -34,7 +35,7 @@ from romco.kernels.auto.covariances cimport Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, softplus_both
 from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_own, load, store, tell
 from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
-from romco.kernels.auto.subspace cimport RANK, Subspace, orthogonalise
+from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row, n_filled
 from romco.kernels.core.pairs cimport Pairs
@@ -56,7 +57,9 @@ cdef enum:
     KINDS = 3                                  # of tasks: related, like all others, on their own
     LIKE_ALL = 1
     FORGETS = 2 * WIDTH + 4                    # place of the mean of the learner that forgets
-    ROW = 2 * WIDTH + 6                        # numbers that are shared, of a feature
+    DIRECTIONS = 2 * WIDTH                     # places of a row of B, on either side
+    OTHER_DIRECTIONS = 2 * WIDTH + 6
+    ROW = 2 * WIDTH + 10                       # numbers that are shared, of a feature
     TIMES = 2                                  # place in change
 
 cdef double AROW_R = 0.3                       # AROW's r
@@ -80,6 +83,7 @@ cdef double SUBSPACE_GROWTH = 1.25             # then whenever there are so many
 cdef double SHARD_EVENTS = 1e299               # time of the next drawing that marks a shard
 cdef double LONG_STREAM_EVENTS = 10000.0       # later, when tasks' vectors have settled,
 cdef double LONG_STREAM_GROWTH = 2.0           # less often
+SUBSPACE_SLICE = 4096                          # pairs or rows of which one event takes care
 cdef double NEWCOMER_EVENTS = 3.0              # events for which a task is held to be like all,
 cdef double NEWCOMER_RATE = 0.5                # to begin with: found from tasks that are young,
 cdef double NEWCOMER_LOG_RANGE = 3.0           # within this of its logarithm,
@@ -119,6 +123,7 @@ cdef struct Opinions:
     double odds[KINDS]             # exponentials of the evidence
     double chance[KINDS]           # that the task is of the kind each combiner knows best
     double forgets, forgets_variance   # margin of the learner that forgets, and its variance
+    double offset                  # known part of the log-odds, of which nothing is learned
 
 
 cdef class AutoKernel(Kernel):
@@ -137,6 +142,7 @@ cdef class AutoKernel(Kernel):
     cdef Py_ssize_t coming_at
     cdef Combiner related, like_all, on_its_own, of_late
     cdef Subspace subspace
+    cdef public Py_ssize_t subspace_slice
     cdef Units scales
     cdef Covariances covariances
     cdef Opinions noted_opinions   # of an event that is alone in its round
@@ -146,7 +152,7 @@ cdef class AutoKernel(Kernel):
     def __init__(
         self, shared, Pairs personal, Units scales, factor, intercept, level, own_intercept,
         Combiner related, Combiner like_all, Combiner on_its_own, Combiner of_late, evidence, belief,
-        kinds, clock, change, turn, joint, frequent,
+        kinds, clock, change, turn, joint, frequent, progress,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor
         self.intercept, self.level, self.own_intercept = intercept, level, own_intercept
@@ -162,7 +168,10 @@ cdef class AutoKernel(Kernel):
         self.covariances = Covariances(
             joint, frequent, shared, intercept, LOGISTIC, WIDTH + LOGISTIC, global_prior
         )
-        self.subspace = Subspace(shared[:, 2 * WIDTH:FORGETS], factor, personal, LOGISTIC)
+        self.subspace = Subspace(
+            shared, DIRECTIONS, OTHER_DIRECTIONS, factor, personal, LOGISTIC, progress
+        )
+        self.subspace_slice = SUBSPACE_SLICE
 
     # --- units -------------------------------------------------------------------------------
 
@@ -175,12 +184,19 @@ cdef class AutoKernel(Kernel):
 
     # --- what is said about an event ---------------------------------------------------------
 
-    cdef void read(self, Scaled x, long long task, double unit, Opinions* o) noexcept nogil:
-        """Margins and variances of the learners, and the directions of U."""
+    cdef void read(
+        self, Scaled x, long long task, double offset, double unit, Opinions* o
+    ) noexcept nogil:
+        """Margins and variances of the learners, and the directions of U.
+
+        The offset is added to all that becomes a loss, and to nothing that combiners hear.
+        """
         cdef Sums sums
         cdef double[4 * WIDTH + RANK + 2] told
         cdef double* b = told + 2 * WIDTH
-        cdef double* v = told + ROW
+        cdef double* v = told + 2 * WIDTH + RANK + 2
+        cdef int side = self.subspace.side()
+        cdef Py_ssize_t b_at = OTHER_DIRECTIONS if side else DIRECTIONS
         cdef double x2 = x.x2 * unit * unit
         cdef Py_ssize_t k, j, pair
         cdef int c
@@ -190,18 +206,18 @@ cdef class AutoKernel(Kernel):
         if row != NULL:
             for k in range(x.n):
                 j = x.index[k]
-                hear(&sums, all_ + j * ROW, x.value[k] * unit)
+                hear(&sums, all_ + j * ROW, all_ + j * ROW + b_at, x.value[k] * unit)
                 hear_own(&sums, row + j * 2 * WIDTH, x.value[k] * unit)
         else:
             self.find_pairs(x, task)
             for k in range(x.n):
                 self.ask_unit(k)
                 j, pair = x.index[k], self.pair[k]
-                hear(&sums, all_ + j * ROW, x.value[k] * unit)
+                hear(&sums, all_ + j * ROW, all_ + j * ROW + b_at, x.value[k] * unit)
                 if pair >= 0:  # else it is zeros
                     hear_own(&sums, self.personal.value + pair * (2 * WIDTH), x.value[k] * unit)
         tell(&sums, told)
-        o.x2 = x2
+        o.x2, o.offset = x2, offset
         for c in range(TOGETHER):
             o.p[GLOBAL + c], o.v[GLOBAL + c] = told[c], x2 - told[WIDTH + c]
             o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - v[WIDTH + c]
@@ -210,10 +226,10 @@ cdef class AutoKernel(Kernel):
         o.p[BOTH] = told[TOGETHER] + v[TOGETHER]
         o.v[BOTH] = (1.0 + OWN_PRIOR) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
         for c in range(RANK):
-            o.z[DIRECTION + c] = b[c] * self.factor[task, c]
+            o.z[DIRECTION + c] = b[c] * self.factor[task, side * RANK + c]
         o.forgets = told[FORGETS] + self.level[0, 0]
         o.forgets_variance = x2 - told[FORGETS + 1] + 1.0 - self.level[0, 1]
-        o.forgets = moderate(o.forgets, o.forgets_variance)
+        o.forgets = moderate(o.forgets, o.forgets_variance) + offset
         self.add_intercepts(task, o)
 
     cdef void find_pairs(self, Scaled x, long long task) noexcept nogil:
@@ -244,6 +260,7 @@ cdef class AutoKernel(Kernel):
         self.like_all.combine(o.z + GLOBAL, &o.said[1])
         self.on_its_own.combine(o.z + ALONE, &o.said[2])
         for c in range(KINDS):
+            o.said[c].margin += o.offset
             softplus_both(o.said[c].margin, o.missed[c])
         self.find_odds(task, o.odds)
         self.chances(task, 0.0, o.odds, o.chance)
@@ -322,7 +339,7 @@ cdef class AutoKernel(Kernel):
             self.unanswered += end - begin
         for e in range(begin, end):
             self.expect(events, e)
-            self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
+            self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, &o)
             self.combine(events.tasks[e], &o)
             if self.followed and end - begin == 1:  # `learn` need not read it all again
                 self.noted_opinions = o
@@ -363,7 +380,7 @@ cdef class AutoKernel(Kernel):
         """Ask for the k-th entry's shared numbers, which lie in two lines."""
         if k < self.coming.n:
             soon(&self.shared[self.coming.index[k], 0])
-            soon(&self.shared[self.coming.index[k], 8])
+            soon(&self.shared[self.coming.index[k], ROW // 2])
 
     # --- learning ----------------------------------------------------------------------------
 
@@ -379,12 +396,12 @@ cdef class AutoKernel(Kernel):
                 if <void*> events == <void*> self.late:
                     then = &self.said[e, 0]
                 self.learn_one(
-                    events.row(e), events.tasks[e], events.labels[e], events.count(e), noted, then
+                    events.row(e), events.tasks[e], events.labels[e], events.count(e),
+                    events.shift(e), noted, then,
                 )
-        if self.clock[1] >= self.clock[2]:
-            self.subspace.draw_at(self.clock[2])
-            self.wait()
-            self.subspace.expected = self.clock[2]
+        if self.clock[1] >= self.clock[2] or self.subspace.phase():
+            if self.subspace.advance(self.subspace_slice * (end - begin)):
+                self.wait()
         self.coming.n = 0
         return 0
 
@@ -397,10 +414,13 @@ cdef class AutoKernel(Kernel):
 
     cdef void wait(self) noexcept nogil:
         """Set when to draw next."""
-        self.clock[2] = self.clock[1] * (SUBSPACE_GROWTH if self.clock[1] < LONG_STREAM_EVENTS else LONG_STREAM_GROWTH)
+        self.clock[2] = self.clock[1] * (
+            SUBSPACE_GROWTH if self.clock[1] < LONG_STREAM_EVENTS else LONG_STREAM_GROWTH
+        )
 
     cdef int learn_one(
-        self, Row x, long long task, double y, double h, bint noted, const double* then
+        self, Row x, long long task, double y, double h, double offset, bint noted,
+        const double* then,
     ) except -1 nogil:
         """Learn an event that counts as h of them; ``then`` is what was said of it, if late."""
         cdef Opinions o
@@ -421,18 +441,18 @@ cdef class AutoKernel(Kernel):
         if noted and not first and self.scales.common() == common:  # no unit has changed since
             o = self.noted_opinions
         else:
-            self.read(row, task, unit, &o)
+            self.read(row, task, offset, unit, &o)
             self.combine(task, &o)
         self.move_learners(row, task, y, h, unit, &o)
         margin = mixed(&o)
         if then != NULL and self.clock[1] - then[0] > h:  # not NaN: else it is learned as at once
-            self.learn_late(y, h, then)
+            self.learn_late(y, h, offset, then)
         else:
             self.stream.lateness = 0.0
             self.weigh_tracking(y, h, margin, o.forgets)
         self.learn_newness(task, y, h, &o)
         self.move_combiners(task, y, h, &o)
-        self.watch(task, y, h, margin)
+        self.watch(task, y, h, margin, offset)
         if not first:
             self.count(row.x2, h)
         return 0
@@ -444,22 +464,27 @@ cdef class AutoKernel(Kernel):
         cdef Step forgets = logistic(y, o.forgets, o.forgets_variance, h)
         cdef Steps steps
         cdef double value
+        cdef double hinge = tanh(0.5 * o.offset) if o.offset != 0.0 else 0.0  # 2 P - 1, as it estimates
         cdef bint joint = not self.is_shard()  # a step moves features that shards would not merge
         cdef double* all_ = &self.shared[0, 0]
         cdef double* row = self.personal.dense_row(task)
         cdef double* own
-        cdef Py_ssize_t k, j, pair
+        cdef double* f
+        cdef Py_ssize_t k, j, pair, b_at = OTHER_DIRECTIONS if self.subspace.side() else DIRECTIONS
         cdef int c
         for c in range(0, 4, 2):  # global, alone
-            step[c] = arow(y, o.p[c], o.v[c], AROW_R / h)
-            step[c + LOGISTIC] = logistic(y, o.z[c + LOGISTIC], o.v[c + LOGISTIC], h)
-        step[BOTH] = arow(y, o.p[BOTH], o.v[BOTH], AROW_R_JOINT / h)
+            step[c] = arow(y, o.p[c] + hinge, o.v[c], AROW_R / h)
+            step[c + LOGISTIC] = logistic(y, o.z[c + LOGISTIC] + o.offset, o.v[c + LOGISTIC], h)
+        step[BOTH] = arow(y, o.p[BOTH] + hinge, o.v[BOTH], AROW_R_JOINT / h)
         if joint:
             self.covariances.move(step[GLOBAL + LOGISTIC])
         else:
             move(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, step[GLOBAL + LOGISTIC], 1.0)
+        if self.subspace.phase() == PROJECT:
+            self.follow(x, task, unit, step[ALONE + LOGISTIC].a)
         steps = prepared(step, forgets, h)
-        steps.f[0], steps.f[1] = load(&self.factor[task, 0]), load(&self.factor[task, 2])
+        f = &self.factor[task, RANK * self.subspace.side()]
+        steps.f[0], steps.f[1] = load(f), load(f + 2)
         for k in range(x.n):
             self.ask_shared(k)
             value = x.value[k] * unit
@@ -471,12 +496,30 @@ cdef class AutoKernel(Kernel):
             else:
                 pair = self.pair[k] if self.pair[k] >= 0 else self.personal.found(task, j)
                 own = self.personal.value + pair * (2 * WIDTH)
-            go(&steps, all_ + j * ROW, own, value, joint and self.covariances.place[j] > 0)
-        store(&self.factor[task, 0], steps.f[0])
-        store(&self.factor[task, 2], steps.f[1])
+            go(
+                &steps, all_ + j * ROW, all_ + j * ROW + b_at, own, value,
+                joint and self.covariances.place[j] > 0,
+            )
+        store(f, steps.f[0])
+        store(f + 2, steps.f[1])
         self.move_intercepts(task, step)
         move(&self.level[0, 0], &self.level[0, 1], 1.0, forgets, 1.0)
         forget(&self.level[0, 1], 1.0, h * tracking_forgetting)
+
+    cdef void follow(self, Scaled x, long long task, double unit, double a) noexcept nogil:
+        """Let the next F know of a step of the alone logistic learner."""
+        cdef Py_ssize_t k, pair
+        cdef double value
+        cdef const double* own
+        for k in range(x.n):
+            value, pair = x.value[k] * unit, self.pair[k]
+            if self.personal.dense or pair >= 0:
+                own = self.personal.value + (
+                    task * self.personal.n_features + x.index[k] if self.personal.dense else pair
+                ) * (2 * WIDTH)
+                self.subspace.follow(
+                    task, x.index[k], pair, a * (1.0 - own[WIDTH + LOGISTIC]) * value
+                )
 
     cdef void move_intercepts(self, long long task, const Step* step) noexcept nogil:
         move(&self.intercept[1, 0], &self.intercept[1, 1], 1.0, step[ALONE + LOGISTIC], 1.0)
@@ -531,7 +574,7 @@ cdef class AutoKernel(Kernel):
         if not late:
             return with_other(mixed(o), weight, o.forgets)
         self.of_late.combine(o.z, &other)
-        return with_other(mixed(o), weight, other.margin)
+        return with_other(mixed(o), weight, other.margin + o.offset)
 
     cdef double other_weight(self, bint late) noexcept nogil:
         """Weight of the learner that forgets, if the stream drifts, or of the one for late answers."""
@@ -551,7 +594,9 @@ cdef class AutoKernel(Kernel):
         stream.tracking = reweighted(stream.tracking, y, h, margin, forgets)
         stream.drift += DRIFT_PACE * (stream.tracking - stream.drift)
 
-    cdef void learn_late(self, double y, double h, const double* then) noexcept nogil:
+    cdef void learn_late(
+        self, double y, double h, double offset, const double* then
+    ) noexcept nogil:
         """Learn who was right when an event was predicted, and what voices are worth so late."""
         cdef Combination now
         cdef StreamState* stream = self.stream
@@ -562,6 +607,7 @@ cdef class AutoKernel(Kernel):
                 stream.late = tracking_prior
             stream.late = reweighted(stream.late, y, h, then[SETTLED], then[OF_LATE])
             self.of_late.combine(then + 1, &now)
+            now.margin += offset
             self.of_late.learn(y, h, 0.0, &now)  # events that wait together are no news of a change
 
     def prediction_context(self, Events events not None):
@@ -576,13 +622,14 @@ cdef class AutoKernel(Kernel):
         cdef cnp.ndarray said = np.empty((events.n, CONTEXT))
         cdef double* row = <double*> cnp.PyArray_DATA(said)
         for e in range(events.n):
-            self.read(self.scales.look(events.row(e)), events.tasks[e], unit, &o)
+            self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, &o)
             self.combine(events.tasks[e], &o)
             row[0] = self.clock[1]
             memcpy(row + 1, o.z, 10 * sizeof(double))
             self.chances(events.tasks[e], self.newness(), o.odds, o.chance)
             self.of_late.combine(o.z, &late)
-            row[SETTLED], row[FORGETFUL], row[OF_LATE] = mixed(&o), o.forgets, late.margin
+            row[SETTLED], row[FORGETFUL], row[OF_LATE] = \
+                mixed(&o), o.forgets, late.margin + o.offset
             row += CONTEXT
         return said
 
@@ -611,27 +658,31 @@ cdef class AutoKernel(Kernel):
     # --- tasks whose answers turn -------------------------------------------------------------
 
     cdef int watch(
-        self, long long task, double y, double h, double margin
+        self, long long task, double y, double h, double margin, double offset
     ) except -1 nogil:
         """Add up evidence that a task, or all of them, answers the opposite of what was said.
 
         The opposite of a margin is likelier by the factor exp(-y margin); of all tasks, the
-        margin turned about its mean. Sums that fall below zero start anew (Page's
+        margin turned about its mean. What turns is the margin without the offset. Sums that fall below zero start anew (Page's
         test), and a sum that is large enough means a turn. What goes wrong in all tasks at
         once is no evidence about one.
         """
         cdef TaskChange* one = self.change_of(task)
         cdef StreamState* all_ = self.stream
-        cdef double wrong = max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, -y * margin)), told
+        cdef double own = margin - offset, wrong = -y * own, told
+        if offset != 0.0:
+            wrong = softplus(-y * margin) - softplus(-y * (offset - own))
+        wrong = max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, wrong))
         one.seen += h
         all_.seen += h
         if one.seen > TURN_MIN_TASK_EVENTS:
             one.turned = max(0.0, one.turned + h * (wrong - max(0.0, all_.mean_wrong)))
         if all_.seen > TURN_MIN_EVENTS and not self.is_shard():
-            told = softplus(-y * margin) - softplus(-y * (2.0 * all_.mean_margin - margin))
+            told = softplus(-y * margin)
+            told -= softplus(-y * (2.0 * all_.mean_margin - own + offset))
             all_.turned = max(0.0, all_.turned + h * max(-CUSUM_MAX_STEP, min(CUSUM_MAX_STEP, told)))
         all_.mean_wrong += TURN_MEAN_RATE * (wrong - all_.mean_wrong)
-        all_.mean_margin += TURN_MEAN_RATE * (margin - all_.mean_margin)
+        all_.mean_margin += TURN_MEAN_RATE * (own - all_.mean_margin)
         if all_.turned > ALL_TURN_LOG_ODDS:
             self.begin_all_anew()
         elif one.turned > TASK_TURN_LOG_ODDS:
@@ -655,12 +706,12 @@ cdef class AutoKernel(Kernel):
         cdef double times
         cdef int c
         self.shared[:, :] = 0.0
+        self.subspace.forget()
         self.covariances.distrust()
         for pair in range(self.personal.count()):
             own = self.personal.visit(pair, &task, &feature)
             for c in range(2 * WIDTH):
                 own[c] = 0.0
-        self.factor[:, :] = 0.0
         self.intercept[:, :] = 0.0
         self.level[:, :] = 0.0
         self.own_intercept[:, :] = 0.0
@@ -707,7 +758,7 @@ cdef class AutoKernel(Kernel):
             for k in range(KINDS):
                 chances[e, k] *= 1.0 - other
             chances[e, KINDS + late] = other
-            self.read(x, events.tasks[e], self.unit(), &o)
+            self.read(x, events.tasks[e], 0.0, self.unit(), &o)
             variances[e, 0] = o.v[GLOBAL + LOGISTIC]
             variances[e, 1] = o.v[ALONE + LOGISTIC]
             variances[e, 2] = o.forgets_variance
@@ -725,7 +776,6 @@ cdef class AutoKernel(Kernel):
         self.check_idle()
         self.scales.lose_track()
         self.covariances.lose_track()
-        self.subspace.unmarked, self.subspace.expected = True, NAN
 
     def invalidate_caches(self, const int[::1] rows not None):
         """Others have changed rows of what is shared; releases the GIL."""
@@ -738,44 +788,34 @@ cdef class AutoKernel(Kernel):
         with nogil:
             self.scales.invalidate_caches(rows)
 
-    def gather_directions(self):
-        """B = W F, of these tasks, where columns of B that are zero start anew; releases the GIL."""
+    def restart_subspace(self):
+        """Give up a recomputation of the subspace that is under way."""
         self.check_idle()
-        self.subspace.expected = NAN  # somebody else draws
-        self.busy = True
-        with nogil:
-            self.subspace.begin()
-            self.subspace.gather()
-            self.subspace.publish()
-        self.busy = False
+        self.subspace.restart()
 
-    def clear_directions(self):
-        """B = 0, where it may be anything else; what is added then is the whole of it."""
+    def gather_directions(self, const int[::1] rows not None):
+        """Rows (t, 4) of W W'B, of these tasks; releases the GIL."""
         self.check_idle()
-        self.subspace.expected = NAN
-        self.subspace.clear()
+        self.busy = True
+        try:
+            return self.subspace.gather(rows)
+        finally:
+            self.busy = False
 
     def put_directions(self, const int[::1] rows not None, const double[:, ::1] values not None):
-        """Rows of B, whatever they were; releases the GIL."""
+        """Replace B by these rows and F by W'B, of these tasks; releases the GIL."""
         self.check_idle()
-        self.subspace.check(rows, values)
-        with nogil:
+        self.busy = True
+        try:
             self.subspace.put(rows, values)
+        finally:
+            self.busy = False
 
     def orthogonalise_directions(self, double[:, ::1] values not None):
         """Directions (t, 4) of all that is not zero made orthonormal; sets when to draw next."""
         self.check_idle()
-        if values.shape[0]:
-            orthogonalise(&values[0, 0], values.shape[0])
+        make_orthonormal(values)
         self.wait()
-
-    def project_directions(self):
-        """F = W'B, of these tasks; releases the GIL."""
-        self.check_idle()
-        self.busy = True
-        with nogil:
-            self.subspace.project()
-        self.busy = False
 
 
 cdef Steps prepared(

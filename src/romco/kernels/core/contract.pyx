@@ -55,6 +55,7 @@ cdef class Kernel:
         self.score(events, begin, end, margins)
         check(margins, self.width, begin, end)
         self.learn(events, begin, end, margins)
+        events.restore_shift(begin, end, margins)
         self.drop_notes()
         return 0
 
@@ -85,6 +86,7 @@ cdef class Kernel:
         self.followed = False
         self.score(events, 0, events.n, p)
         check(p, self.width, 0, events.n)
+        events.restore_shift(0, events.n, p)
         return margins
 
     def update(self, Events events not None):
@@ -110,6 +112,7 @@ cdef class Kernel:
         self.followed = False
         self.score(events, begin, end, p)
         check(p, self.width, begin, end)
+        events.restore_shift(begin, end, p)
         return margins
 
     def update_between(self, Events events not None, Py_ssize_t begin, Py_ssize_t end):
@@ -168,6 +171,7 @@ cdef class Kernel:
                     self.followed = False
                     self.score(events, starts[i], starts[i + 1], p)
                     check(p, self.width, starts[i], starts[i + 1])
+                    events.restore_shift(starts[i], starts[i + 1], p)
                     if others is not None and other_starts[i] < other_starts[i + 1]:
                         self.drop_notes()
                         self.notice(others, other_starts[i], other_starts[i + 1])

@@ -9,12 +9,14 @@ cdef struct Row:
 
 cdef class Events:
     cdef readonly Py_ssize_t n, n_features, n_tasks
-    cdef readonly object task, x, y, weight     # checked arrays; also what keeps the pointers alive
+    cdef readonly object task, x, y, weight, offset  # checked arrays; also what keeps the pointers alive
     cdef object values, indices, indptr, rows
     cdef const long long* order                 # row of x of each event; NULL where they are in order
     cdef const long long* tasks
     cdef const double* labels
     cdef const double* weights                  # NULL where every event counts as one
+    cdef const double* offsets                  # NULL where there are none
+    cdef bint shifted                           # numbers: labels are less their offsets
     cdef const double* value
     cdef const int* index                       # NULL where x is dense
     cdef const int* start
@@ -25,6 +27,7 @@ cdef class Events:
     cdef take_labels(self, y)
     cdef check_labels(self, Py_ssize_t answers)
     cdef take_weights(self, weight)
+    cdef take_offsets(self, offset, bint numbers)
     cdef hold(self, x)
     cdef check_shape(self, shape)
     cdef bint check_sparse(self) except -1
@@ -33,6 +36,19 @@ cdef class Events:
     cdef inline double count(self, Py_ssize_t e) noexcept nogil:
         """How much an event counts."""
         return 1.0 if self.weights == NULL else self.weights[e]
+
+    cdef inline double shift(self, Py_ssize_t e) noexcept nogil:
+        """Return the known part of an event's margin."""
+        return 0.0 if self.offsets == NULL else self.offsets[e]
+
+    cdef inline void restore_shift(
+        self, Py_ssize_t begin, Py_ssize_t end, double* margins
+    ) noexcept nogil:
+        """Add the offsets of numbers to predictions of what is left of them."""
+        cdef Py_ssize_t e
+        if self.shifted:
+            for e in range(begin, end):
+                margins[e] += self.offsets[e]
 
     cdef inline bint adjacent(self) noexcept nogil:
         """Whether rows are dense and lie one after the other."""

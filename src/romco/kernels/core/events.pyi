@@ -16,6 +16,7 @@ class Events:
     x: Features
     y: NDArray[np.float64]
     weight: NDArray[np.float64] | None
+    offset: NDArray[np.float64] | None
     def __init__(
         self,
         round: Round,
@@ -24,4 +25,5 @@ class Events:
         labelled: bool = True,
         answers: int = 1,
         rows: NDArray[np.int64] | None = None,
+        takes_offset: bool = False,
     ) -> None: ...

@@ -27,16 +27,17 @@ cdef class Events:
 
     Raises ValueError for anything a learner must not see. With ``labelled`` the
     answers must be there; without, they and the weights are not looked at. ``answers`` tells what
-    an answer is: 1 for -1 or +1, k > 1 for a class from 0 to k - 1, 0 for a number. ``rows`` (n,),
-    if given, is the row of x of each event, which is then read in place; a CSR matrix must be sorted.
+    an answer is: 1 for -1 or +1, k > 1 for a class from 0 to k - 1, 0 for a number. Offsets are
+    refused unless ``takes_offset``; those of numbers are taken off the labels, and a kernel's contract
+    adds them to its predictions. ``rows`` (n,), if given, is the row of x of each event, which is then read in place; a CSR matrix must be sorted.
     Rows are checked without the GIL.
     """
 
     def __init__(
         self, round, Py_ssize_t n_features, Py_ssize_t n_tasks, bint labelled=True,
-        Py_ssize_t answers=1, rows=None,
+        Py_ssize_t answers=1, rows=None, bint takes_offset=False,
     ):
-        task, x, y, weight = round if len(round) == 4 else (*round, None)
+        task, x, y, weight, offset = (*round, None, None)[:5]
         self.n_features = n_features
         self.n_tasks = n_tasks
         self.task = task if ready(task, cnp.NPY_INT64, 1) else _tasks(task)
@@ -57,6 +58,13 @@ cdef class Events:
             self.check_labels(answers)
             if weight is not None:
                 self.take_weights(weight)
+        if offset is not None:
+            if not takes_offset:
+                raise ValueError(
+                    "this learner takes no offset: leave it out, or take romco-auto for two classes "
+                    "or numbers"
+                )
+            self.take_offsets(offset, answers == 0)
 
     cdef check_tasks(self):
         cdef Py_ssize_t e
@@ -211,6 +219,26 @@ cdef class Events:
                     f"event {e} (task {self.tasks[e]}): weight {self.weights[e]}; a weight must be "
                     f"0 or a positive number up to {HEAVIEST:g}"
                 )
+
+
+    cdef take_offsets(self, offset, bint numbers):
+        cdef Py_ssize_t e
+        self.offset = offset if ready(offset, cnp.NPY_FLOAT64, 1) else _numbers(offset)
+        if cnp.PyArray_DIM(<cnp.ndarray> self.offset, 0) != self.n:
+            raise ValueError(
+                f"offset has {len(self.offset)} entries but task has {self.n}; give one per event"
+            )
+        self.offsets = <const double*> cnp.PyArray_DATA(<cnp.ndarray> self.offset)
+        for e in range(self.n):
+            if not fabs(self.offsets[e]) <= LARGEST:  # nor NaN
+                raise ValueError(
+                    f"event {e} (task {self.tasks[e]}): the offset is {self.offsets[e]}; it must be "
+                    f"finite and at most {LARGEST:g} in size"
+                )
+        self.shifted = numbers
+        if numbers and self.labels != NULL:
+            self.y = self.y - self.offset
+            self.labels = <const double*> cnp.PyArray_DATA(<cnp.ndarray> self.y)
 
 
 def lacks_labels(y):
