@@ -23,7 +23,7 @@ def unpacked(values, columns, starts):
 
 
 @given(ROWS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_hashed_equals_plain(rows):
     got = unpacked(*HashedMappings(8).read(rows))
     assert got == [plain.hashed(row, 8) for row in rows]
@@ -31,7 +31,7 @@ def test_hashed_equals_plain(rows):
 
 
 @given(ROWS)
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_named_equals_plain(rows):
     new = {}
     got = unpacked(*NamedMappings({}, new).read(rows))

@@ -42,6 +42,55 @@ def test_equals_its_transcription(order, stream):
     )
 
 
+@pytest.mark.parametrize("stream", [DENSE, SPARSE], ids=["dense", "sparse"])
+def test_a_subspace_that_is_recomputed_by_and_by_equals_its_transcription(stream):
+    rounds = interleaved(stream, seed=1)
+    plain, learner = reference.Auto(9, 6), romco.learner("romco-auto", 9, 6)
+    plain.slice = learner.kernel.subspace_slice = 7
+    phases = set()
+    for round in rounds:
+        (task, x, y, _), before = round, learner.predict(round)
+        expected = [plain.predict(i, row) for i, row in zip(task, rows(x), strict=True)]
+        np.testing.assert_allclose(before, expected, rtol=1e-6, atol=1e-8)
+        plain.update(task, rows(x), y)
+        learner.update(round)
+        phases.add(learner.arrays()["progress"][0])
+    assert phases == set(range(7))
+
+
+@pytest.mark.parametrize("d", [60, 4096])
+@pytest.mark.parametrize("name", ["romco-auto", "romco-auto-number"])
+def test_a_recomputation_that_is_half_done_goes_on_from_a_state(name, d):
+    """With a dense store, and with one of pairs; a sum of changes is F = W'B when all is done."""
+    rng = np.random.default_rng(2)
+    n, m = 400, 300
+    columns = np.array([np.sort(rng.choice(d, 8, replace=False)) for _ in range(n)])
+    x = csr_array((rng.normal(size=8 * n), columns.ravel(), np.arange(0, 8 * n + 1, 8)), (n, d))
+    rounds = romco.Rounds(rng.integers(m, size=n), x, rng.choice([-1.0, 1.0], n), range(n + 1))
+    whole = romco.learner(name, d, m)
+    whole.kernel.subspace_slice = 50
+    phases = set()
+    for k, round in enumerate(rounds):
+        if k % 9 == 0:
+            other = romco.restore(whole.state())
+            other.kernel.subspace_slice = 50
+        whole.update(round)
+        other.update(round)
+        phases.add(whole.arrays()["progress"][0])
+        for key, array in whole.arrays().items():
+            np.testing.assert_array_equal(array, other.arrays()[key], err_msg=key)
+        if whole.arrays()["progress"][0] == 0.0 and k > 60:
+            side = whole.arrays()["progress"][3]
+            left = whole.arrays()["shared" if name == "romco-auto" else "directions"]
+            B = left[:, [6, 7, 8, 9]] if name == "romco-auto" else left[:, :4]
+            if side:
+                B = left[:, -4:]
+            W = whole._personal.lane(1 if name == "romco-auto" else 0)
+            F = whole.arrays()["factor"][:, 4 * int(side) :][:, :4]
+            np.testing.assert_allclose(F, W @ B, atol=1e-9)
+    assert phases == set(range(7))
+
+
 @pytest.mark.parametrize("order", [interleaved, synchronous])
 def test_rows_without_labels_equal_their_transcription(order):
     rounds = order(SPARSE, seed=1)
@@ -485,7 +534,7 @@ def test_an_answer_that_is_rare_is_no_drift(share):
 
 def test_drift_equals_its_transcription():
     rng = np.random.default_rng(1)
-    n = 1500
+    n = 800
     x, task = rng.normal(size=(n, 3)), rng.integers(3, size=n)
     y = np.where(
         np.repeat(rng.normal(size=n // 50) * 3.0, 50) + rng.logistic(size=n) > 0, 1.0, -1.0
@@ -665,7 +714,7 @@ def late_margins(learner, rounds, delay, tells):
 
 
 def test_late_answers_equal_their_transcription():
-    rounds = coming_and_going(1500, 50)
+    rounds = coming_and_going(1000, 50)
     plain, expected, waiting = reference.Auto(3, 3), [], []
     for i, row, answer, *_ in rounds:
         expected.append(plain.predict(i[0], row[0]))

@@ -84,7 +84,7 @@ class Auto:
             combiner.prior = np.full(len(w), 3.0)  # up to which variance comes back
         self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
-        self.B = np.zeros((d, 4))
+        self.B, self.slice, self.drawing = np.zeros((d, 4)), 4096, None
         self.log_squares, self.count, self.next = 0.0, 0, 32
         self.scales = Scales(d)
         self.seen, self.turned, self.turns = np.zeros((3, m))
@@ -181,8 +181,16 @@ class Auto:
             if not first:
                 self.tally(x, h)
         if self.count >= self.next:
-            self.draw()
-            self.next = self.count * (1.25 if self.count < 10000 else 2.0)
+            if self.drawing is None:
+                self.drawing = directions(self.own_vectors, self.B)
+                next(self.drawing)
+            B = advance(self.drawing, self.slice * len(ys))
+            if B is not None:
+                self.B, self.drawing = B, None
+                self.next = self.count * (1.25 if self.count < 10000 else 2.0)
+
+    def own_vectors(self):
+        return np.array([belief.w for belief in self.alone_logistic]).T
 
     def notice(self, xs):
         """Rows without a label are counted, as those with one are."""
@@ -299,7 +307,7 @@ class Auto:
             self.begin_anew(i)
         self.global_margin, self.global_logistic = Belief(one), Belief([5.0] * self.d + [1.0])
         self.common, self.together = Belief([1.0]), Belief(one)
-        self.B, self.next = np.zeros((self.d, 4)), self.count + 32
+        self.B, self.drawing, self.next = np.zeros((self.d, 4)), None, self.count + 32
         self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0
         self.forgets, self.level = Belief(one), Belief([1.0])
         self.tracking, self.drift, self.newness = 0.2, 0.0, 3.0
@@ -318,17 +326,43 @@ class Auto:
         self.evidence[i] = np.maximum(self.evidence[i] - self.evidence[i].max(), -20)
         self.belief[i] = self.chances(i)
 
-    def draw(self):
-        """One step of orthogonal iteration on the tasks' own logistic vectors."""
-        W = np.array([belief.w for belief in self.alone_logistic]).T
-        B = self.B.copy()
-        for c in range(4):
-            if not B[:, c].any():
-                bits = (np.arange(self.d, dtype=np.uint64) * np.uint64(4) + np.uint64(4 + c)) * (
-                    np.uint64(0x9E3779B97F4A7C15)
-                )
-                B[:, c] = np.where((bits >> np.uint64(40)) & np.uint64(1), 1.0, -1.0)
-        self.B = orthonormal(W @ (W.T @ B))
+
+def advance(drawing, budget):
+    """The new directions, or None while there are none."""
+    try:
+        drawing.send(budget)
+    except StopIteration as end:
+        return end.value
+    return None
+
+
+def directions(vectors, B):
+    """B <- orth(W W'B), W being vectors() at that time; yields after as many numbers as sent."""
+    left = yield
+    d, m = vectors().shape
+    pairs = [(i, j) for i in range(m) for j in range(d)]
+    fresh, signs, C = ~B.any(axis=0), np.zeros((m, 4)), np.zeros((d, 4))
+    bits = np.arange(4 * d, dtype=np.uint64).reshape(d, 4) + np.uint64(4)
+    bits = (bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40) & np.uint64(1)
+    for i, j in pairs if fresh.any() else ():
+        if vectors()[j, i] != 0.0:
+            left = left or (yield)
+            signs[i] += vectors()[j, i] * np.where(bits[j], 1.0, -1.0)
+            left -= 1
+    for i, j in pairs:
+        if vectors()[j, i] != 0.0:
+            left = left or (yield)
+            W = vectors()
+            C[j] += W[j, i] * np.where(fresh, signs[i], B.T @ W[:, i])
+            left -= 1
+    for _ in range(2 * C.any(axis=1).sum()):  # columns are made orthonormal,
+        left = left or (yield)
+        left -= 1
+    for i, j in pairs:  # and W is projected on them
+        if vectors()[j, i] != 0.0:
+            left = left or (yield)
+            left -= 1
+    return orthonormal(C)
 
 
 def orthonormal(B):
@@ -339,5 +373,5 @@ def orthonormal(B):
             for k in range(c):
                 B[:, c] -= (B[:, c] @ B[:, k]) * B[:, k]
         after = B[:, c] @ B[:, c]
-        B[:, c] *= 1 / np.sqrt(after) if after > 1e-10 * before else 0.0
+        B[:, c] *= 1 / np.sqrt(after) if after > 1e-7 * before else 0.0
     return B

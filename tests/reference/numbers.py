@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.reference.auto import orthonormal
+from tests.reference.auto import advance, directions
 from tests.reference.scales import Scales
 
 FREEDOM = 4.0
@@ -90,7 +90,7 @@ class AutoNumber(Placed):
         self.noise, self.seen = np.ones(8), np.full(8, 2.0)
         self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
-        self.B = np.zeros((d, 4))
+        self.B, self.slice, self.drawing = np.zeros((d, 4)), 4096, None
         self.log_squares = self.rows = self.unit = 0.0
         self.next, self.last, self.residual = 32, {}, 0.0
         self.scales = Scales(d)
@@ -206,8 +206,14 @@ class AutoNumber(Placed):
         self.tally(x, row, h)
         self.place(y, h)
         if self.rows >= self.next and self.d > 4:
-            self.draw()
-            self.next = self.rows * (1.25 if self.rows < 10000 else 2.0)
+            if self.drawing is None:
+                self.drawing = directions(lambda: np.array([g.w for g in self.alone]).T, self.B)
+                next(self.drawing)
+            B = advance(self.drawing, self.slice)
+            if B is not None:
+                self.B, self.drawing = B, None
+                self.combiners[0].S[range(3, 7), range(3, 7)] = 0.1
+                self.next = self.rows * (1.25 if self.rows < 10000 else 2.0)
 
     def step(self, who, e, v, V, h, share):
         """Student's t: b = 1 / (v + noise / (trust share)), and the noise follows."""
@@ -246,19 +252,6 @@ class AutoNumber(Placed):
                 gaussian.forget(z, h * {3: 3e-4}.get(k, 0.0))
         self.last[i] = told - mixture, y
         self.residual += min(1.0, 0.05 * h) * (told - mixture - self.residual)
-
-    def draw(self):
-        W = np.array([g.w for g in self.alone]).T
-        B = self.B.copy()
-        for c in range(4):
-            if not B[:, c].any():
-                bits = (np.arange(self.d, dtype=np.uint64) * np.uint64(4) + np.uint64(4 + c)) * (
-                    np.uint64(0x9E3779B97F4A7C15)
-                )
-                B[:, c] = np.where((bits >> np.uint64(40)) & np.uint64(1), 1.0, -1.0)
-        self.B = orthonormal(W @ (W.T @ B))
-        S = self.combiners[0].S
-        S[range(3, 7), range(3, 7)] = 0.1
 
 
 class Plain(Placed):

@@ -17,11 +17,19 @@ from romco.kernels.auto.auto import (
 )
 from romco.kernels.auto.combiners import Combiner
 from romco.kernels.auto.scales import Scales, Units, columns
+from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
-from romco.kernels.merge.rows import add_sorted, take_rows
+from romco.kernels.merge.rows import add_sorted
 from romco.learners.base import Arrays, State, Upgrade
 from romco.learners.capabilities import SubspaceRows
-from romco.learners.contributions import Contributions, contributions
+from romco.learners.contributions import (
+    DIRECTIONS,
+    Contributions,
+    contributions,
+    factor_in_use,
+    side_in_use,
+    with_second_side,
+)
 from romco.learners.shared import (
     PAIRS,
     DecomposedLearner,
@@ -69,7 +77,6 @@ SCALED = ("units", "typical")
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
-COLUMNS = np.arange(4)  # of B
 CONTEXT, OLD_CONTEXT = 14, 11  # numbers kept of a prediction, now and up to version 5
 DRIFTS = 0.5  # how likely it must be before it is reported
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
@@ -92,8 +99,10 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Whole("turn", Latest(tuple(range(10)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed(
-        "renewal", "pair_renewal", "joint", "frequent"
-    ),  # a shard keeps no covariances of features
+        *("renewal", "pair_renewal"),
+        *("joint", "frequent"),  # a shard keeps no covariances of features,
+        "progress",  # and does not recompute the subspace by itself
+    ),
     PerPair("personal", "personal_keys"),
 )
 
@@ -159,6 +168,11 @@ def with_frequent(state: State) -> State:
     return {**state, "arrays": {**arrays, "joint": joint, "frequent": frequent}}
 
 
+def with_sides(state: State) -> State:
+    """A state of version 7 as one of version 8: the subspace has a second side, still empty."""
+    return {**state, "arrays": with_second_side(state["arrays"], "shared", at=6)}
+
+
 def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
     """Prior covariance (n, n) of weights around ``trust``, most of which is of their scale."""
     toward = np.array(trust) / np.linalg.norm(trust)
@@ -181,8 +195,8 @@ class Auto(DecomposedLearner):
     vector *together*, and forgets slowly, so it follows tasks that change. Each is a
     Gaussian with diagonal covariance; the logistic ones have intercepts. From the
     tasks' own vectors W a low-rank :math:`B F^\top` of rank four is drawn whenever the
-    stream has grown by a quarter, after 10,000 events whenever it has doubled: what groups
-    of tasks have in common.
+    stream has grown by a quarter, after 10,000 events whenever it has doubled: what groups of tasks
+    have in common.
 
     A combiner, which is a Bayesian logistic regression with one weight vector for all
     tasks, turns what these say of an event into log-odds. Two more combiners do so from
@@ -215,14 +229,16 @@ class Auto(DecomposedLearner):
     one_pass = True
     uses_unlabelled: ClassVar = True
     # 2: features have units of their own; 3: and covariances; 4: newness; 5: variances of answers;
-    # 6: forgetting by a learner that is weighed; 7: covariances of frequent features
-    version: ClassVar = 7
+    # 6: forgetting by a learner that is weighed; 7: covariances of frequent features;
+    # 8: the subspace is recomputed by and by
+    version: ClassVar = 8
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         2: lambda state: with_covariances(state),
         3: lambda state: with_newness(state),
         4: lambda state: with_variances(state),
         5: lambda state: with_tracking(state),
         6: lambda state: with_frequent(state),
+        7: lambda state: with_sides(state),
     }
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
@@ -232,8 +248,9 @@ class Auto(DecomposedLearner):
         self._personal = personal_store(n_features, n_tasks, 6)
         voices, places = len(VOICES), 1 + min(n_features, FREQUENT)
         self._arrays = {
-            "shared": np.zeros((n_features, 12)),  # means, spent variances, row of B, forgetting
-            "factor": np.zeros((n_tasks, 4)),  # F
+            "shared": np.zeros((n_features, 16)),  # means, spent variances, row of B, forgetting, B
+            "factor": np.zeros((n_tasks, 8)),  # F, of both sides
+            "progress": np.zeros(PROGRESS),  # of a recomputation of B and F
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
             "level": np.zeros((1, 2)),  # the same of the learner that forgets
             "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
@@ -281,9 +298,9 @@ class Auto(DecomposedLearner):
         parts = [
             related * weight[:2] + like_all * pair,
             related * weight[4],
-            related * weight[5:9] * self._arrays["factor"],
+            related * weight[5:9] * factor_in_use(self._arrays),
         ]
-        vectors = self._arrays["shared"][:, [0, 1, 2, 6, 7, 8, 9]]
+        vectors = self._arrays["shared"][:, [0, 1, 2, *DIRECTIONS[side_in_use(self._arrays)]]]
         return self._units()[:, None] * vectors, np.hstack(parts)
 
     def personal_sparse(self) -> csc_array:
@@ -445,6 +462,7 @@ class Auto(DecomposedLearner):
         self.kernel.invalidate_caches(rows)
 
     def disable_subspace_updates(self) -> None:
+        self.kernel.restart_subspace()
         self._arrays["clock"][2] = LATER
 
     def subspace_update_due(self) -> bool:
@@ -452,30 +470,19 @@ class Auto(DecomposedLearner):
 
     def subspace_statistics(self, rows: NDArray[np.int32]) -> SubspaceRows:
         """W W'B (d, 4), of the own tasks, whose features are all among the rows; B comes next."""
-        self.kernel.gather_directions()
-        return self._directions_of(rows)
+        return SubspaceRows(rows, self.kernel.gather_directions(rows))
 
     def merge_subspace(self, statistics: Sequence[SubspaceRows]) -> SubspaceRows:
         rows, values = statistics[0].rows, statistics[0].values.copy()
         for part in statistics[1:]:
             rows, values = add_sorted(rows, values, part.rows, part.values)
         self.kernel.orthogonalise_directions(values)
-        self.kernel.clear_directions()
         self.kernel.put_directions(rows, values)
         return SubspaceRows(rows, values)
 
     def set_subspace(self, subspace: SubspaceRows) -> None:
         """Replace B, and project the own tasks on it: F = W'B."""
         self.kernel.put_directions(subspace.rows, subspace.values)
-        self.kernel.project_directions()
-
-    def _directions_of(self, rows: NDArray[np.int32]) -> SubspaceRows:
-        values = np.empty((len(rows), len(COLUMNS)))
-        take_rows(self._directions(), rows, COLUMNS, values)
-        return SubspaceRows(rows, values)
-
-    def _directions(self) -> NDArray[np.float64]:
-        return self._arrays["shared"][:, 6:10]
 
     def arrays(self) -> Arrays:
         return {**self._own(), **self._personal.arrays()}
@@ -483,6 +490,8 @@ class Auto(DecomposedLearner):
     def load(self, arrays: Arrays) -> None:
         self.kernel.others_change()
         load_with_store(self._own(), self._personal, arrays)
+        if not self._personal.dense and "personal_keys" not in arrays:  # pairs have other numbers
+            self.kernel.restart_subspace()
 
     def _own(self) -> Arrays:
         return {name: array for name, array in self._arrays.items() if name not in self._lent}

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.kernels.auto.subspace import PROGRESS
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Numbers = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
+DIRECTIONS = [6, 7, 8, 9], [12, 13, 14, 15]  # columns of `shared` that hold B, on either side
 
 
 class Contributions(NamedTuple):
@@ -27,6 +30,28 @@ class Contributions(NamedTuple):
     def margins(self) -> Numbers:
         """Their sums (n,)."""
         return np.asarray(self.shared.sum(axis=1) + self.personal.sum(axis=1) + self.intercept)
+
+
+def factor_in_use(arrays: Arrays) -> Numbers:
+    """F (m, 4), of the side of the subspace that is in use."""
+    return arrays["factor"][:, 4 * side_in_use(arrays) :][:, :4]
+
+
+def side_in_use(arrays: Arrays) -> int:
+    """Return which of the two sides of the subspace is in use, 0 or 1."""
+    return int(arrays["progress"][3] == 1.0)
+
+
+def with_second_side(arrays: Arrays, directions: str, at: int) -> Arrays:
+    """Add an empty side to a subspace whose B are four columns of an array, from ``at`` on."""
+    array, factor, progress = arrays[directions], arrays["factor"], np.zeros(PROGRESS)
+    progress[4:8] = array[:, at : at + 4].any(axis=0)
+    return {
+        **arrays,
+        directions: np.hstack([array, np.zeros((len(array), 4))]),
+        "factor": np.hstack([factor, np.zeros_like(factor)]),
+        "progress": progress,
+    }
 
 
 def contributions(
@@ -55,7 +80,7 @@ def contributions(
     common = np.column_stack(
         [
             *(a[:, 0], a[:, 1] * sure_all, a[:, 4]),
-            *(a[:, 5:9] * arrays["factor"][task]).T,
+            *(a[:, 5:9] * factor_in_use(arrays)[task]).T,
             a[:, 10] * sure_forgets,
         ]
     )
@@ -68,7 +93,9 @@ def contributions(
 
     level = a[:, 9] + (a[:, [1, 3, 10]] * heard.sure * heard.intercept).sum(axis=1)
     return Contributions(
-        part(common, all_[:, [0, 1, 2, 6, 7, 8, 9, 10]]), part(personal, own[:, :3]), level
+        part(common, all_[:, [0, 1, 2, *DIRECTIONS[side_in_use(arrays)], 10]]),
+        part(personal, own[:, :3]),
+        level,
     )
 
 
@@ -101,7 +128,7 @@ def _stacking_inputs(
     sure = _sureness(variances)
     forgets = sums(x * all_[:, 10:11])[:, 0]
     logistic = sure * (np.column_stack([u[:, 1], v[:, 1], forgets]) + intercept)
-    directions = sums(x * all_[:, 6:10]) * arrays["factor"][task]
+    directions = sums(x * all_[:, DIRECTIONS[side_in_use(arrays)]]) * factor_in_use(arrays)[task]
     z = [u[:, 0], logistic[:, 0], v[:, 0], logistic[:, 1], u[:, 2] + v[:, 2]]
     one = np.ones(len(task))
     return _Inputs(np.column_stack([*z, directions, one, logistic[:, 2]]), sure, intercept)

@@ -12,6 +12,7 @@ from scipy.sparse import csc_array, csr_array, hstack
 
 from romco.kernels.auto.numbers import AutoNumberKernel, NumberCombiner
 from romco.kernels.auto.scales import Scales, columns
+from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.baselines.linear import (
     GaussianNumber,
     GradientNumber,
@@ -28,7 +29,12 @@ from romco.learners.base import (
     replay_in_turn,
     with_labels,
 )
-from romco.learners.contributions import Contributions
+from romco.learners.contributions import (
+    Contributions,
+    factor_in_use,
+    side_in_use,
+    with_second_side,
+)
 from romco.learners.romco import Romco
 from romco.learners.shared import (
     PAIRS,
@@ -109,6 +115,11 @@ def with_units(state: State) -> State:
     return {**state, "arrays": arrays}
 
 
+def with_sides(state: State) -> State:
+    """Upgrade a state of version 3: the subspace has a second side, still empty."""
+    return {**state, "arrays": with_second_side(state["arrays"], "directions", at=0)}
+
+
 class AutoNumber(DecomposedLearner):
     r"""Four linear models of a number, a low-rank U between them, three stacking regressions.
 
@@ -142,8 +153,13 @@ class AutoNumber(DecomposedLearner):
     space: ClassVar = {}
     answers = 0
     linear: ClassVar = False  # a feature that is 0 is absent, and not at a distance from its mean
-    version: ClassVar = 3  # 2: the task's last answer; 3: units of features, residuals
-    upgrades: ClassVar[Mapping[int, Upgrade]] = {1: with_last_answers, 2: with_units}
+    # 2: the task's last answer; 3: units of features, residuals; 4: subspace by and by
+    version: ClassVar = 4
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {
+        1: with_last_answers,
+        2: with_units,
+        3: with_sides,
+    }
     shapes: ClassVar = {
         "own": "m*",
         "factor": "m*",
@@ -164,8 +180,9 @@ class AutoNumber(DecomposedLearner):
             "own": np.zeros((n_tasks, 8)),
             "common": np.zeros((2, 2)),
             "noise": np.tile([1.0, 2.0], (8, 1)),  # the answers' variance, seen twice
-            "factor": np.zeros((n_tasks, 4)),
-            "directions": np.zeros((n_features, 4)),
+            "factor": np.zeros((n_tasks, 8)),
+            "directions": np.zeros((n_features, 8)),
+            "progress": np.zeros(PROGRESS),
             "weight": np.array(PRIOR_WEIGHTS),
             "covariance": WEIGHT_VARIANCE * np.eye(len(INPUTS)),
             "pair_weight": np.array(PAIR_PRIOR_WEIGHTS),
@@ -208,6 +225,7 @@ class AutoNumber(DecomposedLearner):
             kinds=a["kinds"],
             clock=a["clock"],
             residuals=a["residuals"],
+            progress=a["progress"],
         )
 
     def intervals(self, round: Round, level: float) -> NDArray[np.float64]:
@@ -246,7 +264,10 @@ class AutoNumber(DecomposedLearner):
 
     def _vectors(self) -> NDArray[np.float64]:
         """Shared vectors (d, 6): global, together, directions."""
-        return np.hstack([self._arrays["mean"][:, 1:].T, self._arrays["directions"]])
+        at = 4 * side_in_use(self._arrays)
+        return np.hstack(
+            [self._arrays["mean"][:, 1:].T, self._arrays["directions"][:, at : at + 4]]
+        )
 
     def _shares(self) -> NDArray[np.float64]:
         """Weights (m, 6) of the shared vectors in the prediction of each task."""
@@ -254,7 +275,7 @@ class AutoNumber(DecomposedLearner):
         weight, pair = self._arrays["weight"], self._arrays["pair_weight"][0]
         everybody = related * weight[0] + like_all * (1.0 - pair)
         together = related * (1.0 - weight[:3].sum()) + like_all * pair
-        return np.hstack([everybody, together, related * weight[3:] * self._arrays["factor"]])
+        return np.hstack([everybody, together, related * weight[3:] * factor_in_use(self._arrays)])
 
     def _own_shares(self) -> NDArray[np.float64]:
         """Weights (m, 4) of a task's own numbers: means and spent variances, by turns."""
@@ -295,6 +316,8 @@ class AutoNumber(DecomposedLearner):
         if spent.ndim == 3 and self._arrays["spent"].ndim == 2:
             arrays = {**arrays, "spent": np.diagonal(spent, axis1=1, axis2=2).copy()}
         load_with_store(self._arrays, self._personal, arrays)
+        if not self._personal.dense and "personal_keys" not in arrays:  # pairs have other numbers
+            self.kernel.restart_subspace()
 
     def _units(self) -> NDArray[np.float64]:
         """Factors (d,) by which features are multiplied."""

@@ -14,8 +14,9 @@ and a task, or all of them, whose answers have turned begins anew. Where there a
 global logistic learner knows the covariances of its weights. Numbers that are read together lie
 together:
 
-    shared   (d, 12)    means and spent variances of margin, logistic, together; row of B (4);
-                        mean and spent variance of the learner that forgets
+    shared   (d, 16)    means and spent variances of margin, logistic, together; row of B (4);
+                        mean and spent variance of the learner that forgets; row of B, other side
+    factor   (m, 8)     row of F of both sides (subspace)
     personal (m, d, 6)  means and spent variances of margin, logistic, together
     joint    (n, n)     what is spent of the covariances of the global logistic learner,
     frequent (n,)       and of which features; the first is the intercept
@@ -34,7 +35,7 @@ from romco.kernels.auto.covariances cimport Covariances
 from romco.kernels.auto.gaussians cimport Step, arow, forget, log_sum, logistic, moderate, move, softplus, softplus_both
 from romco.kernels.auto.lanes cimport Steps, Sums, both, clear, go, hear, hear_own, load, store, tell
 from romco.kernels.auto.scales cimport Scaled, Units, count_size, unit_of
-from romco.kernels.auto.subspace cimport RANK, Subspace, orthogonalise
+from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace, make_orthonormal
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row, n_filled
 from romco.kernels.core.pairs cimport Pairs
@@ -56,7 +57,9 @@ cdef enum:
     KINDS = 3                                  # of tasks: related, like all others, on their own
     LIKE_ALL = 1
     FORGETS = 2 * WIDTH + 4                    # place of the mean of the learner that forgets
-    ROW = 2 * WIDTH + 6                        # numbers that are shared, of a feature
+    DIRECTIONS = 2 * WIDTH                     # places of a row of B, on either side
+    OTHER_DIRECTIONS = 2 * WIDTH + 6
+    ROW = 2 * WIDTH + 10                       # numbers that are shared, of a feature
     TIMES = 2                                  # place in change
 
 cdef double AROW_R = 0.3                       # AROW's r
@@ -80,6 +83,7 @@ cdef double SUBSPACE_GROWTH = 1.25             # then whenever there are so many
 cdef double SHARD_EVENTS = 1e299               # time of the next drawing that marks a shard
 cdef double LONG_STREAM_EVENTS = 10000.0       # later, when tasks' vectors have settled,
 cdef double LONG_STREAM_GROWTH = 2.0           # less often
+SUBSPACE_SLICE = 4096                          # pairs or rows of which one event takes care
 cdef double NEWCOMER_EVENTS = 3.0              # events for which a task is held to be like all,
 cdef double NEWCOMER_RATE = 0.5                # to begin with: found from tasks that are young,
 cdef double NEWCOMER_LOG_RANGE = 3.0           # within this of its logarithm,
@@ -138,6 +142,7 @@ cdef class AutoKernel(Kernel):
     cdef Py_ssize_t coming_at
     cdef Combiner related, like_all, on_its_own, of_late
     cdef Subspace subspace
+    cdef public Py_ssize_t subspace_slice
     cdef Units scales
     cdef Covariances covariances
     cdef Opinions noted_opinions   # of an event that is alone in its round
@@ -147,7 +152,7 @@ cdef class AutoKernel(Kernel):
     def __init__(
         self, shared, Pairs personal, Units scales, factor, intercept, level, own_intercept,
         Combiner related, Combiner like_all, Combiner on_its_own, Combiner of_late, evidence, belief,
-        kinds, clock, change, turn, joint, frequent,
+        kinds, clock, change, turn, joint, frequent, progress,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor
         self.intercept, self.level, self.own_intercept = intercept, level, own_intercept
@@ -163,7 +168,10 @@ cdef class AutoKernel(Kernel):
         self.covariances = Covariances(
             joint, frequent, shared, intercept, LOGISTIC, WIDTH + LOGISTIC, global_prior
         )
-        self.subspace = Subspace(shared[:, 2 * WIDTH:FORGETS], factor, personal, LOGISTIC)
+        self.subspace = Subspace(
+            shared, DIRECTIONS, OTHER_DIRECTIONS, factor, personal, LOGISTIC, progress
+        )
+        self.subspace_slice = SUBSPACE_SLICE
 
     # --- units -------------------------------------------------------------------------------
 
@@ -186,7 +194,9 @@ cdef class AutoKernel(Kernel):
         cdef Sums sums
         cdef double[4 * WIDTH + RANK + 2] told
         cdef double* b = told + 2 * WIDTH
-        cdef double* v = told + ROW
+        cdef double* v = told + 2 * WIDTH + RANK + 2
+        cdef int side = self.subspace.side()
+        cdef Py_ssize_t b_at = OTHER_DIRECTIONS if side else DIRECTIONS
         cdef double x2 = x.x2 * unit * unit
         cdef Py_ssize_t k, j, pair
         cdef int c
@@ -196,14 +206,14 @@ cdef class AutoKernel(Kernel):
         if row != NULL:
             for k in range(x.n):
                 j = x.index[k]
-                hear(&sums, all_ + j * ROW, x.value[k] * unit)
+                hear(&sums, all_ + j * ROW, all_ + j * ROW + b_at, x.value[k] * unit)
                 hear_own(&sums, row + j * 2 * WIDTH, x.value[k] * unit)
         else:
             self.find_pairs(x, task)
             for k in range(x.n):
                 self.ask_unit(k)
                 j, pair = x.index[k], self.pair[k]
-                hear(&sums, all_ + j * ROW, x.value[k] * unit)
+                hear(&sums, all_ + j * ROW, all_ + j * ROW + b_at, x.value[k] * unit)
                 if pair >= 0:  # else it is zeros
                     hear_own(&sums, self.personal.value + pair * (2 * WIDTH), x.value[k] * unit)
         tell(&sums, told)
@@ -216,7 +226,7 @@ cdef class AutoKernel(Kernel):
         o.p[BOTH] = told[TOGETHER] + v[TOGETHER]
         o.v[BOTH] = (1.0 + OWN_PRIOR) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
         for c in range(RANK):
-            o.z[DIRECTION + c] = b[c] * self.factor[task, c]
+            o.z[DIRECTION + c] = b[c] * self.factor[task, side * RANK + c]
         o.forgets = told[FORGETS] + self.level[0, 0]
         o.forgets_variance = x2 - told[FORGETS + 1] + 1.0 - self.level[0, 1]
         o.forgets = moderate(o.forgets, o.forgets_variance) + offset
@@ -370,7 +380,7 @@ cdef class AutoKernel(Kernel):
         """Ask for the k-th entry's shared numbers, which lie in two lines."""
         if k < self.coming.n:
             soon(&self.shared[self.coming.index[k], 0])
-            soon(&self.shared[self.coming.index[k], 8])
+            soon(&self.shared[self.coming.index[k], ROW // 2])
 
     # --- learning ----------------------------------------------------------------------------
 
@@ -389,10 +399,9 @@ cdef class AutoKernel(Kernel):
                     events.row(e), events.tasks[e], events.labels[e], events.count(e),
                     events.shift(e), noted, then,
                 )
-        if self.clock[1] >= self.clock[2]:
-            self.subspace.draw_at(self.clock[2])
-            self.wait()
-            self.subspace.expected = self.clock[2]
+        if self.clock[1] >= self.clock[2] or self.subspace.phase():
+            if self.subspace.advance(self.subspace_slice * (end - begin)):
+                self.wait()
         self.coming.n = 0
         return 0
 
@@ -405,7 +414,9 @@ cdef class AutoKernel(Kernel):
 
     cdef void wait(self) noexcept nogil:
         """Set when to draw next."""
-        self.clock[2] = self.clock[1] * (SUBSPACE_GROWTH if self.clock[1] < LONG_STREAM_EVENTS else LONG_STREAM_GROWTH)
+        self.clock[2] = self.clock[1] * (
+            SUBSPACE_GROWTH if self.clock[1] < LONG_STREAM_EVENTS else LONG_STREAM_GROWTH
+        )
 
     cdef int learn_one(
         self, Row x, long long task, double y, double h, double offset, bint noted,
@@ -458,7 +469,8 @@ cdef class AutoKernel(Kernel):
         cdef double* all_ = &self.shared[0, 0]
         cdef double* row = self.personal.dense_row(task)
         cdef double* own
-        cdef Py_ssize_t k, j, pair
+        cdef double* f
+        cdef Py_ssize_t k, j, pair, b_at = OTHER_DIRECTIONS if self.subspace.side() else DIRECTIONS
         cdef int c
         for c in range(0, 4, 2):  # global, alone
             step[c] = arow(y, o.p[c] + hinge, o.v[c], AROW_R / h)
@@ -468,8 +480,11 @@ cdef class AutoKernel(Kernel):
             self.covariances.move(step[GLOBAL + LOGISTIC])
         else:
             move(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, step[GLOBAL + LOGISTIC], 1.0)
+        if self.subspace.phase() == PROJECT:
+            self.follow(x, task, unit, step[ALONE + LOGISTIC].a)
         steps = prepared(step, forgets, h)
-        steps.f[0], steps.f[1] = load(&self.factor[task, 0]), load(&self.factor[task, 2])
+        f = &self.factor[task, RANK * self.subspace.side()]
+        steps.f[0], steps.f[1] = load(f), load(f + 2)
         for k in range(x.n):
             self.ask_shared(k)
             value = x.value[k] * unit
@@ -481,12 +496,30 @@ cdef class AutoKernel(Kernel):
             else:
                 pair = self.pair[k] if self.pair[k] >= 0 else self.personal.found(task, j)
                 own = self.personal.value + pair * (2 * WIDTH)
-            go(&steps, all_ + j * ROW, own, value, joint and self.covariances.place[j] > 0)
-        store(&self.factor[task, 0], steps.f[0])
-        store(&self.factor[task, 2], steps.f[1])
+            go(
+                &steps, all_ + j * ROW, all_ + j * ROW + b_at, own, value,
+                joint and self.covariances.place[j] > 0,
+            )
+        store(f, steps.f[0])
+        store(f + 2, steps.f[1])
         self.move_intercepts(task, step)
         move(&self.level[0, 0], &self.level[0, 1], 1.0, forgets, 1.0)
         forget(&self.level[0, 1], 1.0, h * tracking_forgetting)
+
+    cdef void follow(self, Scaled x, long long task, double unit, double a) noexcept nogil:
+        """Let the next F know of a step of the alone logistic learner."""
+        cdef Py_ssize_t k, pair
+        cdef double value
+        cdef const double* own
+        for k in range(x.n):
+            value, pair = x.value[k] * unit, self.pair[k]
+            if self.personal.dense or pair >= 0:
+                own = self.personal.value + (
+                    task * self.personal.n_features + x.index[k] if self.personal.dense else pair
+                ) * (2 * WIDTH)
+                self.subspace.follow(
+                    task, x.index[k], pair, a * (1.0 - own[WIDTH + LOGISTIC]) * value
+                )
 
     cdef void move_intercepts(self, long long task, const Step* step) noexcept nogil:
         move(&self.intercept[1, 0], &self.intercept[1, 1], 1.0, step[ALONE + LOGISTIC], 1.0)
@@ -673,12 +706,12 @@ cdef class AutoKernel(Kernel):
         cdef double times
         cdef int c
         self.shared[:, :] = 0.0
+        self.subspace.forget()
         self.covariances.distrust()
         for pair in range(self.personal.count()):
             own = self.personal.visit(pair, &task, &feature)
             for c in range(2 * WIDTH):
                 own[c] = 0.0
-        self.factor[:, :] = 0.0
         self.intercept[:, :] = 0.0
         self.level[:, :] = 0.0
         self.own_intercept[:, :] = 0.0
@@ -743,7 +776,6 @@ cdef class AutoKernel(Kernel):
         self.check_idle()
         self.scales.lose_track()
         self.covariances.lose_track()
-        self.subspace.unmarked, self.subspace.expected = True, NAN
 
     def invalidate_caches(self, const int[::1] rows not None):
         """Others have changed rows of what is shared; releases the GIL."""
@@ -756,44 +788,34 @@ cdef class AutoKernel(Kernel):
         with nogil:
             self.scales.invalidate_caches(rows)
 
-    def gather_directions(self):
-        """B = W F, of these tasks, where columns of B that are zero start anew; releases the GIL."""
+    def restart_subspace(self):
+        """Give up a recomputation of the subspace that is under way."""
         self.check_idle()
-        self.subspace.expected = NAN  # somebody else draws
-        self.busy = True
-        with nogil:
-            self.subspace.begin()
-            self.subspace.gather()
-            self.subspace.publish()
-        self.busy = False
+        self.subspace.restart()
 
-    def clear_directions(self):
-        """B = 0, where it may be anything else; what is added then is the whole of it."""
+    def gather_directions(self, const int[::1] rows not None):
+        """Rows (t, 4) of W W'B, of these tasks; releases the GIL."""
         self.check_idle()
-        self.subspace.expected = NAN
-        self.subspace.clear()
+        self.busy = True
+        try:
+            return self.subspace.gather(rows)
+        finally:
+            self.busy = False
 
     def put_directions(self, const int[::1] rows not None, const double[:, ::1] values not None):
-        """Rows of B, whatever they were; releases the GIL."""
+        """Replace B by these rows and F by W'B, of these tasks; releases the GIL."""
         self.check_idle()
-        self.subspace.check(rows, values)
-        with nogil:
+        self.busy = True
+        try:
             self.subspace.put(rows, values)
+        finally:
+            self.busy = False
 
     def orthogonalise_directions(self, double[:, ::1] values not None):
         """Directions (t, 4) of all that is not zero made orthonormal; sets when to draw next."""
         self.check_idle()
-        if values.shape[0]:
-            orthogonalise(&values[0, 0], values.shape[0])
+        make_orthonormal(values)
         self.wait()
-
-    def project_directions(self):
-        """F = W'B, of these tasks; releases the GIL."""
-        self.check_idle()
-        self.busy = True
-        with nogil:
-            self.subspace.project()
-        self.busy = False
 
 
 cdef Steps prepared(

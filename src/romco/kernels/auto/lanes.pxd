@@ -1,7 +1,8 @@
 """What romco-auto does with each entry of an event, two numbers at a time.
 
-Rows are those of `auto`: all (12) has the means and the spent variances of margin, logistic and
+Rows are those of `auto`: all (16) has the means and the spent variances of margin, logistic and
 together, a row of B, and mean and spent variance of the learner that forgets; own (6) the first six.
+b is the row of B that is in use.
 """
 
 cdef extern from *:
@@ -39,15 +40,15 @@ cdef extern from *:
     ROMCO_LANES void romco_clear(romco_sums* t) {
         for (int i = 0; i < 9; i++) t->s[i] = romco_both(0.0, 0.0);
     }
-    ROMCO_LANES void romco_hear(romco_sums* t, const double* all, double value) {
+    ROMCO_LANES void romco_hear(romco_sums* t, const double* all, const double* b, double value) {
         const double square = value * value;
         const romco_two v = romco_both(value, value), w = romco_both(square, square);
         const romco_two x = romco_both(value, square);
         t->s[0] = ROMCO_ADD_PRODUCT(t->s[0], v, romco_load(all));
         t->s[1] = ROMCO_ADD_PRODUCT(t->s[1], x, romco_load(all + 2));
         t->s[2] = ROMCO_ADD_PRODUCT(t->s[2], w, romco_load(all + 4));
-        t->s[3] = ROMCO_ADD_PRODUCT(t->s[3], v, romco_load(all + 6));
-        t->s[4] = ROMCO_ADD_PRODUCT(t->s[4], v, romco_load(all + 8));
+        t->s[3] = ROMCO_ADD_PRODUCT(t->s[3], v, romco_load(b));
+        t->s[4] = ROMCO_ADD_PRODUCT(t->s[4], v, romco_load(b + 2));
         t->s[5] = ROMCO_ADD_PRODUCT(t->s[5], x, romco_load(all + 10));
     }
     ROMCO_LANES void romco_hear_own(romco_sums* t, const double* own, double value) {
@@ -72,7 +73,9 @@ cdef extern from *:
     } romco_steps;
 
     /* Along an entry; f follows the change of the own logistic mean. */
-    ROMCO_LANES void romco_go(romco_steps* t, double* all, double* own, double value, int joint) {
+    ROMCO_LANES void romco_go(
+        romco_steps* t, double* all, const double* b, double* own, double value, int joint
+    ) {
         const romco_two v = romco_both(value, value);
         romco_two mean, spent, sx, change;
         double left;
@@ -92,8 +95,8 @@ cdef extern from *:
         own[3] = ROMCO_FIRST(spent);
         own[4] = ROMCO_SECOND(spent);
         change = romco_both(ROMCO_SECOND(change), ROMCO_SECOND(change));
-        t->f[0] = ROMCO_ADD_PRODUCT(t->f[0], change, romco_load(all + 6));
-        t->f[1] = ROMCO_ADD_PRODUCT(t->f[1], change, romco_load(all + 8));
+        t->f[0] = ROMCO_ADD_PRODUCT(t->f[0], change, romco_load(b));
+        t->f[1] = ROMCO_ADD_PRODUCT(t->f[1], change, romco_load(b + 2));
         spent = romco_both(all[5], own[5]);
         sx = ROMCO_TIMES(ROMCO_LESS(t->prior_both, spent), v);
         mean = ROMCO_ADD_PRODUCT(romco_both(all[2], own[2]), t->a_both, sx);
@@ -113,7 +116,9 @@ cdef extern from *:
     ctypedef struct Sums "romco_sums":
         pass
     void clear "romco_clear" (Sums* t) noexcept nogil
-    void hear "romco_hear" (Sums* t, const double* all_, double value) noexcept nogil
+    void hear "romco_hear" (
+        Sums* t, const double* all_, const double* b, double value
+    ) noexcept nogil
     void hear_own "romco_hear_own" (Sums* t, const double* own, double value) noexcept nogil
     void tell "romco_tell" (const Sums* t, double* out) noexcept nogil
 
@@ -129,5 +134,5 @@ cdef extern from *:
         double a_forgets, b_forgets, forgetting
         Two f[2]
     void go "romco_go" (
-        Steps* t, double* all_, double* own, double value, bint joint
+        Steps* t, double* all_, const double* b, double* own, double value, bint joint
     ) noexcept nogil

@@ -15,6 +15,8 @@ class NumberCombiner:
     ) -> None: ...
 
 class AutoNumberKernel(Kernel):
+    subspace_slice: int
+
     def __init__(
         self,
         mean: NDArray[np.float64],
@@ -35,7 +37,9 @@ class AutoNumberKernel(Kernel):
         kinds: NDArray[np.float64],
         clock: NDArray[np.float64],
         residuals: NDArray[np.float64],
+        progress: NDArray[np.float64],
     ) -> None: ...
+    def restart_subspace(self) -> None: ...
     def entries(
         self, events: Events
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]: ...

@@ -32,7 +32,7 @@ from libc.string cimport memset
 from romco.kernels.auto.gaussians cimport Step, move
 from romco.kernels.auto.columns cimport SMALLEST, Column, factor_of, scaled, spreads
 from romco.kernels.auto.scales cimport Scaled, Scales, count_size, found, unit_of
-from romco.kernels.auto.subspace cimport RANK, Subspace
+from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace
 from romco.kernels.core.memory cimport Scratch
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row, n_filled
@@ -61,6 +61,7 @@ cdef Py_ssize_t LIVE_EVENTS = 100              # predictions without an answer t
 cdef double MAX_EVIDENCE = 20.0                # log-odds of a task's kind: a task may change
 cdef double LEAST_TASKS = 1e-300               # of a kind, against rounding
 cdef double DRAWING_GROWTH = 1.25              # directions are drawn when events grew by this,
+cdef Py_ssize_t SUBSPACE_SLICE = 4096          # pairs or rows of which one event takes care
 cdef double MANY_EVENTS = 10000.0              # and beyond so many events
 cdef double SLOW_DRAWING_GROWTH = 2.0          # by this
 cdef double INTERVAL_MEMORY = 0.993            # of residuals, per event
@@ -159,12 +160,12 @@ cdef class AutoNumberKernel(Kernel):
     cdef double[:, :, ::1] full    # spent covariances, or nothing
     cdef double[:, ::1] diagonal   # spent variances, or nothing
     cdef double[::1] kinds, clocks, residuals
-    cdef double[:, :] B
     cdef Clock* clock
     cdef Pairs personal
     cdef NumberCombiner related, like_all, on_its_own, drift
     cdef Scales scales
     cdef Subspace subspace
+    cdef public Py_ssize_t subspace_slice
     cdef Scratch room, columns
     cdef Prediction noted_prediction  # of the event that was looked at last,
     cdef Scaled row                # and its features
@@ -175,7 +176,7 @@ cdef class AutoNumberKernel(Kernel):
     def __init__(
         self, mean, spent, Pairs personal, own, common, noise, factor, directions,
         NumberCombiner related, NumberCombiner like_all, NumberCombiner on_its_own,
-        NumberCombiner drift, Scales scales, evidence, belief, kinds, clock, residuals,
+        NumberCombiner drift, Scales scales, evidence, belief, kinds, clock, residuals, progress,
     ):
         self.mean, self.own, self.common, self.noise = mean, own, common, noise
         self.dense = spent.ndim == 3
@@ -183,13 +184,14 @@ cdef class AutoNumberKernel(Kernel):
             self.full = spent
         else:
             self.diagonal = spent
-        self.personal, self.factor, self.B, self.scales = personal, factor, directions, scales
+        self.personal, self.factor, self.scales = personal, factor, scales
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
         self.drift = drift
         self.evidence, self.belief, self.kinds = evidence, belief, kinds
         self.clocks, self.residuals = clock, residuals
         self.clock = <Clock*> &self.clocks[0]
-        self.subspace = Subspace(directions, factor, personal, 0)
+        self.subspace = Subspace(directions, 0, RANK, factor, personal, 0, progress)
+        self.subspace_slice = SUBSPACE_SLICE
         self.k, self.unanswered = mean.shape[1], 0
         self.room, self.columns = Scratch(), Scratch()
 
@@ -298,13 +300,25 @@ cdef class AutoNumberKernel(Kernel):
     ) noexcept nogil:
         cdef Task* own = <Task*> &self.own[task, 0]
         cdef double before = pair[0]
-        cdef int c
         rebase_one(pair, pair + 1, &own.alone, &own.alone_spent, 1.0, ratio, shift)
         rebase_one(
             pair + 2, pair + 3, &own.together, &own.together_spent, PERSONAL_PRIOR, ratio, shift
         )
-        for c in range(RANK):  # F = W'B stays true
-            self.factor[task, c] += (pair[0] - before) * self.B[j, c]
+        self.follow(task, j, pair, pair[0] - before)
+
+    cdef inline void follow(
+        self, Py_ssize_t task, Py_ssize_t j, const double* pair, double change
+    ) noexcept nogil:
+        """F = W'B stays true while W moves."""
+        cdef int c, side = self.subspace.side()
+        cdef double* f = &self.factor[task, RANK * side]
+        cdef const double* b = self.subspace.row(j, side)
+        for c in range(RANK):
+            f[c] += change * b[c]
+        if self.subspace.phase() == PROJECT:
+            self.subspace.follow(
+                task, j, (pair - self.personal.value) // self.personal.width, change
+            )
 
     cdef void rebase_shared(self, int c, Py_ssize_t j, double ratio, double shift) noexcept nogil:
         """The same of a shared vector: S becomes T S T', then the prior precision of w_j 1."""
@@ -383,9 +397,10 @@ cdef class AutoNumberKernel(Kernel):
         cdef double value, square, alone = 0.0, left = 0.0, apart = 0.0, left_apart = 0.0
         cdef double[RANK] b
         cdef const double* pair
+        cdef const double* directions
         cdef const Task* own = <const Task*> &self.own[task, 0]
         cdef Py_ssize_t k, j
-        cdef int c
+        cdef int c, side = self.subspace.side()
         for c in range(RANK):
             b[c] = 0.0
         for k in range(x.n):
@@ -396,8 +411,9 @@ cdef class AutoNumberKernel(Kernel):
             left += square * (1.0 - pair[1])
             apart += value * pair[2]
             left_apart += square * (PERSONAL_PRIOR - pair[3])
+            directions = self.subspace.row(j, side)
             for c in range(RANK):
-                b[c] += value * self.B[j, c]
+                b[c] += value * directions[c]
         self.read_shared(x, unit, GLOBAL, 0, o, Sx)
         self.read_shared(x, unit, TOGETHER, 1, o, Sx + self.k)
         o.everybody = o.p[TOGETHER]
@@ -410,7 +426,7 @@ cdef class AutoNumberKernel(Kernel):
         for c in range(TOGETHER):
             o.z[c] = o.p[c] - o.p[TOGETHER]
         for c in range(RANK):
-            o.z[DIRECTION + c] = b[c] * self.factor[task, c]
+            o.z[DIRECTION + c] = b[c] * self.factor[task, RANK * side + c]
 
     cdef void read_shared(
         self, Scaled x, double unit, int model, int c, Prediction* o, double* Sx
@@ -500,6 +516,11 @@ cdef class AutoNumberKernel(Kernel):
         self.unanswered += n
         return 1.0 if self.unanswered <= LIVE_EVENTS else 0.0
 
+    def restart_subspace(self):
+        """Give up a recomputation of the subspace that is under way."""
+        self.check_idle()
+        self.subspace.restart()
+
     def spreads(self, Events events not None):
         """Expected size (n,) of the error of each event."""
         self.check_idle()
@@ -538,8 +559,8 @@ cdef class AutoNumberKernel(Kernel):
             if events.count(e) > 0.0:
                 self.learn_one(events, e, noted)
         # As many features as directions: nothing is of low rank.
-        if self.clock.rows >= self.clock.next_drawing and self.k - 1 > RANK:
-            self.subspace.draw()
+        if (self.clock.rows >= self.clock.next_drawing or self.subspace.phase()) \
+                and self.k - 1 > RANK and self.subspace.advance(self.subspace_slice * (end - begin)):
             self.related.doubt(DIRECTION)
             self.clock.next_drawing = self.clock.rows * (
                 DRAWING_GROWTH if self.clock.rows < MANY_EVENTS else SLOW_DRAWING_GROWTH
@@ -654,17 +675,14 @@ cdef class AutoNumberKernel(Kernel):
         cdef const Step* step = plan.step
         cdef Task* own = <Task*> &self.own[task, 0]
         cdef double* pair
-        cdef double* f = &self.factor[task, 0]
         cdef Py_ssize_t k, j
-        cdef int c
         for k in range(self.row.n):
             j, value = self.row.index[k], measured(self.row.value[k], unit)
             if value == 0.0:  # at the feature's centre
                 continue
             pair = self.personal.touch(task, j)
             change = move(pair, pair + 1, 1.0, step[ALONE], value)
-            for c in range(RANK):  # F = W'B stays true while W moves
-                f[c] += change * self.B[j, c]
+            self.follow(task, j, pair, change)
             move(pair + 2, pair + 3, PERSONAL_PRIOR, step[TOGETHER], value)
             renew(pair + 3, PERSONAL_PRIOR, h * FORGETTING)
         move(&self.common[0, 0], &self.common[0, 1], 1.0, step[ALONE], 1.0)

@@ -4,35 +4,62 @@ from romco.kernels.core.pairs cimport Pairs
 
 cdef enum:
     RANK = 4
+    IDLE = 0                       # phases of a recomputation
+    START, GATHER, MULTIPLY, ORTHOGONALISE, PROJECT, CLEAR, PHASES
+
+
+cdef struct Progress:              # of a recomputation
+    double phase
+    double at                      # rows or stored pairs that are done; where dense, tasks,
+    double feature                 # and features of the next task
+    double side                    # 0 or 1: which half of B and F is in use
+    double known[RANK]             # whether a column of B in use is not zero
+    double products[RANK * RANK]   # of the columns of the next B
 
 
 cdef class Subspace:
-    cdef double[:, :] B            # (d, RANK), columns of a wider array
-    cdef double[:, ::1] F          # (m, RANK)
+    cdef double* B                 # (d, RANK) twice, in rows of a wider array,
+    cdef Py_ssize_t n, stride      # of n rows and so many columns,
+    cdef Py_ssize_t apart          # with the second side so many columns after the first
+    cdef double[:, ::1] F          # (m, 2 RANK)
     cdef Pairs pairs
     cdef int lane                  # which number of a pair is the entry of W
-    cdef object marks, drafted, listed  # the arrays behind the pointers
-    cdef unsigned char* marked     # (d,) rows of B that may not be zero,
-    cdef bint unmarked             # unless any may be
-    cdef double* draft             # (n_rows, RANK) the next B, as far as it is not zero,
-    cdef int* rows                 # (n_rows,) which of its rows these are, rising,
-    cdef int* place                # (d,) and the other way round
-    cdef Py_ssize_t n_rows, n_pairs  # number of the pairs whose rows are marked
-    cdef double expected           # when B was last drawn here, the time set for the next drawing
+    cdef object arrays
+    cdef Progress* progress
 
-    cdef void draw(self) noexcept nogil
-    cdef void draw_at(self, double due) noexcept nogil
-    cdef void begin(self) noexcept nogil
-    cdef void project(self) noexcept nogil
-    cdef void project_from(self, const bint* fresh, bint drafted) noexcept nogil
-    cdef double* row(self, Py_ssize_t feature, bint drafted) noexcept nogil
-    cdef void ask(self, Py_ssize_t pair, bint drafted) noexcept nogil
-    cdef void gather(self) noexcept nogil
-    cdef void list_rows(self) noexcept nogil
-    cdef void publish(self) noexcept nogil
-    cdef void clear(self) noexcept nogil
+    cdef int side(self) noexcept nogil
+    cdef int phase(self) noexcept nogil
+    cdef bint advance(self, Py_ssize_t budget) noexcept nogil
+    cdef Py_ssize_t work(self, int phase, int side, Py_ssize_t budget) noexcept nogil
+    cdef Py_ssize_t sweep(self, int phase, int side, Py_ssize_t budget) noexcept nogil
+    cdef Py_ssize_t pass_rows(self, int phase, int side, Py_ssize_t budget) noexcept nogil
+    cdef bint all_known(self) noexcept nogil
+    cdef void run(self, int phase, int side) noexcept nogil
+    cdef void restart(self) noexcept nogil
+    cdef void forget(self) noexcept nogil
+    cdef gather(self, const int[::1] rows)
+    cdef put(self, const int[::1] rows, const double[:, ::1] values)
     cdef check(self, const int[::1] rows, const double[:, ::1] values)
-    cdef void put(self, const int[::1] rows, const double[:, ::1] values) noexcept nogil
+
+    cdef inline double* row(self, Py_ssize_t j, int side) noexcept nogil:
+        return self.B + j * self.stride + side * self.apart
+
+    cdef inline void follow(
+        self, Py_ssize_t task, Py_ssize_t feature, Py_ssize_t pair, double change
+    ) noexcept nogil:
+        """Keep the next F true while an entry of W changes, if it was projected already."""
+        cdef int c, side
+        cdef const double* b
+        cdef Progress* p = self.progress
+        if self.pairs.dense:
+            if task > p.at or (task == p.at and feature >= p.feature):
+                return
+        elif not 0 <= pair < p.at:
+            return
+        side = 1 - self.side()
+        b = self.row(feature, side)
+        for c in range(RANK):
+            self.F[task, side * RANK + c] += change * b[c]
 
 
-cdef void orthogonalise(double* B, Py_ssize_t n) noexcept nogil
+cdef void make_orthonormal(double[:, ::1] values) noexcept nogil

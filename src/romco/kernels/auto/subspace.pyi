@@ -3,7 +3,16 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.pairs import Pairs
 
+PROGRESS: int
+
 class Subspace:
     def __init__(
-        self, B: NDArray[np.float64], F: NDArray[np.float64], pairs: Pairs, lane: int
+        self,
+        array: NDArray[np.float64],
+        first: int,
+        second: int,
+        F: NDArray[np.float64],
+        pairs: Pairs,
+        lane: int,
+        progress: NDArray[np.float64],
     ) -> None: ...

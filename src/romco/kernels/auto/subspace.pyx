@@ -1,188 +1,269 @@
 """A low-rank part B F' of the tasks' own vectors W: what groups of tasks have in common.
 
-Rows of B that are zero, as those of hashed features that never occurred, are passed over where it
-is known which they are; nothing changes by that, to the last bit. B lies among other columns, far
-apart, so a drawing is made in a draft that holds only the other rows, one after the other.
+B (d, 4) are directions and F = W'B (m, 4). From time to time one step of orthogonal iteration
+replaces them, B <- orth(W W'B). That passes over all stored pairs of task and feature twice, so it is
+spread over the events that are learned meanwhile, a slice each: predictions wait for no more than
+a slice. There are two sides of B and F, one in use and one in the making:
+
+    START          columns that are zero get fixed signs: F = W'(signs) there
+    GATHER         next B = W F
+    MULTIPLY       inner products of the columns of the next B
+    ORTHOGONALISE  next B made orthonormal; columns that add nothing become zero
+    PROJECT        next F = W'B; entries of W that change after their turn are followed.
+                   At the end the sides change places
+    CLEAR          what was in use before becomes zero
+
+How far this has come is part of the learner's state.
 """
 
 import numpy as np
 cimport numpy as cnp
-from libc.math cimport NAN, sqrt
+from libc.math cimport sqrt
 from libc.string cimport memset
 from romco.kernels.core.prefetch cimport ahead
 from romco.kernels.core.pairs cimport Pairs
 
 cnp.import_array()
 
-cdef Py_ssize_t AHEAD = 24         # pairs: by then a row of B that is asked for is there
-cdef double NOTHING_NEW = 1e-10    # share of a column's square below which it is rounding
-cdef bint[RANK] NONE_FRESH         # zeros
+cdef Py_ssize_t PREFETCH_PAIRS = 24  # by then a row of B that is asked for is there
+cdef double ROUNDING = 1e-7        # share of a column's square below which it adds nothing certain
+cdef Py_ssize_t ZEROS = 16          # entries that are zero take so much less time than others
+cdef Py_ssize_t UNLIMITED = 1 << 56
+PROGRESS = sizeof(Progress) // sizeof(double)  # numbers of a Progress
 
 
 cdef class Subspace:
-    """The leading left directions B (d, RANK) of W, and F = W'B (m, RANK).
+    """The leading left directions B of W (d, m), which is the number ``lane`` of each pair, and F.
 
-    W (d, m) is the number ``lane`` of each pair. Whoever changes W keeps F true
-    by adding the change times the row of B.
+    ``array`` (d, w) holds the two sides of B from its columns ``first`` and ``second`` on.
     """
 
-    def __init__(self, B, F, Pairs pairs, int lane):
-        cdef Py_ssize_t d = len(B)
-        self.B, self.F, self.pairs, self.lane = B, F, pairs, lane
-        self.drafted, self.listed = np.empty((d, RANK)), np.empty((2, d), dtype=np.int32)
-        self.draft = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.drafted)
-        self.rows = <int*> cnp.PyArray_DATA(<cnp.ndarray> self.listed)
-        self.place = self.rows + d
-        self.marks = np.zeros(d, dtype=np.uint8)
-        self.marked = <unsigned char*> cnp.PyArray_DATA(<cnp.ndarray> self.marks)
-        self.unmarked, self.expected = True, NAN
+    def __init__(
+        self, double[:, ::1] array, int first, int second, F, Pairs pairs, int lane,
+        double[::1] progress,
+    ):
+        self.n, self.stride, self.apart = array.shape[0], array.shape[1], second - first
+        self.B = &array[0, first]
+        self.F, self.pairs, self.lane = F, pairs, lane
+        self.arrays = array, progress
+        self.progress = <Progress*> &progress[0]
 
-    cdef void draw_at(self, double due) noexcept nogil:
-        """``draw`` at the time set for it; where it is not ``expected``, others have changed B."""
-        if due != self.expected:
-            self.unmarked = True
-        self.draw()
+    cdef int side(self) noexcept nogil:
+        """The side that is in use."""
+        return self.progress.side == 1.0
 
-    cdef void draw(self) noexcept nogil:
-        """One step of orthogonal iteration towards the leading directions B of W, then F = W'B.
+    cdef int phase(self) noexcept nogil:
+        return <int> self.progress.phase if 0.0 < self.progress.phase < PHASES else IDLE
 
-        It goes on from the last drawing, for which F is up to date.
-        """
-        self.begin()
-        self.gather()
-        orthogonalise(self.draft, self.n_rows)
-        self.publish()
-        self.project_from(NONE_FRESH, True)
+    cdef bint advance(self, Py_ssize_t budget) noexcept nogil:
+        """Go on with a recomputation, or begin one; true when the sides have changed places."""
+        cdef int phase = self.phase()
+        cdef bint finished = False
+        if phase == IDLE:
+            phase = START
+            self.progress.at = self.progress.feature = 0.0
+            memset(self.progress.products, 0, sizeof(self.progress.products))
+        while budget > 0 and phase < PHASES:
+            budget = self.work(phase, 1 - self.side(), budget)
+            if budget >= 0:  # the phase is over
+                if phase == PROJECT:
+                    self.progress.side = 1 - self.side()
+                    finished = True
+                phase += 1
+                self.progress.at = self.progress.feature = 0.0
+        self.progress.phase = phase if phase < PHASES else IDLE
+        return finished
 
-    cdef void begin(self) noexcept nogil:
-        """F = W'B with fixed signs in columns of B that are zero: these start anew."""
-        cdef bint[RANK] fresh
-        cdef Py_ssize_t i, j, d = self.B.shape[0]
-        cdef int c, n_fresh = RANK
-        for c in range(RANK):
-            fresh[c] = True
-        for i in range(d if self.unmarked else self.n_rows):
-            j = i if self.unmarked else self.rows[i]
-            for c in range(RANK):
-                if fresh[c] and self.B[j, c] != 0.0:
-                    fresh[c] = False
-                    n_fresh -= 1
-            if n_fresh == 0:
-                return  # F is up to date
-        self.project_from(fresh, False)
+    cdef Py_ssize_t work(self, int phase, int side, Py_ssize_t budget) noexcept nogil:
+        """Go on with a phase; what is left of the budget, or -1 where it was too small."""
+        if phase == START or phase == GATHER or phase == PROJECT:
+            return self.sweep(phase, side, budget)
+        return self.pass_rows(phase, side, budget)
 
-    cdef void project(self) noexcept nogil:
-        """F = W'B."""
-        self.project_from(NONE_FRESH, False)
-
-    cdef void project_from(self, const bint* fresh, bint drafted) noexcept nogil:
-        """F = W'B, of fixed signs in place of those columns of B that are ``fresh``."""
-        cdef Py_ssize_t pair, task = 0, feature = 0
-        cdef const double* own = self.pairs.value + self.lane
-        self.F[:, :] = 0.0
-        if not self.pairs.dense:
-            for pair in range(self.pairs.used):
-                self.ask(pair + AHEAD, drafted)
-                own = self.pairs.visit(pair, &task, &feature) + self.lane
-                project_one(own[0], feature, self.row(feature, drafted), fresh, &self.F[task, 0])
-            return
-        for task in range(self.pairs.n_tasks):
-            for feature in range(self.pairs.n_features):
-                project_one(own[0], feature, self.row(feature, drafted), fresh, &self.F[task, 0])
-                own += self.pairs.width
-
-    cdef inline double* row(self, Py_ssize_t feature, bint drafted) noexcept nogil:
-        """A row of the draft, or of B."""
-        return self.draft + self.place[feature] * RANK if drafted else &self.B[feature, 0]
-
-    cdef inline void ask(self, Py_ssize_t pair, bint drafted) noexcept nogil:
-        """Ask for the row of a pair that will be visited."""
-        cdef const double* row
-        if pair < self.pairs.used:
-            row = self.row(<unsigned int> self.pairs.key[pair], drafted)
-            ahead(row)
-            ahead(row + RANK - 1)  # it may lie in two lines
-
-    cdef void gather(self) noexcept nogil:
-        """Draft B = W F; ``publish`` makes it B."""
-        cdef Py_ssize_t pair, task = 0, feature = 0
-        cdef const double* own = self.pairs.value + self.lane
-        self.list_rows()
-        memset(self.draft, 0, self.n_rows * RANK * sizeof(double))
-        if not self.pairs.dense:
-            for pair in range(self.pairs.used):
-                self.ask(pair + AHEAD, True)
-                own = self.pairs.visit(pair, &task, &feature) + self.lane
-                gather_one(own[0], &self.F[task, 0], self.row(feature, True))
-            return
-        for task in range(self.pairs.n_tasks):
-            for feature in range(self.pairs.n_features):
-                gather_one(own[0], &self.F[task, 0], self.draft + feature * RANK)
-                own += self.pairs.width
-
-    cdef void list_rows(self) noexcept nogil:
-        """List the rows that have a pair, or were put: all others are zero from now on."""
-        cdef Py_ssize_t pair, j, d = self.B.shape[0], used = self.pairs.used
-        if self.unmarked or used < self.n_pairs:
-            self.B[:, :] = 0.0
-            memset(self.marked, self.pairs.dense, d)
-            self.n_pairs, self.unmarked = 0, False
-        for pair in range(self.n_pairs, used):
-            self.marked[<unsigned int> self.pairs.key[pair]] = True
-        self.n_pairs, self.n_rows = used, 0
-        for j in range(d):
-            if self.marked[j]:
-                self.rows[self.n_rows], self.place[j] = <int> j, <int> self.n_rows
-                self.n_rows += 1
-
-    cdef void publish(self) noexcept nogil:
-        """B = its draft."""
-        cdef Py_ssize_t i
+    cdef Py_ssize_t sweep(self, int phase, int side, Py_ssize_t budget) noexcept nogil:
+        """Visit so many pairs in turn, not counting zeros: room for more changes nothing."""
+        cdef Py_ssize_t task = 0, feature = 0, d = self.pairs.n_features, done = 0
+        cdef Py_ssize_t count = self.pairs.count(), pair = <Py_ssize_t> self.progress.at
+        cdef bint dense = self.pairs.dense
+        cdef Py_ssize_t last
+        cdef const double* own
+        cdef double* f
+        cdef double* b
+        cdef double w
         cdef int c
-        for i in range(self.n_rows):
-            if i + AHEAD < self.n_rows:
-                ahead(&self.B[self.rows[i + AHEAD], 0])
-            for c in range(RANK):
-                self.B[self.rows[i], c] = self.draft[i * RANK + c]
+        if phase == START and self.all_known():
+            return budget
+        if dense:
+            task, feature = pair, <Py_ssize_t> self.progress.feature
+            pair = task * d + feature
+        if pair < 0 or pair > count:  # no state of this learner
+            pair = task = feature = 0
+        own = self.pairs.value + pair * self.pairs.width + self.lane
+        last = count if count - pair <= ZEROS * budget else pair + ZEROS * budget
+        while pair < last:
+            if not dense:
+                task = <Py_ssize_t> (self.pairs.key[pair] >> 32)
+                feature = <Py_ssize_t> <unsigned int> self.pairs.key[pair]
+                if pair + PREFETCH_PAIRS < count:
+                    b = self.row(<unsigned int> self.pairs.key[pair + PREFETCH_PAIRS], side)
+                    ahead(b)
+                    ahead(b + RANK - 1)  # it may lie in two lines
+            w = own[0]
+            if w != 0.0:
+                if done == budget:
+                    break
+                done += 1
+                b, f = self.row(feature, side), &self.F[task, 0]
+                if phase == START:
+                    for c in range(RANK):
+                        if self.progress.known[c] == 0.0:
+                            f[(1 - side) * RANK + c] += w * sign_of(feature, c)
+                elif phase == GATHER:
+                    for c in range(RANK):
+                        b[c] += w * f[(1 - side) * RANK + c]
+                else:
+                    for c in range(RANK):
+                        f[side * RANK + c] += w * b[c]
+            pair += 1
+            own += self.pairs.width
+            if dense:
+                feature += 1
+                if feature == d:
+                    task, feature = task + 1, 0
+        self.progress.at = task if dense else pair
+        self.progress.feature = feature if dense else 0
+        return budget - done if pair == count else -1  # a phase that is over may leave 0
 
-    cdef void clear(self) noexcept nogil:
-        """B = 0."""
-        self.list_rows()
-        memset(self.draft, 0, self.n_rows * RANK * sizeof(double))
-        self.publish()
+    cdef bint all_known(self) noexcept nogil:
+        cdef int c
+        for c in range(RANK):
+            if self.progress.known[c] == 0.0:
+                return False
+        return True
+
+    cdef Py_ssize_t pass_rows(self, int phase, int side, Py_ssize_t budget) noexcept nogil:
+        """Pass over so many rows of B, not counting zeros; when they are cleared, then of F."""
+        cdef double[RANK][RANK] T
+        cdef double* b
+        cdef double* G = self.progress.products
+        cdef Py_ssize_t j = <Py_ssize_t> self.progress.at, last, done = 0
+        cdef Py_ssize_t n = self.n + (self.F.shape[0] if phase == CLEAR else 0)
+        cdef int c
+        j = max(0, min(j, n))
+        last = n if n - j <= ZEROS * budget else j + ZEROS * budget
+        if phase == ORTHOGONALISE:
+            find_orthogonaliser(G, T)
+        while j < last:
+            b = self.row(j, side) if j < self.n else &self.F[j - self.n, side * RANK]
+            if b[0] == 0.0 and b[1] == 0.0 and b[2] == 0.0 and b[3] == 0.0:
+                j += 1
+                continue
+            if done == budget:
+                break
+            j += 1
+            done += 1
+            if phase == MULTIPLY:
+                add_products(b, G)
+            elif phase == ORTHOGONALISE:
+                transform(b, T)
+            else:
+                for c in range(RANK):
+                    b[c] = 0.0
+        self.progress.at = j
+        if phase == ORTHOGONALISE and j == n:
+            for c in range(RANK):
+                self.progress.known[c] = T[c][c] != 0.0
+        return budget - done if j == n else -1
+
+    cdef void run(self, int phase, int side) noexcept nogil:
+        """The whole of a phase at once."""
+        self.progress.at = self.progress.feature = 0.0
+        self.work(phase, side, UNLIMITED)
+        self.progress.at = self.progress.feature = 0.0
+
+    cdef void restart(self) noexcept nogil:
+        """Give up a recomputation that is under way; the next one begins with clear arrays."""
+        if self.phase() != IDLE:
+            self.run(CLEAR, 1 - self.side())
+            self.progress.phase = IDLE
+
+    cdef void forget(self) noexcept nogil:
+        """Begin anew: B = 0, F = 0."""
+        self.run(CLEAR, 0)
+        self.run(CLEAR, 1)
+        memset(self.progress, 0, sizeof(Progress))
+
+    # With the tasks of other shards all is done at once.
+
+    cdef gather(self, const int[::1] rows):
+        """Rows of W W'B; columns of B that are zero begin with fixed signs."""
+        cdef int c, side = 1 - self.side()
+        cdef Py_ssize_t i
+        cdef double[:, ::1] values = np.zeros((rows.shape[0], RANK))
+        self.check(rows, values)
+        with nogil:
+            self.restart()
+            self.run(START, side)
+            self.run(GATHER, side)
+            for i in range(rows.shape[0]):
+                for c in range(RANK):
+                    values[i, c] = self.row(rows[i], side)[c]
+            self.run(CLEAR, side)
+        return np.asarray(values)
+
+    cdef put(self, const int[::1] rows, const double[:, ::1] values):
+        """Replace B by these rows, and F by W'B."""
+        cdef int c, side = self.side()
+        cdef Py_ssize_t i
+        self.check(rows, values)
+        with nogil:
+            self.restart()
+            self.run(CLEAR, side)
+            memset(self.progress.known, 0, sizeof(self.progress.known))
+            for i in range(rows.shape[0]):
+                for c in range(RANK):
+                    self.row(rows[i], side)[c] = values[i, c]
+                    if values[i, c] != 0.0:
+                        self.progress.known[c] = 1.0
+            self.run(PROJECT, side)
 
     cdef check(self, const int[::1] rows, const double[:, ::1] values):
         """Raise ValueError where rows are not those of B, or there are not as many numbers."""
         cdef Py_ssize_t i
         cdef bint fits = values.shape[0] == rows.shape[0] and values.shape[1] == RANK
         for i in range(rows.shape[0]):
-            fits = fits and 0 <= rows[i] < self.B.shape[0]
+            fits = fits and 0 <= rows[i] < self.n
         if not fits:
-            raise ValueError(f"expected rows of directions ({self.B.shape[0]}, {RANK})")
-
-    cdef void put(self, const int[::1] rows, const double[:, ::1] values) noexcept nogil:
-        """B[rows[i]] = values[i]."""
-        cdef Py_ssize_t i
-        cdef int c
-        for i in range(rows.shape[0]):
-            self.marked[rows[i]] = True
-            for c in range(RANK):
-                self.B[rows[i], c] = values[i, c]
+            raise ValueError(f"expected rows of directions ({self.n}, {RANK})")
 
 
-cdef void orthogonalise(double* B, Py_ssize_t n) noexcept nogil:
-    """The columns of B (n, RANK) made orthonormal in turn; those that add nothing become zero.
-
-    Gram-Schmidt on the columns' inner products, so that all of B is read only twice.
-    """
+cdef void make_orthonormal(double[:, ::1] values) noexcept nogil:
+    """Make the columns of an array (n, RANK) orthonormal in turn."""
     cdef double[RANK * RANK] G
-    cdef double[RANK][RANK] T  # T[c] gives the new column c in terms of the old ones
-    cdef double[RANK] row
-    cdef double overlap, size
-    cdef double* b
+    cdef double[RANK][RANK] T
     cdef Py_ssize_t j
+    memset(G, 0, sizeof(G))
+    for j in range(values.shape[0]):
+        add_products(&values[j, 0], G)
+    find_orthogonaliser(G, T)
+    for j in range(values.shape[0]):
+        transform(&values[j, 0], T)
+
+
+cdef inline void add_products(const double* b, double* G) noexcept nogil:
+    cdef int c, i
+    for c in range(RANK):
+        for i in range(RANK):
+            G[c * RANK + i] += b[c] * b[i]
+
+
+cdef void find_orthogonaliser(const double* G, double[RANK][RANK] T) noexcept nogil:
+    """Gram-Schmidt on inner products of columns: T[c] gives the new column c by the old ones.
+
+    A column that adds nothing becomes zero.
+    """
+    cdef double overlap, size
     cdef int c, k, i
-    products(B, n, G)
     for c in range(RANK):
         size = G[c * RANK + c]
         for i in range(RANK):
@@ -194,55 +275,23 @@ cdef void orthogonalise(double* B, Py_ssize_t n) noexcept nogil:
             for i in range(k + 1):
                 T[c][i] -= overlap * T[k][i]
             size -= overlap * overlap
-        size = 1.0 / sqrt(size) if size > NOTHING_NEW * G[c * RANK + c] else 0.0
+        size = 1.0 / sqrt(size) if size > ROUNDING * G[c * RANK + c] else 0.0
         for i in range(c + 1):
             T[c][i] *= size
-    for j in range(n):
-        b = B + j * RANK
-        for c in range(RANK):
-            row[c] = 0.0
-            for i in range(c + 1):
-                row[c] += T[c][i] * b[i]
-        for c in range(RANK):
-            b[c] = row[c]
 
 
-cdef void products(const double* B, Py_ssize_t n, double* G) noexcept nogil:
-    """Inner products of the columns of B."""
-    cdef const double* b
-    cdef double[RANK * RANK] sums  # in registers
-    cdef Py_ssize_t j
-    cdef int c, k
-    for c in range(RANK * RANK):
-        sums[c] = 0.0
-    for j in range(n):
-        b = B + j * RANK
-        for c in range(RANK):
-            for k in range(RANK):
-                sums[c * RANK + k] += b[c] * b[k]
-    for c in range(RANK * RANK):
-        G[c] = sums[c]
-
-
-cdef inline void project_one(
-    double w, Py_ssize_t feature, const double* b, const bint* fresh, double* f
-) noexcept nogil:
-    """f += w b, or fixed signs in place of what is fresh."""
-    cdef int c
-    if w != 0.0:
-        for c in range(RANK):
-            f[c] += w * (sign_of(feature, c) if fresh[c] else b[c])
-
-
-cdef inline void gather_one(double w, const double* f, double* b) noexcept nogil:
-    """b += w f."""
-    cdef int c
-    if w != 0.0:
-        for c in range(RANK):
-            b[c] += w * f[c]
+cdef inline void transform(double* b, double[RANK][RANK] T) noexcept nogil:
+    cdef double[RANK] new
+    cdef int c, i
+    for c in range(RANK):
+        new[c] = 0.0
+        for i in range(c + 1):
+            new[c] += T[c][i] * b[i]
+    for c in range(RANK):
+        b[c] = new[c]
 
 
 cdef inline double sign_of(Py_ssize_t j, int c) noexcept nogil:
-    """A sign for each entry of B, as good as thrown."""
+    """A pseudo-random sign for each entry of B."""
     cdef unsigned long long bits = <unsigned long long> (j * 4 + 4 + c) * 0x9E3779B97F4A7C15ULL
     return 1.0 if (bits >> 40) & 1 else -1.0

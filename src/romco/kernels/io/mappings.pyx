@@ -5,9 +5,9 @@ from cpython.dict cimport PyDict_GetItemWithError, PyDict_Next
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLong, PyLong_Check
 from cpython.object cimport PyObject
-from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeASCII
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport INFINITY, fabs
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 from romco.kernels.core.memory cimport release, reserve, zeros
 from romco.kernels.core.prefetch cimport ahead
 
@@ -24,7 +24,6 @@ cdef enum:
     LONGEST_NAME = 16  # characters of a name that the cache holds
     MIN_SLOTS = 1024
     RUN = 16  # entries of a row that are sorted by insertion, before runs are merged
-    MET = 4096  # names whose columns are remembered, a power of two
 
 
 cdef class Mappings:
@@ -36,9 +35,6 @@ cdef class Mappings:
         release(self.spare)
 
     cdef int put(self, name, double value, int place) except -1:
-        raise NotImplementedError
-
-    cdef int put_ascii(self, const char* name, Py_ssize_t n, double value, int place) except -1:
         raise NotImplementedError
 
     cdef int push(self, int column, double value, int place) except -1:
@@ -257,12 +253,6 @@ cdef inline int as_key(name, CachedName* key) except -1:
     return 0
 
 
-cdef struct Met:
-    const char* text  # of a name that `names` holds; NULL where there is none
-    Py_ssize_t n
-    int column
-
-
 cdef class NamedMappings(Mappings):
     """A name's column is looked up in ``known``, then in ``new``; else it is added there.
 
@@ -272,8 +262,6 @@ cdef class NamedMappings(Mappings):
 
     cdef dict known, new
     cdef Py_ssize_t width
-    cdef Met* met  # of names in ASCII, by the low bits of their hash
-    cdef list names
     cdef NameCache cache
 
     def __init__(self, dict known not None, dict new=None, cells=None, NameCache cache=None):
@@ -283,9 +271,6 @@ cdef class NamedMappings(Mappings):
 
     cdef names_known(self):
         return self.known
-
-    def __dealloc__(self):
-        release(self.met)
 
     cdef void begin(self, bint growing):
         Mappings.begin(self, growing)
@@ -339,21 +324,6 @@ cdef class NamedMappings(Mappings):
             self.cache.add(name, cached)
         return self.push(cached, value, place)
 
-    cdef int put_ascii(self, const char* name, Py_ssize_t n, double value, int place) except -1:
-        cdef Py_ssize_t at = <Py_ssize_t> (hash_text(name, n) & (MET - 1))
-        if self.met == NULL:
-            self.names = [None] * MET
-            self.met = <Met*> zeros(MET, sizeof(Met))
-        cdef Met* met = &self.met[at]
-        if met.text == NULL or met.n != n or memcmp(met.text, name, n) != 0:
-            text = PyUnicode_DecodeASCII(name, n, NULL)
-            column = self.known.get(text)
-            if column is None:
-                return self.put(text, value, place)
-            self.names[at] = text
-            met.text, met.column = PyUnicode_AsUTF8AndSize(text, &met.n), column
-        return self.push(met.column, value, place)
-
 
 cdef class HashedMappings(Mappings):
     """A name's hash gives its column, the low bits, and its sign, the top bit."""
@@ -372,10 +342,6 @@ cdef class HashedMappings(Mappings):
             raise ValueError(f"feature {name!a} is no text: it holds half a surrogate pair") from None
         return self.push(<int> (h & self.mask), -value if h >> 63 else value, place)
 
-    cdef int put_ascii(self, const char* name, Py_ssize_t n, double value, int place) except -1:
-        cdef unsigned long long h = hash_text(name, n)
-        return self.push(<int> (h & self.mask), -value if h >> 63 else value, place)
-
 
 cpdef unsigned long long hash_name(str name) except? 0:
     """FNV-1a over the name's UTF-8 bytes, then the finishing mix of MurmurHash3.
@@ -384,10 +350,6 @@ cpdef unsigned long long hash_name(str name) except? 0:
     """
     cdef Py_ssize_t n
     cdef const char* text = PyUnicode_AsUTF8AndSize(name, &n)
-    return hash_text(text, n)
-
-
-cdef unsigned long long hash_text(const char* text, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
     cdef unsigned long long h = 14695981039346656037ULL
     for i in range(n):
