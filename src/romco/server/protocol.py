@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from functools import lru_cache
 from typing import Annotated, Any, final
 
 import msgspec
 from msgspec import Meta
 
+from romco.model.names import canonical_name
 from romco.server.settings import Limits
 
 Task = str | int
@@ -147,6 +150,20 @@ class PendingEvent(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 Change = Learn | Forget
+
+
+@lru_cache(1 << 16)
+def name_key(name: Any) -> str:
+    """Return the one form of a task or a label, as text: 1, 1.0, "1" and True are the same."""
+    return str(canonical_name(name))
+
+
+@lru_cache(1 << 12)
+def hash_answer(answer: Answer) -> bytes:
+    """Return 8 bytes for an answer."""
+    return hashlib.blake2b(name_key(answer).encode(), digest_size=8).digest()
+
+
 encode = msgspec.json.Encoder().encode
 decode_change = msgspec.json.Decoder(Learn | Forget).decode
 decode_pending = msgspec.json.Decoder(PendingEvent).decode

@@ -13,9 +13,9 @@ import numpy as np
 
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
 from romco.io.schema import Schema
+from romco.kernels.io.encoder import only_numbers
 from romco.labels import Budget
 from romco.model import Columns, Model
-from romco.model.names import canonical_name
 from romco.server.protocol import (
     Answer,
     Change,
@@ -29,6 +29,7 @@ from romco.server.protocol import (
     RequestError,
     Row,
     Task,
+    name_key,
 )
 from romco.server.scores import Scores
 from romco.server.settings import Limits
@@ -121,10 +122,10 @@ class ServedModel:
         """Predict encoded rows; the context (n, k) is the learner's, for late answers."""
         engine, contexts = self.model.engine, None
         try:
-            if len(rows) == 1 and self.target == "two classes" and not with_context:
-                offset = None if offsets is None else offsets[0]
-                margin = engine.margin_one(rows[0], tasks[0], offset)  # without arrays: faster
-                return self._two_classes([margin], [engine.scale.probability_of_one(margin)]), None
+            if not with_context and offsets is None:
+                made = [*map(engine.predict_event, rows, tasks)]  # compiled, without arrays
+                if NotImplemented not in made:
+                    return made, None
             if with_context:
                 margins, contexts = engine.margins_and_context(rows, tasks, offsets)
             else:
@@ -150,7 +151,7 @@ class ServedModel:
     def encode(self, rows: Sequence[Row]) -> Sequence[Any]:
         """Read cells as the table was read that the model was learned from, or each by itself."""
         schema = self._schema
-        if schema is None or not (schema.columns or any(map(_has_other_cells, rows))):
+        if schema is None or (not schema.columns and only_numbers(rows)):
             return rows
         encoded = []
         for index, row in enumerate(rows):
@@ -254,10 +255,10 @@ class ServedModel:
         """Return the error of a prediction, and whether the event of its probability happened."""
         if self.target == "number":
             return abs(float(label) - float(answer)), None
-        wrong = canonical_name(label) != canonical_name(answer)
+        wrong = name_key(label) != name_key(answer)
         if self.target == "classes":
             return float(wrong), not wrong
-        return float(wrong), self.model.engine.side(answer) > 0
+        return float(wrong), name_key(answer) == name_key(self.model.engine.positive)
 
     def _forget(self, change: Forget) -> str | None:
         self.sequence += change.count
@@ -340,20 +341,20 @@ class GroupValidator:
 
     def __init__(self, served: ServedModel, limits: Limits) -> None:
         self._served, self._limits = served, limits
-        self._labels: set[Any] = {canonical_name(label) for label in served.model.classes}
+        self._labels: set[Any] = {name_key(label) for label in served.model.classes}
         self._tasks: set[Any] = set()  # new ones
         self._features = 0  # new ones
 
     def knows(self, task: Task) -> bool:
         """Return True if a task is known, or will be after this group."""
-        return self._served.knows(task) or canonical_name(task) in self._tasks
+        return self._served.knows(task) or name_key(task) in self._tasks
 
     def new_labels(self, events: Sequence[Event]) -> list[Any]:
         """Return labels that are new, in order of arrival."""
         if self._served.target == "number":
             return []
         return list(
-            dict.fromkeys(n for n in (canonical_name(e.y) for e in events) if n not in self._labels)
+            dict.fromkeys(n for n in (name_key(e.y) for e in events) if n not in self._labels)
         )
 
     def check(self, events: list[Event], places: list[int]) -> None:
@@ -364,7 +365,7 @@ class GroupValidator:
         features = self._new_features(events, places)
         labels = self._check_labels(events, places)
         numbers = model.engine.numbers([event.task for event in events]).tolist()
-        tasks = {canonical_name(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
+        tasks = {name_key(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
         known = len(model.tasks) if tasks else 0
         for kind, new, per_request, size, most in (
             ("tasks", len(tasks), limits.tasks, known + len(self._tasks), limits.model_tasks),
@@ -405,7 +406,7 @@ class GroupValidator:
         elif len(self._labels) + len(new) > 2:
             third = new[2 - len(self._labels)]
             known = " and ".join(sorted(str(n) for n in [*self._labels, *new] if n != third)[:2])
-            at = next(k for k, event in enumerate(events) if canonical_name(event.y) == third)
+            at = next(k for k, event in enumerate(events) if name_key(event.y) == third)
             reason = f"y is {events[at].y!r}, a third label: there are {known} already"
             raise RequestError(reason, places[at])
         return new
@@ -427,14 +428,9 @@ class GroupValidator:
 def _offsets(events: Sequence[PredictRequest | Event]) -> list[float] | None:
     """Return the offset of each event, NaN where it lacks one; None if all do."""
     offsets = [event.offset for event in events]
-    if all(offset is None for offset in offsets):
+    if offsets.count(None) == len(offsets):
         return None
     return [np.nan if offset is None else offset for offset in offsets]
-
-
-def _has_other_cells(row: Row) -> bool:
-    """Return True if a row has other cells than numbers."""
-    return isinstance(row, dict) and not set(map(type, row.values())) <= {float}
 
 
 def _plain(label: Any) -> Answer | None:
