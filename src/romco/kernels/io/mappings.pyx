@@ -24,6 +24,7 @@ cdef enum:
     LONGEST_NAME = 16  # characters of a name that the cache holds
     MIN_SLOTS = 1024
     RUN = 16  # entries of a row that are sorted by insertion, before runs are merged
+    FOLLOWED = 16  # names that a cache takes up at a time
 
 
 cdef class Mappings:
@@ -180,12 +181,14 @@ cdef class NameCache:
 
     A dictionary looks into four places: its index, the entry, the name and the number. What is
     looked up here is compared whole, so that no two names are ever taken for one. Readers of the
-    same names share it; a name must keep its column.
+    same dictionary of names share it; names may be added there, but must keep order and columns.
     """
 
     cdef CachedName* slots
     cdef void* memory
     cdef Py_ssize_t mask, used
+    cdef Py_ssize_t listed, at  # names of the dictionary that were looked at, and its place of the next
+    cdef bint partial  # there are names that equal text but are of a class of their own
 
     def __init__(self):
         self.grow(MIN_SLOTS)
@@ -228,6 +231,22 @@ cdef class NameCache:
             if slot.length == 0:
                 return -1
             at = (at + 1) & self.mask
+
+    cdef int follow(self, dict known) except -1:
+        """Look at some names that were added to ``known``."""
+        cdef PyObject* name
+        cdef PyObject* column
+        cdef int n = 0
+        while n < FOLLOWED and self.listed < len(known):
+            if not PyDict_Next(known, &self.at, &name, &column):
+                self.partial = True  # an order that cannot be followed
+            elif fits(<object> name):
+                self.add(<object> name, <int> PyLong_AsLong(<object> column))
+            elif type(<object> name) is not str and isinstance(<object> name, str):
+                self.partial = True
+            self.listed += 1
+            n += 1
+        return 0
 
     cdef int add(self, name, int column) except -1:
         cdef CachedName key
@@ -304,13 +323,17 @@ cdef class NamedMappings(Mappings):
 
     cdef int put(self, name, double value, int place) except -1:
         cdef PyObject* column
-        cdef int cached
-        cdef bint short = fits(name)
-        if short:
+        cdef int cached = -1
+        cdef bint looked_up = False
+        if fits(name):
             cached = self.cache.find(name)
+            if cached < 0 and self.cache.listed < len(self.known):
+                self.cache.follow(self.known)
+                cached = self.cache.find(name)
             if cached >= 0:
                 return self.push(cached, value, place)
-        column = PyDict_GetItemWithError(self.known, name)
+            looked_up = self.cache.listed == len(self.known) and not self.cache.partial
+        column = NULL if looked_up else PyDict_GetItemWithError(self.known, name)
         if column == NULL:
             if self.new is None:
                 return 0
@@ -318,11 +341,7 @@ cdef class NamedMappings(Mappings):
             if column == NULL:
                 number = self.new[name] = self.width + len(self.new)
                 return self.push(number, value, place)
-            return self.push(<int> PyLong_AsLong(<object> column), value, place)
-        cached = <int> PyLong_AsLong(<object> column)
-        if short:
-            self.cache.add(name, cached)
-        return self.push(cached, value, place)
+        return self.push(<int> PyLong_AsLong(<object> column), value, place)
 
 
 cdef class HashedMappings(Mappings):
