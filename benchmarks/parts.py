@@ -81,7 +81,7 @@ def large(quick: bool, say: Say) -> list[dict[str, Any]]:
     others: list[System] = [
         Stream("romco-auto"),
         Calls("romco-auto"),
-        *doors(limit=200 if quick else 1000),
+        *doors(),  # the same events as River
         Stream("romco-nucl", "romco-nucl, rank 8, no personal part", lambda2=NO_PERSONAL),
         Calls("romco-nucl", "romco-nucl, rank 8, call per event"),
         RiverPerTask(),

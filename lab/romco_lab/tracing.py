@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import log_loss, roc_auc_score
 
 import romco
-from romco.kernels.io.history import HistoryFeatures
 from romco_lab.figures import canvas, save
 
-HISTORY = ["skill", "item"]
+HISTORY = ("skill", "item")
 CURVE_EDGES = (0, 5, 10, 20, 50, 100, 200, 500, 10**9)  # answers of a student so far
 MIN_STUDENT_ANSWERS = 10  # and both kinds of answers, for the AUC of one student
 CALIBRATION_BINS = 10
@@ -58,7 +57,7 @@ class Answers:
     """Answers of students in order; test students last."""
 
     students: list[str]
-    rows: list[dict[str, float]]
+    rows: list[dict[str, str]]
     correct: list[str]
     test: NDArray[np.bool_]
 
@@ -78,36 +77,36 @@ def load(path: Path) -> Answers:
     lines.sort(key=lambda line: line["part"] == "test")  # stable: each student's order stays
     return Answers(
         [line["user"] for line in lines],
-        [{f"skill={line['skill']}": 1.0, f"item={line['item']}": 1.0} for line in lines],
+        [{"skill": line["skill"], "item": line["item"]} for line in lines],
         [line["correct"] for line in lines],
         np.array([line["part"] == "test" for line in lines]),
     )
 
 
-def expand(answers: Answers) -> tuple[list[dict[str, float]], float]:
-    """Rows with history features, and the seconds it took."""
-    begin = time.process_time()
-    history = HistoryFeatures(HISTORY)
-    rows = history.expand(answers.students, answers.rows, answers.correct)
-    return rows, time.process_time() - begin
-
-
 def prequential(
-    answers: Answers, rows: Sequence[Any], tasks: Sequence[str], learner: str = "romco-auto"
+    answers: Answers,
+    tasks: Sequence[str],
+    learner: str = "romco-auto",
+    history: Sequence[str] | None = None,
 ) -> tuple[Floats, float]:
     """Probability of a correct answer for each event, before it is learned; seconds it took."""
-    model = romco.Model(learner, classes=("0", "1"))
+    model = _model(learner, history)
     begin = time.process_time()
-    margins = model.learn(rows, answers.correct, tasks)
-    seconds = time.process_time() - begin
-    return model.engine.probability_of(margins), seconds
+    chance = model.engine.predict_and_learn(answers.rows, answers.correct, tasks).probabilities
+    return chance, time.process_time() - begin
 
 
-def frozen(answers: Answers, rows: Sequence[Any]) -> Floats:
-    """Probabilities for test students; weights are those after the train students."""
-    model, first = romco.Model(classes=("0", "1")), int(np.flatnonzero(answers.test)[0])
-    model.learn(rows[:first], answers.correct[:first], answers.students[:first])
-    return model.engine.probabilities(rows[first:], answers.students[first:])
+def frozen(answers: Answers) -> Floats:
+    """Probabilities for test students: only their history goes on, the weights stay."""
+    model, first = _model("romco-auto", HISTORY), int(np.flatnonzero(answers.test)[0])
+    model.learn(answers.rows[:first], answers.correct[:first], answers.students[:first])
+    rest = answers.rows[first:], answers.correct[first:], answers.students[first:]
+    return model.engine.predict_and_learn(*rest, weight=np.zeros(len(rest[0]))).probabilities
+
+
+def _model(learner: str, history: Sequence[str] | None) -> romco.Model:
+    schema = romco.Schema(dict.fromkeys(HISTORY, "category"), complete=True)
+    return romco.Model(learner, classes=("0", "1"), schema=schema, history=history)
 
 
 def summary(answers: Answers, chance: Floats, part: NDArray[np.intp]) -> dict[str, float]:
@@ -162,23 +161,20 @@ def run(path: Path, progress: Callable[[str], None] = print) -> dict[str, Any]:
     answers = load(path)
     name, test = path.name.removesuffix(".csv.gz"), np.flatnonzero(answers.test)
     everybody = ["all"] * len(answers.students)
-    rows, seconds = expand(answers)
-    progress(f"{name}: {len(rows):,} answers, prequential")
-    chance, more = prequential(answers, rows, answers.students)
+    progress(f"{name}: {len(answers.rows):,} answers, prequential")
+    chance, seconds = prequential(answers, answers.students, history=HISTORY)
     lines = {
         "romco": chance,
-        "one model for all": prequential(answers, answers.rows, everybody)[0],
-        "one model for each": prequential(answers, answers.rows, answers.students, "arow-unique")[
-            0
-        ],
+        "one model for all": prequential(answers, everybody)[0],
+        "one model for each": prequential(answers, answers.students, "arow-unique")[0],
     }
     progress(f"{name}: frozen")
-    after = frozen(answers, rows)
+    after = frozen(answers)
     return {
         "name": name,
         "answers": len(answers.rows),
         "students": len(set(answers.students)),
-        "answers_per_second": len(answers.rows) / (seconds + more),
+        "answers_per_second": len(answers.rows) / seconds,
         "frozen": summary(answers, after, test),
         "prequential": summary(answers, chance[test], test),
         "curves": {title: curve(answers, one[test], test) for title, one in lines.items()},

@@ -13,6 +13,7 @@ from romco.version import __version__
 if TYPE_CHECKING:
     from romco import batch, labels, losses, penalties, steps, streams
     from romco import shards as cluster
+    from romco.adapters.personal import PersonalLayer
     from romco.adapters.sklearn import ROMCOClassifier, ROMCORegressor
     from romco.evaluation import prequential
     from romco.explanations import explain, reasons
@@ -31,6 +32,7 @@ __all__ = [
     "Method",
     "Model",
     "Names",
+    "PersonalLayer",
     "ROMCOClassifier",
     "ROMCORegressor",
     "Round",
@@ -64,6 +66,7 @@ _MODULES = {
     **dict.fromkeys(("Round", "Rounds"), "rounds"),
     **dict.fromkeys(("explain", "reasons"), "explanations"),
     **dict.fromkeys(("load", "peek", "save"), "io.modelfile"),
+    "PersonalLayer": "adapters.personal",
     "ROMCOClassifier": "adapters.sklearn",
     "ROMCORegressor": "adapters.sklearn",
     "Schema": "io.schema",

@@ -143,3 +143,25 @@ def test_a_store_says_that_it_is_full_before_it_is():
     kept = len(learner.state()["arrays"]["personal_keys"])
     assert 500 <= kept <= 700
     assert kept % 10 == 0  # no event was learned by half
+
+
+@pytest.mark.parametrize(("before", "after"), [(True, True), (True, False), (False, False)])
+def test_a_store_that_takes_over_another_holds_what_it_held(before, after):
+    _, values = filled(900)
+    old = Pairs(50, 200, 2, before)
+    old.load({"personal": values})
+    new = Pairs(64, 256, 2, after)
+    new.take(old)
+    loaded = Pairs(64, 256, 2, after)
+    loaded.load(old.arrays())
+    for name, array in loaded.arrays().items():
+        np.testing.assert_array_equal(new.arrays()[name], array)
+    for k in range(2):
+        np.testing.assert_array_equal(new.lane(k)[:50, :200], values[:, :, k])
+
+
+@pytest.mark.parametrize("size", [(64, 256, 2, True), (10, 200, 2, False), (64, 256, 3, False)])
+def test_a_store_refuses_one_that_does_not_fit(size):
+    old, _ = filled(9)
+    with pytest.raises(ValueError, match="smaller store"):
+        Pairs(*size).take(old)

@@ -534,7 +534,7 @@ def test_an_answer_that_is_rare_is_no_drift(share):
 
 def test_drift_equals_its_transcription():
     rng = np.random.default_rng(1)
-    n = 1500
+    n = 800
     x, task = rng.normal(size=(n, 3)), rng.integers(3, size=n)
     y = np.where(
         np.repeat(rng.normal(size=n // 50) * 3.0, 50) + rng.logistic(size=n) > 0, 1.0, -1.0
@@ -714,7 +714,7 @@ def late_margins(learner, rounds, delay, tells):
 
 
 def test_late_answers_equal_their_transcription():
-    rounds = coming_and_going(1500, 50)
+    rounds = coming_and_going(1000, 50)
     plain, expected, waiting = reference.Auto(3, 3), [], []
     for i, row, answer, *_ in rounds:
         expected.append(plain.predict(i[0], row[0]))

@@ -30,7 +30,7 @@ FORMS = [("romco-auto", "pairs"), ("romco-auto", "rest"), ("arow-shared", "rest"
 @pytest.mark.parametrize("classes", [2, 3, 5])
 @pytest.mark.parametrize(("inner", "form"), FORMS)
 def test_equals_its_transcription(inner, form, classes, weight):
-    stream = rounds(classes, weight=weight)
+    stream = rounds(classes, n=150 if classes < 5 else 60, weight=weight)  # 60 x 10 pairs
     learner = made(inner, classes, form=form)
     together = form == "pairs" and classes > 2
     twin = reference.Classes(D, M, inner, learner.pairs(), classes, together)
@@ -44,23 +44,23 @@ def test_equals_its_transcription(inner, form, classes, weight):
 
 def test_only_pairs_that_matter_are_asked():
     """Where classes lie apart, as their transcription has it, and in NumPy for newcomers."""
-    stream = rounds(6, n=230)
+    stream = rounds(6, n=150)
     x = stream.x + 3.0 * np.eye(6)[stream.y.astype(int)]
     stream = romco.Rounds(stream.task, x, stream.y, stream.starts)
     learner = made(classes=6)
     twin = reference.Classes(D, M, "romco-auto", learner.pairs(), 6, together=True)
-    for e in range(200):
+    for e in range(120):
         twin.update(stream.task[e], stream.x[e], stream.y[e])
-    learner.replay(stream[:200])
+    learner.replay(stream[:120])
     odds = np.array([member.predict(stream.events) for member in learner.members()]).T
     odds *= np.exp([scale[0] for scale in learner._scales])
     heard = relevant_pairs(learner.pairs(), odds)
-    assert heard[200:].mean() < 0.6
+    assert heard[120:].mean() < 0.6
     power = float(np.exp(learner.arrays()["power"][0]))
     scores = learner.predict(stream.events)
     found = coupled(learner.pairs(), odds, 6, power, learner.unknown())
     np.testing.assert_allclose(found, scores, rtol=1e-9)
-    for e in range(200, 230):
+    for e in range(120, 150):
         one = twin.predict(stream.task[e], stream.x[e])
         np.testing.assert_allclose(one, scores[e], rtol=1e-6, atol=1e-8)
 

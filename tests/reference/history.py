@@ -2,69 +2,60 @@
 
 from math import log1p
 
+from romco.kernels.io.history import HALF_LIVES
 
-def history_features(columns, events, half_lives, number=False, timed=False):
-    """Features of the last of ``events`` (task, row, label, time); labels of the others count.
 
-    ``labels`` are in the order in which they appeared in the whole stream.
+def history_features(columns, events, number=False, time=None):
+    """Features of the last of ``events`` (task, row, label); labels of the others count.
+
+    Labels are classes 0, 1, ..., or numbers; None where a label is not known.
     """
-    *past, (task, row, _, now) = events
-    labels = list(dict.fromkeys(label for _, _, label, _ in past if label is not None))
-    own = [
-        (event, label, time)
-        for who, event, label, time in past
-        if who == task and label is not None
-    ]
-    features = {}
+    *past, (task, row, _) = events
+    classes = 1 if number else 1 + max((y for *_, y in past if y is not None), default=1)
+    own = [(event, y) for who, event, y in past if who == task and y is not None]
+    now, features = row.get(time, 0.0), {}
     names = [name for name in row if any(name.startswith(f"{column}=") for column in columns)]
     for category in (None, *names):
-        column = (
-            "task" if category is None else next(c for c in columns if category.startswith(f"{c}="))
-        )
+        column = "task" if category is None else category.partition("=")[0]
         seen = [
-            (place, label, time)
-            for place, (event, label, time) in enumerate(own, 1)
+            (place, y, event.get(time, 0.0))
+            for place, (event, y) in enumerate(own, 1)
             if category is None or category in event
         ]
-        features |= {
-            f"history.{column}.{tail}": value
-            for tail, value in _slot(seen, labels, len(own), now, half_lives, number, timed).items()
-            if value != 0.0
-        }
-    return features
+        slot = _slot(seen, classes, len(own), now, number, time is not None)
+        features |= {f"history.{column}.{tail}": value for tail, value in slot.items()}
+    for category in names:
+        if category.startswith(f"{columns[-1]}=") and not number:
+            for level in ("task", *columns[:-1]):
+                slope = features.get(f"history.{level}.mean8", 0.0)
+                features[f"history.{category}.{level}"] = slope
+    return {name: value for name, value in features.items() if value != 0.0}
 
 
-def _slot(seen, labels, events, now, half_lives, number, timed):
+def _slot(seen, classes, events, now, number, timed):
     if not seen:
         return {"new": 1.0}
-    last_place, last_label, last_time = seen[-1]
-    found = {"count": log1p(len(seen))} if number else {}
-    for label in [] if number else labels:
-        found[f"count={label}"] = log1p(sum(one == label for _, one, _ in seen))
-    signals = _signals(labels, number)
-    for mark, signal in signals.items():
-        for life in half_lives:
-            weights = [0.5 ** (age / life) for age in range(len(seen) - 1, -1, -1)]
-            total = sum(w * signal(label) for w, (_, label, _) in zip(weights, seen, strict=True))
-            found[f"mean{life:g}{mark}"] = total / (1.0 + sum(weights))
-        found[f"last{mark}"] = (
-            2.0 * (signal(last_label) > 0) - 1.0 if _two(labels, number) else signal(last_label)
-        )
-    found["gap"] = log1p(events - last_place)
+    last_place, last, last_time = seen[-1]
+    slot = {"gap": log1p(events - last_place)}
     if timed:
-        found["time"] = log1p(max(now - last_time, 0.0))
-    return found
+        slot["time"] = log1p(max(now - last_time, 0.0))
 
+    def mean(life, signal):
+        weights = [0.5 ** (age / life) for age in range(len(seen) - 1, -1, -1)]
+        total = sum(w * signal(y) for w, (_, y, _) in zip(weights, seen, strict=True))
+        return total / (1.0 + sum(weights))
 
-def _two(labels, number):
-    return not number and len(labels) == 2
+    def add(mark, signal):
+        slot.update({f"mean{life:g}{mark}": mean(life, signal) for life in HALF_LIVES})
+        slot[f"last{mark}"] = signal(last)
 
-
-def _signals(labels, number):
     if number:
-        return {"": float}
-    if len(labels) == 2:
-        return {"": lambda label: 1.0 if label == labels[1] else -1.0}
-    if len(labels) == 1:
-        return {"": lambda label: 1.0}
-    return {f"={one}": lambda label, one=one: float(label == one) for one in labels}
+        slot["count"] = log1p(len(seen))
+        add("", float)
+        return slot
+    for k in range(classes):
+        slot[f"count[{k}]"] = log1p(sum(y == k for _, y, _ in seen))
+        if k > 1:
+            add(f"[{k}]", lambda y, k=k: float(y == k))
+    add("", lambda y: float(y == 1) - float(y == 0))
+    return slot

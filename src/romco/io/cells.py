@@ -158,6 +158,28 @@ def encode_day(column: str, value: Any, features: Values) -> None:
     encode_date(column, value, features, hours=False)
 
 
+def encode_time(column: str, value: Any, features: Values) -> None:
+    """Add seconds: a number as it is, a date since 1970, in UTC where it has no zone.
+
+    >>> encode_time("at", "1970-01-02 00:01", features := {})
+    >>> features
+    {'at': 86460.0}
+    """
+    if is_missing(value):
+        return
+    value = plain_value(value)
+    number = number_of(value)
+    if number is None:
+        if not isinstance(value, str) or parse_date(value) is None:
+            raise BadCell(
+                column, f"{_short(value)} is neither seconds nor a date as 2024-02-29 13:05"
+            )
+        moment = datetime.datetime.fromisoformat(value.strip())
+        zone = moment.tzinfo or datetime.UTC
+        number = moment.replace(tzinfo=zone).timestamp()
+    _add(features, column, _finite(column, number))
+
+
 def encode_text(column: str, value: Any, features: Values) -> None:
     """Add log(1 + count) of each word as ``column:word`` in lower case, scaled to length 1.
 
@@ -197,6 +219,7 @@ ENCODERS: Mapping[str, Callable[[str, Any, Values], None]] = MappingProxyType(
         "date": encode_date,
         "day": encode_day,
         "ignored": ignore,
+        "time": encode_time,
     }
 )
 

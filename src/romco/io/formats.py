@@ -384,6 +384,12 @@ def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
 
 def parquet_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
     """Yield rows of a Parquet file, read in batches; the line number is that of the row."""
+    rows = (row for batch in parquet_batches(stream, name, wanted) for row in batch.to_pylist())
+    yield from enumerate(rows, start=1)
+
+
+def parquet_batches(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Iterator[Any]:
+    """Yield the rows of a Parquet file as Arrow batches."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -396,9 +402,8 @@ def parquet_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
         table = pq.ParquetFile(stream)
         _check_columns(name, table.schema_arrow.names, wanted)
         for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
-            for row in batch.to_pylist():
-                line += 1
-                yield line, row
+            yield batch
+            line += len(batch)
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name}: damaged or not Parquet, after row {line} ({error})") from error
 

@@ -41,6 +41,7 @@ ESTIMATORS = {
     "scikit-learn number": "romco.adapters.sklearn:ROMCORegressor",
     "river": "romco.adapters.river:ROMCOClassifier",
     "river number": "romco.adapters.river:ROMCORegressor",
+    "personal layer": "romco.adapters.personal:PersonalLayer",
 }
 
 

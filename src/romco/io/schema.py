@@ -16,6 +16,7 @@ text      "column:word", lower case, log(1 + count), scaled to length 1
 date      "column.month=02", "column.weekday=Thu", "column.hour=13"; day: no hour
 free      each cell decides: a number, else a category; nested JSON gets dotted names
 ignored   nothing
+time      seconds or a date; no feature, but how long ago labels of the task came
 ========  =======================================================================
 """
 
@@ -211,6 +212,11 @@ class Schema:
     def number_roles(self) -> list[str]:
         """Columns of numbers that are no features: weight and offset."""
         return [name for name in (self.weight, self.offset) if name is not None]
+
+    @property
+    def time(self) -> str | None:
+        """The column of the event's time, which history features use; None if there is none."""
+        return next((name for name, column in self.columns.items() if column.kind == "time"), None)
 
     @property
     def sample_columns(self) -> list[str]:
@@ -430,17 +436,18 @@ class CellEncoder:
         self.columns = {name: column.kind in NUMBERS for name, column in schema.columns.items()}
         self.columns |= {name: False for name in schema.roles if name is not None}
 
-    def prepare(self, rows: Any, names: Container[Any], learning: bool) -> Any:
-        """Return rows as mappings, or encoded if there are several and a schema.
+    def prepare(
+        self, rows: Any, names: Container[Any], learning: bool, always: bool = False
+    ) -> Any:
+        """Return rows as mappings, or encoded if there are several and a schema, or ``always``.
 
         A number whose name is among ``names`` is a feature, whatever the schema.
         """
         self._added = []
         frame = not isinstance(rows, list | tuple)
         rows = rows_of(rows) if frame else rows
-        if self._schema is None and (not learning or (not frame and only_numbers(rows))):
-            return rows
-        if len(rows) < 2 and not frame:
+        plain = self._schema is None and (not learning or (not frame and only_numbers(rows)))
+        if not always and (plain or (len(rows) < 2 and not frame)):
             return rows
         if len(self._lexicon) > MAX_NAMES:  # so that memory is bounded
             self._lexicon = Lexicon()
@@ -510,6 +517,9 @@ class CellEncoder:
         sample = rows[:SAMPLE_ROWS]
         schema = schema.copy()
         schema.extend([{name: row[name] for name in new if name in row} for row in sample], kinds)
+        for name in new if len(rows) == 1 else ():
+            if isinstance(rows[0][name], str) and schema.kinds[name] == "number":
+                schema.add(name, ONE_NUMERAL)  # other rows may have words
         return schema
 
     def _report(self, names: Sequence[str]) -> None:

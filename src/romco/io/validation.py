@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 MAGIC = b"romco\r\n\x1a"
 FORMAT = 1
 DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|i1", "|b1")
-JSON_PARTS = ("tasks", "features", "notes", "session")  # of a state, may be long: not in the header
+# Parts of a state that may be long: not in the header.
+JSON_PARTS = ("tasks", "features", "notes", "session", "history")
 
 # Upper bounds of memory: per byte of text, per byte of arrays, per feature, per task.
 TEXT_FACTOR, ARRAY_FACTOR, FEATURE_BYTES, TASK_BYTES = 40, 3, 16, 128

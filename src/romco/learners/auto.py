@@ -253,7 +253,7 @@ class Auto(DecomposedLearner):
 
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
-        self._personal = personal_store(n_features, n_tasks, 6)
+        self.pair_store = self._personal = personal_store(n_features, n_tasks, 6)
         voices, places = len(VOICES), 1 + min(n_features, FREQUENT)
         self._arrays = {
             "shared": np.zeros((n_features, 16)),  # means, spent variances, row of B, forgetting, B

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events, lacks_labels
+from romco.kernels.core.pairs import Pairs
 from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
 
@@ -134,6 +135,7 @@ class CompiledLearner(Learner):
     """A learner whose two verbs are those of a kernel (abstract)."""
 
     kernel: Kernel
+    pair_store: Pairs | None = None  # the store behind its array "personal", if it has one
 
     def predict(self, round: Round) -> NDArray[np.float64]:
         return self.kernel.predict(self.events_of(round))

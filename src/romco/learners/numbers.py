@@ -173,7 +173,7 @@ class AutoNumber(DecomposedLearner):
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
         k = n_features + 1
-        self._personal = personal_store(n_features, n_tasks, 4)
+        self.pair_store = self._personal = personal_store(n_features, n_tasks, 4)
         self._arrays: Arrays = {
             "mean": np.zeros((2, k)),
             "spent": np.zeros((2, k, k) if n_features <= MAX_FULL_FEATURES else (2, k)),

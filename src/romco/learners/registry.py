@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Literal
 
-from romco.learners.base import Learner
+from romco.learners.base import CompiledLearner, Learner
 
 GROUP = "romco.learners"  # entry points by which other packages bring learners
 
@@ -255,8 +255,11 @@ def learner(name: str, n_features: int, n_tasks: int, **parameters: Any) -> Lear
     return known(name)(n_features, n_tasks, **parameters)
 
 
-def grown(old: Learner, n_features: int, n_tasks: int) -> Learner:
+def grown(old: Learner, n_features: int, n_tasks: int, *, move: bool = False) -> Learner:
     """Return a copy of a learner with room for more features or tasks.
+
+    With ``move`` large stores are taken over, not copied: do not use the old learner after the new
+    one has learned.
 
     >>> import romco
     >>> old = romco.learner("ogd-unique", n_features=3, n_tasks=2)
@@ -269,5 +272,8 @@ def grown(old: Learner, n_features: int, n_tasks: int) -> Learner:
             f"to {n_features} and {n_tasks}"
         )
     made = learner(old.name, n_features, n_tasks, **old.parameters)
-    made.load(old.arrays())
+    arrays: dict[str, Any] = old.arrays()
+    if move and isinstance(old, CompiledLearner) and old.pair_store is not None:
+        arrays["personal"] = old.pair_store
+    made.load(arrays)
     return made

@@ -92,11 +92,19 @@ def personal_store(n_features: int, n_tasks: int, width: int) -> Pairs:
 
 
 def load_with_store(learner_arrays: Arrays, store: Pairs, arrays: Arrays) -> None:
-    """Take over ``arrays``, part of which belong to the store; check all before touching any."""
+    """Take over ``arrays``, part of which belong to the store; check all before touching any.
+
+    ``arrays["personal"]`` may be another store, which is taken over as it is.
+    """
     kept = {name: array for name, array in arrays.items() if not name.startswith("personal")}
     if "personal" not in arrays:
         raise ValueError(f"state holds arrays {sorted(arrays)}, 'personal' is missing")
-    store.check(arrays.get("personal_keys"), np.asarray(arrays["personal"]))
+    personal: Any = arrays["personal"]
+    if isinstance(personal, Pairs):
+        copy_arrays(learner_arrays, kept)
+        store.take(personal)
+        return
+    store.check(arrays.get("personal_keys"), np.asarray(personal))
     copy_arrays(learner_arrays, kept)
     store.load(arrays)
 
@@ -165,7 +173,7 @@ class PassiveAggressiveShared(SharedAndPersonal):
     def __init__(self, n_features: int, n_tasks: int, *, C: float = 1.0) -> None:
         super().__init__(n_features, n_tasks)
         self._u = np.zeros(n_features)
-        self._v = personal_store(n_features, n_tasks, 1)
+        self.pair_store = self._v = personal_store(n_features, n_tasks, 1)
         self.kernel = SharedPassiveAggressive(self._u.reshape(-1, 1), self._v, positive("C", C))
 
     def sharing(self) -> Sharing:
@@ -190,7 +198,7 @@ class ArowShared(SharedAndPersonal):
     def __init__(self, n_features: int, n_tasks: int, *, r: float = 1.0) -> None:
         super().__init__(n_features, n_tasks)
         self._u = np.zeros((n_features, 2))
-        self._v = personal_store(n_features, n_tasks, 2)
+        self.pair_store = self._v = personal_store(n_features, n_tasks, 2)
         self.kernel = SharedArow(self._u, self._v, positive("r", r))
 
     def sharing(self) -> Sharing:

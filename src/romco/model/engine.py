@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import cache, partial
 from itertools import groupby
 from typing import Any, NamedTuple, Self
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from romco.kernels.core.counts import EventCounts, Scale
 from romco.kernels.core.events import LARGEST_FEATURE, LARGEST_WEIGHT
+from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import Mappings
 from romco.kernels.io.places import all_known, needed_width
 from romco.kernels.step import ChunkStep, Step, retry_idempotent
@@ -46,6 +48,7 @@ from romco.model.features import (
     needed_widths,
     select_rows,
 )
+from romco.model.history import TaskHistory
 from romco.model.lock import Hold, Locks
 from romco.model.names import Action, Id, TaskTable, canonical_name, identities, identity
 from romco.model.pending import read_context
@@ -67,15 +70,21 @@ class Body(NamedTuple):
     learner: Learner
     counts: EventCounts
 
-    def grown(self, n_features: int, n_tasks: int, n_classes: int = 0) -> Body:
-        """Return the same if it has the room, else a larger copy; doubled, so that it is rare."""
+    def grown(
+        self, n_features: int, n_tasks: int, n_classes: int = 0, *, move: bool = True
+    ) -> Body:
+        """Return the same if it has the room, else a larger one; doubled, so that it is rare.
+
+        It takes over the pairs of task and feature unless ``move`` is false; use this one on only
+        if the larger one has learned nothing.
+        """
         old = self.learner
         if n_features <= old.n_features and n_tasks <= old.n_tasks and n_classes <= old.answers:
             return self
         if n_features <= old.n_features and n_tasks <= old.n_tasks and isinstance(old, AddsClasses):
             return Body(old.with_classes(n_classes), self.counts)
         d, m = next_double(old.n_features, n_features), next_double(old.n_tasks, n_tasks)
-        new = grown(old, d, m)
+        new = grown(old, d, m, move=move)
         if isinstance(new, AddsClasses):
             new.make_classes(max(n_classes, old.answers))
         return Body(new, self.counts.grown(m))
@@ -116,14 +125,24 @@ class Engine(Step):
     """
 
     def __init__(
-        self, learner: Learner, features: Features, target: Target, tasks: TaskTable, new_task: str
+        self,
+        learner: Learner,
+        features: Features,
+        target: Target,
+        tasks: TaskTable,
+        new_task: str,
+        history: TaskHistory | None = None,
     ) -> None:
+        if history is not None and not isinstance(features, Names | Hashed):
+            raise ValueError("history needs columns by name: use features=Names() or Hashed()")
         m = learner.n_tasks
         empty = EventCounts(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
         reader = features.mappings() if isinstance(features, Names | Hashed) else None
         body = Body(learner, empty)
         made_of = features, reader, target, tasks, body, Locks()
-        super().__init__(*made_of, CompiledLearner, PERSONAL_CHECK_EVENTS)
+        fast = CompiledLearner if history is None else type(None)  # one event without its history
+        super().__init__(*made_of, fast, PERSONAL_CHECK_EVENTS)
+        self.history = history
         self.new_task = choice("new_task", new_task, "mean", "zero")
         self.starts_tasks = new_task == "mean" and isinstance(learner, StartsTasks)
         self._adds_classes = isinstance(learner, AddsClasses)
@@ -220,7 +239,7 @@ class Engine(Step):
         """Return margins and :meth:`prediction_context` of rows, of the same moment."""
         with Hold(self.locks.step):
             read = self._read_rows(x, task, offset)
-            return self.target.turn * self._margins(*read), self._context(*read)
+            return self.target.turn * self._margins(*read), self._context(*read, x, task)
 
     def prediction_context(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense | None:
         """Return numbers (n, k) to learn rows by whose labels come late: ``learn(context=)``.
@@ -229,7 +248,7 @@ class Engine(Step):
         :meth:`romco.Model.answer` do so by themselves.
         """
         with Hold(self.locks.step):
-            return self._context(*self._read_rows(x, task, offset))
+            return self._context(*self._read_rows(x, task, offset), x, task)
 
     def intervals(self, x: Any, task: Iterable[Any], level: float, offset: Any = None) -> Dense:
         """Return bounds (n, 2) of rows; see :meth:`romco.Model.intervals`."""
@@ -276,11 +295,39 @@ class Engine(Step):
     def _read_rows(
         self, x: Any, task: Iterable[Any], offset: Any = None
     ) -> tuple[Rows, Numbers, Dense | None]:
-        rows = self.features.read(x)
+        if self.history is None:
+            rows = self.features.read(x)
+        else:
+            task = list(check_sequence(task))
+            rows = self._with_history(x, task)
         numbers = self.tasks.numbers(check_sequence(task))
         known = self.read_offset(offset, self.target.turn, self.events > 0)
         check_lengths(rows, task=numbers, **({} if known is None else {"offset": known}))
         return rows, numbers, known
+
+    def _with_history(
+        self,
+        x: Any,
+        ids: list[Any],
+        new: dict[Id, int] | None = None,
+        y: Dense | None = None,
+        given: Dense | None = None,
+        together: bool = False,
+    ) -> Rows:
+        """Return rows with history features; labels y are observed but not yet committed."""
+        assert self.history is not None
+        assert isinstance(self.features, Names | Hashed)
+        rows = self.features.encode(x, new is not None)
+        check_lengths(rows, task=ids, **({} if y is None else {"y": y}))
+        if y is None or not together:
+            return self.features.read(self.history.expand(ids, rows, y, given), new)
+        wide = self.history.expand(ids, rows, None, given)
+        self.history.observe(ids, rows, y)
+        return self.features.read(wide, new)
+
+    def _classes_of(self, y: Dense) -> Dense:
+        """Return the learner's numbers of labels as the history counts them: 0, 1, ..."""
+        return 0.5 + 0.5 * y if isinstance(self.target, TwoClasses) else y
 
     def read_offset(self, offset: Any, turn: float, learned: bool) -> Dense | None:
         """Return offsets (n,) as the learner sees them; ValueError where the model has none.
@@ -324,12 +371,20 @@ class Engine(Step):
             self._newcomer = kept = (counts.events, learner, common)
         return kept[2]
 
-    def _context(self, rows: Rows, task: Numbers, offset: Dense | None) -> Dense | None:
-        if not isinstance(self.learner, LearnsDelayed) or not len(task):
+    def _context(
+        self, rows: Rows, task: Numbers, offset: Dense | None, x: Any, ids: Iterable[Any]
+    ) -> Dense | None:
+        if not len(task):
             return None
-        round, learner = self._round_with_room(rows, task, offset), self.learner
-        assert isinstance(learner, LearnsDelayed)
-        return learner.prediction_context(round)
+        found = None
+        if isinstance(self.learner, LearnsDelayed):
+            round, learner = self._round_with_room(rows, task, offset), self.learner
+            assert isinstance(learner, LearnsDelayed)
+            found = learner.prediction_context(round)
+        if self.history is None:
+            return found
+        assert isinstance(self.features, Names | Hashed)
+        return self.history.context(list(ids), self.features.encode(x, False), found)
 
     def _round_with_room(self, rows: Rows, task: Numbers, offset: Dense | None) -> Round:
         """Return rows as a round in which task -1 is the next task, for which there is room."""
@@ -366,15 +421,19 @@ class Engine(Step):
                     x, list(y), list(task), together, weight, offset, context
                 )
         with Hold(self.locks.writing):
-            batch = self._read(x, y, task, together, weight, offset, context)
-            before, turn, n = self.events, self.target.turn, len(batch.ids)
-            margins, log_a = self.target.allocate(n, batch.n_classes), np.zeros(n)
+            before, turn, n = self.events, self.target.turn, 0
             try:
+                batch = self._read(x, y, task, together, weight, offset, context)
+                n = len(batch.ids)
+                margins, log_a = self.target.allocate(n, batch.n_classes), np.zeros(n)
                 self._learn_chunks(batch, margins, log_a)
             except BaseException as error:
                 if self.events > before:
                     error.add_note(f"{self.events - before} of {n} rows were learned")
                 raise
+            finally:
+                if self.history is not None:
+                    self.history.kernel.rollback()  # what was not committed with a chunk
             if offset is not None:  # has the sign of the labels known in the end
                 turn = self.target.turn
             margins = self.target.outward(margins, batch.y, turn)
@@ -398,7 +457,7 @@ class Engine(Step):
     def check(self, x: Any, y: Iterable[Any], task: Iterable[Any], offset: Any = None) -> None:
         """Raise ValueError where rows could not be learned; changes nothing."""
         with Hold(self.locks.writing):
-            self._read(x, y, task, offset=offset)
+            self._read(x, y, task, offset=offset, observing=False)
 
     def observe(self, x: Any, task: Iterable[Any]) -> None:
         """Learn from rows without labels what needs none: new features, new tasks, their sizes.
@@ -415,7 +474,11 @@ class Engine(Step):
         with Hold(self.locks.writing):
             ids = [identity("task", one) for one in check_sequence(task)]
             new: dict[Id, int] = {}
-            rows = self.features.read(x, new)
+            if self.history is None:
+                rows = self.features.read(x, new)
+            else:
+                with Hold(self.locks.step):
+                    rows = self._with_history(x, ids, new)
             check_lengths(rows, task=ids)
             new = {identity("feature", name): column for name, column in new.items()}
             fresh = {} if self.starts_tasks else self.tasks.offered(ids)
@@ -455,7 +518,8 @@ class Engine(Step):
 
     def forget(self, task: Any) -> None:
         """Forget a task: its name, its weights, its history; KeyError where it is not known."""
-        if self.tasks.find(task) < 0:
+        history = self.history
+        if self.tasks.find(task) < 0 and (history is None or history.tasks.find(task) < 0):
             raise KeyError(f"no task {task!r} is known")
         with Hold(self.locks.writing), Hold(self.locks.step):
             retry_idempotent(self._forget, task)
@@ -512,24 +576,58 @@ class Engine(Step):
 
         counts = np.flatnonzero(weight > 0.0)
         if together or not len(counts):
+            if not len(counts):
+                return self._predict(x, task, offset, y, together)
             predictions = self._predict(x, task, offset)
-            if len(counts):
-                learn(counts)
+            learn(counts)
+            unlearned = np.flatnonzero(weight == 0.0)
+            if self.history is not None:
+                rows, labels, tasks = some(unlearned)
+                self._predict(rows, tasks, shift(unlearned), labels, together=True)
             return predictions
         self.check(*some(counts), shift(counts))  # all of it, before any is learned
         parts = []
         for counted, run in groupby(range(n), key=lambda i: weight[i] > 0.0):
             at = np.array(list(run))
-            rows, _, tasks = some(at)
-            parts.append(learn(at) if counted else self._predict(rows, tasks, shift(at)))
+            rows, labels, tasks = some(at)
+            parts.append(learn(at) if counted else self._predict(rows, tasks, shift(at), labels))
         margins, probabilities = zip(*parts, strict=True)
         return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
 
-    def _predict(self, x: Any, task: list[Any], offset: Any) -> Predictions:
-        margins = self.margins(x, task, offset)
+    def _predict(
+        self,
+        x: Any,
+        task: list[Any],
+        offset: Any,
+        y: list[Any] | None = None,
+        together: bool = False,
+    ) -> Predictions:
+        """Predict rows that are not learned; their labels, where known, enter the history."""
+        if y is None or self.history is None:
+            margins = self.margins(x, task, offset)
+        else:
+            with Hold(self.locks.writing), Hold(self.locks.step):
+                kernel = self.history.kernel
+                kernel.make_classes(len(self.target.known))
+                labels = self._classes_of(np.array([self._number_or_nan(label) for label in y]))
+                known = self.read_offset(offset, self.target.turn, self.events > 0)
+                try:
+                    rows = self._with_history(x, task, None, labels, together=together)
+                    numbers = self.tasks.numbers(task)
+                    margins = self.target.turn * self._margins(rows, numbers, known)
+                    kernel.commit(len(task))
+                finally:
+                    kernel.rollback()
         if self.target.kind == "number":
             return Predictions(margins, np.full(len(margins), np.nan))
         return Predictions(margins, self.probability_of(margins))
+
+    def _number_or_nan(self, label: Any) -> float:
+        """Return the learner's number of a label; NaN where it is not known."""
+        try:
+            return self.target.turn * self.target.number_of(label)
+        except (ValueError, TypeError):
+            return np.nan
 
     def _read(
         self,
@@ -540,15 +638,23 @@ class Engine(Step):
         weight: Dense | None = None,
         offset: Any = None,
         context: Any = None,
+        observing: bool = True,
     ) -> Batch:
         answers, labels = self.target.read(y)
         ids = identities("task", check_sequence(task))
         new: dict[Id, int] = {}
-        rows = self.features.read(x, new)
         known = None
         if offset is not None or self.with_offset:
             turn = self.turn_with(labels, self.events > 0)
             known = self.read_offset(offset, turn, self.events > 0)
+        if self.history is None:
+            rows = self.features.read(x, new)
+        else:
+            given, context = self.history.split_context(context, len(ids))
+            with Hold(self.locks.step):
+                self.history.kernel.make_classes(len(labels))
+                past = self._classes_of(answers) if observing else None
+                rows = self._with_history(x, ids, new, past, given, together)
         parts = {"task": ids, "y": answers, "weight": weight, "offset": known}
         check_lengths(rows, **{name: part for name, part in parts.items() if part is not None})
         if self._adds_classes and isinstance(self.learner, AddsClasses):
@@ -621,6 +727,7 @@ class Engine(Step):
         if batch.context is not None and isinstance(learner, LearnsDelayed):
             learner.set_context(events, batch.context[begin:end])
         named = chunk.fresh or chunk.body is not self.body or batch.actions is not None
+        named = named or self.history is not None
         commit = partial(self._actions, batch, chunk) if named else None
         starts, rollback = _starts_of(chunk)
         if not is_compiled(learner) and not isinstance(learner, PreparesUpdate):
@@ -648,7 +755,8 @@ class Engine(Step):
         fresh = {} if alone else self.tasks.offered(ids[begin:last])
         classes = int(batch.y[begin:last].max()) + 1 if self._adds_classes else 0
         room = max(fresh.values(), default=-1) + 1
-        body = self.body.grown(int(needed[last - 1]), room, classes)
+        # A round may fail after some of its events.
+        body = self.body.grown(int(needed[last - 1]), room, classes, move=not batch.together)
         if batch.together:
             return Chunk(0, last, body, fresh, len(set(fresh.values())) if self.starts_tasks else 0)
         if is_compiled(body.learner):
@@ -671,6 +779,8 @@ class Engine(Step):
         actions = self.tasks.actions(fresh)
         if chunk.body is not self.body:
             actions.append((partial(setattr, self, "body"), chunk.body))
+        if self.history is not None:
+            actions.append((self.history.kernel.commit, end))
         return actions + (batch.actions(end) if batch.actions is not None else [])
 
     # Idempotent: may be run twice, see retry_idempotent
@@ -707,6 +817,8 @@ class Engine(Step):
 
     def _forget(self, task: Any) -> None:
         number = self.tasks.find(task)
+        if self.history is not None:
+            self.history.forget(task)
         if number >= 0:
             forget(self.learner, number)
             self.counts.forget(number)
@@ -717,10 +829,14 @@ class Engine(Step):
 
     def state(self) -> dict[str, Any]:
         """Return a copy of everything, NumPy arrays under ``"arrays"``."""
-        with Hold(self.locks.step):
+        whole = nullcontext() if self.history is None else Hold(self.locks.writing)
+        with whole, Hold(self.locks.step):
             inner, counts = self.learner.state(), self.counts
+            past = self.history
+            stored = {} if past is None else {"history": past.to_json()}
             arrays = {f"learner.{name}": array for name, array in inner.pop("arrays").items()}
             arrays |= {"tasks.seen": counts.seen.copy(), "tasks.since": counts.since.copy()}
+            arrays |= {} if past is None else past.arrays()
             return {
                 "learner": inner,
                 "events": self.events,
@@ -730,6 +846,7 @@ class Engine(Step):
                 "labels": self.target.to_json(),
                 "new_task": self.new_task,
                 "scale": [self.scale.log_a, self.scale.curvature],
+                **stored,
                 **({"offset": True} if self.with_offset else {}),
             }
 
@@ -741,7 +858,10 @@ class Engine(Step):
         arrays = state["arrays"]
         inner = {name[8:]: array for name, array in arrays.items() if name.startswith("learner.")}
         learner = restore({**state["learner"], "arrays": inner})
-        made = cls(learner, features, target, tasks, state["new_task"])
+        stored, past = state.get("history"), None
+        if stored is not None:
+            past = TaskHistory.from_state(stored, arrays, target.kind == "number")
+        made = cls(learner, features, target, tasks, state["new_task"], past)
         made.scale, made.with_offset = scale, truth("offset", state.get("offset", False))
         events = whole("events", state["events"], least=0)
         seen, since = (arrays[f"tasks.{name}"] for name in ("seen", "since"))
@@ -797,7 +917,7 @@ def check_sequence(tasks: Iterable[Any]) -> Iterable[Any]:
     return tasks
 
 
-def check_lengths(rows: Rows, **others: Any) -> None:
+def check_lengths(rows: Rows | Encoded, **others: Any) -> None:
     """Raise ValueError where something has not one entry per row."""
     n = count_rows(rows)
     for name, values in others.items():

@@ -6,7 +6,7 @@ Text, numbers and gaps of a raw row become numbers in one place: ``read_row`` of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, KeysView, Mapping, Sequence
 from itertools import compress, islice, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -166,6 +166,11 @@ class Names:
         """Names known."""
         return len(self._column)
 
+    @property
+    def known(self) -> KeysView[Id]:
+        """Names that have a column: a view that grows with them."""
+        return self._column.keys()
+
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Return sparse rows of mappings, of a pandas or Polars frame, or of a file's block."""
         if isinstance(rows, Sparse):
@@ -183,6 +188,10 @@ class Names:
         known, first = self.width, next(iter(new.values()), 0)
         names = dict(islice(new.items(), known - first, max(top, known) - first))
         return [(self._column.update, names)] if names else []
+
+    def encode(self, rows: Any, learning: bool) -> Encoded:
+        """Return rows by name, as :meth:`read` takes them."""
+        return _encode(rows, self.cells, self._column, learning)
 
     def mappings(self) -> Mappings:
         """Return a reader of single rows that drops new names, and sees names added later."""
@@ -235,6 +244,10 @@ class Hashed:
     def actions(self, new: New, top: int) -> list[Action]:
         return []
 
+    def encode(self, rows: Any, learning: bool) -> Encoded:
+        """Return rows by name, as :meth:`read` takes them."""
+        return _encode(rows, self.cells, (), learning)
+
     def mappings(self) -> Mappings:
         """Return a reader of single rows."""
         return HashedMappings(self.width, self.cells)
@@ -268,14 +281,13 @@ class NameLookup:
     def __init__(self) -> None:
         self._lexicon: Lexicon | None = None
         self._column = np.empty(0, dtype=np.int32)  # by number of the name; -1: not known
-        self._known = 0  # names known when the -1 were found
 
     def read(self, rows: Encoded, known: New, new: New | None) -> Sparse:
         """Return rows by column; a name not known is added to ``new``, or dropped without it."""
         self._look_up(rows.lexicon, known)
         columns = self._column[rows.names]
         unknown = np.flatnonzero(columns < 0)
-        if len(unknown) and (new is not None or len(known) > self._known):
+        if len(unknown):
             columns[unknown] = self._again(rows, unknown, known, new)
         return Sparse(*arrange(rows.values, columns, rows.starts))
 
@@ -296,9 +308,7 @@ class NameLookup:
         columns = np.array(list(map(known.get, names, repeat(-1))), dtype=np.int32)
         resolved = columns >= 0
         self._column[numbers[resolved]] = columns[resolved]
-        if new is None:
-            self._known = len(known)
-        else:
+        if new is not None:
             columns[~resolved] = _place(list(compress(names, ~resolved)), len(known), new)
         return columns[place]
 
@@ -357,9 +367,9 @@ class HashLookup:
 # Rows of any kind
 
 
-def count_rows(rows: Rows) -> int:
+def count_rows(rows: Rows | Encoded) -> int:
     """Return the number of rows."""
-    return len(rows.starts) - 1 if isinstance(rows, Sparse) else len(rows)
+    return len(rows.starts) - 1 if isinstance(rows, Sparse | Encoded) else len(rows)
 
 
 def needed_widths(rows: Rows) -> NDArray[np.int64]:
@@ -429,6 +439,14 @@ def _check_named(rows: Any) -> Any:
     if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
         raise ValueError("rows without names: give mappings or a frame, or use features=Columns(n)")
     return rows
+
+
+def _encode(rows: Any, cells: CellEncoder, names: Container[Any], learning: bool) -> Encoded:
+    if isinstance(rows, Encoded):
+        return rows
+    encoded = cells.prepare(_check_named(rows), names, learning, always=True)
+    assert isinstance(encoded, Encoded)
+    return encoded
 
 
 def _read(reader: Mappings, rows: Any, cells: CellEncoder) -> Sparse:

@@ -22,6 +22,7 @@ from romco.model.engine import (
     one_offset,
 )
 from romco.model.features import Dense, Features, Names
+from romco.model.history import HISTORY_LIMIT, TaskHistory, history_schema
 from romco.model.names import Id, TaskTable, identity
 from romco.model.pending import PendingLabels
 from romco.model.target import TwoClasses, make_target
@@ -76,6 +77,14 @@ class Model:
     pending:
         Number of events predicted with an id that may wait for their :meth:`answer`; they are
         not kept in the file.
+    history:
+        Categorical columns, from coarse to fine: events get features of what the task's labels were
+        so far, in all and for the row's value of each column, as a student's answers to a skill. A
+        label is never visible to its own prediction; one of weight 0 is not learned, but enters the
+        history. With a column of kind "time" in ``schema``, how long ago labels came counts too.
+    history_limit:
+        Number of pairs of a task and a value that are remembered; then the one that had a label
+        longest ago is forgotten first.
     """
 
     def __init__(
@@ -91,6 +100,8 @@ class Model:
         labels: Policy | None = None,
         schema: Schema | None = None,
         pending: int = PENDING_EVENTS,
+        history: Sequence[str] | None = None,
+        history_limit: int = HISTORY_LIMIT,
         **parameters: Any,
     ) -> None:
         made = make_target(target, classes, positive)
@@ -100,7 +111,14 @@ class Model:
             table.add(identity("task", task))
         d = fixed_width(self.features) or next_double(LEAST_FEATURES, self.features.width)
         inner = make_learner(made, learner, d, len(table) or LEAST_TASKS, parameters)
-        self.engine = Engine(inner, self.features, made, table, new_task)
+        past = None
+        if history is not None:
+            schema = history_schema(schema, history)
+            number, time = made.kind == "number", schema.time
+            past = TaskHistory(history, history_limit, number=number, time=time)
+        elif schema is not None and schema.time is not None:
+            raise ValueError(f"time column {schema.time!r} is for history=: name its columns too")
+        self.engine = Engine(inner, self.features, made, table, new_task, past)
         self.labels, self.pending = labels, PendingLabels(pending)
         self.notes: dict[str, Any] = {}  # yours: anything JSON can hold, kept in the file
         self.session: dict[str, Any] = {}  # the program's: what it must know to go on

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from romco.model.names import canonical_name
+from romco.server.protocol import name_key
 
 CALIBRATION_BINS = 10
 CURVE_POINTS = 48  # beyond, two neighbours are merged into one
@@ -85,7 +85,7 @@ class Scores(msgspec.Struct):
     ) -> None:
         """Count a prediction; ``came_true``: whether the event of its probability happened."""
         self.total.add(error)
-        name = str(canonical_name(task))
+        name = name_key(task)
         if name not in self.tasks:
             self.tasks[name] = ErrorCount()
         self.tasks[name].add(error)
@@ -96,11 +96,11 @@ class Scores(msgspec.Struct):
 
     def forget(self, task: Any) -> None:
         """Remove a task's own score."""
-        self.tasks.pop(str(canonical_name(task)), None)
+        self.tasks.pop(name_key(task), None)
 
     def of_task(self, task: Any) -> ErrorCount | None:
         """Return a task's own score, if any of its predictions was compared with an answer."""
-        return self.tasks.get(str(canonical_name(task)))
+        return self.tasks.get(name_key(task))
 
     @property
     def recent(self) -> float | None:

@@ -13,9 +13,9 @@ import numpy as np
 
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
 from romco.io.schema import Schema
+from romco.kernels.io.encoder import only_numbers
 from romco.labels import Budget
-from romco.model import Columns, Model
-from romco.model.names import canonical_name
+from romco.model import Columns, Model, Names
 from romco.server.protocol import (
     Answer,
     Change,
@@ -29,6 +29,7 @@ from romco.server.protocol import (
     RequestError,
     Row,
     Task,
+    name_key,
 )
 from romco.server.scores import Scores
 from romco.server.settings import Limits
@@ -36,6 +37,7 @@ from romco.server.settings import Limits
 Scored = tuple[Answer | None, float | None, float]  # label, probability, margin
 
 MAX_EXPLAINED_FEATURES = 50
+MAX_UNKNOWN_NAMES, MAX_UNKNOWN_CHARS = 20, 256  # in a response
 OVERVIEW_SECONDS = 1.0  # for which an overview of all tasks is used again
 
 
@@ -62,6 +64,8 @@ class ServedModel:
         self.model, self.scores, self.sequence = model, scores or Scores(), sequence
         self.rejected = 0  # changes that could not be applied although they had been accepted
         self._schema = self._take_schema()
+        features = model.features
+        self._known_names = features.known if isinstance(features, Names) else frozenset()
         self._policy_lock = threading.Lock()
         self._overview_lock = threading.Lock()  # one overview at a time: it may be work
         self._overview: Explanation | None = None
@@ -89,6 +93,10 @@ class ServedModel:
         offsets = _offsets(events)
         made, contexts = self._predict(rows, tasks, offsets, bool(with_id))
         responses = [PredictResponse(*one, version) for one in made]
+        if self._known_names:
+            for response, event, row in zip(responses, events, rows, strict=True):
+                if not row.keys() <= self._known_names:
+                    response.unknown = self._unknown(event.x, row)
         if with_id and self.model.labels is not None:
             with self._policy_lock:
                 some = None if offsets is None else [offsets[k] for k in with_id]
@@ -121,10 +129,10 @@ class ServedModel:
         """Predict encoded rows; the context (n, k) is the learner's, for late answers."""
         engine, contexts = self.model.engine, None
         try:
-            if len(rows) == 1 and self.target == "two classes" and not with_context:
-                offset = None if offsets is None else offsets[0]
-                margin = engine.margin_one(rows[0], tasks[0], offset)  # without arrays: faster
-                return self._two_classes([margin], [engine.scale.probability_of_one(margin)]), None
+            if not with_context and offsets is None:
+                made = [*map(engine.predict_event, rows, tasks)]  # compiled, without arrays
+                if NotImplemented not in made:
+                    return made, None
             if with_context:
                 margins, contexts = engine.margins_and_context(rows, tasks, offsets)
             else:
@@ -150,20 +158,37 @@ class ServedModel:
     def encode(self, rows: Sequence[Row]) -> Sequence[Any]:
         """Read cells as the table was read that the model was learned from, or each by itself."""
         schema = self._schema
-        if schema is None or not (schema.columns or any(map(_has_other_cells, rows))):
+        if schema is None or (not schema.columns and only_numbers(rows)):
             return rows
         encoded = []
         for index, row in enumerate(rows):
             try:
                 if not isinstance(row, dict):
                     raise ValueError("expected an object with a value for each name")
-                unknown = schema.unknown(row) if schema.complete else []
-                if unknown:
-                    raise ValueError(f"the model has no column {', '.join(unknown)}")
                 encoded.append(schema.encode(row))
             except ValueError as error:
                 raise RequestError(str(error), index) from None
         return encoded
+
+    def check_columns(self, rows: Sequence[Row]) -> None:
+        """Raise RequestError where a row has a column that the model's table does not have."""
+        if self._schema is None or not self._schema.complete:
+            return
+        for index, row in enumerate(rows):
+            unknown = self._schema.unknown(row) if isinstance(row, dict) else []
+            if unknown:
+                raise RequestError(f"the model has no column {', '.join(unknown)}", index)
+
+    def _unknown(self, row: Row, encoded: dict[str, float]) -> list[str] | None:
+        """Return columns of a row, and its categories, that the model has not learned."""
+        assert isinstance(row, dict)
+        assert self._schema is not None
+        columns = self._schema.columns
+        names = [name for name in row if self._schema.complete and name not in columns]
+        for name in encoded.keys() - self._known_names:  # words and parts of dates may be new
+            if (name in row and name not in columns) or name.partition("=")[0] in row:
+                names.append(name[:MAX_UNKNOWN_CHARS])
+        return sorted(set(names))[:MAX_UNKNOWN_NAMES] or None
 
     def _predictions(self, margins: Any, probabilities: Any) -> list[Scored]:
         """Combine margins and probabilities, (n,) or (n, K), into predictions."""
@@ -254,10 +279,10 @@ class ServedModel:
         """Return the error of a prediction, and whether the event of its probability happened."""
         if self.target == "number":
             return abs(float(label) - float(answer)), None
-        wrong = canonical_name(label) != canonical_name(answer)
+        wrong = name_key(label) != name_key(answer)
         if self.target == "classes":
             return float(wrong), not wrong
-        return float(wrong), self.model.engine.side(answer) > 0
+        return float(wrong), name_key(answer) == name_key(self.model.engine.positive)
 
     def _forget(self, change: Forget) -> str | None:
         self.sequence += change.count
@@ -316,9 +341,12 @@ class ServedModel:
     def explain(self, row: Row, task: Task) -> dict[str, Any]:
         """Return what each feature of a row adds to its margin."""
         try:
-            return reasons(self.model, self.encode([row])[0], task).summary(MAX_EXPLAINED_FEATURES)
+            encoded = self.encode([row])[0]
+            found = reasons(self.model, encoded, task).summary(MAX_EXPLAINED_FEATURES)
         except ValueError as error:
             raise RequestError(str(error)) from None
+        unknown = self._unknown(row, encoded) if self._known_names else None
+        return found if unknown is None else found | {"unknown": unknown}
 
     def _task_row(self, insight: TaskInsight) -> dict[str, Any]:
         score = self.scores.of_task(insight.task)
@@ -340,20 +368,20 @@ class GroupValidator:
 
     def __init__(self, served: ServedModel, limits: Limits) -> None:
         self._served, self._limits = served, limits
-        self._labels: set[Any] = {canonical_name(label) for label in served.model.classes}
+        self._labels: set[Any] = {name_key(label) for label in served.model.classes}
         self._tasks: set[Any] = set()  # new ones
         self._features = 0  # new ones
 
     def knows(self, task: Task) -> bool:
         """Return True if a task is known, or will be after this group."""
-        return self._served.knows(task) or canonical_name(task) in self._tasks
+        return self._served.knows(task) or name_key(task) in self._tasks
 
     def new_labels(self, events: Sequence[Event]) -> list[Any]:
         """Return labels that are new, in order of arrival."""
         if self._served.target == "number":
             return []
         return list(
-            dict.fromkeys(n for n in (canonical_name(e.y) for e in events) if n not in self._labels)
+            dict.fromkeys(n for n in (name_key(e.y) for e in events) if n not in self._labels)
         )
 
     def check(self, events: list[Event], places: list[int]) -> None:
@@ -364,7 +392,7 @@ class GroupValidator:
         features = self._new_features(events, places)
         labels = self._check_labels(events, places)
         numbers = model.engine.numbers([event.task for event in events]).tolist()
-        tasks = {canonical_name(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
+        tasks = {name_key(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
         known = len(model.tasks) if tasks else 0
         for kind, new, per_request, size, most in (
             ("tasks", len(tasks), limits.tasks, known + len(self._tasks), limits.model_tasks),
@@ -388,6 +416,7 @@ class GroupValidator:
     def _new_features(self, events: list[Event], places: list[int]) -> int:
         new: dict[Any, int] = {}
         try:
+            self._served.check_columns([event.x for event in events])
             rows = self._served.encode([event.x for event in events])
             try:
                 self._served.model.features.read(rows, new)
@@ -405,7 +434,7 @@ class GroupValidator:
         elif len(self._labels) + len(new) > 2:
             third = new[2 - len(self._labels)]
             known = " and ".join(sorted(str(n) for n in [*self._labels, *new] if n != third)[:2])
-            at = next(k for k, event in enumerate(events) if canonical_name(event.y) == third)
+            at = next(k for k, event in enumerate(events) if name_key(event.y) == third)
             reason = f"y is {events[at].y!r}, a third label: there are {known} already"
             raise RequestError(reason, places[at])
         return new
@@ -427,14 +456,9 @@ class GroupValidator:
 def _offsets(events: Sequence[PredictRequest | Event]) -> list[float] | None:
     """Return the offset of each event, NaN where it lacks one; None if all do."""
     offsets = [event.offset for event in events]
-    if all(offset is None for offset in offsets):
+    if offsets.count(None) == len(offsets):
         return None
     return [np.nan if offset is None else offset for offset in offsets]
-
-
-def _has_other_cells(row: Row) -> bool:
-    """Return True if a row has other cells than numbers."""
-    return isinstance(row, dict) and not set(map(type, row.values())) <= {float}
 
 
 def _plain(label: Any) -> Answer | None:

@@ -20,19 +20,18 @@ import fcntl
 import hashlib
 import os
 import sqlite3
+import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import IO, Any, NamedTuple, final
 
 from romco.io.durable import Closing
 from romco.io.modelfile import ModelFileError, load, save
 from romco.model import Model
-from romco.model.names import canonical_name
 from romco.server.protocol import (
-    Answer,
     Change,
     Forget,
     FullError,
@@ -41,6 +40,8 @@ from romco.server.protocol import (
     decode_change,
     decode_pending,
     encode,
+    hash_answer,
+    name_key,
 )
 from romco.server.settings import Settings
 
@@ -83,11 +84,6 @@ class LearnedId(NamedTuple):
 def hash_id(identity: str) -> bytes:
     """Return 16 bytes for an id: ids of any length cost the same, and none is kept as text."""
     return hashlib.blake2b(identity.encode(), digest_size=16).digest()
-
-
-def hash_answer(answer: Answer) -> bytes:
-    """Return 8 bytes for an answer; 1, 1.0 and "1" are the same."""
-    return hashlib.blake2b(str(canonical_name(answer)).encode(), digest_size=8).digest()
 
 
 @final
@@ -271,6 +267,8 @@ class Store(Closing):
 
     def pending(self, ids: Sequence[str]) -> dict[str, PendingEvent]:
         """Return those of the ids that wait for an answer and are not too old."""
+        if not self.pending_events:
+            return {}
         query = "SELECT id, time, body FROM pending WHERE id IN"
         oldest = self.now() - self.settings.pending_seconds
         return {
@@ -290,7 +288,7 @@ class Store(Closing):
         row = (first, change.count, zlib.crc32(body), body)
         self._db.execute("INSERT INTO change VALUES (?, ?, ?, ?)", row)
         if isinstance(change, Forget):
-            self._drop_pending("task = ?", str(canonical_name(change.task)))
+            self._drop_pending("task = ?", name_key(change.task))
             return
         if change.source is not None and change.position is not None:
             position = (change.source, change.position)
@@ -330,7 +328,7 @@ class Store(Closing):
         known = self.learned([event.id for event in events])
         now, rows = self.now(), []
         for event in {event.id: event for event in events if event.id not in known}.values():
-            rows.append((event.id, now, str(canonical_name(event.task)), encode(event)))
+            rows.append((event.id, now, name_key(event.task), encode(event)))
         self._drop_pending_ids([row[0] for row in rows])
         query = "INSERT INTO pending (id, time, task, body) VALUES (?, ?, ?, ?)"
         self._db.executemany(query, rows)
@@ -373,6 +371,13 @@ class Store(Closing):
     def save_model(self, state: dict[str, Any], sequence: int) -> None:
         """Write a model file; may run in any thread."""
         save(Model.from_state(state), self.folder / _file(sequence))
+
+    def open_copy(self, state: dict[str, Any]) -> IO[bytes]:
+        """Return the model file of a state, open; it has no name and goes when it is closed."""
+        with tempfile.TemporaryDirectory(prefix="download-", dir=self.folder) as folder:
+            path = Path(folder) / "model.romco"
+            save(Model.from_state(state), path)
+            return path.open("rb")
 
     def put_checkpoint(self, sequence: int, scores: bytes) -> None:
         """Make a model file that was written the one to start from."""

@@ -18,7 +18,6 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, final
 
-from romco.model.names import canonical_name
 from romco.server.protocol import (
     BusyError,
     Change,
@@ -34,10 +33,12 @@ from romco.server.protocol import (
     StoppedError,
     StoreError,
     Task,
+    hash_answer,
+    name_key,
 )
 from romco.server.settings import Settings
 from romco.server.state import GroupValidator, ServedModel
-from romco.server.store import Store, hash_answer
+from romco.server.store import Store
 
 LOG = logging.getLogger(__name__)
 TICK_SECONDS = 0.2  # between looks at what is due
@@ -284,10 +285,10 @@ class Writer:
     def _chunk(self, events: list[Event], most: int) -> int:
         """Return how many events to learn at once, at least one: new classes take long."""
         if self.served.target == "classes":
-            known = {canonical_name(label) for label in self.served.model.classes}
+            known = {name_key(label) for label in self.served.model.classes}
             new: set[Any] = set()
             for k, event in enumerate(events[:most]):
-                label = canonical_name(event.y)
+                label = name_key(event.y)
                 if label not in known:
                     new.add(label)
                     if len(new) > CHUNK_NEW_CLASSES:

@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 cimport numpy as cnp
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from romco.kernels.core.prefetch cimport ahead
 from romco.kernels.core.arenas cimport Arena
 from romco.kernels.core.memory cimport release, zeros
@@ -20,6 +20,7 @@ from romco.kernels.core.memory cimport release, zeros
 cnp.import_array()
 
 cdef int LEAST_BITS = 4
+cdef Py_ssize_t BLOCK = 512             # numbers of a dense array that are copied or left out together
 cdef Py_ssize_t MAX_PAIRS = 2**32 - 1   # pairs that tables, of 32 bits each, can tell apart
 FEW = 2**15                        # pairs up to which room is doubled; copying them takes no time
 RESERVED = 2**25                   # pairs that have addresses from then on,
@@ -157,6 +158,35 @@ cdef class Pairs:
         self.used = len(keys)
         self.index()
 
+    def take(self, Pairs old not None):
+        """Take over all pairs of a store of the same size or smaller, without a copy if not dense.
+
+        The old store may be used on only if this one changes nothing.
+        """
+        cdef Py_ssize_t task, feature, n, d = old.n_features, width = self.width
+        cdef const double* row
+        if old.n_tasks > self.n_tasks or d > self.n_features or old.width != width or (
+            self.dense and not old.dense
+        ):
+            raise ValueError("expected a smaller store of as many numbers")
+        if not old.dense:
+            self.hold(old.keys, old.values)
+            self.used, self.arena = old.used, old.arena
+            memcpy(self.table, old.table, old.n_tasks * sizeof(Table))
+            return
+        for task in range(old.n_tasks):
+            row = old.value + task * d * width
+            if self.dense:
+                copy_filled(self.value + task * self.n_features * width, row, d * width)
+                continue
+            n = 0
+            for feature in range(d):
+                n += filled(row + feature * width, width)
+            self.reserve(task, n)
+            for feature in range(d):
+                if filled(row + feature * width, width):
+                    memcpy(self.touch(task, feature), row + feature * width, width * sizeof(double))
+
     def check(self, keys, values):
         """Raise ValueError unless the arrays are what ``arrays`` may give."""
         cdef Py_ssize_t task = 0, feature = 0
@@ -199,6 +229,25 @@ cdef class Pairs:
         keys, values = self.arrays_used()
         array[keys >> 32, keys & 0xFFFFFFFF] = values[:, k]
         return array
+
+
+cdef inline bint filled(const double* numbers, Py_ssize_t n) noexcept nogil:
+    """Return whether some number is not zero."""
+    cdef Py_ssize_t k
+    for k in range(n):
+        if numbers[k] != 0.0:
+            return True
+    return False
+
+
+cdef void copy_filled(double* target, const double* source, Py_ssize_t n) noexcept nogil:
+    """Copy numbers to where zeros are; memory that both have not touched stays untouched."""
+    cdef Py_ssize_t at = 0, size
+    while at < n:
+        size = min(BLOCK, n - at)
+        if filled(source + at, size):
+            memcpy(target + at, source + at, size * sizeof(double))
+        at += size
 
 
 def roomy(Py_ssize_t room, Py_ssize_t width):

@@ -13,9 +13,9 @@ from libc.string cimport memcpy
 from romco.kernels.core.memory cimport release, reserve, resize
 from romco.kernels.io.lexicon cimport PRIME, Lexicon, begin_hash, go_on
 
-KINDS = ("free", "number", "category", "text", "counts", "date", "day", "ignored")
+KINDS = ("free", "number", "category", "text", "counts", "date", "day", "ignored", "time")
 cdef enum:
-    FREE, NUMBER, CATEGORY, TEXT, COUNTS, DATE, DAY, IGNORED
+    FREE, NUMBER, CATEGORY, TEXT, COUNTS, DATE, DAY, IGNORED, TIME
 cdef enum:
     MAX_PLAIN_BYTES = 100000  # of a cell; longer ones go to Python, which has the limit
 cdef enum:
@@ -96,7 +96,7 @@ cdef class Encoder:
                 self.plainly(column, value)
                 return
             self.cell(column, text, n)
-        elif (type(value) is float or type(value) is int) and (kind == FREE or kind == NUMBER):
+        elif (type(value) is float or type(value) is int) and (kind == FREE or kind == NUMBER or kind == TIME):
             try:
                 number = value
             except OverflowError:
@@ -148,7 +148,7 @@ cdef class Encoder:
             if at.kind == NUMBER and is_boolean(text, n):
                 number = n == 4
                 return self.push(self.lexicon.find(at.name, at.n, at.name_hash, NULL, 0), number)
-            if found == UNSURE or at.kind == NUMBER:
+            if found == UNSURE or at.kind == NUMBER or at.kind == TIME:
                 return self.plain_text(column, text, n)
         whole = go_on(at.equals_hash, text, n)
         return self.push(self.lexicon.find(at.equals, at.n + 1, whole, text, n), 1.0)

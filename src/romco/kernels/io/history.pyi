@@ -1,31 +1,45 @@
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.kernels.io.encoded import Encoded
+
+HALF_LIVES: tuple[float, ...]
 
 class HistoryFeatures:
     columns: tuple[str, ...]
-    half_lives: tuple[float, ...]
-    labels: list[Any]
-    limit: int
+    time: str | None
     number: bool
-    timed: bool
+    limit: int
     used: int
+    classes: int
+    categories: list[str]
+    names: list[str]
     def __init__(
         self,
         columns: Iterable[str],
         *,
         number: bool = False,
-        half_lives: Iterable[float] = (2.0, 8.0, 32.0),
+        time: str | None = None,
         limit: int = 1_000_000,
-        timed: bool = False,
     ) -> None: ...
+    def make_classes(self, classes: int) -> None: ...
     def expand(
         self,
-        tasks: Sequence[Any],
-        rows: Any,
-        labels: Sequence[Any] | None = None,
-        times: Sequence[float] | None = None,
-    ) -> Any: ...
-    def commit(self) -> None: ...
-    def rollback(self, kept: int = 0) -> None: ...
-    def forget(self, task: Any) -> None: ...
-    def state(self) -> tuple[dict[str, Any], Any]: ...
+        tasks: NDArray[np.int64],
+        rows: Encoded,
+        y: NDArray[np.float64] | None = None,
+        given: NDArray[np.float64] | None = None,
+    ) -> Encoded: ...
+    def describe(self, tasks: NDArray[np.int64], rows: Encoded) -> NDArray[np.float64]: ...
+    def observe(self, tasks: NDArray[np.int64], rows: Encoded, y: NDArray[np.float64]) -> None: ...
+    def commit(self, rows: int) -> None: ...
+    def rollback(self) -> None: ...
+    def forget(self, task: int) -> None: ...
+    def arrays(self) -> dict[str, NDArray[np.generic]]: ...
+    def load(
+        self, categories: Sequence[str], arrays: Mapping[str, NDArray[np.generic]]
+    ) -> None: ...
+    def live_tasks(self) -> NDArray[np.int64]: ...
+    def prune(self) -> None: ...

@@ -1,4 +1,4 @@
-"""History features: what a task's past labels were, in all and for each category.
+"""History features: what the past labels of a task were, in all and for each category.
 
 A slot belongs to a task, or to a pair of a task and a category such as ``skill=7``. It keeps counts
 of past labels, decayed means, the last label and when it came. The features of an event are computed
@@ -6,328 +6,669 @@ before its label is added, so a label is never visible to its own prediction.
 """
 
 import numpy as np
-from libc.math cimport isfinite, log1p
-from libc.string cimport memcpy
-from romco.kernels.core.memory cimport release, reserve
+from libc.math cimport fmax, isnan, log1p
+from libc.string cimport memcpy, memset
+from romco.kernels.core.memory cimport release, reserve, resize
 
 from romco.kernels.io.encoded import Encoded
+from romco.kernels.io.lexicon import Lexicon
 
-cdef enum:                 # fields of a slot; for each label a count and decayed sums follow
-    TICK                   # number of the observation that came last
-    LAST_EVENT             # events of the task so far, with that one; 0 if there was none
+HALF_LIVES = (2.0, 8.0, 32.0)  # of decayed means, in events of the slot
+MAX_NAMES = 2**20  # names kept of rows; beyond it they are found again, so that memory is bounded
+
+cdef enum:
+    LIVES = 3
+    SLOPE_LIFE = 1         # half-life of the means that categories have slopes for
+    NOBODY = -1
+cdef enum:                 # numbers of a slot; for each class a count and decayed sums follow
+    LAST_EVENT             # events of the task so far, with the last one of this slot
     LAST_TIME
-    LAST_LABEL             # place of the label in `labels`, or the number
+    LAST_LABEL             # class, or number
     WEIGHT                 # decayed number of observations, one for each half-life
+    SUMS = WEIGHT + LIVES
+    PER_CLASS = 1 + LIVES
+cdef enum:                 # what the undo log says of a slot: it was moved, made, or evicted
+    MOVED, MADE, EVICTED
+cdef double[LIVES] DECAY
+DECAY[:] = [2.0 ** (-1.0 / life) for life in HALF_LIVES]
+
+
+cdef struct Link:
+    long long task
+    int category           # NOBODY: the slot is of the task itself
+    int chain              # next slot of the bucket, or next free slot
+    int older, newer       # neighbours by the time of the last observation
 
 
 cdef class HistoryFeatures:
     """Compute history features of events and observe their labels.
 
-    ``columns`` name the categorical columns that are crossed with the task. With ``number`` labels
-    are numbers, else classes, which may appear at any time; None is a label that is not known and
-    is not observed. When more than ``limit`` slots would be in use, the half that was observed
-    longest ago is dropped.
+    Tasks are numbers, -1 where a task is not known. Labels are classes 0, 1, ... or with ``number``
+    any numbers; NaN is a label that is not known and is not observed. Columns go from coarse to
+    fine: each category of the last one has its own slopes for the means of those before it. When ``limit`` slots are in
+    use, a new one takes the place of the one that was observed longest ago.
 
+    >>> from romco.kernels.io.lexicon import Lexicon
+    >>> names = Lexicon()
+    >>> skill = names.number("skill=7")
+    >>> rows = Encoded(np.ones(2), np.array([skill, skill], "i4"), np.arange(3), names)
     >>> history = HistoryFeatures(["skill"])
-    >>> history.expand(["ann", "ann"], [{"skill=7": 1.0}, {"skill=7": 1.0}], ["right", "wrong"])[1]
-    {'skill=7': 1.0, 'history.task.count=right': 0.6931471805599453, 'history.skill.count=right': 0.6931471805599453}
+    >>> wide = history.expand(np.zeros(2, "i8"), rows, np.array([1.0, 0.0]))
+    >>> [wide.lexicon.names[k] for k in wide.rows(0, 1).names]
+    ['skill=7', 'history.task.new', 'history.skill.new']
+
+    Parameters
+    ----------
+    columns:
+        Categorical columns that are crossed with the task.
+    number:
+        Whether labels are numbers.
+    time:
+        Column of the time in seconds, which is no feature itself; None if there is none.
+    limit:
+        Largest number of slots.
     """
 
-    cdef readonly tuple columns, half_lives
-    cdef readonly Py_ssize_t limit, used
-    cdef readonly bint number, timed
-    cdef readonly list labels   # classes in the order in which they appeared
-    cdef dict slots             # by task: slot by category, "" for the task itself
-    cdef double[:, ::1] table   # one row per slot
-    cdef double[::1] decay      # per observation, one for each half-life
-    cdef Py_ssize_t lives, width
-    cdef double ticks
-    cdef dict place_of          # by name of a feature: 1 + its history column, 0 if it has none
-    cdef list names             # of the history features: by column, the task first
-    cdef double[::1] values     # of one slot, in the order of the names
-    cdef list undo              # for each observation since the last commit: slots and their numbers
+    cdef readonly tuple columns
+    cdef readonly object time
+    cdef readonly bint number
+    cdef readonly Py_ssize_t limit, used, classes
+    cdef readonly list categories      # names by number
+    cdef readonly list names           # of the history features
+    cdef dict category_of              # number by name
+    cdef object lexicon, source        # names of expanded rows; the lexicon of the rows last read
+    cdef int[::1] own                  # number in `lexicon` by number in `source`
+    cdef int[::1] category_at          # by number in `lexicon`; NOBODY where it is no category,
+                                       # NOBODY - its column where it was never observed
+    cdef int[:, ::1] slope_at          # numbers in `lexicon` of a category's slopes
+    cdef int[::1] place_of             # column of a category, from 1; 0 is the task itself
+    cdef int[::1] feature_at           # number in `lexicon` of the history features
+    cdef int time_name
 
-    def __init__(self, columns, *, number=False, half_lives=(2.0, 8.0, 32.0), limit=1_000_000, timed=False):
-        self.columns, self.half_lives = tuple(columns), tuple(map(float, half_lives))
-        if len(set(self.columns)) != len(self.columns):
-            raise ValueError(f"history columns must differ; got {', '.join(self.columns)}")
-        if limit < 2 + len(self.columns) or min(self.half_lives, default=0.0) <= 0.0:
-            raise ValueError("expected half-lives above 0 and room for the slots of one event")
-        self.number, self.timed, self.limit = number, timed, limit
-        self.lives, self.decay = len(self.half_lives), np.exp2(-1.0 / np.array(self.half_lives))
-        self.slots, self.undo, self.labels = {}, [], []
-        self.used, self.ticks = 0, 0.0
-        self.lay_out()
-        self.table = np.zeros((64, self.width))
+    cdef double* table
+    cdef Link* links
+    cdef int* buckets
+    cdef double* undo
+    cdef Py_ssize_t* ends              # of the rows since the last commit, in the undo log
+    cdef Py_ssize_t room_table, room_links, room_undo, room_ends, n_undo, n_rows, kept_rows
+    cdef Py_ssize_t width, made, mask
+    cdef int oldest, newest, free
 
-    cdef lay_out(self):
-        """Set the width of slots and the names of features for the labels known now."""
-        n = 1 if self.number else len(self.labels)
-        self.width = WEIGHT + self.lives + n * (1 + self.lives)
-        self.place_of, self.names = {}, []
-        tails = ["count"] if self.number else [f"count={label}" for label in self.labels]
-        signals = [f"={label}" for label in self.labels] if n > 2 else [""]
-        tails += [f"mean{life:g}{signal}" for signal in signals for life in self.half_lives]
-        tails += [f"last{signal}" for signal in signals] + ["gap"] + ["time"] * self.timed + ["new"]
-        for column in ("task", *self.columns):
-            self.names.append([f"history.{column}.{tail}" for tail in tails])
-        self.values = np.zeros(len(tails))
-
-    cdef double read(self, label) except? -1.0:
-        """A label as a number: its place among the labels, which may grow, or itself."""
-        if self.number:
-            y = float(label)
-            if not isfinite(y):
-                raise ValueError(f"expected a finite number as label; got {label!r}")
-            return y
-        if label not in self.labels:
-            self.labels.append(label)
-            self.lay_out()
-            table = np.zeros((self.table.shape[0], self.width))
-            table[:, : self.table.shape[1]] = self.table
-            self.table = table
-        return self.labels.index(label)
-
-    def expand(self, tasks, rows, labels=None, times=None):
-        """Return rows with their history features; observe the labels where they are given.
-
-        ``rows`` are mappings by name or an ``Encoded`` block. Labels are observed one after the other:
-        a row has the history of the rows before it. :meth:`rollback` undoes observations until
-        :meth:`commit`.
-        """
-        cdef Py_ssize_t i
-        cdef Wider wider = Wider(rows) if isinstance(rows, Encoded) else None
-        cdef list keys, found = []
-        for i, task in enumerate(tasks):
-            time = 0.0 if times is None else float(times[i])
-            keys = self.keys(rows[i] if wider is None else wider.categories(self, i))
-            row = {} if wider is not None else dict(rows[i])
-            self.features(task, keys, time, row, wider)
-            if wider is None:
-                found.append(row)
-            else:
-                wider.end_row()
-            if labels is None or labels[i] is None:
-                self.undo.append(())
-            else:
-                self.observe(task, keys, labels[i], time)
-        return found if wider is None else wider.block()
-
-    cdef list keys(self, names):
-        """The slots of an event: pairs of a history column (0 for the task) and a category."""
-        cdef list keys = [(0, "")]
-        cdef Py_ssize_t k
-        for name in names:
-            place = self.place_of.get(name)
-            if place is None:
-                place = 0
-                for k, column in enumerate(self.columns):
-                    if name.startswith(column + "="):
-                        place = k + 1
-                if len(self.place_of) > 1_000_000:
-                    self.place_of.clear()
-                self.place_of[name] = place
-            if place:
-                keys.append((place, name))
-        return keys
-
-    cdef int features(self, task, list keys, double time, dict row, Wider wider) except -1:
-        """Add the features of an event to a row, or to a block."""
-        cdef Py_ssize_t k, place
-        cdef list names
-        own = self.slots.get(task, {})
-        whole = own.get("")
-        cdef double event = 0.0 if whole is None else self.table[<Py_ssize_t> whole, LAST_EVENT]
-        for place, category in keys:
-            slot = own.get(category)
-            names = self.names[place]
-            if slot is None or self.table[<Py_ssize_t> slot, LAST_EVENT] == 0.0:
-                self.values[:] = 0.0
-                self.values[len(names) - 1] = 1.0
-            else:
-                self.describe(&self.table[<Py_ssize_t> slot, 0], event, time)
-            if wider is not None:
-                wider.push_all(self, place)
-                continue
-            for k in range(len(names)):
-                if self.values[k] != 0.0:
-                    row[names[k]] = self.values[k]
-        return 0
-
-    cdef void describe(self, const double* slot, double event, double time) noexcept:
-        """Write the features of a slot to ``values``."""
-        cdef Py_ssize_t n = 1 if self.number else len(self.labels), step = 1 + self.lives, k, h, at = 0
-        cdef const double* sums = slot + WEIGHT + self.lives
-        for k in range(n):
-            self.values[at] = log1p(sums[k * step])
-            at += 1
-        for k in range(n if n > 2 else 1):
-            for h in range(self.lives):
-                if n == 2:
-                    self.values[at] = sums[step + 1 + h] - sums[1 + h]
-                else:
-                    self.values[at] = sums[k * step + 1 + h]
-                self.values[at] /= 1.0 + slot[WEIGHT + h]
-                at += 1
-        for k in range(n if n > 2 else 1):
-            if self.number:
-                self.values[at] = slot[LAST_LABEL]
-            elif n == 2:
-                self.values[at] = 2.0 * slot[LAST_LABEL] - 1.0
-            else:
-                self.values[at] = slot[LAST_LABEL] == k
-            at += 1
-        self.values[at] = log1p(event - slot[LAST_EVENT])
-        if self.timed:
-            at += 1
-            self.values[at] = log1p(max(time - slot[LAST_TIME], 0.0))
-        self.values[at + 1] = 0.0  # not new
-
-    cdef observe(self, task, list keys, label, double time):
-        cdef double y = self.read(label), event
-        cdef Py_ssize_t slot
-        if self.used + len(keys) > self.limit:
-            self.drop_oldest()
-        own = self.slots.setdefault(task, {})
-        self.ticks += 1.0
-        event = self.table[self.slot_of(own, ""), LAST_EVENT] + 1.0
-        before = []
-        for _, category in keys:
-            slot = self.slot_of(own, category)
-            before.append((slot, (<char*> &self.table[slot, 0])[: self.width * sizeof(double)]))
-            self.add(&self.table[slot, 0], y, event, time)
-        self.undo.append(before)
-
-    cdef Py_ssize_t slot_of(self, dict own, category) except -1:
-        """The slot of a category; a new one if there is none."""
-        slot = own.get(category)
-        if slot is None:
-            if self.used == self.table.shape[0]:
-                self.table = np.concatenate([self.table, np.zeros_like(self.table)])
-            own[category] = slot = self.used
-            self.used += 1
-        return slot
-
-    cdef void add(self, double* slot, double y, double event, double time) noexcept:
-        cdef Py_ssize_t n = 1 if self.number else len(self.labels), step = 1 + self.lives, k, h
-        cdef double* sums = slot + WEIGHT + self.lives
-        for h in range(self.lives):
-            slot[WEIGHT + h] = self.decay[h] * slot[WEIGHT + h] + 1.0
-            for k in range(n):
-                sums[k * step + 1 + h] *= self.decay[h]
-        k = 0 if self.number else <Py_ssize_t> y
-        sums[k * step] += 1.0
-        for h in range(self.lives):
-            sums[k * step + 1 + h] += y if self.number else 1.0
-        slot[TICK], slot[LAST_EVENT], slot[LAST_TIME], slot[LAST_LABEL] = self.ticks, event, time, y
-
-    cdef drop_oldest(self):
-        """Drop the half of the slots that was observed longest ago."""
-        table = np.asarray(self.table)
-        kept = np.sort(np.argsort(table[: self.used, TICK], kind="stable")[self.used // 2 :])
-        place = np.full(self.used, -1)
-        place[kept] = np.arange(len(kept))
-        alive = {
-            task: {name: int(place[slot]) for name, slot in own.items() if place[slot] >= 0}
-            for task, own in self.slots.items()
-        }
-        fresh = np.zeros_like(table)
-        fresh[: len(kept)] = table[kept]
-        self.slots = {task: own for task, own in alive.items() if own}
-        self.table, self.used, self.undo = fresh, len(kept), []
-
-    def commit(self):
-        """Make all observations final."""
-        self.undo.clear()
-
-    def rollback(self, Py_ssize_t kept=0):
-        """Undo the observations since the last commit, but those of the first ``kept`` rows."""
-        cdef Py_ssize_t slot
-        cdef bytes numbers
-        while len(self.undo) > kept:
-            for slot, numbers in reversed(self.undo.pop()):
-                memcpy(&self.table[slot, 0], <const char*> numbers, len(numbers))
-        self.undo.clear()
-
-    def forget(self, task):
-        """Drop the history of a task."""
-        for slot in self.slots.pop(task, {}).values():
-            np.asarray(self.table)[slot] = 0.0
-
-    def state(self):
-        """Return JSON-able values and the table, for :meth:`from_state`."""
-        return {
-            "columns": list(self.columns), "number": self.number, "half_lives": list(self.half_lives),
-            "limit": self.limit, "timed": self.timed, "labels": list(self.labels), "ticks": self.ticks,
-            "slots": [[task, list(own), list(own.values())] for task, own in self.slots.items()],
-        }, np.array(self.table[: self.used])
-
-
-cdef class Wider:
-    """A block that gets more entries at the end of each row."""
-
-    cdef object lexicon
-    cdef double[::1] values
-    cdef int[::1] names
-    cdef long long[::1] starts
-    cdef list texts                  # by number of a name
-    cdef list named                  # history names whose numbers are known
-    cdef int[:, ::1] numbers         # of them: by column and feature
-    cdef double* value
+    cdef double* value                 # entries of expanded rows
     cdef int* name
-    cdef Py_ssize_t n, room_values, room_names
-    cdef list ends
+    cdef double* features              # of one event
+    cdef int* found                    # categories of one event
+    cdef Py_ssize_t room_value, room_name, room_features, room_found, n, n_found
+    cdef double at_time
 
-    def __init__(self, rows):
-        self.lexicon, self.texts = rows.lexicon, rows.lexicon.names
-        self.values, self.names = rows.values, rows.names
-        self.starts = rows.starts
-        self.ends = [0]
+    def __init__(self, columns, *, number=False, time=None, limit=1_000_000):
+        self.columns, self.number, self.time, self.limit = tuple(columns), number, time, limit
+        if len(set(self.columns)) != len(self.columns) or not all(
+            isinstance(column, str) and column for column in self.columns
+        ):
+            raise ValueError(f"history columns must be different names; got {list(self.columns)}")
+        if not 2 + len(self.columns) <= limit < 2**31:
+            raise ValueError(f"history needs room for {2 + len(self.columns)} slots; got {limit}")
+        self.categories, self.category_of = [], {}
+        self.place_of = np.empty(0, dtype=np.int32)
+        self.oldest = self.newest = self.free = NOBODY
+        self.mask = 63
+        self.buckets = <int*> resize(NULL, self.mask + 1, sizeof(int))
+        memset(self.buckets, 255, (self.mask + 1) * sizeof(int))
+        self.lay_out(1 if number else 2)
+        self.renew_names()
 
     def __dealloc__(self):
+        release(self.table)
+        release(self.links)
+        release(self.buckets)
+        release(self.undo)
+        release(self.ends)
         release(self.value)
         release(self.name)
+        release(self.features)
+        release(self.found)
 
-    cdef list categories(self, HistoryFeatures history, Py_ssize_t row):
-        """Names of a row that may be categories of a history column; its entries are copied."""
-        cdef Py_ssize_t k
-        cdef list found = []
-        for k in range(self.starts[row], self.starts[row + 1]):
-            self.push(self.names[k], self.values[k])
-            name = <str> self.texts[self.names[k]]
-            if history.place_of.get(name, 1):
-                found.append(name)
-        return found
+    # Names
 
-    cdef int push(self, int name, double value) except -1:
-        reserve(<void**> &self.value, &self.room_values, self.n + 1, sizeof(double))
-        reserve(<void**> &self.name, &self.room_names, self.n + 1, sizeof(int))
-        self.value[self.n], self.name[self.n] = value, name
-        self.n += 1
-        return 0
+    cdef lay_out(self, Py_ssize_t classes):
+        """Set the width of slots and the names of features for so many classes."""
+        places = ("task", *self.columns)
+        tails = ["count"] if self.number else ["count[0]", "count[1]"]
+        tails += [f"mean{life:g}" for life in HALF_LIVES] + ["last", "gap"]
+        tails += ["time"] * (self.time is not None) + ["new"]
+        self.names = [f"history.{place}.{tail}" for place in places for tail in tails]
+        for k in range(2, classes):  # behind the others, whose places stay
+            tails = [f"count[{k}]", *(f"mean{life:g}[{k}]" for life in HALF_LIVES), f"last[{k}]"]
+            self.names += [f"history.{place}.{tail}" for place in places for tail in tails]
+        self.classes = classes
+        self.width = SUMS + classes * PER_CLASS
+        reserve(<void**> &self.features, &self.room_features, len(self.names), sizeof(double))
 
-    cdef int push_all(self, HistoryFeatures history, Py_ssize_t place) except -1:
-        """Add the features of a slot that are not zero."""
-        cdef Py_ssize_t k, n = history.values.shape[0]
-        if history.names is not self.named:  # a new label brings new features
-            self.numbers = np.array(
-                [[self.lexicon.number(name) for name in names] for names in history.names], dtype=np.int32
-            )
-            self.named = history.names
-        for k in range(n):
-            if history.values[k] != 0.0:
-                self.push(self.numbers[place, k], history.values[k])
-        return 0
+    def make_classes(self, Py_ssize_t classes):
+        """Make room for so many classes; all labels that were observed stay."""
+        cdef Py_ssize_t old = self.width, slot
+        if self.number or classes <= self.classes:
+            return
+        self.rollback()
+        table = self.rows_of(np.arange(self.made))
+        self.lay_out(classes)
+        self.renew_names()
+        reserve(<void**> &self.table, &self.room_table, self.made * self.width, sizeof(double))
+        cdef const double[:, ::1] before = table
+        memset(self.table, 0, self.made * self.width * sizeof(double))
+        for slot in range(self.made):
+            memcpy(&self.table[slot * self.width], &before[slot, 0], old * sizeof(double))
 
-    cdef int end_row(self) except -1:
-        self.ends.append(self.n)
-        return 0
+    cdef renew_names(self):
+        """Begin a new lexicon of expanded rows."""
+        self.lexicon, self.source = Lexicon(), None
+        self.category_at = self.own = np.empty(0, dtype=np.int32)
+        self.slope_at = np.empty((0, max(1, len(self.columns))), dtype=np.int32)
+        self.feature_at = np.array([self.lexicon.number(name) for name in self.names], dtype=np.int32)
+        self.time_name = NOBODY if self.time is None else self.lexicon.number(self.time)
 
-    cdef block(self):
+    cdef read_names(self, source):
+        """Look up the names of a lexicon that are new."""
+        if len(self.lexicon) > MAX_NAMES:
+            self.renew_names()
+        if source is not self.source:
+            self.source, self.own = source, np.empty(0, dtype=np.int32)
+        names = source.names[len(self.own):]
+        if not names:
+            return
+        own = [self.lexicon.number(name) for name in names]
+        self.own = np.concatenate([self.own, np.array(own, dtype=np.int32)])
+        levels = ("task", *self.columns)[: max(1, len(self.columns))]
+        places, slopes = {}, {}
+        for number, name in zip(own, names):
+            places[number] = self.column_of(name)
+            if places[number] == len(self.columns) and not self.number:
+                slopes[number] = [self.lexicon.number(f"history.{name}.{level}") for level in levels]
+        more = np.full((len(self.lexicon) - len(self.category_at), 1 + len(levels)), NOBODY, dtype=np.int32)
+        category_at = np.concatenate([self.category_at, more[:, 0]])
+        slope_at = np.concatenate([self.slope_at, more[:, 1:]])
+        for number, name in zip(own, names):
+            if places[number]:
+                category_at[number] = self.category_of.get(name, NOBODY - places[number])
+                slope_at[number] = slopes.get(number, NOBODY)
+        self.category_at, self.slope_at = category_at, slope_at
+
+    cdef int column_of(self, name) except -1:
+        """The history column of a name, from 1; 0 if it is no category of one."""
+        fits = [column for column in self.columns if name.startswith(column + "=")]
+        return 1 + self.columns.index(max(fits, key=len)) if fits else 0
+
+    cdef int number_of(self, Py_ssize_t at) except -1:
+        """The number of a category of the row that was scanned; it gets one if it has none."""
+        cdef int category = self.found[at], own = self.found[at + 1]
+        if category < 0:
+            category = self.category(self.lexicon.names[own], NOBODY - category)
+            self.found[at] = self.category_at[own] = category
+        return category
+
+    cdef int category(self, name, int place) except -1:
+        number = self.category_of.get(name)
+        if number is None:
+            number = self.category_of[name] = len(self.categories)
+            self.categories.append(name)
+            if number >= len(self.place_of):
+                more = np.zeros(max(64, number), dtype=np.int32)
+                self.place_of = np.concatenate([self.place_of, more])
+            self.place_of[number] = place
+        return number
+
+    # Rows
+
+    def expand(self, const long long[::1] tasks, rows, y=None, given=None):
+        """Return rows with their history features; observe the labels where they are given.
+
+        Labels are observed one after the other: a row has the history of the rows before it.
+
+        Parameters
+        ----------
+        tasks, rows:
+            Numbers (n,) and an ``Encoded`` block.
+        y:
+            Labels (n,), NaN where none is known; final after :meth:`commit`.
+        given:
+            History features (n, F) that :meth:`describe` gave when a row was predicted, NaN in rows
+            that take them from now.
+        """
+        cdef Py_ssize_t i, k, rows_n = len(rows.starts) - 1
+        cdef const long long[::1] starts = rows.starts
+        cdef const double[::1] entries = rows.values, labels
+        cdef const int[::1] entry_names = rows.names
+        cdef const double[:, ::1] known
+        if y is not None:
+            labels = y
+            self.rollback()
+        if given is not None:
+            known = given
+        self.read_names(rows.lexicon)
+        ends = np.zeros(rows_n + 1, dtype=np.int64)
+        cdef long long[::1] end = ends
+        self.n = 0
+        for i in range(rows_n):
+            self.scan(entries, entry_names, starts, i, True)
+            if given is not None and not isnan(known[i, 0]):
+                for k in range(len(self.names)):
+                    self.features[k] = known[i, k] if k < known.shape[1] else 0.0
+            else:
+                self.compute(tasks[i])
+            self.push_features()
+            end[i + 1] = self.n
+            if y is not None:
+                self.observe_row(tasks[i], labels[i])
         values, names = np.empty(self.n), np.empty(self.n, dtype=np.int32)
         cdef double[::1] value = values
         cdef int[::1] name = names
+        if self.n:
+            memcpy(&value[0], self.value, self.n * sizeof(double))
+            memcpy(&name[0], self.name, self.n * sizeof(int))
+        return Encoded(values, names, ends, self.lexicon)
+
+    def describe(self, const long long[::1] tasks, rows):
+        """Return the history features (n, F) of rows, in the order of ``names``."""
+        cdef Py_ssize_t i, n = len(rows.starts) - 1, width = len(self.names)
+        cdef const long long[::1] starts = rows.starts
+        cdef const double[::1] entries = rows.values
+        cdef const int[::1] entry_names = rows.names
+        self.read_names(rows.lexicon)
+        found = np.empty((n, width))
+        cdef double[:, ::1] value = found
+        for i in range(n):
+            self.scan(entries, entry_names, starts, i, False)
+            self.compute(tasks[i])
+            memcpy(&value[i, 0], self.features, width * sizeof(double))
+        return found
+
+    def observe(self, const long long[::1] tasks, rows, const double[::1] y):
+        """Observe the labels of rows that were expanded before; final after :meth:`commit`."""
+        cdef Py_ssize_t i
+        cdef const long long[::1] starts = rows.starts
+        cdef const double[::1] entries = rows.values
+        cdef const int[::1] entry_names = rows.names
+        self.rollback()
+        self.read_names(rows.lexicon)
+        for i in range(len(rows.starts) - 1):
+            self.scan(entries, entry_names, starts, i, False)
+            self.observe_row(tasks[i], y[i])
+
+    cdef int scan(
+        self, const double[::1] values, const int[::1] names, const long long[::1] starts,
+        Py_ssize_t row, bint copy
+    ) except -1:
+        """Find time and categories of a row, and copy its entries."""
+        cdef Py_ssize_t k, n = starts[row + 1] - starts[row]
+        cdef int own, category
+        self.n_found, self.at_time = 0, 0.0
+        reserve(<void**> &self.found, &self.room_found, 2 * n + 1, sizeof(int))
+        if copy:
+            self.make_room(n)
+        for k in range(starts[row], starts[row + 1]):
+            own = self.own[names[k]]
+            if own == self.time_name:
+                self.at_time = values[k]
+                continue
+            if copy:
+                self.value[self.n], self.name[self.n] = values[k], own
+                self.n += 1
+            category = self.category_at[own]
+            if category != NOBODY:
+                self.found[2 * self.n_found], self.found[2 * self.n_found + 1] = category, own
+                self.n_found += 1
+        return 0
+
+    cdef int make_room(self, Py_ssize_t more) except -1:
+        reserve(<void**> &self.value, &self.room_value, self.n + more, sizeof(double))
+        reserve(<void**> &self.name, &self.room_name, self.n + more, sizeof(int))
+        return 0
+
+    cdef int push_features(self) except -1:
+        """Add the features of an event that are not zero, and the slopes of its last category."""
+        cdef Py_ssize_t k, level, n = self.feature_at.shape[0], levels = self.slope_at.shape[1]
+        cdef Py_ssize_t base = self.base()
+        cdef int own
+        cdef double mean
+        self.make_room(n + self.n_found * levels)
+        for k in range(n):
+            if self.features[k] != 0.0:
+                self.value[self.n], self.name[self.n] = self.features[k], self.feature_at[k]
+                self.n += 1
+        for k in range(self.n_found):
+            own = self.found[2 * k + 1]
+            for level in range(levels if self.slope_at[own, 0] >= 0 else 0):
+                mean = self.features[level * base + 2 + SLOPE_LIFE]
+                if mean != 0.0:
+                    self.value[self.n], self.name[self.n] = mean, self.slope_at[own, level]
+                    self.n += 1
+        return 0
+
+    cdef Py_ssize_t base(self) noexcept:
+        """Number of features of the task, or of a column, without those of more than two classes."""
+        return (1 if self.number else 2) + LIVES + 3 + (self.time is not None)
+
+    cdef void compute(self, long long task) noexcept:
+        """Compute the history features of the event that was scanned."""
+        cdef int whole = self.find(task, NOBODY)
+        cdef double event = 0.0 if whole < 0 else self.table[whole * self.width + LAST_EVENT]
         cdef Py_ssize_t k
-        for k in range(self.n):
-            value[k], name[k] = self.value[k], self.name[k]
-        return Encoded(values, names, np.array(self.ends, dtype=np.int64), self.lexicon)
+        cdef int category
+        memset(self.features, 0, self.feature_at.shape[0] * sizeof(double))
+        self.add_slot(whole, 0, event)
+        for k in range(self.n_found):
+            category = self.found[2 * k]
+            if category >= 0:
+                self.add_slot(self.find(task, category), self.place_of[category], event)
+            else:
+                self.add_slot(NOBODY, NOBODY - category, event)
+
+    cdef void add_slot(self, int slot, Py_ssize_t place, double event) noexcept:
+        """Add the features of a slot at a place: 0 for the task, else a column."""
+        cdef Py_ssize_t places = 1 + len(self.columns), k, h
+        cdef Py_ssize_t base = self.base()
+        cdef double* to = self.features + place * base
+        cdef const double* old
+        cdef const double* sums
+        if slot < 0:
+            to[base - 1] += 1.0
+            return
+        old = self.table + slot * self.width
+        sums = old + SUMS
+        if self.number:
+            to[0] += log1p(sums[0])
+            for h in range(LIVES):
+                to[1 + h] += sums[1 + h] / (1.0 + old[WEIGHT + h])
+            to[1 + LIVES] += old[LAST_LABEL]
+            to += 2 + LIVES
+        else:
+            to[0] += log1p(sums[0])
+            to[1] += log1p(sums[PER_CLASS])
+            for h in range(LIVES):
+                to[2 + h] += (sums[PER_CLASS + 1 + h] - sums[1 + h]) / (1.0 + old[WEIGHT + h])
+            to[2 + LIVES] += (old[LAST_LABEL] == 1.0) - <double> (old[LAST_LABEL] == 0.0)
+            to += 3 + LIVES
+        to[0] += log1p(fmax(event - old[LAST_EVENT], 0.0))
+        if self.time is not None:
+            to[1] += log1p(fmax(self.at_time - old[LAST_TIME], 0.0))
+        for k in range(2, self.classes):
+            to = self.features + places * base + ((k - 2) * places + place) * (LIVES + 2)
+            to[0] += log1p(sums[k * PER_CLASS])
+            for h in range(LIVES):
+                to[1 + h] += sums[k * PER_CLASS + 1 + h] / (1.0 + old[WEIGHT + h])
+            to[1 + LIVES] += old[LAST_LABEL] == k
+
+    # Labels
+
+    cdef int observe_row(self, long long task, double y) except -1:
+        """Observe the label of the row that was scanned, if it is known."""
+        cdef Py_ssize_t k
+        cdef int whole
+        cdef double event
+        if not isnan(y) and task >= 0:
+            if not self.number and not 0.0 <= y < self.classes:
+                raise ValueError(f"no class {y:g}: there are {self.classes}")
+            whole = self.find(task, NOBODY)
+            event = 1.0 if whole < 0 else self.table[whole * self.width + LAST_EVENT] + 1.0
+            for k in range(self.n_found):
+                self.add_label(self.slot_of(task, self.number_of(2 * k)), y, event)
+            self.add_label(self.slot_of(task, NOBODY), y, event)  # last: it is evicted after these
+        reserve(<void**> &self.ends, &self.room_ends, self.n_rows + 1, sizeof(Py_ssize_t))
+        self.ends[self.n_rows] = self.n_undo
+        self.n_rows += 1
+        return 0
+
+    cdef void add_label(self, int slot, double y, double event) noexcept:
+        cdef double* old = self.table + slot * self.width
+        cdef double* sums = old + SUMS
+        cdef Py_ssize_t k, h
+        for h in range(LIVES):
+            old[WEIGHT + h] = DECAY[h] * old[WEIGHT + h] + 1.0
+            for k in range(self.classes):
+                sums[k * PER_CLASS + 1 + h] *= DECAY[h]
+        k = 0 if self.number else <Py_ssize_t> y
+        sums[k * PER_CLASS] += 1.0
+        for h in range(LIVES):
+            sums[k * PER_CLASS + 1 + h] += y if self.number else 1.0
+        old[LAST_EVENT], old[LAST_TIME], old[LAST_LABEL] = event, self.at_time, y
+
+    def commit(self, Py_ssize_t rows):
+        """Make the observations of the first ``rows`` rows final."""
+        self.kept_rows = min(rows, self.n_rows)
+        if self.kept_rows == self.n_rows:
+            self.n_rows = self.kept_rows = self.n_undo = 0
+
+    def rollback(self):
+        """Undo all observations that are not final."""
+        cdef Py_ssize_t least = self.ends[self.kept_rows - 1] if self.kept_rows else 0
+        cdef const double* last
+        cdef int slot, kind
+        while self.n_undo > least:
+            last = self.undo + self.n_undo - 4
+            slot, kind = <int> last[0], <int> last[3]
+            if kind == MOVED:
+                self.unlink(slot)
+                self.link(slot, <int> last[1])
+            elif kind == MADE:
+                self.remove(slot)
+            else:
+                self.free = self.links[slot].chain
+                self.links[slot].task, self.links[slot].category = <long long> last[1], <int> last[2]
+                self.chain(slot)
+                self.link(slot, NOBODY)
+                self.used += 1
+            if kind != MADE:
+                memcpy(self.table + slot * self.width, last - self.width, self.width * sizeof(double))
+            self.n_undo -= self.width + 4
+        self.n_rows = self.kept_rows = self.n_undo = 0
+
+    # Slots
+
+    cdef int find(self, long long task, int category) noexcept:
+        """The slot of a task and a category; NOBODY if there is none."""
+        cdef int slot = self.buckets[self.bucket(task, category)]
+        while slot >= 0 and (self.links[slot].task != task or self.links[slot].category != category):
+            slot = self.links[slot].chain
+        return slot
+
+    cdef Py_ssize_t bucket(self, long long task, int category) noexcept:
+        cdef unsigned long long h = (<unsigned long long> task << 32) ^ <unsigned int> category
+        h = (h ^ (h >> 33)) * 0xff51afd7ed558ccdULL
+        return (h ^ (h >> 33)) & self.mask
+
+    cdef int slot_of(self, long long task, int category) except -1:
+        """The slot of a task and a category, now the newest; a new one if there is none."""
+        cdef int slot = self.find(task, category)
+        if slot >= 0:
+            self.log(slot, self.links[slot].older, 0, MOVED)
+            self.unlink(slot)
+            self.link(slot, self.newest)
+            return slot
+        if self.used >= self.limit:
+            slot = self.oldest
+            self.log(slot, <double> self.links[slot].task, self.links[slot].category, EVICTED)
+            self.remove(slot)
+        if self.free < 0:
+            reserve(<void**> &self.links, &self.room_links, self.made + 1, sizeof(Link))
+            reserve(
+                <void**> &self.table, &self.room_table, (self.made + 1) * self.width, sizeof(double)
+            )
+            self.links[self.made].chain = NOBODY
+            self.free = <int> self.made
+            self.made += 1
+            if self.made > self.mask:
+                self.double_buckets()
+        slot = self.free
+        self.log(slot, 0, 0, MADE)
+        self.free = self.links[slot].chain
+        self.links[slot].task, self.links[slot].category = task, category
+        memset(self.table + slot * self.width, 0, self.width * sizeof(double))
+        self.chain(slot)
+        self.link(slot, self.newest)
+        self.used += 1
+        return slot
+
+    cdef int log(self, int slot, double one, double other, int kind) except -1:
+        """Write to the undo log what a slot was."""
+        cdef double* last
+        reserve(<void**> &self.undo, &self.room_undo, self.n_undo + self.width + 4, sizeof(double))
+        memcpy(self.undo + self.n_undo, self.table + slot * self.width, self.width * sizeof(double))
+        last = self.undo + self.n_undo + self.width
+        last[0], last[1], last[2], last[3] = slot, one, other, kind
+        self.n_undo += self.width + 4
+        return 0
+
+    cdef void chain(self, int slot) noexcept:
+        cdef Py_ssize_t k = self.bucket(self.links[slot].task, self.links[slot].category)
+        self.links[slot].chain = self.buckets[k]
+        self.buckets[k] = slot
+
+    cdef void link(self, int slot, int older) noexcept:
+        """Put a slot behind ``older`` in the order of observation; first behind NOBODY."""
+        cdef int newer = self.oldest if older < 0 else self.links[older].newer
+        self.links[slot].older, self.links[slot].newer = older, newer
+        if older >= 0:
+            self.links[older].newer = slot
+        else:
+            self.oldest = slot
+        if newer >= 0:
+            self.links[newer].older = slot
+        else:
+            self.newest = slot
+
+    cdef void unlink(self, int slot) noexcept:
+        cdef int older = self.links[slot].older, newer = self.links[slot].newer
+        if older >= 0:
+            self.links[older].newer = newer
+        else:
+            self.oldest = newer
+        if newer >= 0:
+            self.links[newer].older = older
+        else:
+            self.newest = older
+
+    cdef void remove(self, int slot) noexcept:
+        """Free a slot."""
+        cdef int* at = &self.buckets[self.bucket(self.links[slot].task, self.links[slot].category)]
+        while at[0] != slot:
+            at = &self.links[at[0]].chain
+        at[0] = self.links[slot].chain
+        self.unlink(slot)
+        self.links[slot].chain = self.free
+        self.free = slot
+        self.used -= 1
+
+    cdef int double_buckets(self) except -1:
+        cdef int slot = self.oldest
+        self.buckets = <int*> resize(self.buckets, 2 * (self.mask + 1), sizeof(int))
+        self.mask = 2 * self.mask + 1
+        memset(self.buckets, 255, (self.mask + 1) * sizeof(int))
+        while slot >= 0:
+            self.chain(slot)
+            slot = self.links[slot].newer
+        return 0
+
+    cdef order(self):
+        """The slots in use, the oldest first."""
+        cdef int slot = self.oldest
+        found = []
+        while slot >= 0:
+            found.append(slot)
+            slot = self.links[slot].newer
+        return found
+
+    cdef rows_of(self, slots):
+        cdef Py_ssize_t k
+        found = np.zeros((len(slots), self.width))
+        cdef double[:, ::1] row = found
+        for k in range(len(slots)):
+            memcpy(&row[k, 0], self.table + <Py_ssize_t> slots[k] * self.width, self.width * sizeof(double))
+        return found
+
+    def forget(self, long long task):
+        """Drop the history of a task."""
+        self.rollback()
+        for slot in self.order():
+            if self.links[<int> slot].task == task:
+                self.remove(slot)
+
+    # State
+
+    def arrays(self):
+        """Return task, category and numbers of each slot, the oldest first."""
+        slots = self.order()
+        return {
+            "task": np.array([self.links[<int> slot].task for slot in slots], dtype=np.int64),
+            "category": np.array([self.links[<int> slot].category for slot in slots], dtype=np.int64),
+            "table": self.rows_of(slots),
+        }
+
+    def load(self, categories, arrays):
+        """Take over the names of categories and what :meth:`arrays` gave; the history must be new.
+
+        Raises ValueError where no history could have given them.
+        """
+        tasks, numbers, table = arrays["task"], arrays["category"], arrays["table"]
+        n, classes = len(tasks), 0
+        if table.ndim == 2:
+            classes = (table.shape[1] - SUMS) // PER_CLASS
+        if (
+            tasks.dtype != np.int64 or numbers.dtype != np.int64 or table.dtype != np.float64
+            or tasks.shape != (n,) or numbers.shape != (n,) or n > self.limit
+            or table.shape != (n, SUMS + classes * PER_CLASS) or classes < self.classes
+            or (self.number and classes != 1)
+        ):
+            raise ValueError("expected a task, a category and numbers for each slot of the history")
+        self.make_classes(classes)
+        places = [self.column_of(name) for name in categories]
+        if not all(places) or len(set(categories)) < len(places):
+            raise ValueError("a category of the history is named twice, or of no history column")
+        for name, place in zip(categories, places):
+            self.category(name, place)
+        if n and (tasks.min() < 0 or numbers.min() < NOBODY or numbers.max() >= len(places)):
+            raise ValueError("the history has a task or category without a name")
+        if not np.isfinite(table).all() or not self.plausible(table):
+            raise ValueError("the history has counts that no labels give")
+        cdef const double[:, ::1] row = np.ascontiguousarray(table)
+        cdef Py_ssize_t k
+        cdef int slot
+        for k in range(n):
+            if self.find(tasks[k], numbers[k]) >= 0:
+                raise ValueError("the history has a slot twice")
+            slot = self.slot_of(tasks[k], numbers[k])
+            memcpy(self.table + slot * self.width, &row[k, 0], self.width * sizeof(double))
+        self.n_undo = 0
+
+    cdef bint plausible(self, table) except -1:
+        """Return whether counts are not negative and classes are known."""
+        counts = table[:, SUMS::PER_CLASS]
+        fine = (table[:, LAST_EVENT] >= 1.0).all() and (table[:, WEIGHT:SUMS] >= 0.0).all()
+        fine = fine and (counts >= 0.0).all()
+        if self.number:
+            return fine
+        last = table[:, LAST_LABEL]
+        return fine and (table[:, SUMS:] >= 0.0).all() and (last < self.classes).all() and (last >= 0.0).all()
+
+    def live_tasks(self):
+        """Return the numbers of the tasks that have slots."""
+        return np.unique(self.arrays()["task"])
+
+    def prune(self):
+        """Drop names of categories that have no slot, if there are many more names than slots."""
+        if len(self.categories) < 2 * self.limit:
+            return
+        cdef int slot
+        self.rollback()
+        old = self.categories
+        self.categories, self.category_of = [], {}
+        places = self.place_of
+        self.place_of = np.empty(0, dtype=np.int32)
+        for slot in self.order():
+            k = self.links[slot].category
+            if k >= 0:
+                self.links[slot].category = self.category(old[k], places[k])
+        memset(self.buckets, 255, (self.mask + 1) * sizeof(int))
+        for slot in self.order():
+            self.chain(slot)
+        self.renew_names()

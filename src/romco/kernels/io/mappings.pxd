@@ -21,8 +21,6 @@ cdef class Mappings:
     # entries are sorted, those of the same column added.
     cdef void clear(self) noexcept
     cdef int put(self, name, double value, int place) except -1
-    # The same of a name in ASCII, for which no text need be made.
-    cdef int put_ascii(self, const char* name, Py_ssize_t n, double value, int place) except -1
     cdef int end_row(self) except -1
     # All entries of a mapping.
     cdef int read_row(self, row, Py_ssize_t i) except -1

@@ -5,9 +5,9 @@ from cpython.dict cimport PyDict_GetItemWithError, PyDict_Next
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsLong, PyLong_Check
 from cpython.object cimport PyObject
-from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeASCII
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport INFINITY, fabs
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 from romco.kernels.core.memory cimport release, reserve, zeros
 from romco.kernels.core.prefetch cimport ahead
 
@@ -24,7 +24,7 @@ cdef enum:
     LONGEST_NAME = 16  # characters of a name that the cache holds
     MIN_SLOTS = 1024
     RUN = 16  # entries of a row that are sorted by insertion, before runs are merged
-    MET = 4096  # names whose columns are remembered, a power of two
+    FOLLOWED = 16  # names that a cache takes up at a time
 
 
 cdef class Mappings:
@@ -36,9 +36,6 @@ cdef class Mappings:
         release(self.spare)
 
     cdef int put(self, name, double value, int place) except -1:
-        raise NotImplementedError
-
-    cdef int put_ascii(self, const char* name, Py_ssize_t n, double value, int place) except -1:
         raise NotImplementedError
 
     cdef int push(self, int column, double value, int place) except -1:
@@ -184,12 +181,14 @@ cdef class NameCache:
 
     A dictionary looks into four places: its index, the entry, the name and the number. What is
     looked up here is compared whole, so that no two names are ever taken for one. Readers of the
-    same names share it; a name must keep its column.
+    same dictionary of names share it; names may be added there, but must keep order and columns.
     """
 
     cdef CachedName* slots
     cdef void* memory
     cdef Py_ssize_t mask, used
+    cdef Py_ssize_t listed, at  # names of the dictionary that were looked at, and its place of the next
+    cdef bint partial  # there are names that equal text but are of a class of their own
 
     def __init__(self):
         self.grow(MIN_SLOTS)
@@ -233,6 +232,22 @@ cdef class NameCache:
                 return -1
             at = (at + 1) & self.mask
 
+    cdef int follow(self, dict known) except -1:
+        """Look at some names that were added to ``known``."""
+        cdef PyObject* name
+        cdef PyObject* column
+        cdef int n = 0
+        while n < FOLLOWED and self.listed < len(known):
+            if not PyDict_Next(known, &self.at, &name, &column):
+                self.partial = True  # an order that cannot be followed
+            elif fits(<object> name):
+                self.add(<object> name, <int> PyLong_AsLong(<object> column))
+            elif type(<object> name) is not str and isinstance(<object> name, str):
+                self.partial = True
+            self.listed += 1
+            n += 1
+        return 0
+
     cdef int add(self, name, int column) except -1:
         cdef CachedName key
         if 2 * self.used > self.mask:
@@ -257,12 +272,6 @@ cdef inline int as_key(name, CachedName* key) except -1:
     return 0
 
 
-cdef struct Met:
-    const char* text  # of a name that `names` holds; NULL where there is none
-    Py_ssize_t n
-    int column
-
-
 cdef class NamedMappings(Mappings):
     """A name's column is looked up in ``known``, then in ``new``; else it is added there.
 
@@ -272,8 +281,6 @@ cdef class NamedMappings(Mappings):
 
     cdef dict known, new
     cdef Py_ssize_t width
-    cdef Met* met  # of names in ASCII, by the low bits of their hash
-    cdef list names
     cdef NameCache cache
 
     def __init__(self, dict known not None, dict new=None, cells=None, NameCache cache=None):
@@ -283,9 +290,6 @@ cdef class NamedMappings(Mappings):
 
     cdef names_known(self):
         return self.known
-
-    def __dealloc__(self):
-        release(self.met)
 
     cdef void begin(self, bint growing):
         Mappings.begin(self, growing)
@@ -319,13 +323,17 @@ cdef class NamedMappings(Mappings):
 
     cdef int put(self, name, double value, int place) except -1:
         cdef PyObject* column
-        cdef int cached
-        cdef bint short = fits(name)
-        if short:
+        cdef int cached = -1
+        cdef bint looked_up = False
+        if fits(name):
             cached = self.cache.find(name)
+            if cached < 0 and self.cache.listed < len(self.known):
+                self.cache.follow(self.known)
+                cached = self.cache.find(name)
             if cached >= 0:
                 return self.push(cached, value, place)
-        column = PyDict_GetItemWithError(self.known, name)
+            looked_up = self.cache.listed == len(self.known) and not self.cache.partial
+        column = NULL if looked_up else PyDict_GetItemWithError(self.known, name)
         if column == NULL:
             if self.new is None:
                 return 0
@@ -333,26 +341,7 @@ cdef class NamedMappings(Mappings):
             if column == NULL:
                 number = self.new[name] = self.width + len(self.new)
                 return self.push(number, value, place)
-            return self.push(<int> PyLong_AsLong(<object> column), value, place)
-        cached = <int> PyLong_AsLong(<object> column)
-        if short:
-            self.cache.add(name, cached)
-        return self.push(cached, value, place)
-
-    cdef int put_ascii(self, const char* name, Py_ssize_t n, double value, int place) except -1:
-        cdef Py_ssize_t at = <Py_ssize_t> (hash_text(name, n) & (MET - 1))
-        if self.met == NULL:
-            self.names = [None] * MET
-            self.met = <Met*> zeros(MET, sizeof(Met))
-        cdef Met* met = &self.met[at]
-        if met.text == NULL or met.n != n or memcmp(met.text, name, n) != 0:
-            text = PyUnicode_DecodeASCII(name, n, NULL)
-            column = self.known.get(text)
-            if column is None:
-                return self.put(text, value, place)
-            self.names[at] = text
-            met.text, met.column = PyUnicode_AsUTF8AndSize(text, &met.n), column
-        return self.push(met.column, value, place)
+        return self.push(<int> PyLong_AsLong(<object> column), value, place)
 
 
 cdef class HashedMappings(Mappings):
@@ -372,10 +361,6 @@ cdef class HashedMappings(Mappings):
             raise ValueError(f"feature {name!a} is no text: it holds half a surrogate pair") from None
         return self.push(<int> (h & self.mask), -value if h >> 63 else value, place)
 
-    cdef int put_ascii(self, const char* name, Py_ssize_t n, double value, int place) except -1:
-        cdef unsigned long long h = hash_text(name, n)
-        return self.push(<int> (h & self.mask), -value if h >> 63 else value, place)
-
 
 cpdef unsigned long long hash_name(str name) except? 0:
     """FNV-1a over the name's UTF-8 bytes, then the finishing mix of MurmurHash3.
@@ -384,10 +369,6 @@ cpdef unsigned long long hash_name(str name) except? 0:
     """
     cdef Py_ssize_t n
     cdef const char* text = PyUnicode_AsUTF8AndSize(name, &n)
-    return hash_text(text, n)
-
-
-cdef unsigned long long hash_text(const char* text, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
     cdef unsigned long long h = 14695981039346656037ULL
     for i in range(n):

@@ -1,0 +1,222 @@
+"""A personal layer on top of any model: its scores are offsets, the rest is learned online."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.adapters.common import tasks_of
+from romco.model import Columns, Model, Names
+from romco.model.target import logistic
+from romco.parameters import positive
+
+Numbers = NDArray[np.float64]
+
+LAYER_PRIOR = 0.05  # probability, before any event, that the layer predicts better than the base
+YOUNG_ROWS = 100  # rows after which the layer counts half of that
+SWITCH_SHARE = 1e-3  # chance per event that the better one of both changes
+MAX_LOG_ODDS = 30.0  # of a base that is certain
+
+
+class PersonalLayer:
+    """Online corrections of each task, on top of a model that was fitted before.
+
+    The base is not changed. Its scores are offsets: the layer learns what they leave, for each
+    task and for all. A prediction is a mixture of base and layer by their past likelihoods, so
+    that data without personal structure cost almost nothing.
+
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X, task = rng.normal(size=(2000, 2)), np.tile(["ann", "bob"], 1000)
+    >>> y = X[:, 0] + np.where(task == "ann", 2.0, -2.0) + rng.logistic(size=2000) > 0
+    >>> base = LogisticRegression().fit(X[:1000], y[:1000])
+    >>> layer = PersonalLayer(base).partial_fit(X[:1000], y[:1000], task=task[:1000])
+    >>> right = layer.predict(X[1000:], task=task[1000:]) == y[1000:]
+    >>> bool(right.mean() > base.score(X[1000:], y[1000:]) + 0.1)
+    True
+
+    Parameters
+    ----------
+    base:
+        A fitted scikit-learn, LightGBM or XGBoost estimator or booster; or a function that returns
+        log-odds (numbers: predictions) of rows, which needs ``target``.
+    target:
+        "two classes" or "number"; else that of the base.
+    classes:
+        The labels, the negative one first; else those of the base, (0, 1) for a booster.
+    columns:
+        Names or numbers of the columns whose effects may be personal; () for levels alone. By
+        default all.
+
+    ``romco.save(layer, path)`` leaves the base out: set ``base`` after ``romco.load``.
+    """
+
+    def __init__(
+        self,
+        base: Any,
+        *,
+        target: Literal["two classes", "number"] | None = None,
+        classes: Sequence[Any] | None = None,
+        columns: Sequence[Any] | None = None,
+    ) -> None:
+        self.base = base
+        self.target = target or _target_of(base)
+        if classes is None and self.target == "two classes":
+            classes = list(getattr(base, "classes_", (0, 1)))
+        self.classes_ = None if classes is None else np.array(classes)
+        if self.classes_ is not None and len(self.classes_) != 2:
+            raise ValueError(f"expected two classes, got {list(self.classes_)}")
+        self.columns = columns
+        self.model: Model | None = None
+        self.layer_share = LAYER_PRIOR  # probability that the layer predicts better
+        self._error = 0.0  # mean squared error of the base, of so many rows
+        self._rows = 0
+
+    def partial_fit(self, X: Any, y: Any, task: Any, sample_weight: Any = None) -> Self:
+        """Learn rows in turn; tasks may be new. Bad rows raise ValueError and change nothing."""
+        offset, rows = self._offset(X), self._select(X)
+        y, task = np.asarray(y), tasks_of(task, len(offset))
+        model = self.model or self._new(rows)
+        margins = model.learn(rows, y, task, weight=sample_weight, offset=offset)
+        self.model = model
+        self._weigh(margins, offset, y)
+        return self
+
+    def decision_function(self, X: Any, task: Any) -> Numbers:
+        """Return log-odds (n,) of ``classes_[1]``, or predicted numbers."""
+        offset = self._offset(X)
+        if self.model is None:
+            return offset
+        layer = self.model.margins(self._select(X), tasks_of(task, len(offset)), offset=offset)
+        share = self.layer_share * self._rows / (self._rows + YOUNG_ROWS)
+        if self.target == "number":
+            return (1.0 - share) * offset + share * layer
+        positive, negative = (
+            np.logaddexp(
+                np.log1p(-share) - np.logaddexp(0.0, -sign * offset),
+                np.log(share) - np.logaddexp(0.0, -sign * layer),
+            )
+            for sign in (1.0, -1.0)
+        )
+        return np.asarray(positive - negative)
+
+    def predict(self, X: Any, task: Any) -> NDArray[Any]:
+        """Return the label, or number, of each row (n,)."""
+        margins = self.decision_function(X, task)
+        return margins if self.classes_ is None else self.classes_[(margins >= 0.0).astype(np.intp)]
+
+    def predict_proba(self, X: Any, task: Any) -> Numbers:
+        """Return probabilities (n, 2) of ``classes_``; ValueError for numbers."""
+        if self.classes_ is None:
+            raise ValueError("a number has no probability: use predict")
+        positive = logistic(self.decision_function(X, task))
+        return np.column_stack([1.0 - positive, positive])
+
+    # In a file
+
+    file_kind = "personal layer"
+
+    def inside(self) -> Model:
+        """Return the model of what the base leaves."""
+        if self.model is None:
+            raise ValueError("this layer has learned nothing yet: call partial_fit first")
+        return self.model
+
+    def described(self) -> dict[str, Any]:
+        """Return all but the base and the model, for :func:`romco.save`."""
+        columns = None if self.columns is None else list(self.columns)
+        sums = [self.layer_share, self._error, self._rows]
+        return {"target": self.target, "columns": columns, "sums": sums}
+
+    @classmethod
+    def revived(cls, described: dict[str, Any], model: Model) -> Self:
+        """Return the layer of that description, without its base."""
+        classes = model.classes or None
+        made = cls(None, target=described["target"], classes=classes, columns=described["columns"])
+        share, error, rows = described["sums"]
+        made.layer_share, made._error = min(positive("share", share), 1.0), float(error)
+        made.model, made._rows = model, int(rows)
+        return made
+
+    # Within
+
+    def _new(self, rows: Any) -> Model:
+        features = Names() if hasattr(rows, "columns") else Columns(rows.shape[1])
+        if self.classes_ is None:
+            return Model(features=features, target="number")
+        return Model(features=features, classes=self.classes_.tolist())
+
+    def _offset(self, X: Any) -> Numbers:
+        if self.base is None:
+            raise ValueError("this layer was loaded without its base: set layer.base first")
+        scores = np.asarray(_scores(self.base, X, self.target), dtype=np.float64).reshape(-1)
+        if self.target == "number":
+            return scores
+        return np.clip(scores, -MAX_LOG_ODDS, MAX_LOG_ODDS)
+
+    def _select(self, X: Any) -> Any:
+        if not hasattr(X, "columns") and not hasattr(X, "tocsr"):
+            X = np.asarray(X, dtype=np.float64)
+        if self.columns is None:
+            return X
+        if not len(self.columns):
+            return np.zeros((X.shape[0], 1))
+        return X[list(self.columns)] if hasattr(X, "columns") else X[:, list(self.columns)]
+
+    def _weigh(self, layer: Numbers, base: Numbers, y: NDArray[Any]) -> None:
+        """Update the share of the layer by Bayes' rule with a fixed share."""
+        if self.classes_ is None:
+            errors = np.square(base - y)
+            sums = self._error * self._rows + np.cumsum(errors)
+            mean = sums / (self._rows + np.arange(1, len(y) + 1))
+            gains = 0.5 * (errors - np.square(layer - y)) / np.maximum(mean, np.finfo(float).tiny)
+            self._error = float(mean[-1]) if len(y) else self._error
+        else:
+            side = np.where(y == self.classes_[1], 1.0, -1.0)
+            gains = np.logaddexp(0.0, -side * base) - np.logaddexp(0.0, -side * layer)
+        share = self.layer_share
+        for likelihood in np.exp(np.clip(gains, -10.0, 10.0)).tolist():
+            share = share * likelihood / (share * likelihood + 1.0 - share)
+            share += SWITCH_SHARE * (LAYER_PRIOR - share)
+        self.layer_share, self._rows = share, self._rows + len(y)
+
+
+def _target_of(base: Any) -> Literal["two classes", "number"]:
+    """Return what a base predicts; ValueError where that does not follow."""
+    if hasattr(base, "predict_proba") or hasattr(base, "classes_"):
+        return "two classes"
+    if hasattr(base, "dump_model") and hasattr(base, "num_trees"):  # LightGBM's Booster
+        objective = str(base.dump_model()["objective"])
+    elif hasattr(base, "save_config"):  # XGBoost's Booster
+        objective = json.loads(base.save_config())["learner"]["objective"]["name"]
+    elif hasattr(base, "decision_function"):
+        return "two classes"
+    elif hasattr(base, "predict"):
+        return "number"
+    else:
+        raise ValueError("say target='two classes' or 'number': it does not follow from the base")
+    return "two classes" if objective.startswith(("binary", "cross_entropy")) else "number"
+
+
+def _scores(base: Any, X: Any, target: str) -> Any:
+    """Return log-odds, or numbers, that a base predicts."""
+    if hasattr(base, "save_config"):
+        from xgboost import DMatrix
+
+        return base.predict(DMatrix(X), output_margin=target != "number")
+    if hasattr(base, "dump_model"):
+        return base.predict(X, raw_score=target != "number")
+    if not hasattr(base, "predict"):
+        return base(X)
+    if target == "number":
+        return base.predict(X)
+    if hasattr(base, "predict_proba"):
+        probability = np.asarray(base.predict_proba(X), dtype=np.float64)[:, 1]
+        with np.errstate(divide="ignore"):
+            return np.log(probability) - np.log1p(-probability)
+    return base.decision_function(X)

@@ -1,0 +1,155 @@
+"""A personal layer on top of any model."""
+
+import numpy as np
+import pytest
+
+import romco
+
+sklearn = pytest.importorskip("sklearn")
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier  # noqa: E402
+
+
+def log_loss(y, margins):
+    return float(np.mean(np.logaddexp(0.0, -np.where(y, 1.0, -1.0) * margins)))
+
+
+def rmse(y, found):
+    return float(np.sqrt(np.mean(np.square(found - y))))
+
+
+def simulated(seed, n=1000, d=5, m=20, personal=0.0):
+    """Rows of which the first n are for the base, the next n for the layer, the rest for tests."""
+    rng = np.random.default_rng(seed)
+    X, task = rng.normal(size=(3 * n, d)), rng.integers(0, m, 3 * n)
+    own = personal * rng.normal(size=(m, d + 1))
+    score = X @ (1.5 * rng.normal(size=d) / np.sqrt(d))
+    score += own[task, 0] + (X * own[task, 1:]).sum(axis=1)
+    y, number = score + rng.logistic(size=3 * n) > 0.0, 30.0 + score + rng.normal(size=3 * n)
+    return X, [f"u{i}" for i in task], y, number
+
+
+PARTS = [slice(1000), slice(1000, 2000), slice(2000, 3000)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("n", "d", "m"), [(1000, 5, 5), (1000, 5, 100), (300, 20, 5)])
+def test_costs_next_to_nothing_without_personal_structure(seed, n, d, m):
+    """At most 0.5 % of the base's log loss, while it learns and after."""
+    X, task, y, number = simulated(seed, n, d, m)
+    old, now, later = slice(n), slice(n, 2 * n), slice(2 * n, None)
+    base = LogisticRegression().fit(X[old], y[old])
+    layer, seen = romco.PersonalLayer(base), []
+    for k in range(n, 2 * n, 20):
+        part = slice(k, k + 20)
+        seen.append(layer.decision_function(X[part], task[part]))
+        layer.partial_fit(X[part], y[part], task=task[part])
+    scores = base.decision_function(X)
+    assert log_loss(y[now], np.concatenate(seen)) < 1.005 * log_loss(y[now], scores[now])
+    found = layer.decision_function(X[later], task[later])
+    assert log_loss(y[later], found) < 1.005 * log_loss(y[later], scores[later])
+    base = LinearRegression().fit(X[old], number[old])
+    layer = romco.PersonalLayer(base).partial_fit(X[now], number[now], task=task[now])
+    limit = 1.005 * rmse(number[later], base.predict(X[later]))
+    assert rmse(number[later], layer.predict(X[later], task[later])) < limit
+
+
+@pytest.mark.parametrize("columns", [None, [0, 1, 2], []])
+def test_learns_what_is_personal(columns):
+    X, task, y, number = simulated(0, personal=1.0)
+    old, now, later = PARTS
+    base = LogisticRegression().fit(X[old], y[old])
+    layer = romco.PersonalLayer(base, columns=columns)
+    layer.partial_fit(X[now], y[now], task=task[now])
+    before = log_loss(y[later], base.decision_function(X[later]))
+    assert log_loss(y[later], layer.decision_function(X[later], task[later])) < 0.97 * before
+    np.testing.assert_array_equal(layer.classes_, [False, True])
+    chances = layer.predict_proba(X[later], task[later])
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    predicted = layer.predict(X[later], task[later])
+    np.testing.assert_array_equal(predicted, chances[:, 1] >= 0.5)
+    regressor = LinearRegression().fit(X[old], number[old])
+    numbers = romco.PersonalLayer(regressor, columns=columns)
+    numbers.partial_fit(X[now], number[now], task=task[now])
+    before = rmse(number[later], regressor.predict(X[later]))
+    assert rmse(number[later], numbers.predict(X[later], task[later])) < 0.95 * before
+    with pytest.raises(ValueError, match="no probability"):
+        numbers.predict_proba(X[later], task[later])
+
+
+def test_is_the_base_before_it_has_learned():
+    X, task, y, _ = simulated(1)
+    for base in (LogisticRegression().fit(X, y), RidgeClassifier().fit(X, y)):
+        layer = romco.PersonalLayer(base)
+        np.testing.assert_allclose(
+            layer.decision_function(X, task), base.decision_function(X), atol=1e-9
+        )
+        np.testing.assert_array_equal(layer.predict(X, task), base.predict(X))
+
+
+def test_a_function_is_a_base():
+    X, task, y, _ = simulated(2, personal=1.0)
+    layer = romco.PersonalLayer(lambda X: X[:, 0], target="two classes", classes=[False, True])
+    layer.partial_fit(X[:2000], y[:2000], task=task[:2000])
+    found = layer.decision_function(X[2000:], task[2000:])
+    assert log_loss(y[2000:], found) < log_loss(y[2000:], X[2000:, 0])
+    with pytest.raises(ValueError, match="say target="):
+        romco.PersonalLayer(lambda X: X[:, 0])
+    with pytest.raises(ValueError, match="two classes"):
+        romco.PersonalLayer(LogisticRegression().fit(X, np.arange(len(X)) % 3))
+
+
+@pytest.mark.parametrize("kind", ["classes", "number", "frame"])
+def test_saved_without_its_base(tmp_path, kind):
+    X, task, y, number = simulated(3, personal=1.0)
+    if kind == "frame":
+        pd = pytest.importorskip("pandas")
+        X = pd.DataFrame(X, columns=list("abcde"))
+    if kind == "number":
+        base, y = LinearRegression().fit(X, number), number
+    else:
+        base = LogisticRegression().fit(X, y)
+    layer = romco.PersonalLayer(base).partial_fit(X[:1500], y[:1500], task=task[:1500])
+    romco.save(layer, tmp_path / "layer.romco")
+    again = romco.load(tmp_path / "layer.romco")
+    with pytest.raises(ValueError, match=r"set layer\.base"):
+        again.predict(X, task)
+    again.base = base
+    for made in (layer, again):
+        made.partial_fit(X[1500:2000], y[1500:2000], task=task[1500:2000])
+    np.testing.assert_array_equal(
+        again.decision_function(X, task), layer.decision_function(X, task)
+    )
+
+
+def test_bad_rows_change_nothing():
+    X, task, y, _ = simulated(4)
+    base = LogisticRegression().fit(X, y)
+    layer = romco.PersonalLayer(base).partial_fit(X[:100], y[:100], task=task[:100])
+    before = layer.decision_function(X, task), layer.layer_share
+    with pytest.raises(ValueError, match="has 3 entries"):
+        layer.partial_fit(X[:5], y[:3], task=task[:5])
+    wrong = romco.PersonalLayer(lambda X: np.full(len(X), np.nan), target="two classes")
+    with pytest.raises(ValueError, match="the offset is nan"):
+        wrong.partial_fit(X[:5], y[:5].astype(int), task=task[:5])
+    assert wrong.model is None
+    np.testing.assert_array_equal(layer.decision_function(X, task), before[0])
+    assert layer.layer_share == before[1]
+
+
+def test_boosters_are_bases():
+    lightgbm = pytest.importorskip("lightgbm")
+    X, task, y, number = simulated(5, personal=1.0)
+    old, now, later = PARTS
+    settings = {"n_estimators": 30, "num_leaves": 7, "verbose": -1}
+    made = lightgbm.LGBMClassifier(**settings).fit(X[old], y[old])
+    for base in (made, made.booster_):
+        layer = romco.PersonalLayer(base, classes=[False, True])
+        layer.partial_fit(X[now], y[now], task=task[now])
+        scores = made.predict(X[later], raw_score=True)
+        found = layer.decision_function(X[later], task[later])
+        assert log_loss(y[later], found) < log_loss(y[later], scores)
+    trees = lightgbm.LGBMRegressor(**settings).fit(X[old], number[old])
+    layer = romco.PersonalLayer(trees.booster_)
+    layer.partial_fit(X[now], number[now], task=task[now])
+    before = rmse(number[later], trees.predict(X[later]))
+    assert rmse(number[later], layer.predict(X[later], task[later])) < before

@@ -1,0 +1,266 @@
+"""History in a model: batch, single, frames and files are the same; state, delay, rollback."""
+
+import numpy as np
+import pytest
+
+import romco
+from romco.io.modelfile import ModelFileError
+from romco.model.history import TaskHistory
+
+
+def stream(seed, n=120, labels=("no", "yes")):
+    rng = np.random.default_rng(seed)
+    rows = [
+        {"skill": int(a), "item": f"i{b}", "x": float(c)}
+        for a, b, c in zip(
+            rng.integers(0, 3, n), rng.integers(0, 5, n), rng.normal(size=n), strict=True
+        )
+    ]
+    y = [labels[k] for k in rng.integers(0, len(labels), n)]
+    return rows, y, [f"t{k}" for k in rng.integers(0, 6, n)]
+
+
+TARGETS = {
+    "two classes": {},
+    "classes": {"target": "classes"},
+    "number": {"target": "number"},
+}
+
+
+def model(kind="two classes", **options):
+    return romco.Model(history=["skill", "item"], **TARGETS[kind], **options)
+
+
+def labelled(kind, seed=0, n=120):
+    labels = {"two classes": ("no", "yes"), "classes": "abcd", "number": (0.5, 1.0, 3.0)}
+    return stream(seed, n, labels[kind])
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_batch_single_and_frames_are_the_same(kind):
+    pandas = pytest.importorskip("pandas")
+    rows, y, task = labelled(kind)
+    batch, single, frame = model(kind), model(kind), model(kind)
+    margins = batch.learn(rows, y, task)
+    alone = [
+        single.learn_one(row, label, name) for row, label, name in zip(rows, y, task, strict=True)
+    ]
+    for i in (0, 57, -1):
+        np.testing.assert_array_equal(np.ravel(margins[i])[: np.size(alone[i])], alone[i])
+    np.testing.assert_array_equal(frame.learn(pandas.DataFrame(rows), y, task), margins)
+    np.testing.assert_array_equal(batch.margins(rows, task), single.margins(rows, task))
+    np.testing.assert_array_equal(batch.margins(rows, task), frame.margins(rows, task))
+    assert batch.predict_one(rows[0], task[0]) == single.predict(rows[:1], task[:1])[0]
+
+
+def test_a_prediction_is_the_margin_that_learning_returns():
+    rows, y, task = stream(1)
+    made = romco.Model("pa-unique", history=["skill"])
+    for row, label, name in zip(rows[:60], y, task, strict=False):
+        before = made.margins([row], [name])[0] if made.events else 0.0
+        assert made.learn_one(row, label, name) == pytest.approx(before, abs=1e-12)
+
+
+@pytest.mark.parametrize("features", [romco.model.Names, lambda: romco.model.Hashed(64)])
+def test_history_is_learned(features):
+    """Students differ in nothing but their past answers."""
+    rng = np.random.default_rng(3)
+    made, right = model(features=features()), []
+    for _ in range(60):
+        for student in range(20):
+            row = {"skill": int(rng.integers(0, 2)), "item": int(rng.integers(0, 9))}
+            chance = 0.9 if (student + row["skill"]) % 2 else 0.1
+            label = "yes" if rng.random() < chance else "no"
+            margin = made.learn_one(row, label, f"new {student} {len(right) // 600}")
+            right.append((margin >= 0.0) == (label == "yes"))
+    assert np.mean(right[600:]) > 0.75
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_file_goes_on_as_if_it_had_never_stopped(kind, tmp_path):
+    rows, y, task = labelled(kind)
+    whole, made = model(kind), model(kind, history_limit=10_000)
+    whole.learn(rows, y, task)
+    made.learn(rows[:70], y[:70], task[:70])
+    romco.save(made, tmp_path / "m.romco")
+    loaded = romco.load(tmp_path / "m.romco")
+    assert loaded.engine.history.kernel.limit == 10_000
+    loaded.learn(rows[70:], y[70:], task[70:])
+    np.testing.assert_array_equal(loaded.margins(rows, task), whole.margins(rows, task))
+
+
+def test_a_forged_history_is_refused():
+    made = model()
+    made.learn(*stream(0))
+    for change in (
+        {"columns": ["skill"]},
+        {"columns": "skill"},
+        {"limit": 3},
+        {"tasks": []},
+        {"categories": ["skill=1"] * 40},
+        {"time": 7},
+    ):
+        state = made.state()
+        state["history"] |= change
+        with pytest.raises((ValueError, TypeError)):
+            romco.Model.from_state(state)
+    state = made.state()
+    state["arrays"]["history.table"][0, 7] = -3.0
+    with pytest.raises(ValueError, match="history"):
+        romco.Model.from_state(state)
+    assert issubclass(ModelFileError, ValueError)
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_rows_of_weight_0_enter_the_history_but_are_not_learned(together):
+    rows, y, task = stream(4)
+    made, plain = model(), model()
+    for one in (made, plain):
+        one.learn(rows[:80], y[:80], task[:80])
+    weight = np.zeros(40)
+    frozen = made.learn(rows[80:], y[80:], task[80:], weight=weight, together=together)
+    assert made.events == 80
+    learned = {k: a for k, a in made.engine.state()["arrays"].items() if k.startswith("learner")}
+    for name, array in learned.items():
+        np.testing.assert_array_equal(array, plain.engine.state()["arrays"][name])
+    if together:
+        np.testing.assert_array_equal(frozen, plain.margins(rows[80:], task[80:]))
+    else:  # one by one: each prediction sees the labels before it
+        alone = []
+        for row, label, name in zip(rows[80:], y[80:], task[80:], strict=True):
+            alone.append(plain.margins([row], [name])[0])
+            plain.learn_one(row, label, name, weight=0.0)
+        np.testing.assert_array_equal(frozen, alone)
+        plain.learn([], [], [])
+    history, other = made.engine.history.arrays(), model().engine.history
+    past = np.array([float(label == "yes") for label in y])
+    other.expand(task, made.features.encode(rows, False), past)
+    np.testing.assert_array_equal(
+        np.sort(history["history.table"], axis=0), np.sort(other.arrays()["history.table"], axis=0)
+    )
+
+
+def test_a_weight_of_0_between_others_is_the_same_in_a_batch_and_alone():
+    rows, y, task = stream(5, 60)
+    weight = np.random.default_rng(0).integers(0, 2, 60).astype(float)
+    weight[0] = 1.0
+    batch, single = model(), model()
+    batch.learn(rows, y, task, weight=weight)
+    for k in range(60):
+        single.learn_one(rows[k], y[k], task[k], weight=weight[k])
+    np.testing.assert_array_equal(batch.margins(rows, task), single.margins(rows, task))
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_late_label_is_learned_with_the_features_of_its_prediction(kind):
+    rows, y, task = labelled(kind)
+    late, now = model(kind), model(kind)
+    for one in (late, now):
+        one.learn(rows[:100], y[:100], task[:100])
+    late.predict_one(rows[100], task[100], id="a")
+    context = now.engine.prediction_context([rows[100]], [task[100]])
+    late.learn_one({**rows[100], "x": 0.0}, y[101], task[100])  # the same student, meanwhile
+    pending = late.pending._events["a"].context
+    np.testing.assert_array_equal(pending, context)
+    late.answer("a", y[100])
+    assert late.events == 102
+    kernel = late.engine.history.kernel
+    whole = int(np.flatnonzero(kernel.arrays()["category"] == -1)[-1])
+    assert kernel.arrays()["task"][whole] == late.engine.history.tasks.find(task[100])
+
+
+def test_bad_rows_change_nothing():
+    rows, y, task = stream(6)
+    made = model()
+    made.learn(rows[:60], y[:60], task[:60])
+    before = made.engine.history.arrays(), made.margins(rows, task)
+    for x, labels, names in (
+        (rows[60:], [*y[61:], "maybe"], task[60:]),
+        ([*rows[61:], {"x": "much"}], y[60:], task[60:]),
+        (rows[60:], y[60:], task[61:]),
+    ):
+        with pytest.raises(ValueError, match=r"third|number|entries"):
+            made.learn(x, labels, names)
+        for name, array in made.engine.history.arrays().items():
+            np.testing.assert_array_equal(array, before[0][name])
+        np.testing.assert_array_equal(made.margins(rows, task), before[1])
+
+
+def test_an_interrupt_leaves_the_history_of_the_learned_rows(monkeypatch):
+    rows, y, task = stream(7, 900)
+    made, part = model(), model()
+    calls = []
+
+    def interrupt(self, batch, begin, log_a, learn=romco.model.engine.Engine._learn_chunk):
+        calls.append(begin)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return learn(self, batch, begin, log_a)
+
+    monkeypatch.setattr(romco.model.engine.Engine, "_learn_chunk", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        made.learn(rows, y, task)
+    monkeypatch.undo()
+    n = made.events
+    assert 0 < n < 900
+    part.learn(rows[:n], y[:n], task[:n])
+    for name, array in part.engine.history.arrays().items():
+        np.testing.assert_array_equal(made.engine.history.arrays()[name], array)
+    np.testing.assert_array_equal(made.margins(rows, task), part.margins(rows, task))
+
+
+def test_forget_drops_the_history_of_a_task():
+    rows, y, task = stream(8)
+    made = model()
+    made.learn(rows, y, task)
+    made.forget("t1")
+    row = made.engine._read_rows(rows[:1], ["t1"])[0]
+    names = [made.features.name(column) for column in row.columns]
+    assert "history.task.new" in names
+    assert "history.skill.new" in names
+    with pytest.raises(KeyError):
+        made.forget("t1")
+
+
+def test_tasks_are_the_same_in_all_their_forms():
+    made = romco.Model(history=[])
+    made.learn([{"x": 1.0}] * 3, ["yes", "no", "yes"], [7, "7", 7.0])
+    assert len(made.engine.history.tasks) == 1
+
+
+def test_time_since_the_last_label():
+    schema = romco.Schema({"at": "time"})
+    made = romco.Model("pa-unique", history=["skill"], schema=schema)
+    made.learn_one({"skill": "a", "at": "2024-05-01 12:00:00"}, "yes", "ann")
+    made.learn_one({"skill": "a", "at": "2024-05-01 12:00:09"}, "no", "ann")
+    row = made.engine._read_rows([{"skill": "a", "at": 1714564819}], ["ann"])[0]
+    found = {made.features.name(c): v for c, v in zip(row.columns, row.values, strict=True)}
+    assert found["history.task.time"] == pytest.approx(np.log1p(10.0))
+    assert "at" not in found
+    with pytest.raises(ValueError, match="neither seconds nor a date"):
+        made.learn_one({"skill": "a", "at": "soon"}, "yes", "ann")
+    with pytest.raises(ValueError, match="history="):
+        romco.Model(schema=schema)
+
+
+def test_bad_options_are_refused():
+    for options, message in (
+        ({"history": "skill"}, "list of columns"),
+        ({"history": ["skill", "skill"]}, "different"),
+        ({"history": ["skill"], "features": romco.model.Columns(3)}, "by name"),
+        ({"history": ["skill"], "history_limit": 1}, "room"),
+        ({"history": ["skill"], "schema": romco.Schema({"skill": "number"})}, "category"),
+        ({"history": ["skill"], "schema": romco.Schema(task="skill")}, "is the task"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            romco.Model(**options)
+
+
+def test_memory_is_bounded():
+    past = TaskHistory(["item"], 10, number=False)
+    made = romco.Model(history=["item"], history_limit=10)
+    for k in range(100):
+        made.learn_one({"item": k}, "yes" if k % 2 else "no", f"t{k}")
+    assert made.engine.history.kernel.used == past.kernel.limit
+    assert len(made.engine.history.tasks) <= 21
+    assert len(made.engine.history.kernel.categories) <= 21
