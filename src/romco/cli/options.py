@@ -219,11 +219,7 @@ def split_list(text: str | None) -> tuple[str, ...] | None:
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:
-    """Return parameters from texts such as ``eta=0.5``: see :func:`romco.parameters.setting`.
-
-    >>> parse_settings(["eta=0.5", "norm=L2"])
-    {'eta': 0.5, 'norm': 'L2'}
-    """
+    """Return parameters from texts such as ``eta=0.5``: see :func:`romco.parameters.setting`."""
     return dict(setting(text) for text in settings or [])
 
 
@@ -246,11 +242,7 @@ def parse_label_budget(text: str) -> float | int:
 
 
 def parse_target(text: str) -> Kind | None:
-    """Return the kind of target, None for "auto".
-
-    >>> parse_target("two-classes"), parse_target("auto")
-    ('two classes', None)
-    """
+    """Return the kind of target, None for "auto"."""
     kinds: dict[str, Kind | None] = {"auto": None, "classes": "classes", "number": "number"}
     kinds["two-classes"] = "two classes"
     if text not in kinds:
