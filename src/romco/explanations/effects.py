@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners.capabilities import KnowsFeatures, KnowsPosterior
+from romco.learners.capabilities import KnowsFeatures, KnowsPosterior, Posterior
 from romco.model import Model
 from romco.model.features import Sparse
 
@@ -219,20 +219,24 @@ class _NumberEffects(_Finder):
         terms = []
         posterior = self.learner.task_posterior(numbers, columns)  # type: ignore[attr-defined]
         for name, one in zip(self._names(columns), posterior, strict=True):
-            estimate, error, common, between = shrink(*one.belief, one.information)
-            terms.append(Term(name, one.common + common, estimate, error, between))
+            terms.append(_shrunk(name, one))
         return terms
 
     def intercepts(self, at: NDArray[np.intp], counts: Any) -> Term:
-        one = self.learner.feature_posterior(at)  # type: ignore[attr-defined]
-        estimate, error, common, between = shrink(*one.belief, one.information)
-        return Term("intercept", common, estimate, error, between)
+        return _shrunk("intercept", self.learner.feature_posterior(at))  # type: ignore[attr-defined]
 
     def residual(self) -> float:
         return float(self.learner.residual_variance())  # type: ignore[attr-defined]
 
     def _names(self, columns: NDArray[np.intp]) -> list[Any]:
         return ["intercept", *(self.model.features.name(int(j)) for j in columns)]
+
+
+def _shrunk(name: Any, one: Posterior) -> Term:
+    """Return the term of levels with these posteriors."""
+    found = shrink(one.mean, one.variance, one.prior, one.information)
+    estimate, error, common, between = found
+    return Term(name, one.common + common, estimate, error, between)
 
 
 class _ClassEffects(_Finder):

@@ -387,7 +387,7 @@ def split_groupings(task: str | Sequence[str] | None) -> tuple[str | None, tuple
     names = (task,) if task is None or isinstance(task, str) else tuple(task)
     if len(set(names)) < len(names) or (None in names[1:]):
         raise ValueError(f"groupings must be different columns; got {list(names)}")
-    return (names[0], names[1:]) if names else (None, ())  # type: ignore[return-value]
+    return (names[0], names[1:]) if names else (None, ())
 
 
 def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]:

@@ -109,11 +109,6 @@ class Posterior(NamedTuple):
     common: float
     information: float  # part of the precision that is information about the weight
 
-    @property
-    def belief(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Mean, variance and prior variance."""
-        return self[:3]
-
 
 @runtime_checkable
 class KnowsPosterior(Protocol):
