@@ -13,7 +13,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -62,7 +63,7 @@ class Response(NamedTuple):
     """Status, body (or its parts) and headers of a response."""
 
     status: int
-    body: bytes | AsyncIterator[bytes]
+    body: bytes | AsyncGenerator[bytes, None]
     headers: Headers = JSON_HEADERS
 
 
@@ -209,8 +210,10 @@ class Application:
             await scope["write"](status, lines, body)
             return
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        if scope["method"] != "HEAD":
-            async for part in body:
+        async with aclosing(body) as parts:
+            async for part in parts:
+                if scope["method"] == "HEAD":
+                    break
                 await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
@@ -274,7 +277,7 @@ class Application:
         return Response(200, _download(file), headers)
 
     async def _live(self, request: Request) -> Response:
-        async def messages() -> AsyncIterator[bytes]:
+        async def messages() -> AsyncGenerator[bytes, None]:
             while not self._stopping():
                 status = await asyncio.to_thread(self.metrics.status, self._writer)
                 yield b"data: " + encode(status) + b"\n\n"
@@ -344,7 +347,7 @@ def _starting(service: Service) -> Response:
     return _error(503, f"the service is starting: {done:,} of {total:,} changes replayed")
 
 
-async def _download(file: IO[bytes]) -> AsyncIterator[bytes]:
+async def _download(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
     with file:
         while part := await asyncio.to_thread(file.read, DOWNLOAD_CHUNK_BYTES):
             yield part
