@@ -142,7 +142,7 @@ def test_limits(serving):
             (event | {"x": [1.0] * 4}, 422, "length <= 3"),
             (event | {"task": "t" * 11}, 422, "length <= 10"),
             (event | {"x": {"k" * 11: 1.0}}, 422, "length <= 10"),
-            (event | {"x": {"k": "v" * 11}}, 422, "length <= 10"),
+            (event | {"x": {"k": "v" * 11}}, 422, "x['k']: text of 11 characters, at most 10"),
             (event | {"id": "i" * 11}, 422, "length <= 10"),
             (event | {"id": "i" * 6000}, 413, "5,000 bytes"),
         ]
@@ -156,6 +156,17 @@ def test_limits(serving):
                 assert (found, why in json.loads(answer)["error"]) == (status, True), answer
         assert service.served.sequence == 0
         assert service.store.pending_events == 0
+
+
+def test_names_that_were_not_learned_are_told(serving):
+    with serving() as service:
+        service.client.learn({"task": "ann", "x": {"age": 40.0, "city": "Bonn"}, "y": "yes"})
+        event = {"task": "ann", "x": {"agee": 40.0, "city": "Rome", "age": 3.0}}
+        assert service.client.predict(event)["unknown"] == ["agee", "city=Rome"]
+        assert service.client.predict([event])[0]["unknown"] == ["agee", "city=Rome"]
+        assert service.client.explain(event)["unknown"] == ["agee", "city=Rome"]
+        known = {"task": "ann", "x": {"city": "Bonn", "age": None}}
+        assert "unknown" not in service.client.predict(known)
 
 
 def test_tasks_and_their_insight(serving):

@@ -464,7 +464,13 @@ def test_cells_are_read_as_the_table_was_that_the_model_was_learned_from(tmp_pat
         made = service.served.predict(rows, ["ann", "bob"])
         assert [one.margin for one in made] == begun.margins(rows, ["ann", "bob"]).tolist()
         with pytest.raises(RequestError, match=r"no column 'agee'.*'age'"):
-            service.served.predict([{"agee": 3.0}], ["ann"])
+            service.writer.learn([Lesson(y="no", task="ann", x={"agee": 3.0})]).result()
+        strange = rows[0] | {"agee": 3.0, "zip": "99999", "says": "new words"}
+        (told,), _ = service.served.respond([PredictRequest("ann", strange)])
+        assert told.unknown == ["agee", "zip=99999"]
+        assert service.served.explain(strange, "ann")["unknown"] == told.unknown
+        (told,), _ = service.served.respond([PredictRequest("ann", rows[0])])
+        assert told.unknown is None
         service.writer.learn([Lesson(y="no", task="ann", x=rows[1])]).result()
     with opened(tmp_path / "data") as service:
         assert romco.load(next((tmp_path / "data").glob("model-*"))).schema.kinds == kinds

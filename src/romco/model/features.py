@@ -6,7 +6,7 @@ Text, numbers and gaps of a raw row become numbers in one place: ``read_row`` of
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, KeysView, Mapping, Sequence
 from itertools import compress, islice, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -165,6 +165,11 @@ class Names:
     def width(self) -> int:
         """Names known."""
         return len(self._column)
+
+    @property
+    def known(self) -> KeysView[Id]:
+        """Names that have a column: a view that grows with them."""
+        return self._column.keys()
 
     def read(self, rows: Any, new: New | None = None) -> Rows:
         """Return sparse rows of mappings, of a pandas or Polars frame, or of a file's block."""

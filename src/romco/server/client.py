@@ -84,8 +84,9 @@ class Client:
 
         "offset" is the known part of an event's margin, where the model has offsets.
 
-        Returns a mapping per event with "label", "probability", "margin" and "version"; for one
-        event the mapping alone.
+        Returns a mapping per event with "label", "probability", "margin" and "version", and with
+        "unknown", the columns and categories not used since they were never learned, if there
+        are any; for one event the mapping alone.
         """
         return self._events("predict", events, dict)
 

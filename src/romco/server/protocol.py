@@ -79,6 +79,7 @@ class PredictResponse(msgspec.Struct, gc=False, omit_defaults=True):
     margin: float
     version: int  # sequence number of the last change that the model had learned
     ask: bool | None = None  # whether the label policy asks for the answer
+    unknown: list[str] | None = None  # columns and categories that were not learned, so not used
 
 
 class LearnResponse(msgspec.Struct, gc=False, omit_defaults=True, frozen=True):
@@ -227,12 +228,14 @@ class RequestParser:
         index = None if path[1] is None else int(path[1])
         place = path[2].strip(".")
         if place == "x[...]":
-            place = self._bad_feature(body, index)
+            place, size = self._bad_feature(body, index)
+            if size > self.limits.text_chars:
+                what = f"text of {size:,} characters, at most {self.limits.text_chars:,} are read"
         text = f"{place}: {what}" if place else what
         return RequestError(_shorten(text.replace("`", "")), index)
 
-    def _bad_feature(self, body: bytes, index: int | None) -> str:
-        """Name the feature whose value is not accepted."""
+    def _bad_feature(self, body: bytes, index: int | None) -> tuple[str, int]:
+        """Return the feature whose value is not accepted, and the length of that value's text."""
         try:
             event = msgspec.json.decode(body)
             row = (event if index is None else event[index])["x"]
@@ -240,10 +243,11 @@ class RequestParser:
                 try:
                     msgspec.convert(value, cell_type(self.limits))
                 except msgspec.ValidationError:
-                    return f"x[{_shorten(str(name), 60)!r}]"
+                    size = len(value) if isinstance(value, str) else 0
+                    return f"x[{_shorten(str(name), 60)!r}]", size
         except (msgspec.DecodeError, LookupError, TypeError, RecursionError):
             pass
-        return "x[...]"
+        return "x[...]", 0
 
 
 def cell_type(limits: Limits) -> Any:

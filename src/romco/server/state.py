@@ -15,7 +15,7 @@ from romco.explanations import Explanation, TaskInsight, explain, explain_task, 
 from romco.io.schema import Schema
 from romco.kernels.io.encoder import only_numbers
 from romco.labels import Budget
-from romco.model import Columns, Model
+from romco.model import Columns, Model, Names
 from romco.server.protocol import (
     Answer,
     Change,
@@ -37,6 +37,7 @@ from romco.server.settings import Limits
 Scored = tuple[Answer | None, float | None, float]  # label, probability, margin
 
 MAX_EXPLAINED_FEATURES = 50
+MAX_UNKNOWN_NAMES, MAX_UNKNOWN_CHARS = 20, 256  # in a response
 OVERVIEW_SECONDS = 1.0  # for which an overview of all tasks is used again
 
 
@@ -63,6 +64,8 @@ class ServedModel:
         self.model, self.scores, self.sequence = model, scores or Scores(), sequence
         self.rejected = 0  # changes that could not be applied although they had been accepted
         self._schema = self._take_schema()
+        features = model.features
+        self._known_names = features.known if isinstance(features, Names) else frozenset()
         self._policy_lock = threading.Lock()
         self._overview_lock = threading.Lock()  # one overview at a time: it may be work
         self._overview: Explanation | None = None
@@ -90,6 +93,10 @@ class ServedModel:
         offsets = _offsets(events)
         made, contexts = self._predict(rows, tasks, offsets, bool(with_id))
         responses = [PredictResponse(*one, version) for one in made]
+        if self._known_names:
+            for response, event, row in zip(responses, events, rows, strict=True):
+                if not row.keys() <= self._known_names:
+                    response.unknown = self._unknown(event.x, row)
         if with_id and self.model.labels is not None:
             with self._policy_lock:
                 some = None if offsets is None else [offsets[k] for k in with_id]
@@ -158,13 +165,30 @@ class ServedModel:
             try:
                 if not isinstance(row, dict):
                     raise ValueError("expected an object with a value for each name")
-                unknown = schema.unknown(row) if schema.complete else []
-                if unknown:
-                    raise ValueError(f"the model has no column {', '.join(unknown)}")
                 encoded.append(schema.encode(row))
             except ValueError as error:
                 raise RequestError(str(error), index) from None
         return encoded
+
+    def check_columns(self, rows: Sequence[Row]) -> None:
+        """Raise RequestError where a row has a column that the model's table does not have."""
+        if self._schema is None or not self._schema.complete:
+            return
+        for index, row in enumerate(rows):
+            unknown = self._schema.unknown(row) if isinstance(row, dict) else []
+            if unknown:
+                raise RequestError(f"the model has no column {', '.join(unknown)}", index)
+
+    def _unknown(self, row: Row, encoded: dict[str, float]) -> list[str] | None:
+        """Return columns of a row, and its categories, that the model has not learned."""
+        assert isinstance(row, dict)
+        assert self._schema is not None
+        columns = self._schema.columns
+        names = [name for name in row if self._schema.complete and name not in columns]
+        for name in encoded.keys() - self._known_names:  # words and parts of dates may be new
+            if (name in row and name not in columns) or name.partition("=")[0] in row:
+                names.append(name[:MAX_UNKNOWN_CHARS])
+        return sorted(set(names))[:MAX_UNKNOWN_NAMES] or None
 
     def _predictions(self, margins: Any, probabilities: Any) -> list[Scored]:
         """Combine margins and probabilities, (n,) or (n, K), into predictions."""
@@ -317,9 +341,12 @@ class ServedModel:
     def explain(self, row: Row, task: Task) -> dict[str, Any]:
         """Return what each feature of a row adds to its margin."""
         try:
-            return reasons(self.model, self.encode([row])[0], task).summary(MAX_EXPLAINED_FEATURES)
+            encoded = self.encode([row])[0]
+            found = reasons(self.model, encoded, task).summary(MAX_EXPLAINED_FEATURES)
         except ValueError as error:
             raise RequestError(str(error)) from None
+        unknown = self._unknown(row, encoded) if self._known_names else None
+        return found if unknown is None else found | {"unknown": unknown}
 
     def _task_row(self, insight: TaskInsight) -> dict[str, Any]:
         score = self.scores.of_task(insight.task)
@@ -389,6 +416,7 @@ class GroupValidator:
     def _new_features(self, events: list[Event], places: list[int]) -> int:
         new: dict[Any, int] = {}
         try:
+            self._served.check_columns([event.x for event in events])
             rows = self._served.encode([event.x for event in events])
             try:
                 self._served.model.features.read(rows, new)
