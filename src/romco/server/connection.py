@@ -14,13 +14,16 @@ from collections.abc import AsyncGenerator, Awaitable
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import inf
-from typing import Any, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from httptools import HttpParserCallbackError, HttpParserError, HttpRequestParser
 from uvicorn.server import ServerState
 
 from romco.server.access import SECURITY_HEADERS, join_headers
 from romco.server.routes import Route
+
+if TYPE_CHECKING:
+    from romco.server.app import Application
 
 MAX_HEAD_BYTES = 65_536
 MAX_HEADER_LINES = 200
@@ -59,22 +62,6 @@ class Request:
     begin: float = 0.0
 
 
-class RequestHandler(Protocol):
-    """Decides by the head whether a request is let in, and answers it once it is whole."""
-
-    def admit(self, method: str, target: bytes, fields: dict[bytes, bytes]) -> Request:
-        """Return a request with its route, or with its refusal."""
-
-    def answer(self, request: Request) -> Response | Awaitable[Response]:
-        """Return the response, at once where nothing has to be waited for; raises nothing."""
-
-    def refuse(self, status: int, reason: str) -> Response:
-        """Return a refusal."""
-
-    def count(self, request: Request, status: int) -> None:
-        """Count a request that was answered."""
-
-
 class RefusedError(Exception):
     """Raised within the parser to stop it: status and reason."""
 
@@ -86,7 +73,7 @@ class Connection(asyncio.Protocol):
     def __init__(
         self, config: Any, server_state: ServerState, app_state: Any = None, _loop: Any = None
     ) -> None:
-        self._handler: RequestHandler = config.loaded_app
+        self._handler: Application = config.loaded_app
         self._state, self._loop = server_state, _loop or asyncio.get_running_loop()
         self._parser = HttpRequestParser(self)
         self._url, self._in_head = b"", False
