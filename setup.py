@@ -26,13 +26,8 @@ compiling = [speed, "-fno-math-errno", "-fno-trapping-math", "-Wno-unreachable-c
 SMALL = (SHARED, "romco.kernels.romco.basis_state")  # no hot loop: compiled for size
 linking: list[str] = []
 if LINUX and not sanitized:  # hardened, without debugging symbols
-    compiling += [
-        "-g0",
-        "-fno-asynchronous-unwind-tables",
-        "-fstack-protector-strong",
-        "-U_FORTIFY_SOURCE",
-        "-D_FORTIFY_SOURCE=2",
-    ]
+    compiling += ["-g0", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
+    compiling += ["-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"]
     linking += ["-Wl,-z,relro,-z,now", "-Wl,--strip-all"]
 
 

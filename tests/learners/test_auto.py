@@ -49,7 +49,7 @@ def test_a_subspace_that_is_recomputed_by_and_by_equals_its_transcription(stream
     plain.slice = learner.kernel.subspace_slice = 7
     phases = set()
     for round in rounds:
-        (task, x, y, _), before = round, learner.predict(round)
+        (task, x, y, *_), before = round, learner.predict(round)
         expected = [plain.predict(i, row) for i, row in zip(task, rows(x), strict=True)]
         np.testing.assert_allclose(before, expected, rtol=1e-6, atol=1e-8)
         plain.update(task, rows(x), y)

@@ -210,6 +210,9 @@ class Auto:
                 self.closed = events >= 256
                 if self.closed:
                     self.leave(self.joint - {self.d})
+                    for k in range(self.d):  # from now on the prior variance is 1
+                        S = self.global_logistic.S
+                        S[k, k] = 1 / (1 / S[k, k] - 1 / 5 + 1)
                 break
             self.joint.add(int(j))
 

@@ -306,3 +306,35 @@ def test_what_a_file_says_of_files_is_not_trusted(tmp_path, told):
         shards.coordinator.notes[NOTE] = told
         with pytest.raises(ValueError, match="remembers of its sources"):
             list(read(shards, given))
+
+
+def test_bad_rows_of_parquet_are_skipped_by_their_shard_alone(tmp_path):
+    rows = [
+        {"user": f"u{i % 7}", "spam": "yes" if i % 3 else "no", "a": float(i)} for i in range(90)
+    ]
+    rows[11]["user"] = None
+    rows[47]["spam"] = None
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "1.parquet")
+    source, path = Source("", "user", "spam", skip_bad=True), (str(tmp_path / "1.parquet"),)
+    given = EventFiles(path, source, ("no", "yes"), Hashed(2**BITS).to_json())
+    readers = [ShardReader(given, 3, k, FilePosition()) for k in range(3)]
+    read = [reader.read(60) for reader in readers]
+    read += [reader.read(60) for reader in readers]
+    tasks = [
+        [task for rows, _ in read[k::3] for part in rows for task in part.tasks] for k in range(3)
+    ]
+    assert [done for _, done in read] == [60] * 3 + [30] * 3
+    assert sum(map(len, tasks)) == 88
+    assert all(task_owner(task, 3) == k for k in range(3) for task in tasks[k])
+    assert sum(reader.skipped for reader in readers) == 2
+    for reader in readers:
+        reader.close()
+    strict = replace(given, source=replace(source, skip_bad=False))
+    for k in range(3):
+        reader = ShardReader(strict, 3, k, FilePosition(0, 12 if k == 0 else 0))
+        if task_owner("u5", 3) == k:
+            with pytest.raises(BadRow, match="48"):
+                reader.read(90)
+        else:
+            assert reader.read(90)[1] == (78 if k == 0 else 90)
+        reader.close()

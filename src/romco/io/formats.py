@@ -329,11 +329,7 @@ def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[st
 
 
 def csv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    r"""Yield rows of a comma-separated file; quoted cells may hold line breaks.
-
-    >>> list(csv_rows(io.BytesIO(b"user,age\nann,7\n"), "ages.csv", ["user"]))
-    [(2, {'user': 'ann', 'age': '7'})]
-    """
+    r"""Yield rows of a comma-separated file; quoted cells may hold line breaks."""
     yield from DelimitedText(stream, name, wanted, ",").rows()
 
 
@@ -368,11 +364,7 @@ def json_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
 
 
 def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    """Yield rows of ``label qid:task index:value ... # comment``.
-
-    >>> list(svmlight_rows(io.BytesIO(b"+1 qid:3 1:0.5 7:2 # hello"), "a.svm", []))
-    [(1, {'label': 1.0, 'qid': '3', '1': 0.5, '7': 2.0})]
-    """
+    """Yield rows of ``label qid:task index:value ... # comment``."""
     for line, text in _lines(stream, name):
         if isinstance(text, BadRow):
             yield text
@@ -384,6 +376,12 @@ def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
 
 def parquet_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
     """Yield rows of a Parquet file, read in batches; the line number is that of the row."""
+    rows = (row for batch in parquet_batches(stream, name, wanted) for row in batch.to_pylist())
+    yield from enumerate(rows, start=1)
+
+
+def parquet_batches(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Iterator[Any]:
+    """Yield the rows of a Parquet file as Arrow batches."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -396,9 +394,8 @@ def parquet_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
         table = pq.ParquetFile(stream)
         _check_columns(name, table.schema_arrow.names, wanted)
         for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
-            for row in batch.to_pylist():
-                line += 1
-                yield line, row
+            yield batch
+            line += len(batch)
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name}: damaged or not Parquet, after row {line} ({error})") from error
 

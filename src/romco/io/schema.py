@@ -449,6 +449,8 @@ class CellEncoder:
         plain = self._schema is None and (not learning or (not frame and only_numbers(rows)))
         if not always and (plain or (len(rows) < 2 and not frame)):
             return rows
+        if plain:
+            return encode_rows(rows, Schema(), self._lexicon)
         if len(self._lexicon) > MAX_NAMES:  # so that memory is bounded
             self._lexicon = Lexicon()
         schema = self._extended(rows, names, learning)

@@ -74,6 +74,7 @@ DOUBT = 3.0  # up to which variance comes back
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_", "late_")  # arrays of the combiners begin so
 SCALED = ("units", "typical")
+CLOSED = -2.0  # in `frequent`: too many features are frequent, and none has a place
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
@@ -169,8 +170,15 @@ def with_frequent(state: State) -> State:
 
 
 def with_sides(state: State) -> State:
-    """A state of version 7 as one of version 8: the subspace has a second side, still empty."""
-    return {**state, "arrays": with_second_side(state["arrays"], "shared", at=6)}
+    """A state of version 7 as one of version 8: the subspace has a second side, still empty.
+
+    Where features are too many for covariances, the prior variance has become 1.
+    """
+    arrays = with_second_side(state["arrays"], "shared", at=6)
+    if (arrays["frequent"] == CLOSED).any():
+        precision = 1.0 / (GLOBAL_PRIOR - arrays["shared"][:, 4]) + 1.0 - 1.0 / GLOBAL_PRIOR
+        arrays["shared"][:, 4] = GLOBAL_PRIOR * (1.0 - 1.0 / precision)
+    return {**state, "arrays": arrays}
 
 
 def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:

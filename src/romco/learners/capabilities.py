@@ -71,11 +71,7 @@ class FindsOutliers(Protocol):
 
 @runtime_checkable
 class ForgetsTasks(Protocol):
-    """Has its own way to forget a task.
-
-    A learner that says by ``shapes`` what belongs to a task needs none: see
-    :func:`romco.learners.states.forget`.
-    """
+    """Has its own way to forget a task; without, :func:`romco.learners.states.forget` does it."""
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""
@@ -83,12 +79,7 @@ class ForgetsTasks(Protocol):
 
 @runtime_checkable
 class LearnsDelayed(Protocol):
-    """Uses the context stored with a prediction when its label arrives late.
-
-    >>> import romco
-    >>> isinstance(romco.learner("romco-auto", 3, 2), LearnsDelayed)
-    True
-    """
+    """Uses the context stored with a prediction when its label arrives late."""
 
     def prediction_context(self, round: Round) -> Numbers:
         """Return what a delayed update of these events needs (n, k), as known now."""
@@ -235,12 +226,7 @@ class AddsClasses(Protocol):
 
 @runtime_checkable
 class SharesUnits(Protocol):
-    """Measures features in units of their own, which several learners of a stream can share.
-
-    >>> import romco
-    >>> isinstance(romco.learner("romco-auto", 3, 2), SharesUnits)
-    True
-    """
+    """Measures features in units of their own, which several learners of a stream can share."""
 
     def own_units(self) -> dict[str, NDArray[Any]]:
         """Return the live arrays of feature scales."""

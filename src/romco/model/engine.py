@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
 from itertools import groupby
@@ -305,6 +305,12 @@ class Engine(Step):
         check_lengths(rows, task=numbers, **({} if known is None else {"offset": known}))
         return rows, numbers, known
 
+    def read_rows(self, x: Any, task: Any) -> Rows:
+        """Return rows of tasks as the learner takes them, with their history."""
+        with Hold(self.locks.step):
+            offset = np.zeros(len(task)) if self.with_offset else None
+            return self._read_rows(x, task, offset)[0]
+
     def _with_history(
         self,
         x: Any,
@@ -577,29 +583,31 @@ class Engine(Step):
         counts = np.flatnonzero(weight > 0.0)
         if together or not len(counts):
             if not len(counts):
-                return self._predict(x, task, offset, y, together)
-            predictions = self._predict(x, task, offset)
+                return self.predict_and_observe(x, task, offset, y, together)
+            predictions = self.predict_and_observe(x, task, offset)
             learn(counts)
             unlearned = np.flatnonzero(weight == 0.0)
             if self.history is not None:
                 rows, labels, tasks = some(unlearned)
-                self._predict(rows, tasks, shift(unlearned), labels, together=True)
+                self.predict_and_observe(rows, tasks, shift(unlearned), labels, together=True)
             return predictions
         self.check(*some(counts), shift(counts))  # all of it, before any is learned
         parts = []
         for counted, run in groupby(range(n), key=lambda i: weight[i] > 0.0):
             at = np.array(list(run))
             rows, labels, tasks = some(at)
-            parts.append(learn(at) if counted else self._predict(rows, tasks, shift(at), labels))
+            parts.append(
+                learn(at) if counted else self.predict_and_observe(rows, tasks, shift(at), labels)
+            )
         margins, probabilities = zip(*parts, strict=True)
         return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
 
-    def _predict(
+    def predict_and_observe(
         self,
         x: Any,
         task: list[Any],
-        offset: Any,
-        y: list[Any] | None = None,
+        offset: Any = None,
+        y: Sequence[Any] | None = None,
         together: bool = False,
     ) -> Predictions:
         """Predict rows that are not learned; their labels, where known, enter the history."""

@@ -13,25 +13,24 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any, final
+from typing import IO, Any, NamedTuple, final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 import uvicorn
-from httptools import HttpParserInvalidURLError, parse_url
 
 from romco.model import Columns, Model
 from romco.server.access import LOCAL_NAMES, SECURITY_HEADERS, Access, Tokens, join_headers
-from romco.server.connection import JSON_LINES, Connection, Request, Response
+from romco.server.connection import Connection
 from romco.server.metrics import OTHER_PATH, Metrics
 from romco.server.protocol import (
     BusyError,
     FullError,
-    PendingEvent,
     RequestError,
     RequestParser,
     Settings,
@@ -40,7 +39,7 @@ from romco.server.protocol import (
     TaskQuery,
     encode,
 )
-from romco.server.routes import ROUTES, describe_routes, find_route
+from romco.server.routes import ROUTES, Route, describe_routes, find_route
 from romco.server.scores import Scores
 from romco.server.sources import EventSource, SourceReader
 from romco.server.state import ServedModel
@@ -49,8 +48,32 @@ from romco.server.writer import Writer, replay
 
 LOG = logging.getLogger("romco.server")
 LIVE_SECONDS = 1.0  # between messages to the page
+MAX_CONNECTIONS = 1000
+KEEP_ALIVE_SECONDS = 30
 DOWNLOAD_CHUNK_BYTES = 1 << 20
+JSON_HEADERS = [(b"content-type", b"application/json"), *SECURITY_HEADERS]
+JSON_LINES = join_headers(JSON_HEADERS)
 FAILED = "the service has failed; see its log"
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+
+class Response(NamedTuple):
+    """Status, body (or its parts) and headers of a response."""
+
+    status: int
+    body: bytes | AsyncGenerator[bytes, None]
+    headers: Headers = JSON_HEADERS
+
+
+class Request(NamedTuple):
+    """A request that was let in: the task in its path, its query and its body."""
+
+    task: str
+    query: bytes
+    body: bytes
 
 
 @final
@@ -91,7 +114,7 @@ class Service:
 
 @final
 class Application:
-    """Answers of a service to requests; until the writer runs, only public routes answer."""
+    """ASGI application of a service; until the writer runs, only public routes answer."""
 
     def __init__(
         self, service: Service, access: Access, stopping: Callable[[], bool] = lambda: False
@@ -101,71 +124,99 @@ class Application:
         self._served, self._limits = service.served, service.settings.limits
         self._parser = RequestParser(self._limits)
         self._html, policy = load_page()
-        page_headers = {
-            **dict(SECURITY_HEADERS),
-            b"content-type": b"text/html; charset=utf-8",
-            b"content-security-policy": policy,
-            b"x-frame-options": b"DENY",
-            b"referrer-policy": b"no-referrer",
-            b"cross-origin-opener-policy": b"same-origin",
-        }
-        self._page_lines = join_headers(list(page_headers.items()))
+        self._page_headers = [
+            (b"content-type", b"text/html; charset=utf-8"),
+            (b"content-security-policy", policy),
+            (b"x-frame-options", b"DENY"),
+            (b"referrer-policy", b"no-referrer"),
+            (b"cross-origin-opener-policy", b"same-origin"),
+            *(header for header in SECURITY_HEADERS if header[0] != b"content-security-policy"),
+        ]
         features = service.served.model.features
         width = features.width if isinstance(features, Columns) else None
         self._description = encode(describe_routes(self._limits, width))
-        self._handlers: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
+        self._handlers: dict[str, Callable[[Request], Awaitable[Response]]] = {
             route.name: getattr(self, f"_{route.name}") for route in ROUTES
         }
 
-    def admit(self, method: str, target: bytes, fields: dict[bytes, bytes]) -> Request:
-        """Return a request with its route, or with its refusal; the path is decoded here, once."""
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request; no error gets out as it is."""
+        begin, label = time.perf_counter(), OTHER_PATH
         try:
-            url = parse_url(target)
-            raw = url.path or b""
+            route, task, response = self._route(scope)
+            if route is not None:
+                label = route.path
+                body = await self._body(route, scope["headers"], receive)
+                request = Request(task, scope["query_string"], body)
+                response = await self._handlers[route.name](request)
+        except Exception as error:
+            response = refusal(error)
+        try:
+            await self._send(response, scope, send)
+        finally:
+            self.metrics.add(label, response.status, time.perf_counter() - begin)
+
+    def _route(self, scope: MutableMapping[str, Any]) -> tuple[Route | None, str, Response]:
+        """Return the route that may answer, or the refusal; the path is decoded here, once."""
+        method, raw = scope["method"], scope["raw_path"]
+        try:
             path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
-        except (HttpParserInvalidURLError, UnicodeDecodeError):
-            return Request(refusal=_error(400, "the path is not UTF-8"))
+        except UnicodeDecodeError:
+            raise RequestError("the path is not UTF-8", status=400) from None
         route, task, allowed = find_route(method, path)
-        refused = self._access.refuse("read" if route is None else route.scope, method, fields)
+        scope_needed = "read" if route is None else route.scope
+        refused = self._access.refuse(scope_needed, method, scope["headers"])
         if refused is not None:
             extra = [(b"www-authenticate", b"Bearer")] if refused[0] == 401 else []
-            return Request(refusal=_error(*refused, headers=extra))
+            return None, "", _error(*refused, headers=extra)
         if route is None and allowed:
             headers = [(b"allow", ", ".join(allowed).encode())]
-            return Request(refusal=_error(405, "this path has no such method", headers=headers))
+            return None, "", _error(405, "this path has no such method", headers=headers)
         if route is None:
-            return Request(refusal=_error(404, "no such path"))
-        request = Request(route, task, url.query or b"")
+            return None, "", _error(404, "no such path")
         if self._service.writer is None and route.scope != "public":
-            request.refusal = _starting(self._service)
-        elif route.body is not None:
-            request.max_body_bytes = getattr(self._limits, route.limit)
-            kind = fields.get(b"content-type", b"")
-            if b"content-encoding" in fields:
-                request.refusal = _error(415, "send the body as it is, without Content-Encoding")
-            elif kind != b"application/json" and (
-                kind.partition(b";")[0].strip().lower() != b"application/json"
-            ):
-                request.refusal = _error(415, "send JSON: Content-Type: application/json")
-        return request
+            return None, "", _starting(self._service)
+        return route, task, Response(500, b"")
 
-    def answer(self, request: Request) -> Response | Awaitable[Response]:
-        """Return the response, or what gives it later; no error gets out as it is."""
-        assert request.route is not None
-        try:
-            response = self._handlers[request.route.name](request)
-        except Exception as error:
-            return refusal(error)
-        return response if isinstance(response, Response) else _without_errors(response)
+    async def _body(self, route: Route, headers: Headers, receive: Receive) -> bytes:
+        """Return the body of a request whose route has one."""
+        if route.body is None:
+            return b""
+        limit, kind, length = getattr(self._limits, route.limit), b"", b"0"
+        for name, value in headers:
+            if name == b"content-type":
+                kind = value.partition(b";")[0].strip().lower()
+            elif name == b"content-encoding":
+                raise RequestError("send the body as it is, without Content-Encoding", status=415)
+            elif name == b"content-length":
+                length = value
+        if kind != b"application/json":
+            raise RequestError("send JSON: Content-Type: application/json", status=415)
+        body, more = b"", int(length) <= limit
+        too_long = not more
+        while more and not too_long:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RequestError("the client has gone", status=400)
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+            too_long = len(body) > limit
+        if too_long:
+            raise RequestError(f"the body is longer than {limit:,} bytes", status=413)
+        return body
 
-    def refuse(self, status: int, reason: str) -> Response:
-        """Return a refusal."""
-        return _error(status, reason)
-
-    def count(self, request: Request, status: int) -> None:
-        """Count a request that was answered."""
-        path = OTHER_PATH if request.route is None else request.route.path
-        self.metrics.add(path, status, time.perf_counter() - request.begin)
+    async def _send(self, response: Response, scope: MutableMapping[str, Any], send: Send) -> None:
+        status, body, headers = response
+        if isinstance(body, bytes):
+            lines = JSON_LINES if headers is JSON_HEADERS else join_headers(headers)
+            await scope["write"](status, lines, body)
+            return
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        async with aclosing(body) as parts:
+            async for part in parts:
+                if scope["method"] == "HEAD":
+                    break
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
     # Handlers, by the names of routes
 
@@ -175,19 +226,16 @@ class Application:
             raise StoppedError("the service is starting")
         return self._service.writer
 
-    def _predict(self, request: Request) -> Response | Awaitable[Response]:
+    async def _predict(self, request: Request) -> Response:
         events, many = self._parser.predict(request.body)
         try:
             responses, pending = self._served.respond(events)
         except RequestError as error:
             raise error if many else RequestError(error.reason) from None
+        if pending:
+            await asyncio.wrap_future(self._writer.keep(pending))
         self.metrics.predictions += len(responses)
-        response = Response(200, encode(responses if many else responses[0]))
-        return self._keep(pending, response) if pending else response
-
-    async def _keep(self, pending: list[PendingEvent], response: Response) -> Response:
-        await asyncio.wrap_future(self._writer.keep(pending))
-        return response
+        return Response(200, encode(responses if many else responses[0]))
 
     async def _learn(self, request: Request) -> Response:
         lessons, many = self._parser.learn(request.body)
@@ -233,7 +281,7 @@ class Application:
             (b"x-romco-sequence", b"%d" % sequence),
             *SECURITY_HEADERS,
         ]
-        return Response(200, _download(file), join_headers(headers))
+        return Response(200, _download(file), headers)
 
     async def _live(self, request: Request) -> Response:
         async def messages() -> AsyncGenerator[bytes, None]:
@@ -242,24 +290,24 @@ class Application:
                 yield b"data: " + encode(status) + b"\n\n"
                 await asyncio.sleep(LIVE_SECONDS)
 
-        lines = join_headers([(b"content-type", b"text/event-stream"), *SECURITY_HEADERS])
-        return Response(200, messages(), lines)
+        headers = [(b"content-type", b"text/event-stream"), *SECURITY_HEADERS]
+        return Response(200, messages(), headers)
 
     async def _metrics(self, request: Request) -> Response:
         text = await asyncio.to_thread(self.metrics.text)
         kind = b"text/plain; version=0.0.4; charset=utf-8"
-        return Response(200, text, join_headers([(b"content-type", kind), *SECURITY_HEADERS]))
+        return Response(200, text, [(b"content-type", kind), *SECURITY_HEADERS])
 
-    def _openapi(self, request: Request) -> Response:
+    async def _openapi(self, request: Request) -> Response:
         return Response(200, self._description)
 
-    def _page(self, request: Request) -> Response:
-        return Response(200, self._html, self._page_lines)
+    async def _page(self, request: Request) -> Response:
+        return Response(200, self._html, self._page_headers)
 
-    def _healthz(self, request: Request) -> Response:
+    async def _healthz(self, request: Request) -> Response:
         return _json({"status": "alive"})
 
-    def _readyz(self, request: Request) -> Response:
+    async def _readyz(self, request: Request) -> Response:
         writer = self._service.writer
         if writer is None:
             return _starting(self._service)
@@ -291,26 +339,18 @@ def _json(value: Any) -> Response:
 
 
 def _error(
-    status: int,
-    reason: str,
-    index: int | None = None,
-    headers: Sequence[tuple[bytes, bytes]] = (),
+    status: int, reason: str, index: int | None = None, headers: Headers | None = None
 ) -> Response:
     body: dict[str, Any] = {"error": reason} if index is None else {"error": reason, "index": index}
-    extra = [*headers, *([(b"retry-after", b"1")] if status == 503 else [])]
-    return Response(status, encode(body), JSON_LINES + join_headers(extra))
+    extra = headers or []
+    if status == 503:
+        extra = [*extra, (b"retry-after", b"1")]
+    return Response(status, encode(body), [*JSON_HEADERS, *extra])
 
 
 def _starting(service: Service) -> Response:
     done, total = service.served.sequence, service.last_sequence
     return _error(503, f"the service is starting: {done:,} of {total:,} changes replayed")
-
-
-async def _without_errors(response: Awaitable[Response]) -> Response:
-    try:
-        return await response
-    except Exception as error:
-        return refusal(error)
 
 
 async def _download(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
@@ -400,15 +440,17 @@ class Server:
         self.application = Application(service, access, lambda: self.uvicorn.should_exit)
         self.failure: BaseException | None = None  # of the replay
         config = uvicorn.Config(
-            self.application,  # type: ignore[arg-type]
+            self.application,
             http=Connection,
-            interface="asgi3",  # not asked for: the connection calls the application itself
             log_config=None,
+            access_log=False,
             server_header=False,
             proxy_headers=False,
             lifespan="off",
             ws="none",
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=max(1, int(grace / 2)),
+            limit_concurrency=MAX_CONNECTIONS,
         )
         self.uvicorn = uvicorn.Server(config)
         host, port = listening.getsockname()[:2]

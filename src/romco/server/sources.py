@@ -299,7 +299,8 @@ class KafkaTopic:
 def _errors_of(package: str) -> Iterator[None]:
     """Raise the errors of a client library as OSError."""
     library = import_module(package)
+    kind = library.RedisError if package == "redis" else library.KafkaException
     try:
         yield
-    except library.RedisError if package == "redis" else library.KafkaException as error:
+    except kind as error:
         raise OSError(f"{package}: {error}") from error

@@ -2,7 +2,7 @@
 
 The stream is the rows of the files in the order given. A row's *place* is its number in the
 stream, counted before anything is skipped, so all shards agree on places without communication.
-In CSV and JSON lines only the task field of other shards' rows is looked at.
+In CSV, JSON lines and Parquet only the task of other shards' rows is looked at.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, BinaryIO, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from romco.io.cells import read_name
-from romco.io.formats import BadFile, BadRow, OpenFile, format_of
+from romco.io.formats import BadFile, BadRow, OpenFile, format_of, parquet_batches
+from romco.io.formats import Rows as EventRows
 from romco.io.reader import Block
 from romco.kernels.merge.partition import encode
 from romco.model.features import Dense, Rows, features_from_json
@@ -147,7 +150,7 @@ class ShardReader:
         self._files, self._n, self._k = files, n, k
         self._labels = TwoClasses(files.classes)
         self._features = features_from_json(files.features)
-        self._file: _LineFilter | _BlockFilter | None = None
+        self._file: _LineFilter | _ColumnFilter | _BlockFilter | None = None
 
     @property
     def ended(self) -> bool:
@@ -182,7 +185,7 @@ class ShardReader:
             self._file.close()
             self._file = None
 
-    def _open(self) -> _LineFilter | _BlockFilter:
+    def _open(self) -> _LineFilter | _ColumnFilter | _BlockFilter:
         """Return the current file, read up to the position."""
         if self._file is None:
             path = self._files.paths[self.position.file]
@@ -221,7 +224,7 @@ class ShardReader:
 Filtered = tuple[list[Block], list[BadRow], int]  # the shard's events and bad rows; rows passed
 
 
-def _open_filter(source: Source, owns: Owns) -> _LineFilter | _BlockFilter:
+def _open_filter(source: Source, owns: Owns) -> _LineFilter | _ColumnFilter | _BlockFilter:
     source = source.resolve()
     assert source.schema is not None
     file, format = OpenFile(source.path, source.format), format_of(source.path, source.format)
@@ -231,6 +234,8 @@ def _open_filter(source: Source, owns: Owns) -> _LineFilter | _BlockFilter:
         return _LineFilter(source, file, table, task, owns)
     if task is not None and format == "jsonl":
         return _LineFilter(source, file, JsonFieldLocator(task), task, owns)
+    if task is not None and format == "parquet":
+        return _ColumnFilter(source, file, task, owns)
     file.close()
     return _BlockFilter(source, owns)
 
@@ -263,6 +268,63 @@ class _BlockFilter:
 
 
 @final
+class _ColumnFilter:
+    """Parquet: look at the column of tasks, then parse the shard's rows."""
+
+    def __init__(self, source: Source, file: OpenFile, task: str, owns: Owns) -> None:
+        self._task, self._owns = task, owns
+        self._owns_value = lru_cache(MAX_CACHED_TASKS)(lambda value: owns(_name(task, value)))
+        self._kept: deque[tuple[int, Any]] = deque()  # rows to parse
+        self._row = 0  # rows read
+        self._batch: Any = ()  # rows of it that are left
+        file.format = replace(file.format, read=self._open)
+        self._parser = source.open(file=file)
+
+    def _open(self, stream: BinaryIO, name: str, wanted: Sequence[str]) -> EventRows:
+        self._batches = parquet_batches(stream, name, wanted)
+        return (self._kept.popleft() for _ in count())
+
+    def _next(self, rows: int) -> Any:
+        """Return up to so many rows of a batch; none at the end."""
+        while not len(self._batch) and (batch := next(self._batches, None)) is not None:
+            self._batch = batch
+        part, self._batch = self._batch[:rows], self._batch[rows:]
+        self._row += len(part)
+        return part
+
+    def read(self, rows: int) -> Filtered:
+        before = self._row
+        part = self._next(rows)
+        if not len(part):
+            return [], [], 0
+        kept = [i for i, task in enumerate(part.column(self._task).to_pylist()) if self._own(task)]
+        lines = [before + i + 1 for i in kept]
+        self._kept.extend(zip(lines, part.take(kept).to_pylist() if kept else (), strict=True))
+        blocks, bad = [], []
+        while self._kept:
+            block, trouble = self._parser.take(len(self._kept))
+            blocks.append(block)
+            if isinstance(trouble, BadRow):
+                bad.append(trouble)
+            elif trouble is not None:
+                raise trouble
+        return blocks, bad, len(part)
+
+    def skip(self, rows: int) -> None:
+        while self._row < rows and len(self._next(rows - self._row)):
+            pass
+
+    def close(self) -> None:
+        self._parser.close()
+
+    def _own(self, task: Any) -> bool:
+        try:
+            return self._owns_value(task)
+        except TypeError:  # no name, as a list
+            return self._owns(None)
+
+
+@final
 class _LineFilter:
     """Text: keep the shard's lines, then parse them.
 
@@ -276,7 +338,9 @@ class _LineFilter:
         format = format_of(source.path, source.format)
         self._source, self._file = replace(source, format=format), file
         self._locator, self._owns = locator, owns
-        self._owns_cell = lru_cache(MAX_CACHED_TASKS)(lambda cell: owns(_task(locator, task, cell)))
+        self._owns_cell = lru_cache(MAX_CACHED_TASKS)(
+            lambda cell: owns(_name(task, locator.value(cell)))
+        )
         self._line, self._row = int(bool(locator.header)), 0  # read so far
         self._rest: _BlockFilter | None = None
 
@@ -363,9 +427,9 @@ def _select(block: Block, kept: Any) -> Block:
     )
 
 
-def _task(locator: TaskFieldLocator, column: str, field: bytes) -> str | None:
+def _name(column: str, value: Any) -> str | None:
     try:
-        return read_name(column, {column: locator.value(field)})
+        return read_name(column, {column: value})
     except ValueError:
         return None
 

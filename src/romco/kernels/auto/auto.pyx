@@ -64,7 +64,8 @@ cdef enum:
 
 cdef double AROW_R = 0.3                       # AROW's r
 cdef double AROW_R_JOINT = 1.0                 # the same where both vectors learn together
-GLOBAL_PRIOR = 5.0                             # prior variance of the global logistic learner's weights
+GLOBAL_PRIOR = 5.0                             # prior variance of the global logistic learner's weights;
+                                               # where features are too many for covariances, 1
 cdef double global_prior = GLOBAL_PRIOR
 cdef double OWN_PRIOR = 0.3                    # prior variance of its personal vector, not 1
 FORGETTING = 3e-4                              # share of its variance that comes back
@@ -221,7 +222,8 @@ cdef class AutoKernel(Kernel):
         for c in range(TOGETHER):
             o.p[GLOBAL + c], o.v[GLOBAL + c] = told[c], x2 - told[WIDTH + c]
             o.p[ALONE + c], o.v[ALONE + c] = v[c], x2 - v[WIDTH + c]
-        o.v[GLOBAL + LOGISTIC] += (global_prior - 1.0) * x2 + self.covariances.read(x, unit)
+        o.v[GLOBAL + LOGISTIC] = self.covariances.read(x, unit) \
+            + self.covariances.scale * (global_prior * x2 - told[WIDTH + LOGISTIC])
         o.v[GLOBAL + LOGISTIC] = max(0.0, o.v[GLOBAL + LOGISTIC])  # it may be rounding
         o.p[BOTH] = told[TOGETHER] + v[TOGETHER]
         o.v[BOTH] = (1.0 + OWN_PRIOR) * x2 - told[WIDTH + TOGETHER] - v[WIDTH + TOGETHER]
@@ -482,7 +484,7 @@ cdef class AutoKernel(Kernel):
             move(&self.intercept[0, 0], &self.intercept[0, 1], 1.0, step[GLOBAL + LOGISTIC], 1.0)
         if self.subspace.phase() == PROJECT:
             self.follow(x, task, unit, step[ALONE + LOGISTIC].a)
-        steps = prepared(step, forgets, h)
+        steps = prepared(step, forgets, h, self.covariances.scale)
         f = &self.factor[task, RANK * self.subspace.side()]
         steps.f[0], steps.f[1] = load(f), load(f + 2)
         for k in range(x.n):
@@ -819,7 +821,7 @@ cdef class AutoKernel(Kernel):
 
 
 cdef Steps prepared(
-    const Step* step, Step forgets, double h
+    const Step* step, Step forgets, double h, double scale
 ) noexcept nogil:
     """The steps of the learners along each entry, side by side.
 
@@ -827,12 +829,13 @@ cdef Steps prepared(
     """
     cdef Steps t
     t.a_all[0] = both(step[GLOBAL + MARGIN].a, step[GLOBAL + LOGISTIC].a)
-    t.b_all[0] = both(step[GLOBAL + MARGIN].b, step[GLOBAL + LOGISTIC].b)
+    t.b_all[0] = both(step[GLOBAL + MARGIN].b, step[GLOBAL + LOGISTIC].b / scale)
     t.a_all[1] = both(step[GLOBAL + MARGIN].a, 0.0)
     t.b_all[1] = both(step[GLOBAL + MARGIN].b, 0.0)
     t.a_own = both(step[ALONE + MARGIN].a, step[ALONE + LOGISTIC].a)
     t.b_own = both(step[ALONE + MARGIN].b, step[ALONE + LOGISTIC].b)
     t.a_both, t.b_both = both(step[BOTH].a, step[BOTH].a), both(step[BOTH].b, step[BOTH].b)
+    t.scale = both(1.0, scale)
     t.prior_all, t.prior_own = both(1.0, global_prior), both(1.0, 1.0)
     t.prior_both, t.rate = both(1.0, OWN_PRIOR), both(h * forgetting, h * forgetting)
     t.a_forgets, t.b_forgets, t.forgetting = forgets.a, forgets.b, h * tracking_forgetting

@@ -11,6 +11,7 @@ cdef class Covariances:
     cdef double[:, ::1] intercept  # (k, 2) the same of the intercept, in the first row
     cdef int mean_at, spent_at     # their columns in `shared`
     cdef double prior              # variance of a feature's weight before any event; the intercept's: 1
+    cdef double scale              # share of what is left of it that is a variance outside of the block
     cdef object rooms
     cdef unsigned char* place      # (d,) of each feature; 0: none
     cdef Py_ssize_t count          # places in use, the intercept's among them; 0: not known

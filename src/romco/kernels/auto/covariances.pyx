@@ -6,7 +6,9 @@ by b (Sx)(Sx)'. That costs O(n^2) per event for n such features. All others are 
 
 A feature joins with the variance that it has and no covariance, and leaves when it is present in
 less than a twentieth of the events, which is looked at whenever these have doubled. Where more than
-100 features are frequent, as in text, all leave for good: a few of so many would not help.
+100 features are frequent, as in text, all leave for good: a few of so many would not help. From then
+on the prior variance of a weight is 1 and no longer ``prior``: of what is left of that, the variance is
+``scale`` = 1 / prior.
 
 Kept is what is spent of the prior covariance, which is diagonal, so that zeros are the prior. The variances are also kept where those of other learners are. Whoever changes them there
 (shards that merge, or a state of before there were covariances) makes the covariances untrue:
@@ -56,6 +58,9 @@ cdef class Covariances:
             self.place[j] = <unsigned char> k
             k += 1
         self.count = k
+        self.scale = 1.0
+        if k < self.frequent.shape[0] and self.frequent[k] == CLOSED:
+            self.scale = 1.0 / self.prior
 
     cdef inline double* mean_of(self, Py_ssize_t k) noexcept nogil:
         """The weight of a place."""
@@ -124,10 +129,19 @@ cdef class Covariances:
         return changed
 
     cdef void close(self) noexcept nogil:
-        """Let all features leave for good."""
+        """Let all features leave for good; precisions change by what those of the priors differ."""
+        cdef Py_ssize_t j
+        cdef double* spent
         while self.count > 1:
             self.remove(self.count - 1)
         self.frequent[1:] = CLOSED
+        self.scale = 1.0 / self.prior
+        for j in range(self.shared.shape[0]):
+            spent = &self.shared[j, self.spent_at]
+            if spent[0] > 0.0:
+                spent[0] = self.prior * (
+                    1.0 - 1.0 / (1.0 / (self.prior - spent[0]) + 1.0 - 1.0 / self.prior)
+                )
 
     cdef void add(self, Py_ssize_t j) noexcept nogil:
         """Give a feature the next place."""
