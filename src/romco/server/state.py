@@ -118,10 +118,12 @@ class ServedModel:
         """Predict encoded rows; the context (n, k) is the learner's, for late answers."""
         engine, contexts = self.model.engine, None
         try:
-            if not with_context and offsets is None:
-                made = [*map(engine.predict_event, rows, tasks)]  # compiled, without arrays
-                if NotImplemented not in made:
-                    return made, None
+            if len(rows) == 1 and not with_context:  # compiled, without arrays
+                one = engine.predict_event(
+                    rows[0], tasks[0], None if offsets is None else offsets[0]
+                )
+                if one is not NotImplemented:
+                    return [one], None
             if with_context:
                 margins, contexts = engine.margins_and_context(rows, tasks, offsets)
             else:
