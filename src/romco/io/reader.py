@@ -93,6 +93,7 @@ class Source:
     one_task: bool = False  # there is no column of the task
     weight: str | None = None
     offset: str | None = None
+    groupings: tuple[str, ...] = ()  # columns of further groupings, beside the task
     schema: Schema | None = None  # once it is resolved
 
     def resolve(self, known: Schema | None = None) -> Source:
@@ -168,7 +169,7 @@ class Source:
     def _infer(self) -> Schema:
         return Schema.infer(
             self.path,
-            task=self.task,
+            task=[*([self.task] if self.task else ()), *self.groupings],
             label=self.label,
             weight=self.weight,
             offset=self.offset,
@@ -184,6 +185,7 @@ class Source:
         schema.task, schema.label = self.task or known.task, self.label or known.label
         schema.offset = self.offset or known.offset
         schema.one_task = self.one_task or known.one_task
+        schema.groupings = self.groupings or known.groupings
         if self.features is not None:
             schema.features = self.features
         return schema
