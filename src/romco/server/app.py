@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
+import msgspec
 import uvicorn
 
 from romco.model import Columns, Model
@@ -28,20 +29,20 @@ from romco.server.access import LOCAL_NAMES, SECURITY_HEADERS, Access, Tokens, j
 from romco.server.connection import Connection
 from romco.server.metrics import OTHER_PATH, Metrics
 from romco.server.protocol import (
-    TASK_ORDERS,
     BusyError,
     FullError,
     RequestError,
     RequestParser,
+    Settings,
     StoppedError,
     StoreError,
+    TaskQuery,
     encode,
 )
 from romco.server.routes import ROUTES, Route, describe_routes, find_route
 from romco.server.scores import Scores
-from romco.server.settings import Settings
 from romco.server.sources import EventSource, SourceReader
-from romco.server.state import ServedModel, TaskQuery
+from romco.server.state import ServedModel
 from romco.server.store import DamagedError, Store
 from romco.server.writer import Writer, replay
 
@@ -245,11 +246,17 @@ class Application:
         return Response(200, encode(outcomes if many else outcomes[0]))
 
     async def _explain(self, request: Request) -> Response:
-        event = self._parser.one(request.body)
-        return _json(await asyncio.to_thread(self._served.explain, event.x, event.task))
+        events, many = self._parser.predict(request.body)
+        if many:
+            raise RequestError("send one event, an object")
+        return _json(await asyncio.to_thread(self._served.explain, events[0].x, events[0].task))
 
     async def _tasks(self, request: Request) -> Response:
-        query = _task_query(request.query)
+        try:
+            given = dict(parse_qsl(request.query.decode(), errors="strict"))
+            query = msgspec.convert(given, TaskQuery, strict=False)
+        except ValueError as error:
+            raise RequestError(f"the query: {error}".replace("`", "")) from None
         return _json(await asyncio.to_thread(self._served.list_tasks, query))
 
     async def _task(self, request: Request) -> Response:
@@ -318,10 +325,9 @@ def refusal(error: Exception) -> Response:
         return _error(404, "no such task is known")
     if isinstance(error, FullError):
         return _error(507, "no room on the disk: nothing was learned, predictions go on")
-    if isinstance(error, BusyError):
-        return _error(503, str(error))
-    if isinstance(error, StoppedError | StoreError):
-        return _error(503, "learning has stopped; predictions go on")
+    if isinstance(error, BusyError | StoppedError | StoreError):
+        busy = isinstance(error, BusyError)
+        return _error(503, str(error) if busy else "learning has stopped; predictions go on")
     if isinstance(error, OSError):
         return _error(507, "it could not be written: nothing was changed")
     LOG.error("a request failed", exc_info=error)
@@ -351,26 +357,6 @@ async def _download(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
     with file:
         while part := await asyncio.to_thread(file.read, DOWNLOAD_CHUNK_BYTES):
             yield part
-
-
-def _task_query(text: bytes) -> TaskQuery:
-    """Parse the query of /v1/tasks."""
-    try:
-        query = dict(parse_qsl(text.decode(), errors="strict"))
-        offset, limit = int(query.get("offset", "0")), int(query.get("limit", "100"))
-    except ValueError:
-        raise RequestError("offset and limit are integers, all values are UTF-8") from None
-    order, search = query.get("order", "personal"), query.get("search", "")
-    descending = query.get("descending", "true").lower()
-    if order not in TASK_ORDERS:
-        raise RequestError(f"order is one of {', '.join(TASK_ORDERS)}")
-    if not (0 <= offset <= 10**9 and 1 <= limit <= 1000):
-        raise RequestError("offset is at least 0, limit from 1 to 1000")
-    if descending not in ("true", "false"):
-        raise RequestError("descending is true or false")
-    if len(search) > 256:
-        raise RequestError("search has at most 256 characters")
-    return TaskQuery(search, order, descending == "true", offset, limit)
 
 
 def load_page() -> tuple[bytes, bytes]:
