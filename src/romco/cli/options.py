@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from romco.io.formats import FORMATS, format_of
-from romco.io.schema import Schema
+from romco.io.schema import Schema, split_groupings
 from romco.model import Model
 from romco.model.names import canonical_name
 from romco.model.target import Kind
@@ -76,7 +76,8 @@ ResultsFolder = Annotated[Path, typer.Option("--out", help="Folder of the result
 def _source(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, or - for stdin.")],
     task: Annotated[
-        str | None, typer.Option(help="Column of the task (svmlight: the qid).")
+        list[str] | None,
+        typer.Option(help="Column of the task (svmlight: the qid); again for more groupings."),
     ] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     no_task: Annotated[
@@ -106,9 +107,10 @@ def _source(
 ) -> Source:
     columns = {"text": text, "category": categorical, "number": numeric}
     columns |= {"date": date, "ignored": ignore}
+    first, groupings = split_groupings(task or None)
     return Source(
         source,
-        task,
+        first,
         label,
         features=split_list(features),
         format=format,
@@ -116,6 +118,7 @@ def _source(
         kinds=_kinds(columns) or None,
         one_task=no_task,
         offset=offset,
+        groupings=groupings,
     )
 
 

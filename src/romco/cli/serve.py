@@ -89,7 +89,7 @@ def serve(
     try:
         from romco.server.app import Address, JsonFormatter, Service
         from romco.server.app import serve as serve_until_stopped
-        from romco.server.settings import Settings
+        from romco.server.protocol import Settings
         from romco.server.sources import open_source
         from romco.server.store import describe_origin
     except ModuleNotFoundError as missing:

@@ -91,6 +91,32 @@ class LearnsDelayed(Protocol):
         """Set the context of the events that are learned next; NaN where there is none."""
 
 
+class Posterior(NamedTuple):
+    """Normal posteriors of one weight of several tasks or features, in the target's unit."""
+
+    mean: Numbers  # (L,) differences from common
+    variance: Numbers  # (L,)
+    prior: Numbers  # (L,) variance before any event; the prior mean is 0
+    common: float
+    information: float  # part of the precision that is information about the weight
+
+
+@runtime_checkable
+class KnowsPosterior(Protocol):
+    """Keeps posteriors of weights that are differences from a common one."""
+
+    def task_posterior(
+        self, tasks: NDArray[np.int64], features: NDArray[np.intp]
+    ) -> Sequence[Posterior]:
+        """Return posteriors of the tasks' intercepts, and of their weights of each feature."""
+
+    def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
+        """Return the posterior of the weights of indicators that all tasks share."""
+
+    def residual_variance(self) -> float:
+        """Return the variance of what is not explained."""
+
+
 @runtime_checkable
 class KnowsFeatures(Protocol):
     """Knows how its features are distributed."""

@@ -230,7 +230,7 @@ class Engine(Step):
     def margins(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense:
         """Return margins of rows; see :meth:`romco.Model.margins`."""
         with Hold(self.locks.step):
-            margins, turn = self._margins(*self._read_rows(x, task, offset)), self.target.turn
+            margins, turn = self.margins_of(*self._read_rows(x, task, offset)), self.target.turn
             return margins if turn == 1.0 else turn * margins
 
     def margins_and_context(
@@ -239,7 +239,7 @@ class Engine(Step):
         """Return margins and :meth:`prediction_context` of rows, of the same moment."""
         with Hold(self.locks.step):
             read = self._read_rows(x, task, offset)
-            return self.target.turn * self._margins(*read), self._context(*read, x, task)
+            return self.target.turn * self.margins_of(*read), self._context(*read, x, task)
 
     def prediction_context(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense | None:
         """Return numbers (n, k) to learn rows by whose labels come late: ``learn(context=)``.
@@ -348,7 +348,7 @@ class Engine(Step):
             )
         return None if offset is None else turn * read_offsets(offset, self.learner)
 
-    def _margins(self, rows: Rows, task: Numbers, offset: Dense | None) -> Dense:
+    def margins_of(self, rows: Rows, task: Numbers, offset: Dense | None = None) -> Dense:
         """Return the learner's margins (n,); those of task -1 are as the next task would start."""
         if all_known(task):
             return predict(self.learner, rows, task, offset)
@@ -622,7 +622,7 @@ class Engine(Step):
                 try:
                     rows = self._with_history(x, task, None, labels, together=together)
                     numbers = self.tasks.numbers(task)
-                    margins = self.target.turn * self._margins(rows, numbers, known)
+                    margins = self.target.turn * self.margins_of(rows, numbers, known)
                     kernel.commit(len(task))
                 finally:
                     kernel.rollback()
