@@ -8,7 +8,7 @@ import pytest
 
 from romco.model import Model
 from romco.server import ServiceError
-from romco.server.settings import Settings
+from romco.server.protocol import Settings
 from tests.server.same import assert_same_bits
 
 

@@ -166,6 +166,13 @@ def passes(
     What is learned depends then on the set of rows, not on the order in which they are given, and
     a row of weight 2 is a row given twice. The model counts rows, however often it went over them.
     """
+    history = model.engine.history
+    for again in range(0 if history is None else epochs):
+        if again and history is not None:
+            history.clear()  # else a row would see its own label of the pass before
+        model.learn(X, y, task, weight=weight, offset=offset)
+    if history is not None:
+        return
     if weight is not None and not (weight > 0.0).any():
         raise ValueError("every row has weight 0: nothing is left to learn")
     if weight is None and random is None and epochs == 1:

@@ -226,7 +226,8 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         self, model: Model, X: Any, y: Any, task: list[Any], weight: Any, offset: Any
     ) -> Self:
         """With a model that has learned rows, as often and in the order that is asked for."""
-        random = check_random_state(self.random_state) if self.shuffle else None
+        shuffled = self.shuffle and self.history is None  # a history has an order
+        random = check_random_state(self.random_state) if shuffled else None
         if isinstance(model.features, Names):
             X = model.features.cells.prepare(X, (), learning=True)
         passes(model, X, y, task, weight, epochs_of(self.epochs, model), random, offset)
@@ -290,7 +291,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     def _read_table(self, X: Any, y: Any, first: bool) -> Any:
         """Return the answers (n,) of a frame that a schema reads; None for numbers alone."""
         if first:
-            self.reads_table_ = needs_schema(X)
+            self.reads_table_ = self.history is not None or needs_schema(X)
         if not self.reads_table_:
             return None
         self._check_table(X)
@@ -304,8 +305,8 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     def _check_table(self, X: Any) -> None:
         if not hasattr(X, "columns"):
             raise ValueError(
-                "this model was fitted on a frame with text, dates or gaps: give a frame with the "
-                "same columns"
+                "this model reads frames with text, dates, gaps or a history: give a frame with "
+                "the same columns"
             )
 
     def _check_fitted(self) -> None:
@@ -405,6 +406,9 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     task_column:
         Column of X that names each row's task, by name or number, in place of ``task=``. It
         is no feature. Works wherever X goes: in scorers, ``cross_val_predict``, calibration.
+    history:
+        Categorical columns of X, from coarse to fine, of whose past labels each row gets features,
+        as in :class:`romco.Model`; X is a frame then, learned in the order of its rows.
     random_state:
         Seed of the shuffling.
 
@@ -441,6 +445,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
         task_column: str | int | None = None,
+        history: Sequence[str] | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -456,6 +461,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         self.shuffle = shuffle
         self.new_task = new_task
         self.task_column = task_column
+        self.history = history
         self.random_state = random_state
 
     @property
@@ -554,6 +560,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             classes=classes,
             tasks=tasks,
             new_task=self.new_task,
+            history=self.history,
             **self._parameters(),
         )
 
@@ -652,6 +659,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
         task_column: str | int | None = None,
+        history: Sequence[str] | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -660,6 +668,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self.shuffle = shuffle
         self.new_task = new_task
         self.task_column = task_column
+        self.history = history
         self.random_state = random_state
 
     def fit(
@@ -717,6 +726,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
             target="number",
             tasks=tasks,
             new_task=self.new_task,
+            history=self.history,
             **(self.parameters or {}),
         )
 

@@ -75,8 +75,9 @@ class Schema:
     """Kinds of the columns of a table, and which is the task, label, weight, offset.
 
     Columns not listed are read as "free"; ``features`` names those to use, None uses all. With
-    ``one_task`` all events are of one task, "all". Where the list is ``complete``, any other column
-    is unknown.
+    several columns as ``task`` the first is the task, and each value of the others is a feature.
+    With ``one_task`` all events are of one task, "all". Where the list is ``complete``, any other
+    column is unknown.
 
     >>> schema = Schema({"zip": "category", "says": "text"}, task="user", label="clicked")
     >>> schema.encode({"user": "ann", "zip": 10115, "says": "Hi", "age": "7", "size": None})
@@ -87,7 +88,7 @@ class Schema:
         self,
         columns: Mapping[str, str | Column] | None = None,
         *,
-        task: str | None = None,
+        task: str | Sequence[str] | None = None,
         label: str | None = None,
         weight: str | None = None,
         offset: str | None = None,
@@ -95,9 +96,12 @@ class Schema:
         one_task: bool = False,
         complete: bool = False,
     ) -> None:
+        task, self.groupings = split_groupings(task)
         self.task, self.label, self.weight, self.offset = task, label, weight, offset
         self.one_task = one_task
-        self.features = None if features is None else tuple(dict.fromkeys(features))
+        self.features = None
+        if features is not None:
+            self.features = tuple(dict.fromkeys((*features, *self.groupings)))
         self.columns: dict[str, Column] = {}
         self.complete = complete
         self.sample: Sequence[Mapping[str, Any]] = ()  # rows it was inferred from; not stored
@@ -122,7 +126,7 @@ class Schema:
         cls,
         source: Any,
         *,
-        task: str | None = None,
+        task: str | Sequence[str] | None = None,
         label: str | None = None,
         weight: str | None = None,
         offset: str | None = None,
@@ -142,6 +146,7 @@ class Schema:
         >>> Schema.infer(table, task="user", label="clicked", format="csv").kinds
         {'age': 'number', 'at': 'day'}
         """
+        task, groupings = split_groupings(task)
         rows: Sequence[Mapping[str, Any]]
         fixed, separator, where = False, None, ""
         if isinstance(source, str | Path) or hasattr(source, "read"):
@@ -152,7 +157,7 @@ class Schema:
         else:
             rows = rows_of(source, SAMPLE_ROWS)
         made = cls(
-            task=None if one_task else task,
+            task=None if one_task else [*([task] if task else ()), *groupings] or None,
             label=label,
             weight=weight,
             offset=offset,
@@ -181,6 +186,9 @@ class Schema:
             if name in self.columns or name in roles:
                 continue
             values = [row[name] for row in rows if name in row]
+            if name in self.groupings:
+                self.add(name, Column("category", "grouping", f"{len(set(values)):,} levels"))
+                continue
             column = infer_column(name, values)
             self.add(
                 name, _overridden(name, kinds[name], column, values) if name in kinds else column
@@ -254,7 +262,7 @@ class Schema:
 
     def difference(self, other: Schema) -> str | None:
         """Return what another schema has otherwise, or None if rows are read alike by both."""
-        for part in ("task", "label", "weight", "offset", "features", "one_task"):
+        for part in (*ROLES, "groupings", "features", "one_task"):
             if getattr(self, part) != getattr(other, part):
                 return f"{part} {getattr(self, part)!r}, not {getattr(other, part)!r}"
         for name, column in other.columns.items():
@@ -270,6 +278,8 @@ class Schema:
             del roles["offset"]
         listed = None if self.features is None else list(self.features)
         columns = {name: [column.kind, column.meaning] for name, column in self.columns.items()}
+        if self.groupings:
+            roles["groupings"] = list(self.groupings)
         rest = {"one_task": self.one_task, "complete": self.complete, "features": listed}
         return {**roles, **rest, "columns": columns}
 
@@ -295,7 +305,9 @@ class Schema:
         features = None if listed is None else [_text_of(name) for name in listed]
         complete = bool(stored.get("complete", stored.get("kinds")))
         one_task = bool(stored.get("one_task"))
-        return cls(columns, **roles, features=features, one_task=one_task, complete=complete)
+        made = cls(columns, **roles, features=features, one_task=one_task, complete=complete)
+        made.groupings = tuple(_text_of(name) for name in stored.get("groupings", ()))
+        return made
 
     @classmethod
     def from_session(cls, session: Mapping[str, Any]) -> Self | None:
@@ -364,6 +376,18 @@ class Schema:
                     f"column {name!r} has the label itself in all {len(cells):,} rows looked at: "
                     f"--ignore {name} unless it is known before the label is"
                 )
+
+
+def split_groupings(task: str | Sequence[str] | None) -> tuple[str | None, tuple[str, ...]]:
+    """Return the column of the task, and those of further groupings.
+
+    >>> split_groupings(["lecturer", "student"])
+    ('lecturer', ('student',))
+    """
+    names = (task,) if task is None or isinstance(task, str) else tuple(task)
+    if len(set(names)) < len(names) or (None in names[1:]):
+        raise ValueError(f"groupings must be different columns; got {list(names)}")
+    return (names[0], names[1:]) if names else (None, ())
 
 
 def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]:
@@ -449,6 +473,8 @@ class CellEncoder:
         plain = self._schema is None and (not learning or (not frame and only_numbers(rows)))
         if not always and (plain or (len(rows) < 2 and not frame)):
             return rows
+        if plain:
+            return encode_rows(rows, Schema(), self._lexicon)
         if len(self._lexicon) > MAX_NAMES:  # so that memory is bounded
             self._lexicon = Lexicon()
         schema = self._extended(rows, names, learning)
