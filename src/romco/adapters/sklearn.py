@@ -32,7 +32,7 @@ from romco.adapters.common import (
     weights_of_rows,
 )
 from romco.explanations.explanation import TaskWeights
-from romco.io.schema import rows_of
+from romco.io.schema import Schema, expand_groupings, rows_of, schema_of_groupings
 from romco.learners import Learner, known
 from romco.learners.capabilities import Decomposed, personal_of, shared_of
 from romco.model import Columns, Model, Names
@@ -155,7 +155,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     parameters: Mapping[str, Any] | None
     epochs: int | None
     shuffle: bool
-    task_column: str | int | None
+    task_column: str | int | Sequence[str] | None
     random_state: Any
     n_features_in_: int
     reads_table_: bool  # whether rows are frames with text, dates or gaps
@@ -278,6 +278,11 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
             return Names()
         names = getattr(self, "feature_names_in_", None)
         return Columns(self.n_features_in_, None if names is None else names.tolist())
+
+    def _groupings(self) -> Schema | None:
+        if not isinstance(self.task_column, list | tuple):
+            return None
+        return schema_of_groupings(list(expand_groupings(self.task_column)))
 
     def _read_rows(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
         X, task = self._split_task(X, task)
@@ -406,6 +411,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     task_column:
         Column of X that names each row's task, by name or number, in place of ``task=``. It
         is no feature. Works wherever X goes: in scorers, ``cross_val_predict``, calibration.
+        Several columns of a frame are groupings, as in :class:`romco.Model`.
     history:
         Categorical columns of X, from coarse to fine, of whose past labels each row gets features,
         as in :class:`romco.Model`; X is a frame then, learned in the order of its rows.
@@ -444,7 +450,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         epochs: int | None = None,
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
-        task_column: str | int | None = None,
+        task_column: str | int | Sequence[str] | None = None,
         history: Sequence[str] | None = None,
         random_state: Any = None,
     ) -> None:
@@ -561,6 +567,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             tasks=tasks,
             new_task=self.new_task,
             history=self.history,
+            schema=self._groupings(),
             **self._parameters(),
         )
 
@@ -658,7 +665,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         epochs: int | None = None,
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
-        task_column: str | int | None = None,
+        task_column: str | int | Sequence[str] | None = None,
         history: Sequence[str] | None = None,
         random_state: Any = None,
     ) -> None:
@@ -727,6 +734,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
             tasks=tasks,
             new_task=self.new_task,
             history=self.history,
+            schema=self._groupings(),
             **(self.parameters or {}),
         )
 

@@ -90,9 +90,9 @@ class TaskHistory:
         if y is not None:
             self.kernel.rollback()
             self._prune()
-            known = self.tasks.number
-            new = [task for task, label in zip(ids, y, strict=True) if task not in known]
-            for act, argument in self.tasks.actions(self.tasks.offered(new)) if new else ():
+            new = set(ids).difference(self.tasks.number)
+            ordered = dict.fromkeys(task for task in ids if task in new) if new else ()
+            for act, argument in self.tasks.actions(self.tasks.offered(ordered)) if new else ():
                 act(argument)
         return self.tasks.numbers(ids)
 
