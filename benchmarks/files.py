@@ -106,6 +106,7 @@ ROADS: dict[str, Callable[[Path], float]] = {
     f"{DEFAULT}, hashed": lambda folder: romco_file(folder, DEFAULT, hashed=True),
     f"{DEFAULT}, named": lambda folder: romco_file(folder, DEFAULT, hashed=False),
     "pa-global, hashed": lambda folder: romco_file(folder, "pa-global", hashed=True),
+    "pa-shared, hashed": lambda folder: romco_file(folder, "pa-shared", hashed=True),
     "romco, reading alone": reading_only,
     VW: vowpal_file,
     PANDAS: pandas_sklearn,

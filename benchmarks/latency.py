@@ -31,11 +31,11 @@ def percentiles(quick: bool, say: Say) -> list[dict[str, Any]]:
     other_work()
     events = 5_000 if quick else 50_000
     workload = workloads.large(warmup=0, events=events, segments=1)
-    counts = {"romco-nucl": 20_000 if quick else 1_000_000, "river": 5_000 if quick else 100_000}
+    counts = {"romco": 20_000 if quick else 1_000_000, "river": 5_000 if quick else 100_000}
     rows = []
     for system, count in (
-        (Calls("romco-nucl"), counts["romco-nucl"]),
-        (Calls("romco-auto"), counts["romco-nucl"] // 10),
+        (Calls("romco-nucl"), counts["romco"]),
+        (Calls("romco-auto"), counts["romco"]),
         (RiverPerTask(), counts["river"]),
     ):
         say(f"latency: {system.name}, {count} events")

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from multiprocessing import get_context
 from typing import Any
 
-from benchmarks import files, instructions, latency, memory, workloads
+from benchmarks import files, instructions, latency, memory, scaling_speed, workloads
 from benchmarks.doors import doors
 from benchmarks.measure import Entry, Say, interleave
 from benchmarks.peers import RiverPerTask, SklearnGlobal, VowpalCalls, VowpalFile
@@ -148,6 +148,18 @@ def from_files(quick: bool, say: Say) -> list[dict[str, Any]]:
     return files.compare(quick, say)
 
 
+def threads(quick: bool, say: Say) -> list[dict[str, Any]]:
+    """(j) shards on one thread and on two, in turn."""
+    n, rows = 20_000 if quick else 640_000, []
+    for shape, *stream in scaling_speed.shapes(n):
+        for repeat in range(3):
+            for number in (1, 2):
+                say(f"threads: {shape}, {number}, repeat {repeat + 1} of 3")
+                row = scaling_speed.timed(number, *stream)
+                rows.append({"shape": shape, "threads": number, **row})
+    return rows
+
+
 PARTS: dict[str, Callable[[bool, Say], Any]] = {
     "a": spam,
     "b": mhc,
@@ -158,6 +170,7 @@ PARTS: dict[str, Callable[[bool, Say], Any]] = {
     "g": single_events,
     "h": instruction_counts,
     "i": from_files,
+    "j": threads,
 }
 
 

@@ -55,6 +55,7 @@ def timed(threads, x, y, tasks):
         released_time(released, "romco.shards.shard.ChunkStep", "compiled"),
         released_time(released, "romco.model.engine.ChunkStep", "compiled"),
         released_time(released, "romco.shards.shard.Events", "__init__"),
+        released_time(released, "romco.learners.base.Events", "__init__"),
         released_time(released, "romco.shards.shard.FeatureCounts", "add", "clear"),
         released_time(released, "romco.learners.merging.kernel.RowMerge", "rows"),
         released_time(released, "romco.learners.auto.AutoKernel", *SUBSPACE_CALLS),

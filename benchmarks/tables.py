@@ -36,6 +36,7 @@ TITLES = {
     "g": "(g) single events on the large shape, in a process of its own, microseconds",
     "h": "(h) instructions per event (callgrind)",
     "i": "(i) from a text file to a model: 200 users, a number, a category, 60 words per row",
+    "j": "(j) shards on threads of one process, 1000 tasks",
 }
 
 
@@ -206,6 +207,18 @@ def _files(title: str, found: list[dict[str, Any]]) -> Table:
     return Table(title, columns, cells, tuple(notes))
 
 
+def _threads(title: str, found: list[dict[str, Any]]) -> Table:
+    columns = ["shape", "threads", "events", "us/event", "CPU us", "barriers us", "under the lock"]
+    rows = []
+    for shape, number in dict.fromkeys((row["shape"], row["threads"]) for row in found):
+        some = [row for row in found if (row["shape"], row["threads"]) == (shape, number)]
+        n, best = some[0]["events"], min(some, key=lambda row: row["wall"])
+        times = [f"{1e6 * best[clock] / n:.3g}" for clock in ("wall", "cpu", "merging")]
+        share = median(row["locked"] / row["cpu"] for row in some)
+        rows.append([shape, f"{number}", f"{n}", *times, f"{share:.1%}"])
+    return Table(title, columns, rows)
+
+
 def _or_dash(value: Any, form: str = "") -> str:
     return "-" if value is None else format(value, form) if form else str(value)
 
@@ -217,4 +230,5 @@ _MAKERS: dict[str, Callable[[str, Any], Table]] = {
     "g": _latency,
     "h": _instructions,
     "i": _files,
+    "j": _threads,
 }

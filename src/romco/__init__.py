@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from romco.adapters.personal import PersonalLayer
     from romco.adapters.sklearn import ROMCOClassifier, ROMCORegressor
     from romco.evaluation import prequential
-    from romco.explanations import explain, reasons
+    from romco.explanations import effects, explain, reasons
     from romco.io.modelfile import load, peek, save
     from romco.io.schema import Schema
     from romco.learners import LEARNERS, Learner, Method, grown, learner, restore
@@ -42,6 +42,7 @@ __all__ = [
     "__version__",
     "batch",
     "cluster",
+    "effects",
     "explain",
     "grown",
     "labels",
@@ -64,7 +65,7 @@ _MODULES = {
     **dict.fromkeys(("LEARNERS", "Learner", "Method", "grown", "learner", "restore"), "learners"),
     **dict.fromkeys(("Columns", "Hashed", "Model", "Names"), "model"),
     **dict.fromkeys(("Round", "Rounds"), "rounds"),
-    **dict.fromkeys(("explain", "reasons"), "explanations"),
+    **dict.fromkeys(("effects", "explain", "reasons"), "explanations"),
     **dict.fromkeys(("load", "peek", "save"), "io.modelfile"),
     "PersonalLayer": "adapters.personal",
     "ROMCOClassifier": "adapters.sklearn",

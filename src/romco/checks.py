@@ -285,26 +285,10 @@ def check_sums_are_exact(make: Make, rounds: Rounds) -> None:
                 np.testing.assert_allclose(new, (old + added)[:, columns], rtol=1e-12)
 
 
-CHECKS: tuple[Check, ...] = (
-    check_predict_ignores_answers,
-    check_missing_labels_are_left_out,
-    check_predict_is_pure,
-    check_input_is_untouched,
-    check_deterministic,
-    check_replay_is_the_loop,
-    check_restore_goes_on,
-    check_state_is_a_copy,
-    check_no_look_ahead,
-    check_task_permutation,
-    check_dense_equals_sparse,
-    check_margins_are_the_weights,
-    check_first_margin_is_zero,
-    check_bad_input_changes_nothing,
-    check_memory_does_not_grow,
-    check_arrays_are_declared,
-    check_one_shard_is_the_learner,
-    check_merging_is_fixed,
-    check_sums_are_exact,
+CHECKS: tuple[Check, ...] = tuple(
+    check
+    for name, check in list(globals().items())
+    if name.startswith("check_") and check is not check_learner
 )
 
 

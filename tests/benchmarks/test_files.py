@@ -40,5 +40,6 @@ def test_what_was_measured_is_told():
     assert cells[f"{files.DEFAULT}, hashed"][3:5] == ["0.50", "4.00"]
     found = {target.what: target for target in targets({"i": rows})}
     ours = f"(i) from a file: {files.DEFAULT}, hashed: times"
-    assert found[f"{ours} {files.VW}"].met is False
+    assert found[f"{ours} {files.VW}"].met is True
+    assert found[f"{ours} {files.PANDAS}, on the clock"].met is False
     assert found[f"{ours} {files.PANDAS}"].met is True

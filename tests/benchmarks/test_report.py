@@ -58,7 +58,16 @@ def parts():
             }
         ],
         "h": {"omtl": {"per_event": 120.0, "stored": 100.0, "ratio": 1.2}},
-        "i": [row("romco-auto, hashed", 20.0, 20.0), row("VW on its file, -q tf", 10.0, 10.0)],
+        "i": [
+            row("romco-auto, hashed", 20.0, 20.0),
+            row("pa-global, hashed", 20.0, 20.0),
+            row("VW on its file, -q tf", 10.0, 10.0),
+        ],
+        "j": [
+            {"shape": "400 features, dense", "threads": n, "events": 100, "wall": wall, **times}
+            for n, wall in ((1, 8.0), (2, 4.0))
+            for times in [{"cpu": 8.0, "merging": 0.0, "locked": 0.8}]
+        ],
     }
 
 
@@ -67,11 +76,15 @@ def test_targets_are_computed(parts):
     stream = found["(a) whole stream: times River PA per task", False]
     assert (stream.reached, stream.met) == (8.0, True)
     file = "(i) from a file: romco-auto, hashed: times VW on its file, -q tf"
-    assert (found[file, True].reached, found[file, True].met) == (0.5, False)
+    assert (found[file, False].reached, found[file, False].met) == (0.5, True)
+    assert found["(j) dense: two threads, times one on the clock", False].reached == 2.0
+    assert found["(j) dense: share of CPU time under the interpreter's lock", False].met is False
+    assert found["(j) dense: times one thread on 16 cores, by that share", False].reached == 6.4
+    assert found["(j) 100 non-zeros: two threads, times one on the clock", False].met is None
     wide = found["(e) romco-nucl: cost at d = 2^20 / 2^14", False]
     assert (wide.reached, wide.met) == (2.25, False)
     assert found["(f) 1000 tasks, d = 2^18: peak megabytes", False].met is True
-    assert found["(g) slowest event / median, CPU time", False].reached == 90.0
+    assert found["(g) romco-nucl: slowest event / median, CPU time", False].reached == 90.0
     assert found["(h) instructions / stored count, worst case", False].met is False
     assert found["(d) rank 8: times River PA per task", False].met is None
 

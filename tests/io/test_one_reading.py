@@ -200,7 +200,7 @@ def test_river_reads_the_same_rows(learned):
 
 
 def test_the_service_reads_the_same_rows(learned, tmp_path):
-    from romco.server.settings import Settings
+    from romco.server.protocol import Settings
     from tests.server.conftest import Running
 
     _, margins, folder = learned

@@ -11,7 +11,7 @@ import pytest
 from romco.server import Client
 from romco.server.access import LOCAL_NAMES, Access
 from romco.server.app import Address, Server, Service
-from romco.server.settings import Settings
+from romco.server.protocol import Settings
 from tests.server.streams import model
 
 

@@ -10,8 +10,8 @@ import romco
 from romco.server import Client, ServiceError
 from romco.server.access import Tokens
 from romco.server.access import create_token as create
+from romco.server.protocol import Limits, Settings
 from romco.server.routes import ROUTES, Route, describe_routes
-from romco.server.settings import Limits, Settings
 from tests.server.same import assert_same_bits
 from tests.server.streams import learned, lessons, model
 

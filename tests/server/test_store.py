@@ -21,14 +21,15 @@ from romco.server.protocol import (
     FullError,
     Learn,
     LearnResponse,
+    Limits,
     PendingEvent,
     PredictRequest,
     RequestError,
+    Settings,
     decode_change,
     encode,
 )
 from romco.server.protocol import LearnRequest as Lesson
-from romco.server.settings import Limits, Settings
 from romco.server.state import ServedModel
 from romco.server.store import DamagedError, describe_origin
 from tests.server.conftest import opened

@@ -23,8 +23,7 @@ from typing import Any
 import msgspec
 
 from romco.server.app import Service
-from romco.server.protocol import LearnRequest, PendingEvent, StoreError
-from romco.server.settings import Settings
+from romco.server.protocol import LearnRequest, PendingEvent, Settings, StoreError
 from tests.server import faults
 from tests.server.streams import said_of, turning, unsettled
 

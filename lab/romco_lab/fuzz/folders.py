@@ -15,8 +15,7 @@ from numpy.random import Generator
 
 import romco
 from romco.server.app import Service
-from romco.server.protocol import LearnRequest
-from romco.server.settings import Settings
+from romco.server.protocol import LearnRequest, Settings
 from romco.shards import Shards
 from romco_lab.fuzz.acts import TOLD
 from romco_lab.fuzz.files import File, put_together, taken_apart

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.io.schema import names_columns, take_groupings
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.mappings import hash_name
 from romco.model import Model
@@ -54,13 +55,20 @@ def _is_numeric(column: Any) -> bool:
         return False
 
 
-def split_off(X: Any, column: str | int) -> tuple[Any, Any]:
+def split_off(X: Any, column: str | int | Sequence[str]) -> tuple[Any, Any]:
     """X without a column, and that column: by name in a frame, by number in an array.
+
+    Several columns of a frame are groupings, see :func:`romco.io.schema.take_groupings`.
 
     >>> split_off(np.array([[7.0, 0.5], [8.0, 0.25]]), 0)
     (array([[0.5 ],
            [0.25]]), array([7., 8.]))
     """
+    if isinstance(column, list | tuple):
+        if not names_columns(X, column):
+            raise ValueError(f"X is no frame with the columns {list(column)}")
+        rows, task, _ = take_groupings(X, column)
+        return type(X)(rows), task
     if hasattr(X, "columns"):
         if column not in X.columns:
             raise ValueError(f"X has no column {column!r} to take the task from{_hint(X, column)}")
@@ -75,7 +83,7 @@ def split_off(X: Any, column: str | int) -> tuple[Any, Any]:
     return X[:, rest], task
 
 
-def _hint(X: Any, column: str | int) -> str:
+def _hint(X: Any, column: Any) -> str:
     """Return a hint where a transformer has put its own name before that of the column."""
     longer = [name for name in map(str, X.columns) if name.endswith(f"__{column}")]
     if not longer:
@@ -114,7 +122,7 @@ def classes_of(labels: Any) -> tuple[Any, ...]:
 
 def column_to_json(column: Any) -> Any:
     """The name of a column in a file; None where there is none."""
-    return None if column is None else to_json(column)
+    return None if column is None else to_json(tuple(column) if type(column) is list else column)
 
 
 def column_from_json(found: Any) -> Any:
@@ -166,6 +174,13 @@ def passes(
     What is learned depends then on the set of rows, not on the order in which they are given, and
     a row of weight 2 is a row given twice. The model counts rows, however often it went over them.
     """
+    history = model.engine.history
+    for again in range(0 if history is None else epochs):
+        if again and history is not None:
+            history.clear()  # else a row would see its own label of the pass before
+        model.learn(X, y, task, weight=weight, offset=offset)
+    if history is not None:
+        return
     if weight is not None and not (weight > 0.0).any():
         raise ValueError("every row has weight 0: nothing is left to learn")
     if weight is None and random is None and epochs == 1:

@@ -87,6 +87,9 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
     task_column
         Feature that names the task, in place of ``task=``; it is taken out of x. For ensembles and
         for ``predict_many`` of pipelines, which hand on no keywords.
+    history
+        Categorical features, from coarse to fine, of whose past labels each event gets features,
+        as in ``romco.Model``.
 
     Examples
     --------
@@ -111,6 +114,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         new_task: str = "mean",
         rounds: bool = False,
         task_column: Any = None,
+        history: list[str] | None = None,
     ) -> None:
         self.learner = learner
         self.parameters = parameters
@@ -118,7 +122,8 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         self.new_task = new_task
         self.rounds = rounds
         self.task_column = task_column
-        self.model = _model(learner, hashed, parameters, new_task=new_task)
+        self.history = history
+        self.model = _model(learner, hashed, parameters, new_task=new_task, history=history)
 
     @property
     def file_kind(self) -> str:
@@ -229,13 +234,16 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         hashed: int | None = None,
         new_task: str = "mean",
         task_column: Any = None,
+        history: list[str] | None = None,
     ) -> None:
         self.learner = learner
         self.parameters = parameters
         self.hashed = hashed
         self.new_task = new_task
         self.task_column = task_column
-        self.model = _model(learner, hashed, parameters, new_task=new_task, target="number")
+        self.history = history
+        settings: dict[str, Any] = {"new_task": new_task, "target": "number", "history": history}
+        self.model = _model(learner, hashed, parameters, **settings)
 
     @property
     def file_kind(self) -> str:

@@ -32,7 +32,7 @@ from romco.adapters.common import (
     weights_of_rows,
 )
 from romco.explanations.explanation import TaskWeights
-from romco.io.schema import rows_of
+from romco.io.schema import Schema, expand_groupings, rows_of, schema_of_groupings
 from romco.learners import Learner, known
 from romco.learners.capabilities import Decomposed, personal_of, shared_of
 from romco.model import Columns, Model, Names
@@ -155,7 +155,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     parameters: Mapping[str, Any] | None
     epochs: int | None
     shuffle: bool
-    task_column: str | int | None
+    task_column: str | int | Sequence[str] | None
     random_state: Any
     n_features_in_: int
     reads_table_: bool  # whether rows are frames with text, dates or gaps
@@ -226,7 +226,8 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         self, model: Model, X: Any, y: Any, task: list[Any], weight: Any, offset: Any
     ) -> Self:
         """With a model that has learned rows, as often and in the order that is asked for."""
-        random = check_random_state(self.random_state) if self.shuffle else None
+        shuffled = self.shuffle and self.history is None  # a history has an order
+        random = check_random_state(self.random_state) if shuffled else None
         if isinstance(model.features, Names):
             X = model.features.cells.prepare(X, (), learning=True)
         passes(model, X, y, task, weight, epochs_of(self.epochs, model), random, offset)
@@ -278,6 +279,11 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         return Columns(self.n_features_in_, None if names is None else names.tolist())
 
+    def _groupings(self) -> Schema | None:
+        if not isinstance(self.task_column, list | tuple):
+            return None
+        return schema_of_groupings(list(expand_groupings(self.task_column)))
+
     def _read_rows(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
         X, task = self._split_task(X, task)
         if self.reads_table_:
@@ -290,7 +296,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     def _read_table(self, X: Any, y: Any, first: bool) -> Any:
         """Return the answers (n,) of a frame that a schema reads; None for numbers alone."""
         if first:
-            self.reads_table_ = needs_schema(X)
+            self.reads_table_ = self.history is not None or needs_schema(X)
         if not self.reads_table_:
             return None
         self._check_table(X)
@@ -304,8 +310,8 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     def _check_table(self, X: Any) -> None:
         if not hasattr(X, "columns"):
             raise ValueError(
-                "this model was fitted on a frame with text, dates or gaps: give a frame with the "
-                "same columns"
+                "this model reads frames with text, dates, gaps or a history: give a frame with "
+                "the same columns"
             )
 
     def _check_fitted(self) -> None:
@@ -405,6 +411,10 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
     task_column:
         Column of X that names each row's task, by name or number, in place of ``task=``. It
         is no feature. Works wherever X goes: in scorers, ``cross_val_predict``, calibration.
+        Several columns of a frame are groupings, as in :class:`romco.Model`.
+    history:
+        Categorical columns of X, from coarse to fine, of whose past labels each row gets features,
+        as in :class:`romco.Model`; X is a frame then, learned in the order of its rows.
     random_state:
         Seed of the shuffling.
 
@@ -440,7 +450,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         epochs: int | None = None,
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
-        task_column: str | int | None = None,
+        task_column: str | int | Sequence[str] | None = None,
+        history: Sequence[str] | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -456,6 +467,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         self.shuffle = shuffle
         self.new_task = new_task
         self.task_column = task_column
+        self.history = history
         self.random_state = random_state
 
     @property
@@ -554,6 +566,8 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             classes=classes,
             tasks=tasks,
             new_task=self.new_task,
+            history=self.history,
+            schema=self._groupings(),
             **self._parameters(),
         )
 
@@ -651,7 +665,8 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         epochs: int | None = None,
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
-        task_column: str | int | None = None,
+        task_column: str | int | Sequence[str] | None = None,
+        history: Sequence[str] | None = None,
         random_state: Any = None,
     ) -> None:
         self.learner = learner
@@ -660,6 +675,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self.shuffle = shuffle
         self.new_task = new_task
         self.task_column = task_column
+        self.history = history
         self.random_state = random_state
 
     def fit(
@@ -717,6 +733,8 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
             target="number",
             tasks=tasks,
             new_task=self.new_task,
+            history=self.history,
+            schema=self._groupings(),
             **(self.parameters or {}),
         )
 

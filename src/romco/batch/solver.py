@@ -130,13 +130,7 @@ DENSE = 0.25  # share of non-zeros from which on plain arrays are faster than CS
 
 
 def tabulated(events: Round, n_tasks: int, intercept: bool = False) -> TaskRows:
-    """The table of some events; an intercept is one more feature that is always 1.
-
-    >>> events = Round(np.array([1, 0]), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, -1.0]))
-    >>> table = tabulated(events, n_tasks=2)
-    >>> table.rows.margins(np.array([[1.0, 0.0], [1.0, 0.5]])), table.y
-    (array([7., 1.]), array([-1.,  1.]))
-    """
+    """The table of some events; an intercept is one more feature that is always 1."""
     features: Any = events.x
     d = features.shape[1]
     nonzero = features.nnz if issparse(features) else np.count_nonzero(features)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Generator, Iterator
@@ -16,16 +17,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from romco import runs
-from romco.cli.options import AsJson, ModelPath, Weight, check_source, reads_source
+from romco.cli.options import AsJson, ModelPath, Weight, check_source, reads_source, split_list
 from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
 from romco.io import durable
 from romco.io.cells import ONLY_TASK
 from romco.io.modelfile import load
+from romco.io.schema import rows_of
 from romco.model import Model
 from romco.runs import Evaluation, Source
 from romco.runs.predict import write_predictions
 from romco.runs.resume import load_model
+
+MAX_PRINTED_EFFECTS = 20
 
 
 @reads_source
@@ -163,6 +167,37 @@ def _with_hints(
 def _note_end(rows: Generator[dict[str, Any], None, int]) -> Iterator[dict[str, Any]]:
     """Yield the rows; print at the end how many could not be read."""
     note_skipped((yield from rows))
+
+
+def effects(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model file.")],
+    slopes: Annotated[
+        str | None,
+        typer.Option(help="Features a,b,... with slopes; else frequent ones."),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print all levels as CSV.")] = False,
+) -> None:
+    """Show the effects of tasks and groupings with standard errors, and variance components."""
+    from romco.explanations import effects as find_effects
+
+    found = find_effects(load(model), split_list(slopes))
+    levels, variances = rows_of(found.levels), rows_of(found.variances)
+    if as_csv:
+        writer = csv.DictWriter(sys.stdout, list(levels[0]) if levels else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(levels)
+        return
+    print("variance components")
+    for row in variances:
+        share = f"{row['share']:6.1%}" if (row["share"] or 0.0) > 0.0 else ""
+        name = f"{row['grouping']} {'' if row['grouping'] == 'residual' else row['term']}"
+        print(f"  {name:30} variance {row['variance']:10.4g}  sd {row['sd']:10.4g}  {share}")
+    print(f"the {MAX_PRINTED_EFFECTS} effects furthest from the common, of {len(levels):,}")
+    far = sorted(levels, key=lambda row: -abs(row["estimate"]) / (row["se"] or 1.0))
+    for row in far[:MAX_PRINTED_EFFECTS]:
+        name = f"{row['grouping']} {row['level']}: {row['term']}"
+        numbers = f"{row['estimate']:10.4g} +- {row['se']:<10.4g} {row['events']:8,} events"
+        print(f"  {name:40} {numbers}")
 
 
 def explain(

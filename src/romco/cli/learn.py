@@ -21,6 +21,7 @@ from romco.cli.options import (
     Address,
     Classes,
     HashBits,
+    History,
     Ids,
     LabelBudget,
     LearnerName,
@@ -29,6 +30,7 @@ from romco.cli.options import (
     Seed,
     Settings,
     Target,
+    Time,
     Weight,
     check_same,
     check_source,
@@ -74,11 +76,19 @@ class LearnOptions:
     hash_bits: int | None
     target: Kind | None  # None: by the first labels
     schedule: dict[str, Any]  # growth and every, of the barriers of shards
+    history: tuple[str, ...] | None = None
 
     def check(self, path: Path, known: Model) -> None:
         """Raise ValueError where the options contradict a model file."""
         check_same(
-            path, known, self.learner, self.settings, self.hash_bits, self.classes, self.positive
+            path,
+            known,
+            self.learner,
+            self.settings,
+            self.hash_bits,
+            self.classes,
+            self.positive,
+            self.history,
         )
 
 
@@ -91,6 +101,8 @@ def learn(
     hash_bits: HashBits = None,
     target: Target = "auto",
     weight: Weight = None,
+    history: History = None,
+    time: Time = None,
     classes: Classes = None,
     positive: Positive = None,
     predictions: Annotated[
@@ -136,11 +148,14 @@ def learn(
         hash_bits,
         parse_target(target),
         {"growth": growth} if every is None else {"growth": growth, "every": every},
+        split_list(history),
     )
-    source = replace(source, weight=weight)
+    source = replace(source, weight=weight, kinds=_with_history(source, options.history, time))
     if shards is not None:
         known = load_model(model) if model.exists() else None
-        _check_combination(known, options.target, source, threads, shards)
+        _check_combination(
+            known, options.target, source, threads, shards, options.history is not None
+        )
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
         paths = [source.path, *(more or [])]
@@ -151,6 +166,21 @@ def learn(
     for path in (source.path, *(more or [])):
         one = replace(source, path=path)
         _learn_one(one, model, options, predictions, checkpoint_every, threads, labels)
+
+
+def _with_history(
+    source: Source, history: tuple[str, ...] | None, time: str | None
+) -> dict[str, str] | None:
+    """Return the kinds of columns with those of the history, which are categories."""
+    if time is not None and history is None:
+        raise ValueError(f"--time {time} is for --history: name its columns too")
+    kinds = dict(source.kinds or {})
+    for column in history or ():
+        if kinds.setdefault(column, "category") != "category":
+            raise ValueError(f"--history {column}: it must be a category, not {kinds[column]}")
+    if time is not None:
+        kinds[time] = "time"
+    return kinds or None
 
 
 def _learn_one(
@@ -165,7 +195,9 @@ def _learn_one(
     with locked_model(path) as known:
         schema = None if known is None else known.schema
         check_source(source, True, schema)
-        _check_combination(known, options.target, source, threads, None)
+        _check_combination(
+            known, options.target, source, threads, None, options.history is not None
+        )
         source = source.resolve(schema)
         if known is not None:
             options.check(path, known)
@@ -195,6 +227,8 @@ def _new_model(
         options = replace(options, classes=found)
     parts: dict[str, Any] = {"target": target, "classes": options.classes}
     parts |= {"positive": options.positive, **options.settings}
+    if options.history is not None:
+        parts |= {"history": options.history, "schema": source.schema}
     return Model(options.learner or "romco-auto", _features(options), **parts), options
 
 
@@ -227,6 +261,7 @@ def _check_combination(
     source: Source,
     threads: str | None,
     shards: int | None,
+    history: bool = False,
 ) -> None:
     wider = known is not None and (known.engine.target.kind, target) == ("two classes", "classes")
     if known is not None and target not in (None, known.engine.target.kind) and not wider:
@@ -236,6 +271,11 @@ def _check_combination(
     if threads is None and shards is None:
         return
     option = "--threads" if shards is None else "--shards"
+    if history or (known is not None and known.engine.history is not None):
+        raise ValueError(
+            f"{option} does not go with a history: the past of each task is kept in one place; "
+            f"leave {option} out, one process learns it"
+        )
     other = target if known is None else known.engine.target.kind
     if other not in (None, "two classes"):
         raise ValueError(

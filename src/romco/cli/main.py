@@ -17,6 +17,7 @@ BUILT_IN = {  # command: module:function
     "predict": "romco.cli.answer:predict",
     "evaluate": "romco.cli.answer:evaluate",
     "explain": "romco.cli.answer:explain",
+    "effects": "romco.cli.answer:effects",
     "ask": "romco.cli.learn:ask",
     "compare": "romco.cli.compare:compare",
     "learners": "romco.cli.compare:learners",

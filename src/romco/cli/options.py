@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from romco.io.formats import FORMATS, format_of
-from romco.io.schema import Schema
+from romco.io.schema import Schema, split_groupings
 from romco.model import Model
 from romco.model.names import canonical_name
 from romco.model.target import Kind
@@ -45,6 +45,15 @@ Positive = Annotated[
     str | None,
     typer.Option("--positive", help="The positive label; else 1, true, yes, the larger."),
 ]
+History = Annotated[
+    str | None,
+    typer.Option(
+        "--history", help="Categories a,b,..., coarse to fine: learn from past labels of each."
+    ),
+]
+Time = Annotated[
+    str | None, typer.Option("--time", help="Column of the time, for --history; no feature.")
+]
 Weight = Annotated[str | None, typer.Option("--weight", help="Column of the events' weights.")]
 LabelBudget = Annotated[
     str | None, typer.Option("--labels", help="Label budget: a share (5%, 0.05) or a number (500).")
@@ -67,7 +76,8 @@ ResultsFolder = Annotated[Path, typer.Option("--out", help="Folder of the result
 def _source(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, or - for stdin.")],
     task: Annotated[
-        str | None, typer.Option(help="Column of the task (svmlight: the qid).")
+        list[str] | None,
+        typer.Option(help="Column of the task (svmlight: the qid); again for more groupings."),
     ] = None,
     label: Annotated[str | None, typer.Option(help="Column of the label.")] = None,
     no_task: Annotated[
@@ -97,9 +107,10 @@ def _source(
 ) -> Source:
     columns = {"text": text, "category": categorical, "number": numeric}
     columns |= {"date": date, "ignored": ignore}
+    first, groupings = split_groupings(task or None)
     return Source(
         source,
-        task,
+        first,
         label,
         features=split_list(features),
         format=format,
@@ -107,6 +118,7 @@ def _source(
         kinds=_kinds(columns) or None,
         one_task=no_task,
         offset=offset,
+        groupings=groupings,
     )
 
 
@@ -176,9 +188,14 @@ def check_same(
     bits: int | None,
     classes: tuple[str, ...] | None,
     positive: str | None = None,
+    history: tuple[str, ...] | None = None,
 ) -> None:
     """Raise ValueError where options contradict the model that is there."""
     inside, features = model.engine.learner, model.features.to_json()
+    past = model.engine.history
+    if history is not None and (past is None or past.kernel.columns != history):
+        had = "without a history" if past is None else f"--history {','.join(past.kernel.columns)}"
+        raise ValueError(f"{path.name} was made {had}: use another model file")
     if learner is not None and learner != inside.name:
         raise ValueError(f"{path.name} holds {inside.name}, not {learner}: use another model file")
     for name, value in settings.items():
@@ -205,11 +222,7 @@ def split_list(text: str | None) -> tuple[str, ...] | None:
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:
-    """Return parameters from texts such as ``eta=0.5``: see :func:`romco.parameters.setting`.
-
-    >>> parse_settings(["eta=0.5", "norm=L2"])
-    {'eta': 0.5, 'norm': 'L2'}
-    """
+    """Return parameters from texts such as ``eta=0.5``: see :func:`romco.parameters.setting`."""
     return dict(setting(text) for text in settings or [])
 
 
@@ -232,11 +245,7 @@ def parse_label_budget(text: str) -> float | int:
 
 
 def parse_target(text: str) -> Kind | None:
-    """Return the kind of target, None for "auto".
-
-    >>> parse_target("two-classes"), parse_target("auto")
-    ('two classes', None)
-    """
+    """Return the kind of target, None for "auto"."""
     kinds: dict[str, Kind | None] = {"auto": None, "classes": "classes", "number": "number"}
     kinds["two-classes"] = "two classes"
     if text not in kinds:

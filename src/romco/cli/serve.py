@@ -12,16 +12,19 @@ from rich.console import Console
 from romco.cli.options import (
     Classes,
     HashBits,
+    History,
     LabelBudget,
     LearnerName,
     Settings,
     Target,
+    Time,
     check_same,
     parse_label_budget,
     parse_settings,
     parse_target,
     split_list,
 )
+from romco.io.schema import Schema
 from romco.model import Columns, Features, Hashed, Model
 from romco.runs.resume import load_model
 
@@ -45,6 +48,8 @@ def serve(
     ] = None,
     target: Target = "auto",
     classes: Classes = None,
+    history: History = None,
+    time: Time = None,
     labels: LabelBudget = None,
     from_: Annotated[
         str | None,
@@ -84,7 +89,7 @@ def serve(
     try:
         from romco.server.app import Address, JsonFormatter, Service
         from romco.server.app import serve as serve_until_stopped
-        from romco.server.settings import Settings
+        from romco.server.protocol import Settings
         from romco.server.sources import open_source
         from romco.server.store import describe_origin
     except ModuleNotFoundError as missing:
@@ -95,7 +100,9 @@ def serve(
     handler.setFormatter(JsonFormatter() if log_json else plain)
     logging.basicConfig(level=logging.INFO if log_json else logging.WARNING, handlers=[handler])
     parameters, names = parse_settings(set_), split_list(classes)
-    features = _features(hash_bits, columns)
+    features, past = _features(hash_bits, columns), split_list(history)
+    if time is not None and past is None:
+        raise ValueError(f"--time {time} is for --history: name its columns too")
     settings = Settings(
         durability=durability,  # type: ignore[arg-type]
         group_events=group_events,
@@ -112,6 +119,9 @@ def serve(
         if model is not None:
             return load_model(model)
         parts: dict[str, Any] = {"target": parse_target(target), "classes": names, **parameters}
+        if past is not None:
+            kinds = {**dict.fromkeys(past, "category"), **({time: "time"} if time else {})}
+            parts |= {"history": past, "schema": Schema(kinds)}
         return Model(learner or "romco-auto", features, **parts)
 
     source = None if from_ is None else open_source(from_)
@@ -119,7 +129,8 @@ def serve(
     address.access()  # tokens are read before the folder is touched
     service = Service(data, new, settings, "" if model is None else describe_origin(model))
     try:
-        check_same(data, service.served.model, learner, parameters, hash_bits, names)
+        served = service.served.model
+        check_same(data, served, learner, parameters, hash_bits, names, history=past)
         if check:
             service.store.check()
     except BaseException:

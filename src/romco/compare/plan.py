@@ -99,11 +99,7 @@ def method_of(name: str, answers: int) -> str:
 
 
 def complete(name: str, parameters: Parameters) -> tuple[tuple[str, Any], ...]:
-    """Return all parameters of a learner by name, defaults where none are given.
-
-    >>> complete("ogd-unique", {"eta": 0.5})
-    (('eta', 0.5), ('step', 'constant'))
-    """
+    """Return all parameters of a learner by name, defaults where none are given."""
     whole = known(name).complete(parameters)
     return tuple(sorted((key, _plain(value)) for key, value in whole.items()))
 

@@ -1,7 +1,18 @@
 """Explanations: what a model has learned, and why one event is answered as it is."""
 
 from romco.explanations.attribution import Reason, Reasons, reasons
+from romco.explanations.effects import Effects, effects
 from romco.explanations.explanation import Explanation, explain, explain_task
 from romco.explanations.facts import TaskInsight
 
-__all__ = ["Explanation", "Reason", "Reasons", "TaskInsight", "explain", "explain_task", "reasons"]
+__all__ = [
+    "Effects",
+    "Explanation",
+    "Reason",
+    "Reasons",
+    "TaskInsight",
+    "effects",
+    "explain",
+    "explain_task",
+    "reasons",
+]

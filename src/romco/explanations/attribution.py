@@ -19,6 +19,7 @@ from romco.learners.softmax import AutoSoftmax
 from romco.model import Hashed, Model
 from romco.model.engine import as_round, predict
 from romco.model.features import Rows, Sparse, count_rows
+from romco.model.history import feature_name
 from romco.presentation.screen import inert
 
 Numbers = NDArray[np.float64]
@@ -134,7 +135,7 @@ def reasons(model: Model, x: Any, task: Any, label: Any = None) -> Reasons:
     True
     """
     engine = model.engine
-    rows = model.features.read(x if isinstance(x, Encoded) else [x])
+    rows = engine.read_rows(x if isinstance(x, Encoded) else [x], [task])
     with engine.at_rest() as learner:
         number = int(engine.numbers([task])[0])
         known = number >= 0
@@ -354,7 +355,7 @@ def _named(model: Model, x: Any, parts: Parts, label: Any, known: bool) -> Reaso
     names = _hashed_names(model, x)
     shared, personal = (part.toarray()[0] for part in (parts.shared, parts.personal))
     found = [
-        Reason(names.get(j) or model.features.name(j), float(shared[j]), float(personal[j]))
+        Reason(feature_name(model, j, names.get(j)), float(shared[j]), float(personal[j]))
         for j in np.flatnonzero((shared != 0.0) | (personal != 0.0)).tolist()
     ]
     found.sort(key=lambda one: -abs(one.total))
@@ -370,6 +371,8 @@ def _hashed_names(model: Model, x: Any) -> dict[int, str]:
         names = [x.lexicon.names[n] for n in x.names.tolist()]
     else:
         names = list(map(str, (model.schema or Schema()).encode(x)))
+    if model.engine.history is not None:
+        names += model.engine.history.kernel.names
     found: dict[int, str] = {}
     for name in names:
         column = hash_name(name) & (model.features.width - 1)

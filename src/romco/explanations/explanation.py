@@ -27,6 +27,7 @@ from romco.learners.shared import column_lengths, spectrum
 from romco.model import Model
 from romco.model.engine import PERSONAL_CHECK_EVENTS, personal_tasks, predict
 from romco.model.features import Sparse
+from romco.model.history import feature_name
 from romco.model.names import canonical_name
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ class _Reader:
         return ", ".join(shown) or "nothing yet"
 
     def _name(self, j: int) -> Any:
-        return j if self.model is None else self.model.features.name(j)
+        return j if self.model is None else feature_name(self.model, j)
 
     def _nearest(self, i: int, cosines: Numbers, n: int = 3) -> tuple[tuple[Any, float], ...]:
         most = np.argsort(-cosines, kind="stable")[: n + 1]

@@ -128,11 +128,7 @@ def story(task: TaskInsight, found: Facts | None = None) -> str:
 
 
 def company(task: TaskInsight) -> str:
-    """Say of a different task whether others are different in the same way.
-
-    >>> company(TaskInsight("bob", 9, 1.0, 3.0, 9, True, (("ann", 0.97),), (), "on their own"))
-    'Goes with ann, but not with the rest'
-    """
+    """Say of a different task whether others are different in the same way."""
     twins = [inert(str(name)) for name, alike in task.nearest[:2] if alike >= MIN_TWIN_COSINE]
     return f"Goes with {' and '.join(twins)}, but not with the rest" if twins else "Is on its own"
 
@@ -165,11 +161,7 @@ def cells(found: Facts, task: TaskInsight) -> tuple[str, ...]:
 
 
 def rank(found: Facts) -> str:
-    """Describe the shared part in terms of the method.
-
-    >>> rank(Facts("romco-nucl", 90, 3, 10, (2.0, 0.5), ()))
-    'Shared part U: rank 2, singular values 2 0.5.'
-    """
+    """Describe the shared part in terms of the method."""
     values = " ".join(f"{value:.3g}" for value in found.spectrum[:10])
     return f"Shared part U: rank {found.rank}, singular values {values or 'none'}."
 

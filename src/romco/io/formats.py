@@ -329,11 +329,7 @@ def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[st
 
 
 def csv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    r"""Yield rows of a comma-separated file; quoted cells may hold line breaks.
-
-    >>> list(csv_rows(io.BytesIO(b"user,age\nann,7\n"), "ages.csv", ["user"]))
-    [(2, {'user': 'ann', 'age': '7'})]
-    """
+    r"""Yield rows of a comma-separated file; quoted cells may hold line breaks."""
     yield from DelimitedText(stream, name, wanted, ",").rows()
 
 
@@ -368,11 +364,7 @@ def json_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
 
 
 def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    """Yield rows of ``label qid:task index:value ... # comment``.
-
-    >>> list(svmlight_rows(io.BytesIO(b"+1 qid:3 1:0.5 7:2 # hello"), "a.svm", []))
-    [(1, {'label': 1.0, 'qid': '3', '1': 0.5, '7': 2.0})]
-    """
+    """Yield rows of ``label qid:task index:value ... # comment``."""
     for line, text in _lines(stream, name):
         if isinstance(text, BadRow):
             yield text

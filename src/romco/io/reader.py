@@ -93,6 +93,7 @@ class Source:
     one_task: bool = False  # there is no column of the task
     weight: str | None = None
     offset: str | None = None
+    groupings: tuple[str, ...] = ()  # columns of further groupings, beside the task
     schema: Schema | None = None  # once it is resolved
 
     def resolve(self, known: Schema | None = None) -> Source:
@@ -168,7 +169,7 @@ class Source:
     def _infer(self) -> Schema:
         return Schema.infer(
             self.path,
-            task=self.task,
+            task=[*([self.task] if self.task else ()), *self.groupings],
             label=self.label,
             weight=self.weight,
             offset=self.offset,
@@ -184,6 +185,7 @@ class Source:
         schema.task, schema.label = self.task or known.task, self.label or known.label
         schema.offset = self.offset or known.offset
         schema.one_task = self.one_task or known.one_task
+        schema.groupings = self.groupings or known.groupings
         if self.features is not None:
             schema.features = self.features
         return schema
@@ -380,33 +382,35 @@ def _rows_of(file: OpenFile, schema: Schema, labelled: bool) -> _TableRows | _Ma
         raise ValueError(f"{file.name}: this format has no column {role!r}")
     task = None if schema.one_task else schema.task or kind.task
     label = schema.label or kind.label
+    columns = _Columns(schema, task, label, labelled)
     if task is None and not schema.one_task:
         raise ValueError(f"{file.name}: say which column is the task (task=...)")
     needed = [task, label if labelled else None, *schema.number_roles, *(schema.features or ())]
     # What a format fixes by itself is checked row by row, not as a column.
     wanted = [] if kind.task else [name for name in needed if name is not None]
     if kind.delimiter is not None:
-        return _TableRows(file, kind.delimiter, wanted, schema, task, label, labelled)
-    rows = kind.read(file.stream, file.name, wanted)
-    return _MappingRows(rows, file.name, schema, task, label, labelled)
+        return _TableRows(file, kind.delimiter, wanted, columns)
+    return _MappingRows(kind.read(file.stream, file.name, wanted), file.name, columns)
+
+
+class _Columns(NamedTuple):
+    """The schema, the columns of task and label, and whether each row must have a label."""
+
+    schema: Schema
+    task: str | None
+    label: str | None
+    labelled: bool
 
 
 class _TableRows:
     """Rows of delimited text; the header is read with the first of them."""
 
     def __init__(
-        self,
-        file: OpenFile,
-        delimiter: str,
-        wanted: list[str],
-        schema: Schema,
-        task: str | None,
-        label: str | None,
-        labelled: bool,
+        self, file: OpenFile, delimiter: str, wanted: list[str], columns: _Columns
     ) -> None:
         self.encoder = Encoder(encode_cell, Lexicon())
         self._given = file.stream, file.name, wanted, delimiter
-        self._schema, self._task, self._label, self._labelled = schema, task, label, labelled
+        self._schema, self._task, self._label, self._labelled = columns
         self._table: DelimitedText | None = None
 
     def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, bool]:
@@ -434,21 +438,13 @@ class _TableRows:
 class _MappingRows:
     """Rows that come as mappings: JSON lines, Parquet, svmlight."""
 
-    def __init__(
-        self,
-        rows: Rows,
-        name: str,
-        schema: Schema,
-        task: str | None,
-        label: str | None,
-        labelled: bool,
-    ) -> None:
+    def __init__(self, rows: Rows, name: str, columns: _Columns) -> None:
         self.encoder = Encoder(encode_cell, Lexicon())
-        self._rows, self._name, self._schema = rows, name, schema
-        self._task, self._label, self._labelled = task, label, labelled
-        for column, known in schema.columns.items():
+        self._rows, self._name = rows, name
+        self._schema, self._task, self._label, self._labelled = columns
+        for column, known in self._schema.columns.items():
             self.encoder.column(column, known.kind)
-        for role in schema.number_roles:
+        for role in self._schema.number_roles:
             self.encoder.column(role, "number")
 
     def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, bool]:

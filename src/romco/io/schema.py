@@ -54,6 +54,7 @@ SAMPLE_ROWS = 1000  # rows from which kinds are inferred
 MIN_ROWS_CONSTANT = 20  # below, no column is called constant or id-like
 MIN_ROWS_ID_TEXT = 50  # below, no column of text is called id-like
 MAX_PRINTED_COLUMNS = 30
+MAX_GROUPINGS = 8  # columns that a task may be given by
 MAX_REPORTED_COLUMNS = 20  # unknown ones that a model warns of
 MAX_NAMES = 2**20  # kept; beyond it names are dropped and found again, so that memory is bounded
 ROLES = ("task", "label", "weight", "offset")  # columns that are no features
@@ -75,8 +76,9 @@ class Schema:
     """Kinds of the columns of a table, and which is the task, label, weight, offset.
 
     Columns not listed are read as "free"; ``features`` names those to use, None uses all. With
-    ``one_task`` all events are of one task, "all". Where the list is ``complete``, any other column
-    is unknown.
+    several columns as ``task`` the first is the task, and each value of the others is a feature.
+    With ``one_task`` all events are of one task, "all". Where the list is ``complete``, any other
+    column is unknown.
 
     >>> schema = Schema({"zip": "category", "says": "text"}, task="user", label="clicked")
     >>> schema.encode({"user": "ann", "zip": 10115, "says": "Hi", "age": "7", "size": None})
@@ -87,7 +89,7 @@ class Schema:
         self,
         columns: Mapping[str, str | Column] | None = None,
         *,
-        task: str | None = None,
+        task: str | Sequence[str] | None = None,
         label: str | None = None,
         weight: str | None = None,
         offset: str | None = None,
@@ -95,9 +97,12 @@ class Schema:
         one_task: bool = False,
         complete: bool = False,
     ) -> None:
+        task, self.groupings = split_groupings(task)
         self.task, self.label, self.weight, self.offset = task, label, weight, offset
         self.one_task = one_task
-        self.features = None if features is None else tuple(dict.fromkeys(features))
+        self.features = None
+        if features is not None:
+            self.features = tuple(dict.fromkeys((*features, *self.groupings)))
         self.columns: dict[str, Column] = {}
         self.complete = complete
         self.sample: Sequence[Mapping[str, Any]] = ()  # rows it was inferred from; not stored
@@ -122,7 +127,7 @@ class Schema:
         cls,
         source: Any,
         *,
-        task: str | None = None,
+        task: str | Sequence[str] | None = None,
         label: str | None = None,
         weight: str | None = None,
         offset: str | None = None,
@@ -142,6 +147,7 @@ class Schema:
         >>> Schema.infer(table, task="user", label="clicked", format="csv").kinds
         {'age': 'number', 'at': 'day'}
         """
+        task, groupings = split_groupings(task)
         rows: Sequence[Mapping[str, Any]]
         fixed, separator, where = False, None, ""
         if isinstance(source, str | Path) or hasattr(source, "read"):
@@ -152,7 +158,7 @@ class Schema:
         else:
             rows = rows_of(source, SAMPLE_ROWS)
         made = cls(
-            task=None if one_task else task,
+            task=None if one_task else [*([task] if task else ()), *groupings] or None,
             label=label,
             weight=weight,
             offset=offset,
@@ -181,6 +187,9 @@ class Schema:
             if name in self.columns or name in roles:
                 continue
             values = [row[name] for row in rows if name in row]
+            if name in self.groupings:
+                self.add(name, Column("category", "grouping", f"{len(set(values)):,} levels"))
+                continue
             column = infer_column(name, values)
             self.add(
                 name, _overridden(name, kinds[name], column, values) if name in kinds else column
@@ -254,7 +263,7 @@ class Schema:
 
     def difference(self, other: Schema) -> str | None:
         """Return what another schema has otherwise, or None if rows are read alike by both."""
-        for part in ("task", "label", "weight", "offset", "features", "one_task"):
+        for part in (*ROLES, "groupings", "features", "one_task"):
             if getattr(self, part) != getattr(other, part):
                 return f"{part} {getattr(self, part)!r}, not {getattr(other, part)!r}"
         for name, column in other.columns.items():
@@ -270,6 +279,8 @@ class Schema:
             del roles["offset"]
         listed = None if self.features is None else list(self.features)
         columns = {name: [column.kind, column.meaning] for name, column in self.columns.items()}
+        if self.groupings:
+            roles["groupings"] = list(self.groupings)
         rest = {"one_task": self.one_task, "complete": self.complete, "features": listed}
         return {**roles, **rest, "columns": columns}
 
@@ -295,7 +306,9 @@ class Schema:
         features = None if listed is None else [_text_of(name) for name in listed]
         complete = bool(stored.get("complete", stored.get("kinds")))
         one_task = bool(stored.get("one_task"))
-        return cls(columns, **roles, features=features, one_task=one_task, complete=complete)
+        made = cls(columns, **roles, features=features, one_task=one_task, complete=complete)
+        made.groupings = tuple(_text_of(name) for name in stored.get("groupings", ()))
+        return made
 
     @classmethod
     def from_session(cls, session: Mapping[str, Any]) -> Self | None:
@@ -364,6 +377,88 @@ class Schema:
                     f"column {name!r} has the label itself in all {len(cells):,} rows looked at: "
                     f"--ignore {name} unless it is known before the label is"
                 )
+
+
+def split_groupings(task: str | Sequence[str] | None) -> tuple[str | None, tuple[str, ...]]:
+    """Return the column of the task, and those of further groupings.
+
+    >>> split_groupings(["lecturer", "student"])
+    ('lecturer', ('student',))
+    """
+    names = (task,) if task is None or isinstance(task, str) else tuple(task)
+    if len(set(names)) < len(names) or (None in names[1:]):
+        raise ValueError(f"groupings must be different columns; got {list(names)}")
+    return (names[0], names[1:]) if names else (None, ())
+
+
+def take_groupings(
+    rows: Any, names: Sequence[str]
+) -> tuple[list[dict[Any, Any]], list[Any], tuple[str, tuple[str, ...]]]:
+    """Take tasks and groupings out of rows that have them as columns.
+
+    "school/class" is a class within its school: it becomes two groupings, itself and "school".
+    Returns rows in which further groupings are text, the task of each, and the names of the
+    groupings.
+
+    >>> take_groupings([{"school": "A", "class": 1, "age": 7}], ["school/class"])
+    ([{'age': 7, 'school': 'A'}], ['A/1'], ('school/class', ('school',)))
+    """
+    found = rows_of(rows)
+    columns = set().union(*map(set, found[:SAMPLE_ROWS])) if len(found) else set()
+    parts = expand_groupings(names, columns)
+    task, *groupings = parts
+    used = {column for split in parts.values() for column in split}
+    made, tasks = [], []
+    for at, row in enumerate(found):
+        levels = {
+            name: [plain_value(row.get(column)) for column in split]
+            for name, split in parts.items()
+        }
+        texts = {
+            name: None if any(map(is_missing, cells)) else "/".join(map(str, cells))
+            for name, cells in levels.items()
+        }
+        if texts[task] is None:
+            raise ValueError(f"row {at}: no value of {task!r}, which is its task")
+        tasks.append(levels[task][0] if len(parts[task]) == 1 else texts[task])
+        rest = {column: cell for column, cell in row.items() if column not in used}
+        made.append(rest | {name: texts[name] for name in groupings})
+    return made, tasks, (task, tuple(groupings))
+
+
+def expand_groupings(
+    names: Sequence[str], columns: Container[str] = ()
+) -> dict[str, tuple[str, ...]]:
+    """Return the groupings that names stand for, and the columns that each consists of.
+
+    >>> expand_groupings(["school/class"])
+    {'school/class': ('school', 'class'), 'school': ('school',)}
+    """
+    parts: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        split = (name,) if name in columns else tuple(name.split("/"))
+        parts |= {"/".join(split[:k]): split[:k] for k in range(len(split), 0, -1)}
+    return parts
+
+
+def schema_of_groupings(names: Sequence[str]) -> Schema:
+    """Return a schema in which further groupings are categories, however their levels look."""
+    first, *rest = names
+    return Schema(dict.fromkeys(rest, "category"), task=[first, *rest], complete=True)
+
+
+def names_columns(rows: Any, task: Any) -> bool:
+    """Return whether ``task`` lists columns of rows, instead of the task of each row."""
+    if not isinstance(task, list | tuple) or not 0 < len(task) <= MAX_GROUPINGS:
+        return False
+    if not all(isinstance(name, str) for name in task):
+        return False
+    columns = getattr(rows, "columns", None)
+    if columns is None and isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
+        columns = rows[0]
+    if columns is None:
+        return False
+    return all(name in columns or all(part in columns for part in name.split("/")) for name in task)
 
 
 def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]:
@@ -449,6 +544,8 @@ class CellEncoder:
         plain = self._schema is None and (not learning or (not frame and only_numbers(rows)))
         if not always and (plain or (len(rows) < 2 and not frame)):
             return rows
+        if plain:
+            return encode_rows(rows, Schema(), self._lexicon)
         if len(self._lexicon) > MAX_NAMES:  # so that memory is bounded
             self._lexicon = Lexicon()
         schema = self._extended(rows, names, learning)

@@ -71,11 +71,7 @@ class FindsOutliers(Protocol):
 
 @runtime_checkable
 class ForgetsTasks(Protocol):
-    """Has its own way to forget a task.
-
-    A learner that says by ``shapes`` what belongs to a task needs none: see
-    :func:`romco.learners.states.forget`.
-    """
+    """Has its own way to forget a task; without, :func:`romco.learners.states.forget` does it."""
 
     def forget_task(self, task: int) -> None:
         """Make the task as if it had never been; what the others learned from it stays."""
@@ -83,12 +79,7 @@ class ForgetsTasks(Protocol):
 
 @runtime_checkable
 class LearnsDelayed(Protocol):
-    """Uses the context stored with a prediction when its label arrives late.
-
-    >>> import romco
-    >>> isinstance(romco.learner("romco-auto", 3, 2), LearnsDelayed)
-    True
-    """
+    """Uses the context stored with a prediction when its label arrives late."""
 
     def prediction_context(self, round: Round) -> Numbers:
         """Return what a delayed update of these events needs (n, k), as known now."""
@@ -98,6 +89,32 @@ class LearnsDelayed(Protocol):
 
     def set_context(self, events: Events, context: Numbers) -> None:
         """Set the context of the events that are learned next; NaN where there is none."""
+
+
+class Posterior(NamedTuple):
+    """Normal posteriors of one weight of several tasks or features, in the target's unit."""
+
+    mean: Numbers  # (L,) differences from common
+    variance: Numbers  # (L,)
+    prior: Numbers  # (L,) variance before any event; the prior mean is 0
+    common: float
+    information: float  # part of the precision that is information about the weight
+
+
+@runtime_checkable
+class KnowsPosterior(Protocol):
+    """Keeps posteriors of weights that are differences from a common one."""
+
+    def task_posterior(
+        self, tasks: NDArray[np.int64], features: NDArray[np.intp]
+    ) -> Sequence[Posterior]:
+        """Return posteriors of the tasks' intercepts, and of their weights of each feature."""
+
+    def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
+        """Return the posterior of the weights of indicators that all tasks share."""
+
+    def residual_variance(self) -> float:
+        """Return the variance of what is not explained."""
 
 
 @runtime_checkable
@@ -235,12 +252,7 @@ class AddsClasses(Protocol):
 
 @runtime_checkable
 class SharesUnits(Protocol):
-    """Measures features in units of their own, which several learners of a stream can share.
-
-    >>> import romco
-    >>> isinstance(romco.learner("romco-auto", 3, 2), SharesUnits)
-    True
-    """
+    """Measures features in units of their own, which several learners of a stream can share."""
 
     def own_units(self) -> dict[str, NDArray[Any]]:
         """Return the live arrays of feature scales."""

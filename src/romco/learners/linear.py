@@ -26,9 +26,8 @@ class LinearLearner(CompiledLearner):
     """A compiled learner that predicts with one row of ``w`` per task, or one for all (abstract).
 
     A subclass calls ``_keep`` with ``w`` and all other arrays that its kernel changes, and names in
-    ``shapes`` those that grow. Two names
-    mean something here: ``u`` (d,) is a model of all tasks, towards which they are
-    drawn, and ``G`` (m, m) are the inner products of the rows of ``w``.
+    ``shapes`` those that grow. ``u`` (d,) is a model of all tasks, towards which they are drawn,
+    and ``G`` (m, m) are the inner products of the rows of ``w``.
     """
 
     shapes: ClassVar = {"w": "kd", "u": "d"}
@@ -178,12 +177,6 @@ class Collaborative(LinearLearner):
     Jain, CIKM 2011; Li, Hoi, Chang, Liu and Jain, TKDE 26 (2014). Uncertain: the objective is
     recalled, its solution derived; that u is the global model *after* its own step, and
     that w_k moves only when it has a loss, are choices. Class weights are left out.
-
-    >>> import numpy as np, romco
-    >>> coml = romco.learner("coml", n_features=1, n_tasks=2)
-    >>> coml.update(romco.Round(np.array([0]), np.array([[1.0]]), np.array([1.0])))
-    >>> coml.weights()
-    array([[1., 0.]])
     """
 
     space: ClassVar = {"eta2": (0.001, 0.01, 0.1, 1.0, 10.0), "C": (0.01, 0.1, 1.0, 10.0)}
@@ -275,10 +268,6 @@ class ConfidenceWeighted(LinearLearner):
     memory d^2 per task. Source: Li et al. 2011 by name; **the form is a reconstruction**,
     as the published one was not available. The AAAI 2019 "confidence weighted multitask
     learning" is another method.
-
-    >>> import romco
-    >>> romco.learner("cw-col", n_features=3, n_tasks=2, r=0.1).weights().shape
-    (3, 2)
     """
 
     shapes: ClassVar = SHAPES

@@ -106,15 +106,7 @@ def run_at_once(function: RangeFunction, n: int) -> None:
 
 
 def map_ranges(pool: Executor, k: int, function: RangeFunction, n: int) -> None:
-    """Call ``function(begin, end)`` for k ranges of n rows at the same time.
-
-    >>> from concurrent.futures import ThreadPoolExecutor
-    >>> ranges = []
-    >>> with ThreadPoolExecutor(1) as pool:
-    ...     map_ranges(pool, 3, lambda begin, end: ranges.append((begin, end)), 10)
-    >>> ranges
-    [(0, 3), (3, 6), (6, 10)]
-    """
+    """Call ``function(begin, end)`` for k ranges of n rows at the same time."""
     ends = np.linspace(0, n, k + 1).astype(int).tolist()
     list(pool.map(function, ends[:-1], ends[1:]))
 

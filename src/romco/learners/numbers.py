@@ -29,6 +29,7 @@ from romco.learners.base import (
     replay_in_turn,
     with_labels,
 )
+from romco.learners.capabilities import Posterior
 from romco.learners.contributions import (
     Contributions,
     factor_in_use,
@@ -59,6 +60,8 @@ PAIR_PRIOR_WEIGHTS = ((0.0,), (0.5,))  # shared part of together, not global; le
 WEIGHT_VARIANCE = 0.1  # prior variance of a stacking weight
 KIND_PRIOR = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))
 EDGES = 2.0 ** (np.arange(129) / 8.0 - 8.0)  # of residuals, in units of the expected error
+PERSONAL_PRIOR = 0.3  # prior variance of a task's weight
+NOISE_FACTOR = 7.0 / 5.0  # inverse Fisher information of Student's t by its squared scale
 PRIOR_EVENTS = 10.0  # whose residuals are normally distributed
 UNREACHABLE_EVENTS = 1e300  # events that no stream will see
 
@@ -300,6 +303,42 @@ class AutoNumber(DecomposedLearner):
 
     def feature_moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return feature_moments(self._arrays)
+
+    def task_posterior(
+        self, tasks: NDArray[np.int64], features: NDArray[np.intp]
+    ) -> list[Posterior]:
+        own, shared = self._arrays["own"][tasks], self._arrays["mean"][1]
+        one, units = np.ones(len(tasks)), self._units()
+        level = self._arrays["clock"][4] + shared[0]
+        found = [self._posterior(own[:, 4], own[:, 5], one, level)]
+        lanes = np.zeros((2, self.n_tasks, 4))
+        lanes[0, :, 2] = lanes[1, :, 3] = 1.0
+        mean, spent = (
+            stored_columns(self._personal, lane).tocsr()[features][:, tasks].toarray()
+            for lane in lanes
+        )
+        for row, j in enumerate(features.tolist()):
+            unit = units[j]
+            belief = unit * mean[row], unit**2 * spent[row], PERSONAL_PRIOR * unit**2 * one
+            found.append(self._posterior(*belief, unit * shared[j + 1]))
+        return found
+
+    def feature_posterior(self, features: NDArray[np.intp]) -> Posterior:
+        spent, units, at = self._arrays["spent"][1], self._units()[features], features + 1
+        spent = spent[at, at] if spent.ndim == 2 else spent[at]
+        return self._posterior(units * self._arrays["mean"][1][at], units**2 * spent, units**2, 0.0)
+
+    def residual_variance(self) -> float:
+        return float(NOISE_FACTOR * self._arrays["noise"][3, 0] * self._variance())
+
+    def _posterior(self, mean: Numbers, spent: Numbers, prior: Numbers, common: float) -> Posterior:
+        V = self._variance()
+        return Posterior(mean, V * (prior - spent), V * prior, float(common), 1.0 / NOISE_FACTOR)
+
+    def _variance(self) -> float:
+        """Return the variance of the answers, which is the unit of all variances."""
+        events, squares = self._arrays["clock"][[3, 6]]
+        return float(squares / events) if events else 0.0
 
     def forget_task(self, task: int) -> None:
         self.kernel.check_idle()

@@ -41,12 +41,7 @@ class Method:
         return learner
 
     def complete(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all parameters: the given ones, defaults for the rest.
-
-        >>> import romco
-        >>> romco.LEARNERS["ogd-unique"].complete({"eta": 0.5})
-        {'eta': 0.5, 'step': 'constant'}
-        """
+        """Return all parameters: the given ones, defaults for the rest."""
         known = self.parameters
         for name in parameters:
             if name not in known:
@@ -219,11 +214,7 @@ LEARNERS = Methods(GIVEN)
 
 
 def known(name: Any) -> Method:
-    """Return the method of a name; ValueError that lists the names where there is none.
-
-    >>> known("ogd-unique").title
-    'OGD-Unique'
-    """
+    """Return the method of a name; ValueError that lists the names where there is none."""
     if not isinstance(name, str) or name not in LEARNERS:
         raise ValueError(f"unknown learner {name!r}; known are {', '.join(LEARNERS)}")
     return LEARNERS[name]

@@ -26,12 +26,7 @@ from romco.parameters import choice, not_negative, positive, whole
 
 
 def coupling(n_tasks: int, b: float) -> NDArray[np.float64]:
-    """B (m, m) of Cavallanti et al.: (I + b 11'/m) / (1 + b); b = 0 couples nothing.
-
-    >>> coupling(2, 1.0)
-    array([[0.75, 0.25],
-           [0.25, 0.75]])
-    """
+    """B (m, m) of Cavallanti et al.: (I + b 11'/m) / (1 + b); b = 0 couples nothing."""
     return (np.eye(n_tasks) + b / n_tasks) / (1.0 + b)
 
 
@@ -64,12 +59,6 @@ class CoupledPerceptron(LinearLearner):
 
     Cost: O(m nnz) per error, otherwise O(nnz). Source: Cavallanti, Cesa-Bianchi and
     Gentile, JMLR 11 (2010). A control the paper lacks.
-
-    >>> import numpy as np, romco
-    >>> coupled = romco.learner("perceptron-coupled", n_features=1, n_tasks=2)
-    >>> coupled.update(romco.Round(np.array([0]), np.array([[1.0]]), np.array([-1.0])))
-    >>> coupled.weights()
-    array([[-0.75, -0.25]])
     """
 
     space: ClassVar = {"b": WEAK_TO_STRONG, "C": SIZES, "trigger": TRIGGERS, "step": STEPS}

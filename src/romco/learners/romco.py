@@ -239,10 +239,6 @@ class Romco(DecomposedLearner):
         self.kernel.forget_task(task)
 
     def arrays(self) -> Arrays:
-        """Both factors, the small matrix between them, V and the number of rounds, as stored.
-
-        And, where the coupling is learned, what it is made of.
-        """
         known = {RELATIONS + name: array for name, array in self._known.items()}
         return {**self.kernel.arrays(), **known}
 
@@ -271,11 +267,7 @@ LISTED = {  # where the parts are that a parameter can be
 
 
 def shared_penalty(shared: Any, strength: float) -> SpectralPenalty:
-    """The penalty that is meant: by its name, which takes the strength, or with one of its own.
-
-    >>> shared_penalty("nuclear", 0.5)
-    Nuclear(strength=0.5)
-    """
+    """The penalty that is meant: by its name, which takes the strength, or with one of its own."""
     named = {"name": shared, "strength": strength} if isinstance(shared, str) else shared
     found: SpectralPenalty = part("shared", PENALTIES, named)
     not_negative("the strength of the shared penalty", found.strength)
@@ -283,11 +275,7 @@ def shared_penalty(shared: Any, strength: float) -> SpectralPenalty:
 
 
 def personal_penalty(personal: Any, strength: float) -> Penalty:
-    """The same for V.
-
-    >>> personal_penalty("entries", 0.5)
-    Entries(strength=0.5)
-    """
+    """The same for V."""
     named = {"name": personal, "strength": strength} if isinstance(personal, str) else personal
     found: Penalty = part("personal", PERSONAL_PENALTIES, named)
     not_negative("the strength of the personal penalty", found.strength)
@@ -320,10 +308,7 @@ def without_shares(state: State) -> State:
 
 
 def known_of(coupling: Coupling, n_features: int, n_tasks: int) -> Arrays:
-    """Return the initial arrays of a learned coupling, in which all tasks are equal.
-
-    Nothing at all where the coupling is given.
-    """
+    """Return the initial arrays of a learned coupling, all tasks equal; {} where it is given."""
     if coupling.compiled != "learned":
         return {}
     if n_features * n_tasks > MAX_COUPLING_ENTRIES:

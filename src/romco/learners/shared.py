@@ -22,11 +22,7 @@ ROUNDING = 1e-12  # of the largest singular value: below it there is nothing
 
 
 def spectrum(left: Numbers, right: Numbers) -> Numbers:
-    """Singular values of U = L R', above rounding, largest first; O((d + m) r^2).
-
-    >>> spectrum(np.array([[3.0], [4.0]]), np.array([[2.0], [0.0]]))
-    array([10.])
-    """
+    """Singular values of U = L R', above rounding, largest first; O((d + m) r^2)."""
     if not left.size or not right.size:
         return np.empty(0)
     small: Any = np.linalg.qr(left, mode="r") @ np.transpose(np.linalg.qr(right, mode="r"))

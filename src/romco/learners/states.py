@@ -114,13 +114,6 @@ def forget(old: Learner, task: int) -> None:
 
     By the learner's own way if it has one, else by setting the task's entries of every array
     (see ``shapes``) to what a new learner has there.
-
-    >>> import numpy as np, romco
-    >>> ogd = romco.learner("ogd-unique", n_features=1, n_tasks=2)
-    >>> ogd.update(romco.Round(np.array([0, 1]), np.ones((2, 1)), np.ones(2)))
-    >>> forget(ogd, 0)
-    >>> ogd.weights()
-    array([[0., 1.]])
     """
     if isinstance(old, ForgetsTasks):
         old.forget_task(task)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
 from itertools import groupby
@@ -230,7 +230,7 @@ class Engine(Step):
     def margins(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense:
         """Return margins of rows; see :meth:`romco.Model.margins`."""
         with Hold(self.locks.step):
-            margins, turn = self._margins(*self._read_rows(x, task, offset)), self.target.turn
+            margins, turn = self.margins_of(*self._read_rows(x, task, offset)), self.target.turn
             return margins if turn == 1.0 else turn * margins
 
     def margins_and_context(
@@ -239,7 +239,7 @@ class Engine(Step):
         """Return margins and :meth:`prediction_context` of rows, of the same moment."""
         with Hold(self.locks.step):
             read = self._read_rows(x, task, offset)
-            return self.target.turn * self._margins(*read), self._context(*read, x, task)
+            return self.target.turn * self.margins_of(*read), self._context(*read, x, task)
 
     def prediction_context(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense | None:
         """Return numbers (n, k) to learn rows by whose labels come late: ``learn(context=)``.
@@ -305,6 +305,12 @@ class Engine(Step):
         check_lengths(rows, task=numbers, **({} if known is None else {"offset": known}))
         return rows, numbers, known
 
+    def read_rows(self, x: Any, task: Any) -> Rows:
+        """Return rows of tasks as the learner takes them, with their history."""
+        with Hold(self.locks.step):
+            offset = np.zeros(len(task)) if self.with_offset else None
+            return self._read_rows(x, task, offset)[0]
+
     def _with_history(
         self,
         x: Any,
@@ -342,7 +348,7 @@ class Engine(Step):
             )
         return None if offset is None else turn * read_offsets(offset, self.learner)
 
-    def _margins(self, rows: Rows, task: Numbers, offset: Dense | None) -> Dense:
+    def margins_of(self, rows: Rows, task: Numbers, offset: Dense | None = None) -> Dense:
         """Return the learner's margins (n,); those of task -1 are as the next task would start."""
         if all_known(task):
             return predict(self.learner, rows, task, offset)
@@ -577,29 +583,31 @@ class Engine(Step):
         counts = np.flatnonzero(weight > 0.0)
         if together or not len(counts):
             if not len(counts):
-                return self._predict(x, task, offset, y, together)
-            predictions = self._predict(x, task, offset)
+                return self.predict_and_observe(x, task, offset, y, together)
+            predictions = self.predict_and_observe(x, task, offset)
             learn(counts)
             unlearned = np.flatnonzero(weight == 0.0)
             if self.history is not None:
                 rows, labels, tasks = some(unlearned)
-                self._predict(rows, tasks, shift(unlearned), labels, together=True)
+                self.predict_and_observe(rows, tasks, shift(unlearned), labels, together=True)
             return predictions
         self.check(*some(counts), shift(counts))  # all of it, before any is learned
         parts = []
         for counted, run in groupby(range(n), key=lambda i: weight[i] > 0.0):
             at = np.array(list(run))
             rows, labels, tasks = some(at)
-            parts.append(learn(at) if counted else self._predict(rows, tasks, shift(at), labels))
+            parts.append(
+                learn(at) if counted else self.predict_and_observe(rows, tasks, shift(at), labels)
+            )
         margins, probabilities = zip(*parts, strict=True)
         return Predictions(_stack(margins, -np.inf), _stack(probabilities, 0.0))
 
-    def _predict(
+    def predict_and_observe(
         self,
         x: Any,
         task: list[Any],
-        offset: Any,
-        y: list[Any] | None = None,
+        offset: Any = None,
+        y: Sequence[Any] | None = None,
         together: bool = False,
     ) -> Predictions:
         """Predict rows that are not learned; their labels, where known, enter the history."""
@@ -614,7 +622,7 @@ class Engine(Step):
                 try:
                     rows = self._with_history(x, task, None, labels, together=together)
                     numbers = self.tasks.numbers(task)
-                    margins = self.target.turn * self._margins(rows, numbers, known)
+                    margins = self.target.turn * self.margins_of(rows, numbers, known)
                     kernel.commit(len(task))
                 finally:
                     kernel.rollback()

@@ -90,9 +90,9 @@ class TaskHistory:
         if y is not None:
             self.kernel.rollback()
             self._prune()
-            known = self.tasks.number
-            new = [task for task, label in zip(ids, y, strict=True) if task not in known]
-            for act, argument in self.tasks.actions(self.tasks.offered(new)) if new else ():
+            new = set(ids).difference(self.tasks.number)
+            ordered = dict.fromkeys(task for task in ids if task in new) if new else ()
+            for act, argument in self.tasks.actions(self.tasks.offered(ordered)) if new else ():
                 act(argument)
         return self.tasks.numbers(ids)
 
@@ -161,3 +161,43 @@ def history_schema(schema: Schema | None, columns: Iterable[str]) -> Schema:
         if made.features is not None:
             made.features = tuple(dict.fromkeys((*made.features, name)))
     return made
+
+
+def feature_name(model: Any, column: int, name: Any = None) -> Any:
+    """Return the name of a column of a model, or this one; history features in plain words.
+
+    >>> import romco
+    >>> model = romco.Model("pa-unique", history=["skill"], classes=("wrong", "right"))
+    >>> _ = model.learn([{"skill": "sums"}] * 3, ["right"] * 3, ["ann"] * 3)
+    >>> [feature_name(model, column) for column in (1, 8)]
+    ['nothing so far', 'right so far for this skill']
+    """
+    name = model.features.name(column) if name is None else name
+    past = model.engine.history
+    if past is None or not isinstance(name, str) or not name.startswith(PREFIX):
+        return name
+    return _in_words(name.removeprefix(PREFIX), past.kernel, model.engine.target)
+
+
+def _in_words(name: str, kernel: HistoryFeatures, target: Any) -> str:
+    two = target.kind == "two classes"
+    labels = {int(0.5 + 0.5 * y if two else y): label for label, y in target.known.items()}
+    places = [place for place in ("task", *kernel.columns) if name.startswith(f"{place}.")]
+    if not places:  # a category's slope
+        category, _, level = name.rpartition(".")
+        where = "" if level == "task" else f" for this {level}"
+        return f"{category} times the recent share of {labels.get(1, 1)}{where}"
+    place = max(places, key=len)
+    where = "" if place == "task" else f" for this {place}"
+    kind, _, number = name.removeprefix(f"{place}.").rstrip("]").partition("[")
+    label = labels.get(int(number or 1), number or 1)
+    if kind.startswith("mean"):
+        what = "mean" if kernel.number else f"share of {label}"
+        return f"recent {what}{where} (half-life {kind[4:]})"
+    return {
+        "count": f"{'events' if kernel.number else label} so far{where}",
+        "last": f"last number{where}" if kernel.number else f"last was {label}{where}",
+        "gap": f"events since the last one{where}",
+        "time": f"time since the last one{where}",
+        "new": f"nothing so far{where}",
+    }[kind]

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.io.schema import Schema
+from romco.io.schema import Column, Schema, names_columns, take_groupings
 from romco.labels import Policy
 from romco.labels import restore as restore_policy
 from romco.model.engine import (
@@ -55,7 +55,9 @@ class Model:
     <romco.Model: romco-nucl for two classes ('ham', 'spam'), 3 features, 2 tasks, 6 events>
 
     In every method ``x`` is rows in a form that ``features`` reads: mappings, an array, a CSR
-    matrix or a frame; ``task`` names the task of each row; ``offset`` is as in :meth:`learn`.
+    matrix or a frame; ``task`` names the task of each row; ``offset`` is as in :meth:`learn`. Of
+    mappings and frames ``task`` may list columns instead, ``["lecturer", "student"]`` or
+    ``["school/class"]``: the first grouping is the task, levels of the others are features.
 
     Parameters
     ----------
@@ -179,6 +181,8 @@ class Model:
 
         With ``id`` the event waits until :meth:`answer` brings its label.
         """
+        if type(task) is list:
+            (x,), (task,) = self._split([x], task)
         if id is None:
             return self.engine.predict_one(x, task, offset)
         offsets = one_offset(offset)
@@ -190,6 +194,8 @@ class Model:
         self, x: Any, task: Any, *, offset: float | None = None
     ) -> dict[Id, float]:
         """Return the probability of each label that is known; they add up to 1."""
+        if type(task) is list:
+            (x,), (task,) = self._split([x], task)
         classes = self.classes
         if not isinstance(self.engine.target, TwoClasses):
             probabilities = self.engine.probabilities([x], [task], one_offset(offset))[0]
@@ -216,6 +222,7 @@ class Model:
         """
         if id is None:
             return self.engine.labels_of(self.margins(x, task, offset=offset))
+        x, task = self._split(x, task)
         task = list(check_sequence(task))
         margins, context = self.engine.margins_and_context(x, task, offset)
         self.pending.put_all(list(id), x, task, margins, context, offset)
@@ -223,7 +230,7 @@ class Model:
 
     def predict_proba(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return probabilities (n, K) of :attr:`classes`; ValueError if the target is a number."""
-        probabilities = self.engine.probabilities(x, task, offset)
+        probabilities = self.engine.probabilities(*self._split(x, task), offset)
         if probabilities.ndim == 2:
             return probabilities
         if len(self.classes) < 2:
@@ -238,7 +245,7 @@ class Model:
         Margins (n,) of two classes, above 0 for the positive label; log-probabilities (n, K) of
         many classes; predicted numbers (n,). Raises ValueError where a row cannot be read.
         """
-        return self.engine.margins(x, task, offset)
+        return self.engine.margins(*self._split(x, task), offset)
 
     def intervals(
         self, x: Any, task: Iterable[Any], level: float = 0.9, *, offset: Any = None
@@ -254,7 +261,7 @@ class Model:
         >>> bool(low < 6.0 < high)
         True
         """
-        return self.engine.intervals(x, task, level, offset)
+        return self.engine.intervals(*self._split(x, task), level, offset)
 
     def ask(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> NDArray[np.bool_]:
         """Return for which rows (n,) to ask for labels, as the policy ``labels`` decides.
@@ -289,6 +296,9 @@ class Model:
 
         Raises ValueError where the event is bad; nothing changes then.
         """
+        if type(task) is list:
+            weights = None if weight == 1.0 else [weight]
+            return self.learn([x], [y], task, weight=weights, offset=one_offset(offset))[0]
         return self.engine.learn_one(x, y, task, weight, offset)
 
     def learn(
@@ -319,6 +329,9 @@ class Model:
         >>> model.learn([{"a": 1}, {"a": 1}], ["yes", "yes"], ["ann", "ann"])
         array([0., 1.])
         """
+        if names_columns(x, task):
+            how = {"together": together, "weight": weight, "offset": offset, "context": context}
+            return self._learn_grouped(x, y, task, how)
         return self.engine.predict_and_learn(
             x,
             y,
@@ -329,6 +342,29 @@ class Model:
             context=context,
             with_probabilities=False,
         ).margins
+
+    def _learn_grouped(self, x: Any, y: Any, task: Any, how: dict[str, Any]) -> Dense:
+        """Learn rows whose tasks are columns; the schema keeps which."""
+        rows, tasks, (first, groupings) = take_groupings(x, task)
+        before = self.schema
+        schema = Schema(complete=True) if before is None else before.copy()
+        if self.events and (schema.task, schema.groupings) != (first, groupings):
+            raise ValueError(f"the model was learned with other groupings than {list(task)}")
+        if not self.events:
+            schema.task, schema.groupings = first, groupings
+            for name in groupings:
+                schema.add(name, Column("category", "grouping", "set"))
+            self.schema = schema
+        try:
+            return self.learn(rows, y, tasks, **how)
+        except BaseException:
+            if not self.events:
+                self.schema = before
+            raise
+
+    def _split(self, x: Any, task: Any) -> tuple[Any, Any]:
+        """Return rows and tasks, where these may be columns of the rows."""
+        return take_groupings(x, task)[:2] if names_columns(x, task) else (x, task)
 
     def answer(self, id: Any, y: Any, weight: float = 1.0) -> Any:
         """Learn an event that was predicted with this id; return the margin predicted then.

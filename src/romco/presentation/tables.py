@@ -30,11 +30,7 @@ class Table:
 
 
 def mean_and_spread(values: ArrayLike, scale: float = 1.0, digits: int = 2) -> str:
-    """Return mean ± standard deviation.
-
-    >>> mean_and_spread([0.10, 0.12], scale=100)
-    '11.00 ± 1.41'
-    """
+    """Return mean ± standard deviation."""
     numbers = np.asarray(values, dtype=float) * scale
     mean = f"{numbers.mean():.{digits}f}"
     return f"{mean} ± {numbers.std(ddof=1):.{digits}f}" if len(numbers) > 1 else mean

@@ -96,10 +96,19 @@ def evaluate(model: Model, source: Source) -> Evaluation:
     with source.open() as reader:
         for block in usable_blocks(reader, source):
             known = _known(model, source, block)
-            found.add(block, answers_of(model, block), known)
+            found.add(block, _answers(model, block), known)
             found.skipped += len(block) - len(known)
         found.skipped += reader.skipped
         return found
+
+
+def _answers(model: Model, block: Block) -> Predictions:
+    """Predict a block; with a history, each label enters it once its event is predicted."""
+    if model.engine.history is None:
+        return answers_of(model, block)
+    return model.engine.predict_and_observe(
+        block.features, block.tasks, block.offsets, block.labels
+    )
 
 
 def _known(model: Model, source: Source, block: Block) -> list[int]:

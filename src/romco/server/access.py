@@ -70,19 +70,27 @@ class Access:
     def __init__(self, tokens: Tokens | None = None, hosts: frozenset[str] | None = None) -> None:
         self._tokens, self._hosts = tokens, hosts
 
-    def refuse(self, scope: str, method: str, fields: dict[bytes, bytes]) -> tuple[int, str] | None:
+    def refuse(
+        self, scope: str, method: str, headers: list[tuple[bytes, bytes]]
+    ) -> tuple[int, str] | None:
         """Return status and reason where a request for a route of a scope is refused."""
-        if b"repeated" in fields:
-            return 400, "Host, Origin, Authorization and fields of the body may be sent once"
-        host = fields.get(b"host", b"").decode("latin-1")
-        origin = fields.get(b"origin")
+        host, origin, token, count = "", None, "", 0
+        for name, value in headers:
+            if name == b"host":
+                host, count = value.decode("latin-1"), count + 1
+            elif name == b"origin":
+                origin, count = value.decode("latin-1"), count + 4
+            elif name == b"authorization":
+                token, count = value.decode("latin-1"), count + 16
+        if count & ~0b010101:
+            return 400, "Host, Origin and Authorization may be sent once"
         if self._hosts is not None and _host_name(host) not in self._hosts:
             return 421, "the service is not known by this Host"
         if origin is not None and method not in ("GET", "HEAD") and not _same_site(origin, host):
             return 403, "requests from other sites are refused"
         if self._tokens is None or scope == "public":
             return None
-        scopes = self._tokens.scopes(fields.get(b"authorization", b"").decode("latin-1"))
+        scopes = self._tokens.scopes(token)
         if scopes is None:
             return 401, "a token is needed: Authorization: Bearer TOKEN"
         return None if scope in scopes else (403, f"this token has no {scope} scope")
@@ -129,8 +137,8 @@ def _host_name(host: str) -> str:
     return host.rpartition(":")[0].lower() if ":" in host else host.lower()
 
 
-def _same_site(origin: bytes, host: str) -> bool:
+def _same_site(origin: str, host: str) -> bool:
     try:
-        return urlsplit(origin.decode("latin-1")).netloc == host
+        return urlsplit(origin).netloc == host
     except ValueError:
         return False

@@ -13,43 +13,67 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any, final
+from typing import IO, Any, NamedTuple, final
 from urllib.parse import parse_qsl, unquote_to_bytes
 
+import msgspec
 import uvicorn
-from httptools import HttpParserInvalidURLError, parse_url
 
 from romco.model import Columns, Model
 from romco.server.access import LOCAL_NAMES, SECURITY_HEADERS, Access, Tokens, join_headers
-from romco.server.connection import JSON_LINES, Connection, Request, Response
+from romco.server.connection import Connection
 from romco.server.metrics import OTHER_PATH, Metrics
 from romco.server.protocol import (
-    TASK_ORDERS,
     BusyError,
     FullError,
-    PendingEvent,
     RequestError,
     RequestParser,
+    Settings,
     StoppedError,
     StoreError,
+    TaskQuery,
     encode,
 )
-from romco.server.routes import ROUTES, describe_routes, find_route
+from romco.server.routes import ROUTES, Route, describe_routes, find_route
 from romco.server.scores import Scores
-from romco.server.settings import Settings
 from romco.server.sources import EventSource, SourceReader
-from romco.server.state import ServedModel, TaskQuery
+from romco.server.state import ServedModel
 from romco.server.store import DamagedError, Store
 from romco.server.writer import Writer, replay
 
 LOG = logging.getLogger("romco.server")
 LIVE_SECONDS = 1.0  # between messages to the page
+MAX_CONNECTIONS = 1000
+KEEP_ALIVE_SECONDS = 30
 DOWNLOAD_CHUNK_BYTES = 1 << 20
+JSON_HEADERS = [(b"content-type", b"application/json"), *SECURITY_HEADERS]
+JSON_LINES = join_headers(JSON_HEADERS)
 FAILED = "the service has failed; see its log"
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+
+class Response(NamedTuple):
+    """Status, body (or its parts) and headers of a response."""
+
+    status: int
+    body: bytes | AsyncGenerator[bytes, None]
+    headers: Headers = JSON_HEADERS
+
+
+class Request(NamedTuple):
+    """A request that was let in: the task in its path, its query and its body."""
+
+    task: str
+    query: bytes
+    body: bytes
 
 
 @final
@@ -90,7 +114,7 @@ class Service:
 
 @final
 class Application:
-    """Answers of a service to requests; until the writer runs, only public routes answer."""
+    """ASGI application of a service; until the writer runs, only public routes answer."""
 
     def __init__(
         self, service: Service, access: Access, stopping: Callable[[], bool] = lambda: False
@@ -100,71 +124,99 @@ class Application:
         self._served, self._limits = service.served, service.settings.limits
         self._parser = RequestParser(self._limits)
         self._html, policy = load_page()
-        page_headers = {
-            **dict(SECURITY_HEADERS),
-            b"content-type": b"text/html; charset=utf-8",
-            b"content-security-policy": policy,
-            b"x-frame-options": b"DENY",
-            b"referrer-policy": b"no-referrer",
-            b"cross-origin-opener-policy": b"same-origin",
-        }
-        self._page_lines = join_headers(list(page_headers.items()))
+        self._page_headers = [
+            (b"content-type", b"text/html; charset=utf-8"),
+            (b"content-security-policy", policy),
+            (b"x-frame-options", b"DENY"),
+            (b"referrer-policy", b"no-referrer"),
+            (b"cross-origin-opener-policy", b"same-origin"),
+            *(header for header in SECURITY_HEADERS if header[0] != b"content-security-policy"),
+        ]
         features = service.served.model.features
         width = features.width if isinstance(features, Columns) else None
         self._description = encode(describe_routes(self._limits, width))
-        self._handlers: dict[str, Callable[[Request], Response | Awaitable[Response]]] = {
+        self._handlers: dict[str, Callable[[Request], Awaitable[Response]]] = {
             route.name: getattr(self, f"_{route.name}") for route in ROUTES
         }
 
-    def admit(self, method: str, target: bytes, fields: dict[bytes, bytes]) -> Request:
-        """Return a request with its route, or with its refusal; the path is decoded here, once."""
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a request; no error gets out as it is."""
+        begin, label = time.perf_counter(), OTHER_PATH
         try:
-            url = parse_url(target)
-            raw = url.path or b""
+            route, task, response = self._route(scope)
+            if route is not None:
+                label = route.path
+                body = await self._body(route, scope["headers"], receive)
+                request = Request(task, scope["query_string"], body)
+                response = await self._handlers[route.name](request)
+        except Exception as error:
+            response = refusal(error)
+        try:
+            await self._send(response, scope, send)
+        finally:
+            self.metrics.add(label, response.status, time.perf_counter() - begin)
+
+    def _route(self, scope: MutableMapping[str, Any]) -> tuple[Route | None, str, Response]:
+        """Return the route that may answer, or the refusal; the path is decoded here, once."""
+        method, raw = scope["method"], scope["raw_path"]
+        try:
             path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
-        except (HttpParserInvalidURLError, UnicodeDecodeError):
-            return Request(refusal=_error(400, "the path is not UTF-8"))
+        except UnicodeDecodeError:
+            raise RequestError("the path is not UTF-8", status=400) from None
         route, task, allowed = find_route(method, path)
-        refused = self._access.refuse("read" if route is None else route.scope, method, fields)
+        scope_needed = "read" if route is None else route.scope
+        refused = self._access.refuse(scope_needed, method, scope["headers"])
         if refused is not None:
             extra = [(b"www-authenticate", b"Bearer")] if refused[0] == 401 else []
-            return Request(refusal=_error(*refused, headers=extra))
+            return None, "", _error(*refused, headers=extra)
         if route is None and allowed:
             headers = [(b"allow", ", ".join(allowed).encode())]
-            return Request(refusal=_error(405, "this path has no such method", headers=headers))
+            return None, "", _error(405, "this path has no such method", headers=headers)
         if route is None:
-            return Request(refusal=_error(404, "no such path"))
-        request = Request(route, task, url.query or b"")
+            return None, "", _error(404, "no such path")
         if self._service.writer is None and route.scope != "public":
-            request.refusal = _starting(self._service)
-        elif route.body is not None:
-            request.max_body_bytes = getattr(self._limits, route.limit)
-            kind = fields.get(b"content-type", b"")
-            if b"content-encoding" in fields:
-                request.refusal = _error(415, "send the body as it is, without Content-Encoding")
-            elif kind != b"application/json" and (
-                kind.partition(b";")[0].strip().lower() != b"application/json"
-            ):
-                request.refusal = _error(415, "send JSON: Content-Type: application/json")
-        return request
+            return None, "", _starting(self._service)
+        return route, task, Response(500, b"")
 
-    def answer(self, request: Request) -> Response | Awaitable[Response]:
-        """Return the response, or what gives it later; no error gets out as it is."""
-        assert request.route is not None
-        try:
-            response = self._handlers[request.route.name](request)
-        except Exception as error:
-            return refusal(error)
-        return response if isinstance(response, Response) else _without_errors(response)
+    async def _body(self, route: Route, headers: Headers, receive: Receive) -> bytes:
+        """Return the body of a request whose route has one."""
+        if route.body is None:
+            return b""
+        limit, kind, length = getattr(self._limits, route.limit), b"", b"0"
+        for name, value in headers:
+            if name == b"content-type":
+                kind = value.partition(b";")[0].strip().lower()
+            elif name == b"content-encoding":
+                raise RequestError("send the body as it is, without Content-Encoding", status=415)
+            elif name == b"content-length":
+                length = value
+        if kind != b"application/json":
+            raise RequestError("send JSON: Content-Type: application/json", status=415)
+        body, more = b"", int(length) <= limit
+        too_long = not more
+        while more and not too_long:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise RequestError("the client has gone", status=400)
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+            too_long = len(body) > limit
+        if too_long:
+            raise RequestError(f"the body is longer than {limit:,} bytes", status=413)
+        return body
 
-    def refuse(self, status: int, reason: str) -> Response:
-        """Return a refusal."""
-        return _error(status, reason)
-
-    def count(self, request: Request, status: int) -> None:
-        """Count a request that was answered."""
-        path = OTHER_PATH if request.route is None else request.route.path
-        self.metrics.add(path, status, time.perf_counter() - request.begin)
+    async def _send(self, response: Response, scope: MutableMapping[str, Any], send: Send) -> None:
+        status, body, headers = response
+        if isinstance(body, bytes):
+            lines = JSON_LINES if headers is JSON_HEADERS else join_headers(headers)
+            await scope["write"](status, lines, body)
+            return
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        async with aclosing(body) as parts:
+            async for part in parts:
+                if scope["method"] == "HEAD":
+                    break
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
     # Handlers, by the names of routes
 
@@ -174,19 +226,16 @@ class Application:
             raise StoppedError("the service is starting")
         return self._service.writer
 
-    def _predict(self, request: Request) -> Response | Awaitable[Response]:
+    async def _predict(self, request: Request) -> Response:
         events, many = self._parser.predict(request.body)
         try:
             responses, pending = self._served.respond(events)
         except RequestError as error:
             raise error if many else RequestError(error.reason) from None
+        if pending:
+            await asyncio.wrap_future(self._writer.keep(pending))
         self.metrics.predictions += len(responses)
-        response = Response(200, encode(responses if many else responses[0]))
-        return self._keep(pending, response) if pending else response
-
-    async def _keep(self, pending: list[PendingEvent], response: Response) -> Response:
-        await asyncio.wrap_future(self._writer.keep(pending))
-        return response
+        return Response(200, encode(responses if many else responses[0]))
 
     async def _learn(self, request: Request) -> Response:
         lessons, many = self._parser.learn(request.body)
@@ -197,11 +246,17 @@ class Application:
         return Response(200, encode(outcomes if many else outcomes[0]))
 
     async def _explain(self, request: Request) -> Response:
-        event = self._parser.one(request.body)
-        return _json(await asyncio.to_thread(self._served.explain, event.x, event.task))
+        events, many = self._parser.predict(request.body)
+        if many:
+            raise RequestError("send one event, an object")
+        return _json(await asyncio.to_thread(self._served.explain, events[0].x, events[0].task))
 
     async def _tasks(self, request: Request) -> Response:
-        query = _task_query(request.query)
+        try:
+            given = dict(parse_qsl(request.query.decode(), errors="strict"))
+            query = msgspec.convert(given, TaskQuery, strict=False)
+        except ValueError as error:
+            raise RequestError(f"the query: {error}".replace("`", "")) from None
         return _json(await asyncio.to_thread(self._served.list_tasks, query))
 
     async def _task(self, request: Request) -> Response:
@@ -226,7 +281,7 @@ class Application:
             (b"x-romco-sequence", b"%d" % sequence),
             *SECURITY_HEADERS,
         ]
-        return Response(200, _download(file), join_headers(headers))
+        return Response(200, _download(file), headers)
 
     async def _live(self, request: Request) -> Response:
         async def messages() -> AsyncGenerator[bytes, None]:
@@ -235,19 +290,19 @@ class Application:
                 yield b"data: " + encode(status) + b"\n\n"
                 await asyncio.sleep(LIVE_SECONDS)
 
-        lines = join_headers([(b"content-type", b"text/event-stream"), *SECURITY_HEADERS])
-        return Response(200, messages(), lines)
+        headers = [(b"content-type", b"text/event-stream"), *SECURITY_HEADERS]
+        return Response(200, messages(), headers)
 
     async def _metrics(self, request: Request) -> Response:
         text = await asyncio.to_thread(self.metrics.text)
         kind = b"text/plain; version=0.0.4; charset=utf-8"
-        return Response(200, text, join_headers([(b"content-type", kind), *SECURITY_HEADERS]))
+        return Response(200, text, [(b"content-type", kind), *SECURITY_HEADERS])
 
     async def _openapi(self, request: Request) -> Response:
         return Response(200, self._description)
 
     async def _page(self, request: Request) -> Response:
-        return Response(200, self._html, self._page_lines)
+        return Response(200, self._html, self._page_headers)
 
     async def _healthz(self, request: Request) -> Response:
         return _json({"status": "alive"})
@@ -270,10 +325,9 @@ def refusal(error: Exception) -> Response:
         return _error(404, "no such task is known")
     if isinstance(error, FullError):
         return _error(507, "no room on the disk: nothing was learned, predictions go on")
-    if isinstance(error, BusyError):
-        return _error(503, str(error))
-    if isinstance(error, StoppedError | StoreError):
-        return _error(503, "learning has stopped; predictions go on")
+    if isinstance(error, BusyError | StoppedError | StoreError):
+        busy = isinstance(error, BusyError)
+        return _error(503, str(error) if busy else "learning has stopped; predictions go on")
     if isinstance(error, OSError):
         return _error(507, "it could not be written: nothing was changed")
     LOG.error("a request failed", exc_info=error)
@@ -285,14 +339,13 @@ def _json(value: Any) -> Response:
 
 
 def _error(
-    status: int,
-    reason: str,
-    index: int | None = None,
-    headers: Sequence[tuple[bytes, bytes]] = (),
+    status: int, reason: str, index: int | None = None, headers: Headers | None = None
 ) -> Response:
     body: dict[str, Any] = {"error": reason} if index is None else {"error": reason, "index": index}
-    extra = [*headers, *([(b"retry-after", b"1")] if status == 503 else [])]
-    return Response(status, encode(body), JSON_LINES + join_headers(extra))
+    extra = headers or []
+    if status == 503:
+        extra = [*extra, (b"retry-after", b"1")]
+    return Response(status, encode(body), [*JSON_HEADERS, *extra])
 
 
 def _starting(service: Service) -> Response:
@@ -300,37 +353,10 @@ def _starting(service: Service) -> Response:
     return _error(503, f"the service is starting: {done:,} of {total:,} changes replayed")
 
 
-async def _without_errors(response: Awaitable[Response]) -> Response:
-    try:
-        return await response
-    except Exception as error:
-        return refusal(error)
-
-
 async def _download(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
     with file:
         while part := await asyncio.to_thread(file.read, DOWNLOAD_CHUNK_BYTES):
             yield part
-
-
-def _task_query(text: bytes) -> TaskQuery:
-    """Parse the query of /v1/tasks."""
-    try:
-        query = dict(parse_qsl(text.decode(), errors="strict"))
-        offset, limit = int(query.get("offset", "0")), int(query.get("limit", "100"))
-    except ValueError:
-        raise RequestError("offset and limit are integers, all values are UTF-8") from None
-    order, search = query.get("order", "personal"), query.get("search", "")
-    descending = query.get("descending", "true").lower()
-    if order not in TASK_ORDERS:
-        raise RequestError(f"order is one of {', '.join(TASK_ORDERS)}")
-    if not (0 <= offset <= 10**9 and 1 <= limit <= 1000):
-        raise RequestError("offset is at least 0, limit from 1 to 1000")
-    if descending not in ("true", "false"):
-        raise RequestError("descending is true or false")
-    if len(search) > 256:
-        raise RequestError("search has at most 256 characters")
-    return TaskQuery(search, order, descending == "true", offset, limit)
 
 
 def load_page() -> tuple[bytes, bytes]:
@@ -414,15 +440,17 @@ class Server:
         self.application = Application(service, access, lambda: self.uvicorn.should_exit)
         self.failure: BaseException | None = None  # of the replay
         config = uvicorn.Config(
-            self.application,  # type: ignore[arg-type]
+            self.application,
             http=Connection,
-            interface="asgi3",  # not asked for: the connection calls the application itself
             log_config=None,
+            access_log=False,
             server_header=False,
             proxy_headers=False,
             lifespan="off",
             ws="none",
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=max(1, int(grace / 2)),
+            limit_concurrency=MAX_CONNECTIONS,
         )
         self.uvicorn = uvicorn.Server(config)
         host, port = listening.getsockname()[:2]

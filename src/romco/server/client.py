@@ -43,18 +43,8 @@ class Client:
     a lost connection is learned once. All methods raise :class:`ServiceError` where the service
     refuses, and OSError where there is no connection after all retries.
 
-    Parameters
-    ----------
-    url:
-        Address that the service prints when it starts.
-    token:
-        Bearer token, where the service needs one.
-    timeout:
-        Seconds to wait for a response.
-    retries:
-        How often a request is sent again, each time after a longer pause.
-    batch:
-        Longer lists are sent in requests of so many events.
+    ``timeout`` is in seconds; a request is sent again up to ``retries`` times, each time after
+    a longer pause; lists longer than ``batch`` are sent in several requests.
 
     >>> client = Client("http://127.0.0.1:8400", retries=0, timeout=1.0)
     >>> with client.wait() as service:  # doctest: +SKIP

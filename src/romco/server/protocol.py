@@ -1,26 +1,79 @@
-"""Messages: what clients send and receive, and what the log holds; limits are part of the types."""
+"""Settings and limits, and messages: of clients and of the log; limits are part of the types."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, final
+from typing import Annotated, Any, Literal, final
 
 import msgspec
 from msgspec import Meta
 
 from romco.model.names import canonical_name
-from romco.server.settings import Limits
 
 Task = str | int
 Row = dict[str, float | str | bool | None] | list[float]
 Answer = str | int | float | bool
 
-TASK_ORDERS = ("task", "kind", "events", "shared", "personal", "share", "error")
+TaskOrder = Literal["task", "kind", "events", "shared", "personal", "share", "error"]
 MAX_REASON_CHARS = 300
 PATH_MARK = " - at `$"  # in msgspec's messages, before the path to the bad value
 PATH = re.compile(r"(?:\[(\d{1,9})\])?([.\w\[\]]{0,100})`")
+
+
+Durability = Literal["durable", "logged", "none"]
+
+
+@final
+@dataclass(frozen=True)
+class Limits:
+    """Largest request that is accepted, and largest model that may grow from requests."""
+
+    body_bytes: int = 8 << 20
+    events: int = 1_000  # per request
+    tasks: int = 1_000  # distinct ones per request
+    features: int = 10_000  # per event
+    new_features: int = 100_000  # per request
+    new_classes: int = 1_000  # per request
+    name_chars: int = 256  # of a task, a feature, an id or a label
+    text_chars: int = 10_000  # of a text value
+    value: float = 1e15  # absolute size of a number
+    model_tasks: int = 1_000_000
+    model_features: int = 4_000_000  # where features have names
+    model_classes: int = 2_000
+    queued_events: int = 50_000  # waiting to be learned
+
+
+@final
+@dataclass(frozen=True)
+class Settings:
+    """Durability of changes, checkpoints, and time that predictions wait for answers.
+
+    ``durable``: an answer means that the change is on the disk, synced. ``logged``: the operating
+    system has it, and a sync follows within a second. ``none``: as ``logged``, but the operating
+    system decides when to sync.
+    """
+
+    durability: Durability = "durable"
+    group_events: int = 256  # committed together at most
+    group_ms: float = 2.0  # how long the first request of a group waits for others
+    checkpoint_events: int = 100_000
+    checkpoint_seconds: float = 300.0
+    ids: int = 1_000_000  # an id is remembered for so many changes
+    pending_seconds: float = 86_400.0
+    pending_events: int = 100_000
+    pending_bytes: int = 1 << 28
+    budget: float | None = None  # share of the events whose answers may be asked for
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        if self.durability not in ("durable", "logged", "none"):
+            raise ValueError(f"durability is durable, logged or none; not {self.durability!r}")
+        for name in ("group_events", "checkpoint_events", "ids", "pending_events"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
 
 
 class RequestError(ValueError):
@@ -88,6 +141,16 @@ class LearnResponse(msgspec.Struct, gc=False, omit_defaults=True, frozen=True):
     status: str
     sequence: int | None
     differs: bool = False  # a duplicate whose answer is not the one that was learned
+
+
+class TaskQuery(msgspec.Struct, frozen=True):
+    """Search, order and page of a list of tasks."""
+
+    search: Annotated[str, Meta(max_length=256)] = ""
+    order: TaskOrder = "personal"
+    descending: bool = True
+    offset: Annotated[int, Meta(ge=0, le=10**9)] = 0
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
 class ErrorResponse(msgspec.Struct, omit_defaults=True):
@@ -179,36 +242,24 @@ class RequestParser:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.predict_type, self.learn_type = request_types(limits)
-        many = Meta(min_length=1, max_length=limits.events)
-        self._decoders = {
-            kind: (
-                msgspec.json.Decoder(kind),
-                msgspec.json.Decoder(Annotated[list[kind], many]),  # type: ignore[valid-type]
-            )
-            for kind in (self.predict_type, self.learn_type)
-        }
+        self.limits, many = limits, Meta(min_length=1, max_length=limits.events)
+        self._predict, self._learn = (
+            [msgspec.json.Decoder(of) for of in (kind, Annotated[list[kind], many])]  # type: ignore[valid-type]
+            for kind in request_types(limits)
+        )
 
     def predict(self, body: bytes) -> tuple[list[PredictRequest], bool]:
         """Return the events to predict, and whether they came as a list."""
-        return self._parse(body, self.predict_type)
+        return self._parse(body, self._predict)
 
     def learn(self, body: bytes) -> tuple[list[LearnRequest], bool]:
         """Return the events to learn, and whether they came as a list."""
-        return self._parse(body, self.learn_type)
+        return self._parse(body, self._learn)
 
-    def one(self, body: bytes) -> PredictRequest:
-        """Return the only event of a body."""
-        events, many = self.predict(body)
-        if many:
-            raise RequestError("send one event, an object")
-        return events[0]
-
-    def _parse(self, body: bytes, kind: Any) -> tuple[list[Any], bool]:
+    def _parse(self, body: bytes, decoders: list[Any]) -> tuple[list[Any], bool]:
         many = body.lstrip()[:1] != b"{"
         try:
-            found: Any = self._decoders[kind][many].decode(body)
+            found = decoders[many].decode(body)
         except msgspec.ValidationError as error:
             raise self._invalid(str(error), body) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -267,25 +318,13 @@ def request_types(limits: Limits) -> tuple[type[PredictRequest], type[LearnReque
     row: Any = dict[text, cell]  # type: ignore[valid-type]
     x = Annotated[row, size] | Annotated[list[number], size]
     task = name | integer
-    predict = msgspec.defstruct(
-        "PredictRequest",
-        [("task", task), ("x", x), ("id", name | None, None), ("offset", number | None, None)],
-        bases=(PredictRequest,),
-        frozen=True,
-        gc=False,
-    )
-    learn = msgspec.defstruct(
-        "LearnRequest",
-        [
-            ("y", text | integer | number | bool),
-            ("id", name | None, None),
-            ("task", task | None, None),
-            ("x", x | None, None),
-            ("offset", number | None, None),
-        ],
-        bases=(LearnRequest,),
-        frozen=True,
-        gc=False,
+    offset = ("offset", number | None, None)
+    event: list[Any] = [("task", task), ("x", x), ("id", name | None, None), offset]
+    answer = ("y", text | integer | number | bool)
+    lesson = [answer, event[2], ("task", task | None, None), ("x", x | None, None), offset]
+    predict, learn = (
+        msgspec.defstruct(base.__name__, fields, bases=(base,), frozen=True, gc=False)
+        for base, fields in ((PredictRequest, event), (LearnRequest, lesson))
     )
     predict.__doc__, learn.__doc__ = PredictRequest.__doc__, LearnRequest.__doc__
     return predict, learn  # type: ignore[return-value]

@@ -5,27 +5,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, final
 
 import msgspec
 
 from romco.server.access import SCOPES
 from romco.server.protocol import (
-    TASK_ORDERS,
     ErrorResponse,
     LearnRequest,
     LearnResponse,
+    Limits,
     PredictRequest,
     PredictResponse,
+    TaskQuery,
     request_types,
 )
-from romco.server.settings import Limits
 from romco.version import __version__
 
 SCHEMA_REF = "#/components/schemas/{name}"
-ALWAYS = (400, 401, 403, 421, 503)  # errors that any route may answer with
-WRITING = (507,)
+ALWAYS = (400, 401, 403, 421, 503, 507)  # errors that any route may answer with
 
 
 @final
@@ -33,9 +32,8 @@ WRITING = (507,)
 class Route:
     """One method of one path; ``{task}`` stands for the rest of the path, whatever it holds.
 
-    ``body`` is the JSON type of the request; with ``many`` it may be an object or a list, and the
-    response is of the same kind. ``media`` is the content type of the response, ``response`` its
-    type if it is JSON. ``limit`` names the field of ``Limits`` that bounds the body in bytes.
+    ``body`` and ``response`` are types of JSON. A route with both takes and returns an object, or
+    a list of them. ``limit`` names the field of ``Limits`` that bounds the body in bytes.
     """
 
     name: str  # of the handler, and of the client's method
@@ -45,10 +43,8 @@ class Route:
     summary: str
     body: type[msgspec.Struct] | None = None
     response: type[msgspec.Struct] | None = None
-    many: bool = False
-    media: str = "application/json"
-    errors: tuple[int, ...] = ()
-    query: dict[str, dict[str, Any]] = field(default_factory=dict)
+    media: str = "application/json"  # of the response
+    query: type[msgspec.Struct] | None = None
     limit: str = "body_bytes"
 
     def __post_init__(self) -> None:
@@ -57,92 +53,33 @@ class Route:
         if not hasattr(Limits, self.limit):
             raise ValueError(f"{self.method} {self.path}: unknown limit {self.limit!r}")
 
+    @property
+    def errors(self) -> list[int]:
+        """Statuses of refusals."""
+        of_body = (413, 415, 422) if self.body else (422,) if self.query else ()
+        return sorted({*ALWAYS, *of_body, *((404,) if "{task}" in self.path else ())})
 
+
+PREDICT = "Predict events; those with an id wait for their answers"
+LEARN = "Learn answers by id, or whole events; each id once"
+EXPLAIN = "What each feature of an event adds to its margin"
+MODEL = "The model file; the header `x-romco-sequence` is the last change in it"
+LIVE = "State of the service every second (server-sent events)"
+FILE, EVENTS, TEXT = "application/octet-stream", "text/event-stream", "text/plain; version=0.0.4"
 ROUTES = (
-    Route("page", "GET", "/", "public", "The page", media="text/html; charset=utf-8"),
+    Route("page", "GET", "/", "public", "The page", media="text/html"),
     Route("healthz", "GET", "/healthz", "public", "Whether the service is alive"),
     Route("readyz", "GET", "/readyz", "public", "Whether it predicts and learns"),
-    Route(
-        "predict",
-        "POST",
-        "/v1/predict",
-        "read",
-        "Predict events; those with an id wait for their answers",
-        body=PredictRequest,
-        response=PredictResponse,
-        many=True,
-        errors=(413, 415, 422, *WRITING),
-    ),
-    Route(
-        "learn",
-        "POST",
-        "/v1/learn",
-        "write",
-        "Learn answers by id, or whole events; each id once",
-        body=LearnRequest,
-        response=LearnResponse,
-        many=True,
-        errors=(413, 415, 422, *WRITING),
-    ),
-    Route(
-        "explain",
-        "POST",
-        "/v1/explain",
-        "read",
-        "What each feature of an event adds to its margin",
-        body=PredictRequest,
-        errors=(413, 415, 422),
-    ),
-    Route(
-        "tasks",
-        "GET",
-        "/v1/tasks",
-        "read",
-        "Tasks, page by page",
-        errors=(422,),
-        query={
-            "search": {"type": "string", "maxLength": 256},
-            "order": {"enum": list(TASK_ORDERS)},
-            "descending": {"type": "boolean"},
-            "offset": {"type": "integer", "minimum": 0, "maximum": 10**9},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
-        },
-    ),
-    Route("task", "GET", "/v1/tasks/{task}", "read", "What was learned of a task", errors=(404,)),
-    Route(
-        "forget",
-        "DELETE",
-        "/v1/tasks/{task}",
-        "admin",
-        "Forget a task, durably",
-        errors=(404, *WRITING),
-    ),
-    Route(
-        "model",
-        "GET",
-        "/v1/model",
-        "read",
-        "The model file; the header `x-romco-sequence` is the last change in it",
-        media="application/octet-stream",
-        errors=WRITING,
-    ),
-    Route("checkpoint", "POST", "/v1/checkpoint", "admin", "Write a checkpoint", errors=WRITING),
-    Route(
-        "live",
-        "GET",
-        "/v1/live",
-        "read",
-        "State of the service every second (server-sent events)",
-        media="text/event-stream",
-    ),
-    Route(
-        "metrics",
-        "GET",
-        "/metrics",
-        "read",
-        "Metrics for Prometheus",
-        media="text/plain; version=0.0.4; charset=utf-8",
-    ),
+    Route("predict", "POST", "/v1/predict", "read", PREDICT, PredictRequest, PredictResponse),
+    Route("learn", "POST", "/v1/learn", "write", LEARN, LearnRequest, LearnResponse),
+    Route("explain", "POST", "/v1/explain", "read", EXPLAIN, PredictRequest),
+    Route("tasks", "GET", "/v1/tasks", "read", "Tasks, page by page", query=TaskQuery),
+    Route("task", "GET", "/v1/tasks/{task}", "read", "What was learned of a task"),
+    Route("forget", "DELETE", "/v1/tasks/{task}", "admin", "Forget a task, durably"),
+    Route("model", "GET", "/v1/model", "read", MODEL, media=FILE),
+    Route("checkpoint", "POST", "/v1/checkpoint", "admin", "Write a checkpoint"),
+    Route("live", "GET", "/v1/live", "read", LIVE, media=EVENTS),
+    Route("metrics", "GET", "/metrics", "read", "Metrics for Prometheus", media=TEXT),
     Route("openapi", "GET", "/openapi.json", "read", "Description of all routes (OpenAPI 3.1)"),
 )
 BY_NAME = {route.name: route for route in ROUTES}
@@ -209,11 +146,13 @@ def _operation(route: Route, limits: Limits) -> dict[str, Any]:
         "200": {"description": "Done", "content": {route.media.split(";")[0]: {"schema": schema}}}
     }
     error = {"application/json": {"schema": {"$ref": SCHEMA_REF.format(name="ErrorResponse")}}}
-    for status in sorted({*ALWAYS, *route.errors}):
+    for status in route.errors:
         responses[str(status)] = {"description": "Refused", "content": error}
-    parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "query", "schema": schema} for name, schema in route.query.items()
-    ]
+    parameters: list[dict[str, Any]] = []
+    if route.query is not None:
+        fields = msgspec.json.schema_components([route.query])[1][route.query.__name__]
+        named = fields["properties"].items()
+        parameters = [{"name": name, "in": "query", "schema": rule} for name, rule in named]
     if "{task}" in route.path:
         task = {"name": "task", "in": "path", "required": True, "schema": {"type": "string"}}
         parameters.append(task)
@@ -225,7 +164,7 @@ def _operation(route: Route, limits: Limits) -> dict[str, Any]:
         "security": [] if route.scope == "public" else [{}, {"token": [route.scope]}],
     }
     if route.body is not None:
-        body = _one_or_many(route.body, limits.events if route.many else 0)
+        body = _one_or_many(route.body, limits.events if route.response else 0)
         operation["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": body}},
@@ -263,7 +202,7 @@ def table() -> str:
         response = route.media.split(";")[0]
         if route.response is not None:
             response = f"`{route.response.__name__}`"
-        many = ", one or a list" if route.many else ""
+        many = ", one or a list" if route.response else ""
         request = f"`{route.method} {route.path}`"
         lines.append(f"| {request} | {route.scope} | {body}{many} | {response} | {route.summary} |")
     return "\n".join(lines)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
@@ -171,10 +172,9 @@ class RedisStream:
         self._redis: Any = None
 
     def open(self, after: str | None) -> None:
-        """Connect, make the group if there is none, and set it to a position."""
         import redis
 
-        with _redis_errors():
+        with _errors_of("redis"):
             self._redis = redis.Redis.from_url(self._url, socket_timeout=30.0)
             try:
                 self._redis.xgroup_create(self.stream, self.group, after or "0", mkstream=True)
@@ -186,7 +186,7 @@ class RedisStream:
     def read(self, limit: int) -> Sequence[Message]:
         """Return the next entries; one without the field ``event`` has an empty body."""
         streams = {self.stream: ">"}
-        with _redis_errors():
+        with _errors_of("redis"):
             found = self._redis.xreadgroup(
                 self.group, self.CONSUMER, streams, count=limit, block=self.BLOCK_MS
             )
@@ -197,16 +197,14 @@ class RedisStream:
         return [Message(key.decode(), fields.get(self.FIELD, b"")) for key, fields in entries]
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Let Redis forget who reads them."""
-        with _redis_errors():
+        with _errors_of("redis"):
             self._redis.xack(self.stream, self.group, *[message.position for message in messages])
 
     def refuse(self, message: Message, reason: str) -> None:
-        """Copy it to ``NAME:refused``, unless it is there already."""
         import redis
 
         fields = {self.FIELD: message.body, "reason": reason}
-        with _redis_errors():
+        with _errors_of("redis"):
             try:
                 self._redis.xadd(f"{self.stream}:refused", fields, id=message.position)
             except redis.ResponseError as error:
@@ -214,20 +212,9 @@ class RedisStream:
                     raise
 
     def close(self) -> None:
-        """Disconnect."""
         if self._redis is not None:
             self._redis.close()
             self._redis = None
-
-
-@contextmanager
-def _redis_errors() -> Iterator[None]:
-    import redis
-
-    try:
-        yield
-    except redis.RedisError as error:
-        raise OSError(f"Redis: {error}") from error
 
 
 @final
@@ -260,11 +247,10 @@ class KafkaTopic:
         self._next: dict[int, int] = {}  # offset of the next message, by partition
 
     def open(self, after: str | None) -> None:
-        """Connect, and read each partition from the stored offset, or from its beginning."""
         import confluent_kafka as kafka
 
         stored = {int(key): offset for key, offset in json.loads(after or "{}").items()}
-        with _kafka_errors():
+        with _errors_of("confluent_kafka"):
             self._consumer = kafka.Consumer(self._consuming)
             found = self._consumer.list_topics(self.topic, self.CONNECT_SECONDS)
             partitions = found.topics[self.topic].partitions
@@ -275,7 +261,7 @@ class KafkaTopic:
     def read(self, limit: int) -> Sequence[Message]:
         """Return the next messages; each position holds the offsets of all partitions."""
         messages = []
-        with _kafka_errors():
+        with _errors_of("confluent_kafka"):
             for found in self._consumer.consume(limit, self.WAIT_SECONDS):
                 if found.error() is not None:
                     raise OSError(f"Kafka: {found.error().str()}")
@@ -289,14 +275,13 @@ class KafkaTopic:
 
         offsets = json.loads(messages[-1].position)
         places = [kafka.TopicPartition(self.topic, int(n), at) for n, at in offsets.items()]
-        with _kafka_errors():
+        with _errors_of("confluent_kafka"):
             self._consumer.commit(offsets=places, asynchronous=True)
 
     def refuse(self, message: Message, reason: str) -> None:
-        """Send it to ``TOPIC.refused``."""
         import confluent_kafka as kafka
 
-        with _kafka_errors():
+        with _errors_of("confluent_kafka"):
             producer = kafka.Producer(self._config)
             headers: list[tuple[str, str | bytes | None]] = [("reason", reason)]
             key = f"{self.topic}/{message.position}"
@@ -305,17 +290,17 @@ class KafkaTopic:
                 raise OSError(f"Kafka: {self.topic}.refused cannot be written")
 
     def close(self) -> None:
-        """Disconnect."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
 
 
 @contextmanager
-def _kafka_errors() -> Iterator[None]:
-    import confluent_kafka as kafka
-
+def _errors_of(package: str) -> Iterator[None]:
+    """Raise the errors of a client library as OSError."""
+    library = import_module(package)
+    kind = library.RedisError if package == "redis" else library.KafkaException
     try:
         yield
-    except kafka.KafkaException as error:
-        raise OSError(f"Kafka: {error}") from error
+    except kind as error:
+        raise OSError(f"{package}: {error}") from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, final
 
@@ -22,6 +21,7 @@ from romco.server.protocol import (
     Event,
     Forget,
     Learn,
+    Limits,
     PendingEvent,
     Prediction,
     PredictRequest,
@@ -29,27 +29,16 @@ from romco.server.protocol import (
     RequestError,
     Row,
     Task,
+    TaskQuery,
     name_key,
 )
 from romco.server.scores import Scores
-from romco.server.settings import Limits
 
 Scored = tuple[Answer | None, float | None, float]  # label, probability, margin
 
 MAX_EXPLAINED_FEATURES = 50
 MAX_UNKNOWN_NAMES, MAX_UNKNOWN_CHARS = 20, 256  # in a response
 OVERVIEW_SECONDS = 1.0  # for which an overview of all tasks is used again
-
-
-@dataclass(frozen=True)
-class TaskQuery:
-    """Search, order and page of a list of tasks."""
-
-    search: str = ""
-    order: str = "personal"
-    descending: bool = True
-    offset: int = 0
-    limit: int = 100
 
 
 @final
@@ -129,10 +118,12 @@ class ServedModel:
         """Predict encoded rows; the context (n, k) is the learner's, for late answers."""
         engine, contexts = self.model.engine, None
         try:
-            if not with_context and offsets is None:
-                made = [*map(engine.predict_event, rows, tasks)]  # compiled, without arrays
-                if NotImplemented not in made:
-                    return made, None
+            if len(rows) == 1 and not with_context:  # compiled, without arrays
+                one = engine.predict_event(
+                    rows[0], tasks[0], None if offsets is None else offsets[0]
+                )
+                if one is not NotImplemented:
+                    return [one], None
             if with_context:
                 margins, contexts = engine.margins_and_context(rows, tasks, offsets)
             else:
@@ -313,10 +304,8 @@ class ServedModel:
 
     def list_tasks(self, query: TaskQuery) -> dict[str, Any]:
         """Return rows of tasks, and how many there are."""
-        rows = [self._task_row(task) for task in self.overview().tasks]
-        if query.search:
-            word = query.search.casefold()
-            rows = [row for row in rows if word in str(row["task"]).casefold()]
+        rows, word = [self._task_row(t) for t in self.overview().tasks], query.search.casefold()
+        rows = [row for row in rows if word in str(row["task"]).casefold()] if word else rows
         rows.sort(key=lambda row: _sort_key(row[query.order]), reverse=query.descending)
         page = rows[query.offset : query.offset + query.limit]
         return {"total": len(rows), "version": self.sequence, "tasks": page}

@@ -36,6 +36,7 @@ from romco.server.protocol import (
     Forget,
     FullError,
     PendingEvent,
+    Settings,
     StoreError,
     decode_change,
     decode_pending,
@@ -43,7 +44,6 @@ from romco.server.protocol import (
     hash_answer,
     name_key,
 )
-from romco.server.settings import Settings
 
 DATABASE = "romco.sqlite"
 FORMAT = 2  # 1 was a format of its own, without SQLite

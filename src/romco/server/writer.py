@@ -30,13 +30,13 @@ from romco.server.protocol import (
     PendingEvent,
     Prediction,
     RequestError,
+    Settings,
     StoppedError,
     StoreError,
     Task,
     hash_answer,
     name_key,
 )
-from romco.server.settings import Settings
 from romco.server.state import GroupValidator, ServedModel
 from romco.server.store import Store
 
@@ -495,9 +495,7 @@ class Writer:
                 order.look(self.served)
 
 
-def replay(
-    served: ServedModel, store: Store, progress: Callable[[int], None] = lambda sequence: None
-) -> None:
+def replay(served: ServedModel, store: Store) -> None:
     """Apply the changes of the log that the model does not hold yet."""
     while changes := store.changes_after(served.sequence):
         first = served.sequence + 1
@@ -505,7 +503,6 @@ def replay(
             if reason is not None:
                 store.unlearn(range(first, first + change.count))
             first += change.count
-        progress(served.sequence)
 
 
 def _whole(lesson: LearnRequest, place: int, waiting: PendingEvent | None) -> Event | None:

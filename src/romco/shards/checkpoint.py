@@ -58,6 +58,10 @@ from romco.shards.shard import (
 State = dict[str, Any]
 Numbers = NDArray[np.int64]
 CURRENT = "current.json"
+NO_HISTORY = (
+    "shards do not carry a history: the past of each task is kept in one place; learn with "
+    "romco.Model(history=...) in one process"
+)
 SECTION = "cluster"  # key of a state, and prefix of its arrays
 LEARNER = "learner."  # prefix of the learner's arrays in the state of a model
 NEW_TASK_HISTORY = {"tasks.seen": 0, "tasks.since": -1}  # arrays of the model, one entry per task
@@ -285,6 +289,8 @@ def check_state(state: Mapping[str, Any]) -> None:
     >>> check_state(Model("pa-shared").state())
     """
     plain, section = dict(state), state.get(SECTION)
+    if "history" in state:
+        raise ValueError(NO_HISTORY)
     own = {name: a for name, a in state["arrays"].items() if name.startswith(SECTION)}
     plain["arrays"] = {name: a for name, a in state["arrays"].items() if name not in own}
     model = Model.from_state(plain)

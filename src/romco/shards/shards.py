@@ -25,6 +25,7 @@ from romco.model.names import Id
 from romco.model.target import Predictions, target_from_json
 from romco.parameters import choice, whole
 from romco.shards.checkpoint import (
+    NO_HISTORY,
     SECTION,
     Checkpoint,
     FolderLock,
@@ -335,6 +336,8 @@ class Shards(Closing):
         **parameters: Any,
     ) -> None:
         _check_target(target or "two classes")
+        if parameters.get("history") is not None:
+            raise ValueError(NO_HISTORY)
         front = Model(
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )

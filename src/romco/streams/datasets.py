@@ -111,16 +111,11 @@ def find(name: str) -> Dataset:
 
 
 def load(name: str, data_dir: str | Path | None = None) -> Stream:
-    """Load the stream of a data set, or of a variant ``NAME@VARIANT``.
+    """Load a stream by its name, ``NAME`` or, of a variant, ``NAME@VARIANT``.
 
-    A variant of ``simulated`` lists parameters of :func:`romco.streams.simulated`.
-
-    Raises
-    ------
-    ValueError
-        Unknown name or variant, or a damaged file.
-    FileNotFoundError
-        The file is not in ``data_dir``; the message says where to get it.
+    A variant of ``simulated`` lists parameters of :func:`romco.streams.simulated`. Raises
+    ValueError for an unknown name or variant and for a damaged file, FileNotFoundError where the
+    file is not in ``data_dir``; the message says where to get it.
 
     >>> load("simulated").n_tasks, load("simulated@n_tasks=3,outliers=1").n_tasks
     (20, 3)

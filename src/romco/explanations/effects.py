@@ -1,0 +1,306 @@
+"""Effects of tasks and of further groupings, with standard errors, and variance components.
+
+A two-level normal model: effects of a grouping's levels are normal around 0 with a variance that
+is estimated from all of them (empirical Bayes). Of numbers the learner's own posteriors are used,
+with its prior taken out. Of two classes the predictions are: what they differ by is taken as the
+mean of the posterior, and the information of an event is p (1 - p).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from romco.learners.capabilities import KnowsFeatures, KnowsPosterior, Posterior
+from romco.model import Model
+from romco.model.features import Sparse
+
+Numbers = NDArray[np.float64]
+
+QUANTILE = 1.6448536269514722  # of a normal distribution: 90 % are within so many deviations
+EFFICIENCY = 0.55  # information that one pass keeps of two classes, found by simulation
+FREQUENT_SHARE = 0.5  # of the rows, in which a feature has slopes by default
+MAX_SLOPES = 10  # by default
+LOGISTIC_VARIANCE = np.pi**2 / 3.0  # of the noise behind two classes
+MAX_STEPS, TOLERANCE = 500, 1e-9  # of the fixed point of a variance
+
+
+class Effects(NamedTuple):
+    """Tables, as pandas frames where pandas is installed, else as lists of mappings.
+
+    ``levels`` has a row for each level of a grouping and each term, "intercept" or a feature:
+    events, estimate (the difference from ``common``), its standard error and 90 % interval.
+    ``variances`` has the variance and standard deviation of each term between levels, and of what
+    is left (residual); ``share`` is the part of the intercepts and of the residual in their sum.
+    """
+
+    levels: Any
+    variances: Any
+
+
+class Term(NamedTuple):
+    """One effect of all levels of a grouping."""
+
+    name: Any
+    common: float
+    estimate: Numbers  # (L,) difference from common
+    error: Numbers  # (L,) standard error
+    variance: float  # between levels
+
+
+def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
+    """Return the effects of tasks and groupings with standard errors, and their variances.
+
+    Estimates are log-odds, or in the target's unit; of two classes they are predictions at the
+    means of the features. Raises ValueError for other learners than romco-auto, and for many
+    classes.
+
+    Parameters
+    ----------
+    model:
+        A :class:`romco.Model`, or an estimator or layer around one.
+    slopes:
+        Names of features; by default those of most rows, if they are at most ten.
+
+    >>> import romco
+    >>> rng = np.random.default_rng(0)
+    >>> task = [f"t{k % 20}" for k in range(2000)]
+    >>> y = [k % 20 + rng.normal() for k in range(2000)]
+    >>> model = romco.Model(target="number")
+    >>> _ = model.learn([{}] * 2000, y, task)
+    >>> table = romco.effects(model).levels
+    >>> [round(value) for value in table.estimate[[0, 19]]], bool(table.se[0] < 0.2)
+    ([-10, 10], True)
+    """
+    model = model if isinstance(model, Model) else model.inside()
+    engine = model.engine
+    with engine.at_rest() as learner:
+        kind, named = engine.target.kind, learner.name.startswith("romco-auto")
+        if kind == "classes" or not named or not isinstance(learner, KnowsFeatures):
+            raise ValueError(
+                "effects need romco-auto for two classes or for numbers; "
+                f"this is {learner.name} for {kind}"
+            )
+        find = (
+            _NumberEffects(model) if isinstance(learner, KnowsPosterior) else _ClassEffects(model)
+        )
+        columns = find.slope_columns(slopes)
+        schema, tasks = model.schema, model.tasks
+        groupings = [] if schema is None else list(schema.groupings)
+        own = "task" if schema is None or schema.task is None else schema.task
+        events = np.array([engine.events_of(task) for task in tasks], dtype=np.int64)
+        seen = np.flatnonzero(events)
+        names = [tasks[k] for k in seen]
+        found = [(own, names, events[seen], find.tasks(names, events[seen], columns))]
+        for grouping in groupings:
+            levels, at, counts = find.levels(grouping)
+            if len(levels):
+                found.append((grouping, levels, counts, [find.intercepts(at, counts)]))
+        residual = find.residual()
+    rows = [row for one in found for row in _rows(*one)]
+    return Effects(_table(rows), _table(_variances(found, residual)))
+
+
+def _rows(
+    grouping: Any, levels: list[Any], events: NDArray[Any], terms: list[Term]
+) -> list[dict[str, Any]]:
+    numbers = [(term, term.estimate.tolist(), term.error.tolist(), term.common) for term in terms]
+    return [
+        {
+            "grouping": grouping,
+            "level": level,
+            "events": int(events[k]),
+            "term": term.name,
+            "estimate": estimate[k],
+            "se": error[k],
+            "low": estimate[k] - QUANTILE * error[k],
+            "high": estimate[k] + QUANTILE * error[k],
+            "common": common,
+        }
+        for k, level in enumerate(levels)
+        for term, estimate, error, common in numbers
+    ]
+
+
+def _variances(found: list[Any], residual: float) -> list[dict[str, Any]]:
+    terms = [(grouping, term.name, term.variance) for grouping, _, _, ts in found for term in ts]
+    terms.append(("residual", None, residual))
+    total = sum(v for _, name, v in terms if name in ("intercept", None))
+    return [
+        {
+            "grouping": grouping,
+            "term": name,
+            "variance": variance,
+            "sd": float(np.sqrt(variance)),
+            "share": variance / total if name in ("intercept", None) and total else None,
+        }
+        for grouping, name, variance in terms
+    ]
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    try:
+        import pandas as pd
+    except ImportError:
+        return rows
+    return pd.DataFrame(rows)
+
+
+def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information: float) -> Any:
+    """Return estimates, standard errors, common value and variance of levels (empirical Bayes).
+
+    ``mean`` and ``variance`` (L,) are posteriors for the prior N(0, ``prior``), which is taken out;
+    ``information`` is the part of their precision that is left.
+
+    >>> mean, variance = np.array([-1.0, 1.0]), np.array([0.1, 0.1])
+    >>> estimate, error, common, between = shrink(mean, variance, 10.0, 1.0)
+    >>> bool(abs(estimate[1] - 0.95) < 0.1), bool(0.2 < error[0] < 0.4)
+    (True, True)
+    """
+    variance = np.maximum(variance, 1e-12 * prior)
+    precision = information * np.maximum(1.0 / variance - 1.0 / prior, 0.0)
+    score = information * mean / variance  # precision times the estimate without a prior
+    known = precision > 1e-9 / np.max(prior)
+    common, between = 0.0, float(np.max(prior))
+    for _ in range(MAX_STEPS if known.any() else 0):
+        common = float(
+            (score / (1.0 + between * precision)).sum()
+            / (precision / (1.0 + between * precision)).sum()
+        )
+        left = between / (1.0 + between * precision)
+        moved = (score - precision * common) * left
+        new = float(np.mean((moved * moved + left)[known]))
+        done, between = abs(new - between) <= TOLERANCE * between, new
+        if done:
+            break
+    left = between / (1.0 + between * precision)
+    return (score - precision * common) * left, np.sqrt(left), common, between
+
+
+class _Finder:
+    """Terms of a model's tasks and levels (abstract)."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.engine, self.learner = model, model.engine, model.engine.learner
+        width = model.features.width
+        self.counts = self.learner.arrays()["units"][:width, 0]
+        rows = float(self.learner.arrays()["typical"][0])
+        self.frequent = np.flatnonzero(self.counts >= FREQUENT_SHARE * max(rows, 1.0))
+        mean, spread = self.learner.feature_moments()  # type: ignore[attr-defined]
+        self.mean, self.spread = mean[:width], spread[:width]
+
+    def slope_columns(self, slopes: Sequence[Any] | None) -> NDArray[np.intp]:
+        name = self.model.features.name
+        if slopes is None:
+            varied = self.frequent[self.spread[self.frequent] > 0.0]
+            return varied if len(varied) <= MAX_SLOPES else varied[:0]
+        places = {name(j): j for j in range(len(self.counts))}
+        unknown = [slope for slope in slopes if slope not in places]
+        if unknown:
+            raise ValueError(f"the model has no feature {unknown[0]!r}")
+        return np.array([places[slope] for slope in slopes], dtype=np.intp)
+
+    def levels(self, grouping: str) -> tuple[list[str], NDArray[np.intp], NDArray[np.int64]]:
+        """Return names, columns and counts of the levels of a further grouping."""
+        start, width = f"{grouping}=", len(self.counts)
+        names = {j: self.model.features.name(j) for j in range(width) if self.counts[j] > 0.0}
+        at = [j for j, name in names.items() if isinstance(name, str) and name.startswith(start)]
+        columns = np.array(at, dtype=np.intp)
+        counts = self.counts[columns].astype(np.int64)
+        return [str(names[j])[len(start) :] for j in at], columns, counts
+
+
+class _NumberEffects(_Finder):
+    def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
+        numbers = self.engine.numbers(names)
+        terms = []
+        posterior = self.learner.task_posterior(numbers, columns)  # type: ignore[attr-defined]
+        for name, one in zip(self._names(columns), posterior, strict=True):
+            terms.append(_shrunk(name, one))
+        return terms
+
+    def intercepts(self, at: NDArray[np.intp], counts: Any) -> Term:
+        return _shrunk("intercept", self.learner.feature_posterior(at))  # type: ignore[attr-defined]
+
+    def residual(self) -> float:
+        return float(self.learner.residual_variance())  # type: ignore[attr-defined]
+
+    def _names(self, columns: NDArray[np.intp]) -> list[Any]:
+        return ["intercept", *(self.model.features.name(int(j)) for j in columns)]
+
+
+def _shrunk(name: Any, one: Posterior) -> Term:
+    """Return the term of levels with these posteriors."""
+    found = shrink(one.mean, one.variance, one.prior, one.information)
+    estimate, error, common, between = found
+    return Term(name, one.common + common, estimate, error, between)
+
+
+class _ClassEffects(_Finder):
+    def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
+        middle = self._margins(names)
+        rises = {int(j): self._rise(names, int(j)) for j in {*columns.tolist(), *self.frequent}}
+        spread: Any = sum((r * self.spread[j]) ** 2 for j, r in rises.items())
+        information = events * _information(middle, spread)
+        terms = [_term("intercept", middle, information)]
+        for j in columns.tolist():
+            name = self.model.features.name(j)
+            terms.append(_term(name, rises[j], information * self.spread[j] ** 2))
+        return terms
+
+    def intercepts(self, at: NDArray[np.intp], counts: Any) -> Term:
+        nobody = [object()] * len(at)
+        with_level = self._margins(nobody, level=at)
+        rises = [self._rise(nobody[:1], int(j))[0] * self.spread[j] for j in self.frequent]
+        spread = np.full(len(at), float(np.square(rises).sum()))
+        return _term("intercept", with_level, counts * _information(with_level, spread))
+
+    def residual(self) -> float:
+        return float(LOGISTIC_VARIANCE)
+
+    def _rise(self, names: list[Any], column: int) -> Numbers:
+        """Return the slope of the margin along a feature."""
+        step = self.spread[column] or 1.0
+        more, less = (self._margins(names, column, sign * step) for sign in (1.0, -1.0))
+        return np.asarray((more - less) / (2.0 * step))
+
+    def _margins(
+        self, names: list[Any], column: int = -1, step: float = 0.0, level: Any = None
+    ) -> Numbers:
+        """Return margins of a row of means, of which one is moved, or with a level of its own."""
+        at = np.union1d(self.frequent, [column]) if column >= 0 else self.frequent
+        values = self.mean[at] + np.where(at == column, step, 0.0)
+        n = len(names)
+        columns, rows = np.tile(at, (n, 1)), np.tile(values, (n, 1))
+        if level is not None:
+            columns, rows = np.column_stack([columns, level]), np.column_stack([rows, np.ones(n)])
+            order = np.argsort(columns, axis=1)
+            columns, rows = (np.take_along_axis(part, order, axis=1) for part in (columns, rows))
+        starts = np.arange(n + 1, dtype=np.int32) * columns.shape[1]
+        sparse = Sparse(rows.ravel(), columns.ravel().astype(np.int32), starts)
+        offset = np.zeros(n) if self.engine.with_offset else None
+        numbers = self.engine.numbers(names) if level is None else np.full(n, -1)
+        return self.engine.turn * self.engine.margins_of(sparse, numbers, offset)
+
+
+def _information(middle: Numbers, spread: Numbers) -> Numbers:
+    """Return the mean of p (1 - p) where log-odds are normal with this mean and variance."""
+    scale = 1.0 / np.sqrt(1.0 + np.pi * spread / 8.0)
+    p = 0.5 * (1.0 + np.tanh(0.5 * scale * middle))
+    return np.asarray(EFFICIENCY * scale * p * (1.0 - p))
+
+
+def _term(name: Any, values: Numbers, precision: Numbers) -> Term:
+    """Return the term of levels whose posterior means are ``values``."""
+    common = float(values.mean())
+    estimate = values - common
+    between = float(np.mean(estimate * estimate))
+    for _ in range(MAX_STEPS if between > 0.0 else 0):
+        new = float(np.mean(estimate * estimate + between / (1.0 + between * precision)))
+        done, between = abs(new - between) <= TOLERANCE * between, new
+        if done:
+            break
+    return Term(name, common, estimate, np.sqrt(between / (1.0 + between * precision)), between)

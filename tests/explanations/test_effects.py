@@ -1,0 +1,121 @@
+"""Effects of tasks and groupings: estimates, standard errors, variance components."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import romco
+from romco.cli.main import app
+
+pytest.importorskip("pandas")
+
+
+def simulated(seed, number, n=4000, m=100, m2=0):
+    """A random intercept and slope of 100 tasks, and the intercepts of a second grouping."""
+    rng = np.random.default_rng(seed)
+    x, task, other = rng.normal(size=n), rng.integers(0, m, n), rng.integers(0, max(m2, 1), n)
+    level, slope = rng.normal(size=m), 0.5 * rng.normal(size=m)
+    second = 0.8 * rng.normal(size=max(m2, 1)) * (m2 > 0)
+    score = 0.3 + level[task] + (1.0 + slope[task]) * x + second[other]
+    y = score + rng.normal(size=n) if number else score + rng.logistic(size=n) > 0.0
+    rows = [{"x": a, "school": f"s{b}"} for a, b in zip(x.tolist(), other.tolist(), strict=True)]
+    if not m2:
+        rows = [{"x": row["x"]} for row in rows]
+    truth = {("pupil", "intercept"): level, ("pupil", "x"): slope}
+    return rows, y.tolist(), [f"p{k}" for k in task], truth | {("school", "intercept"): second}
+
+
+def learned(seed, number, m2=0):
+    rows, y, task, truth = simulated(seed, number, m2=m2)
+    kinds = {"x": "number", **({"school": "category"} if m2 else {})}
+    groupings = ["pupil", "school"] if m2 else ["pupil"]
+    model = romco.Model(
+        target="number" if number else None, schema=romco.Schema(kinds, task=groupings)
+    )
+    model.learn(rows, y, task)
+    return model, truth
+
+
+@pytest.mark.parametrize("m2", [0, 100])
+@pytest.mark.parametrize("number", [True, False])
+def test_intervals_cover(number, m2):
+    """90 % intervals hold 85 to 95 % of the true effects, about as many of each term."""
+    inside, sds = {}, {}
+    for seed in range(6):
+        model, truth = learned(seed, number, m2)
+        found = romco.effects(model)
+        for (grouping, term), rows in found.levels.groupby(["grouping", "term"]):
+            true = np.array([truth[grouping, term][int(level[1:])] for level in rows.level])
+            true -= true.mean()
+            covered = (rows.low <= true) & (true <= rows.high)
+            inside.setdefault((grouping, term), []).extend(covered)
+            assert np.corrcoef(true, rows.estimate)[0, 1] > 0.5
+        table = found.variances.set_index(["grouping", "term"])
+        for name in inside:
+            sds.setdefault(name, []).append(table.sd[name])
+    assert inside.keys() == {key for key in truth if m2 or key[0] == "pupil"}
+    assert 0.85 <= np.mean(np.concatenate(list(inside.values()))) <= 0.95
+    for name, covered in inside.items():
+        assert 0.82 <= np.mean(covered) <= 0.97, (name, np.mean(covered))
+        assert abs(np.mean(sds[name]) / np.std(truth[name]) - 1.0) < 0.3
+
+
+def test_table_of_a_mapping_model():
+    model, _ = learned(0, number=False)
+    found = romco.effects(model, slopes=())
+    names = ["grouping", "level", "events", "term", "estimate", "se", "low", "high", "common"]
+    assert list(found.levels.columns) == names
+    assert set(found.levels.level) == set(model.tasks)
+    assert found.levels.events.sum() == model.events
+    np.testing.assert_allclose(found.levels.estimate.mean(), 0.0, atol=1e-9)
+    assert set(found.levels.term) == {"intercept"}
+    assert found.variances.share.sum() == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="no feature 'size'"):
+        romco.effects(model, slopes=["size"])
+
+
+def test_what_has_no_effects_is_refused():
+    for model in (romco.Model("pa-unique"), romco.Model(target="classes")):
+        with pytest.raises(ValueError, match="effects need romco-auto"):
+            romco.effects(model)
+
+
+def test_effects_of_estimators_and_layers():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(1000, 1)), [f"u{k % 5}" for k in range(1000)]
+    y = X[:, 0] + np.arange(1000) % 5 + 0.1 * rng.normal(size=1000)
+    fitted = romco.ROMCORegressor(random_state=0).fit(X, y, task=task)
+    layer = romco.PersonalLayer(lambda X: X[:, 0], target="number").partial_fit(X, y, task=task)
+    for one in (fitted, layer):
+        levels = romco.effects(one).levels
+        levels = levels[levels.term == "intercept"].sort_values("level")
+        np.testing.assert_allclose(levels.estimate, [-2.0, -1.0, 0.0, 1.0, 2.0], atol=0.1)
+
+
+def test_command_line_with_two_groupings(tmp_path):
+    rows, y, task, _ = simulated(0, number=True, m2=20)
+    file, source = tmp_path / "m.romco", tmp_path / "events.csv"
+    lines = [f"{t},{r['school']},{r['x']},{v}" for t, r, v in zip(task, rows, y, strict=True)]
+    source.write_text("\n".join(["pupil,school,x,points", *lines]) + "\n")
+
+    def run(*arguments):
+        result = CliRunner().invoke(app, list(map(str, arguments)))
+        assert result.exit_code == 0, (result.output, result.exception)
+        return result.output
+
+    columns = ("--task", "pupil", "--task", "school", "--label", "points")
+    run("learn", source, "--model", file, *columns, "--target", "number")
+    model = romco.load(file)
+    assert model.schema.groupings == ("school",)
+    assert model.schema.kinds["school"] == "category"
+    table = list(csv.DictReader(io.StringIO(run("effects", file, "--csv"))))
+    assert {row["grouping"] for row in table} == {"pupil", "school"}
+    assert len([row for row in table if row["grouping"] == "school"]) == 20
+    expected = romco.effects(model).levels.estimate
+    np.testing.assert_allclose([float(row["estimate"]) for row in table], expected)
+    printed = run("effects", file, "--slopes", "x")
+    assert "school intercept" in printed
+    assert "residual" in printed

@@ -1,0 +1,223 @@
+"""No label is visible to its own prediction, whichever way events come."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import romco
+from romco.cli.main import app
+from romco.server.protocol import LearnRequest, PredictRequest
+from tests.server.conftest import opened
+
+COLUMNS = ["skill", "item"]
+N = 40
+LATE = 3  # events between a prediction and its label
+RNG = np.random.default_rng(0)
+ROWS = [{"skill": f"s{a}", "item": f"i{b}"} for a, b in RNG.integers(0, 3, (N, 2))]
+TASKS = [f"t{k}" for k in RNG.integers(0, 3, N)]
+LABELS = RNG.integers(0, 2, N)
+
+
+def model(**options):
+    return romco.Model(classes=("no", "yes"), history=COLUMNS, **options)
+
+
+def words(labels):
+    return [("no", "yes")[k] for k in labels]
+
+
+def single(labels, folder):
+    made = model()
+    events = zip(ROWS, words(labels), TASKS, strict=True)
+    return [made.learn_one(row, y, task) for row, y, task in events]
+
+
+def batch(labels, folder):
+    return model().learn(ROWS, words(labels), TASKS)
+
+
+def frozen(labels, folder):
+    return model().learn(ROWS, words(labels), TASKS, weight=np.r_[np.ones(5), np.zeros(N - 5)])
+
+
+def frame(labels, folder):
+    pandas = pytest.importorskip("pandas")
+    made, margins = romco.ROMCOClassifier(history=COLUMNS), []
+    for k in range(N):
+        X, y = pandas.DataFrame(ROWS[k : k + 1]), words(labels[k : k + 1])
+        if k:
+            margins.append(made.decision_function(X, task=TASKS[k])[0])
+        made.partial_fit(X, y, classes=["no", "yes"], task=TASKS[k])
+    return [0.0, *margins]
+
+
+def river(labels, folder):
+    adapters = pytest.importorskip("romco.adapters.river")
+    made, chances = adapters.ROMCOClassifier(history=COLUMNS), []
+    for row, y, task in zip(ROWS, words(labels), TASKS, strict=True):
+        chances.append(made.predict_proba_one(row, task=task).get("yes", 0.5))
+        made.learn_one(row, y, task=task)
+    return [0.5, *chances[1:]]
+
+
+def table(labels, path):
+    lines = [
+        f"{task},{row['skill']},{row['item']},{60 * k},{y}"
+        for k, (row, y, task) in enumerate(zip(ROWS, words(labels), TASKS, strict=True))
+    ]
+    path.write_text("\n".join(["who,skill,item,at,answer", *lines]) + "\n")
+    return str(path)
+
+
+def run(*arguments):
+    found = CliRunner().invoke(app, list(map(str, arguments)))
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+READ = ("--task", "who", "--label", "answer")
+PAST = ("--history", "skill,item", "--time", "at")
+
+
+def file(labels, folder):
+    source, out = table(labels, folder / "events.csv"), folder / "said.jsonl"
+    for old in (out, folder / "m.romco"):
+        old.unlink(missing_ok=True)
+    more = ("--classes", "no,yes", "--predictions", out, "--checkpoint-every", 7)
+    run("learn", source, "--model", folder / "m.romco", *READ, *PAST, *more)
+    return [json.loads(line)["margin"] for line in out.read_text().splitlines()]
+
+
+def delayed(labels, folder):
+    made, margins = model(), []
+    for k in range(N):
+        made.predict_one(ROWS[k], TASKS[k], id=k)
+        margins.append(float(made.pending._events[k].margin))
+        if k >= LATE:
+            made.answer(k - LATE, words(labels)[k - LATE])
+    return margins
+
+
+def service(labels, folder):
+    margins = []
+    with opened(folder / str(len(list(folder.iterdir()))), model) as made:
+        for k in range(N):
+            asked = [PredictRequest(id=str(k), task=TASKS[k], x=ROWS[k])]
+            responses, pending = made.served.respond(asked)
+            made.writer.keep(pending).result()
+            margins.append(responses[0].margin)
+            if k >= LATE:
+                answer = LearnRequest(y=words(labels)[k - LATE], id=str(k - LATE))
+                assert made.writer.learn([answer]).result()[0].status == "applied"
+    return margins
+
+
+MODES = {"late": (delayed, service), "now": (single, batch, frozen, frame, river, file)}
+
+
+@pytest.mark.parametrize(
+    ("mode", "delay"),
+    [(mode, LATE * (when == "late")) for when, some in MODES.items() for mode in some],
+)
+def test_a_label_is_never_visible_to_its_own_prediction(mode, delay, tmp_path):
+    before = np.array(mode(LABELS, tmp_path))
+    assert len(before) == N
+
+    @settings(max_examples=4, deadline=None, database=None, derandomize=True)
+    @given(st.integers(0, N - 10))
+    def check(k):
+        changed = LABELS.copy()
+        changed[k] = 1 - changed[k]
+        after = np.array(mode(changed, tmp_path))
+        np.testing.assert_array_equal(after[: k + 1 + delay], before[: k + 1 + delay])
+        assert (after[k + 1 + delay :] != before[k + 1 + delay :]).any()
+
+    check()
+
+
+def test_a_second_pass_does_not_see_the_labels_of_the_first():
+    pandas = pytest.importorskip("pandas")
+    made = romco.ROMCOClassifier("romco-nucl", history=["skill"], epochs=3)
+    made.fit(pandas.DataFrame(ROWS), words(LABELS), task=TASKS)
+    table = made.model_.engine.history.kernel.arrays()
+    whole = table["table"][table["category"] == -1]
+    assert whole[:, 0].sum() == N  # each label once
+
+
+def test_shards_refuse_a_history(tmp_path):
+    with pytest.raises(ValueError, match="history"):
+        romco.Shards(history=COLUMNS)
+    made = model()
+    made.learn(ROWS, words(LABELS), TASKS)
+    romco.save(made, tmp_path / "m.romco")
+    with pytest.raises(ValueError, match="history"):
+        romco.Shards.load(tmp_path / "m.romco", 2)
+    source = table(LABELS, tmp_path / "events.csv")
+    for option in ("--threads", "--shards"):
+        found = CliRunner().invoke(
+            app, ["learn", source, "--model", str(tmp_path / "n.romco"), *READ, *PAST, option, "2"]
+        )
+        assert found.exit_code != 0
+        assert "history" in str(found.exception) + found.output
+
+
+def test_a_file_is_learned_as_rows_are_and_predict_evaluate_explain_follow(tmp_path):
+    file(LABELS, tmp_path)
+    made = romco.load(tmp_path / "m.romco")
+    assert made.engine.history.kernel.columns == ("skill", "item")
+    assert made.schema.time == "at"
+    rows = [{**row, "at": 60 * k} for k, row in enumerate(ROWS)]
+    schema = romco.Schema({"skill": "category", "item": "category", "at": "time"})
+    same = model(schema=schema)
+    same.learn(rows, words(LABELS), TASKS)
+    np.testing.assert_array_equal(made.margins(rows, TASKS), same.margins(rows, TASKS))
+
+    source = table(LABELS, tmp_path / "more.csv")
+    said = run("predict", source, "--model", tmp_path / "m.romco", "--format", "csv")
+    assert len(said.splitlines()) >= N
+    found = json.loads(run("evaluate", source, "--model", tmp_path / "m.romco", "--json"))
+    followed = same.engine.predict_and_observe(rows, TASKS, None, words(LABELS))
+    right = (followed.margins >= 0.0) == LABELS
+    assert found["error"] == pytest.approx(1.0 - right.mean())
+    reasons = romco.reasons(made, rows[-1], TASKS[-1])
+    names = [str(one.feature) for one in reasons.features]
+    assert any("so far for this skill" in name for name in names)
+    assert not any(name.startswith("history.") for name in names)
+    assert sum(one.total for one in reasons.features) + reasons.intercept == pytest.approx(
+        reasons.margin
+    )
+    run("explain", tmp_path / "m.romco")
+
+
+def test_options_that_contradict_the_file_are_refused(tmp_path):
+    file(LABELS, tmp_path)
+    source = table(LABELS, tmp_path / "more.csv")
+    for options in (("--history", "skill"), ("--time", "at"), (*PAST, "--numeric", "skill")):
+        found = CliRunner().invoke(
+            app, ["learn", source, "--model", str(tmp_path / "m.romco"), *READ, *options]
+        )
+        assert found.exit_code != 0
+    other = table(1 - LABELS, tmp_path / "other.csv")
+    run("learn", other, "--model", tmp_path / "m.romco", *READ)  # the file has its history
+    assert romco.load(tmp_path / "m.romco").events == 2 * N
+
+
+def test_a_served_model_keeps_its_history_through_a_restart(tmp_path):
+    lessons = [
+        LearnRequest(y=y, id=str(k), task=task, x=row)
+        for k, (row, y, task) in enumerate(zip(ROWS, words(LABELS), TASKS, strict=True))
+    ]
+    with opened(tmp_path / "data", model) as made:
+        made.writer.learn(lessons[:25]).result()
+        made.writer.checkpoint().result()
+        made.writer.learn(lessons[25:]).result()
+    expected = model()
+    expected.learn(ROWS, words(LABELS), TASKS)
+    with opened(tmp_path / "data", model) as made:
+        asked = [PredictRequest(task=task, x=row) for row, task in zip(ROWS, TASKS, strict=True)]
+        margins = [one.margin for one in made.served.respond(asked)[0]]
+    np.testing.assert_allclose(margins, expected.margins(ROWS, TASKS), atol=1e-12)
