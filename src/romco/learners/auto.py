@@ -74,6 +74,7 @@ DOUBT = 3.0  # up to which variance comes back
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_", "late_")  # arrays of the combiners begin so
 SCALED = ("units", "typical")
+OLD_GLOBAL_PRIOR = 5.0  # up to version 7
 CLOSED = -2.0  # in `frequent`: too many features are frequent, and none has a place
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
@@ -155,7 +156,7 @@ def with_frequent(state: State) -> State:
     """
     arrays = dict(state["arrays"])
     arrays["shared"] = arrays["shared"].copy()
-    arrays["shared"][:, 4] += GLOBAL_PRIOR - 1.0
+    arrays["shared"][:, 4] += OLD_GLOBAL_PRIOR - 1.0
     count = arrays["units"][: len(arrays["joint"]), 0]
     if arrays["typical"][4] > len(count):  # they had been given up
         count = np.zeros(0)
@@ -172,12 +173,17 @@ def with_frequent(state: State) -> State:
 def with_sides(state: State) -> State:
     """A state of version 7 as one of version 8: the subspace has a second side, still empty.
 
-    Where features are too many for covariances, the prior variance has become 1.
+    The global logistic learner begins with a larger variance, or with 1 where features are too
+    many for covariances; variances stay as they are.
     """
     arrays = with_second_side(state["arrays"], "shared", at=6)
+    left = OLD_GLOBAL_PRIOR - arrays["shared"][:, 4]
     if (arrays["frequent"] == CLOSED).any():
-        precision = 1.0 / (GLOBAL_PRIOR - arrays["shared"][:, 4]) + 1.0 - 1.0 / GLOBAL_PRIOR
-        arrays["shared"][:, 4] = GLOBAL_PRIOR * (1.0 - 1.0 / precision)
+        left = GLOBAL_PRIOR * np.minimum(left, 1.0)
+    arrays["shared"][:, 4] = GLOBAL_PRIOR - left
+    used = np.flatnonzero(arrays["frequent"] >= 0)
+    arrays["joint"] = arrays["joint"].copy()
+    arrays["joint"][used, used] = arrays["shared"][arrays["frequent"][used].astype(int), 4]
     return {**state, "arrays": arrays}
 
 
