@@ -76,3 +76,42 @@ def test_labels_are_asked_for_within_the_budget(serving):
     assert seen == 2000
     assert 100 <= spent <= 201
     assert {told["ask"] for told in asked} == {True, False}
+
+
+@pytest.mark.parametrize("kind", ["two classes", "number"])
+def test_offsets(serving, kind):
+    """Kept with a pending event, learned as by the model, refused where they lack, replayed."""
+    events = stream(200, "number")
+    for k, event in enumerate(events):
+        event["offset"] = 0.5 * ((k % 7) - 3)
+        event["y"] = event["y"] + event["offset"] if kind == "number" else event["y"] > 0.0
+    classes = None if kind == "number" else (False, True)
+
+    def new():
+        return Model(target=kind, classes=classes)
+
+    whole = new()
+    given = [[event[name] for event in events] for name in ("x", "y", "task", "offset")]
+    x, y, task, offset = given
+    with serving(new=new) as service:
+        client = service.client
+        first = client.predict({"task": "t1", "x": {"f0": 1.0}, "offset": 1.25})
+        assert first["margin"] == pytest.approx(1.25, abs=1e-12)
+        client.predict([{n: e[n] for n in ("id", "task", "x", "offset")} for e in events[:100]])
+        client.learn([{"id": e["id"], "y": e["y"]} for e in events[:100]])
+        client.learn(events[100:])
+        whole.learn(x, y, task, offset=offset)
+        asked = {"task": "t1", "x": {"f0": 1.0}, "offset": -0.5}
+        before = client.predict([asked] * 200)[-1]["margin"]
+        expected = whole.margins([asked["x"]] * 200, ["t1"] * 200, offset=[-0.5] * 200)[-1]
+        assert before == pytest.approx(expected, abs=0.2)
+        for bad in ({}, {"offset": "a"}, {"offset": 1e300}):
+            with pytest.raises(ServiceError, match="offset"):
+                client.predict({"task": "t1", "x": {"f0": 1.0}, **bad})
+            with pytest.raises(ServiceError, match="offset"):
+                client.learn({"task": "t1", "x": {"f0": 1.0}, "y": y[0], **bad})
+        assert service.served.model.events == 200
+    with serving(new=new) as service:  # from the log
+        assert service.served.model.engine.with_offset
+        after = service.client.predict([asked] * 200)[-1]["margin"]
+        assert after == pytest.approx(before, abs=1e-9)
