@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -67,7 +67,6 @@ MAX_SHARDS = 2**16
 NO_TASK = np.empty(0, dtype=np.int64)
 
 
-@final
 @dataclass(frozen=True)
 class ShardsState:
     """Everything shards start from."""
@@ -376,7 +375,6 @@ def _check_rows(model: Model, arrays: Values, name: str, prefix: str) -> None:
 # A folder of checkpoints
 
 
-@final
 @dataclass(frozen=True)
 class Checkpoint:
     """A complete checkpoint."""
@@ -476,7 +474,6 @@ def write_checkpoint(
             shutil.rmtree(old, ignore_errors=True)
 
 
-@final
 class FolderLock:
     """Lock on a folder of checkpoints that other processes respect.
 

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from romco.io import durable
 from romco.io.formats import BadFile
@@ -37,7 +37,6 @@ WARM_UP_ROWS_PER_SHARD = 1000  # later rows cost more than a message to a worker
 MAX_WARM_UP_ROWS = 10_000  # one worker holds the tasks of so many
 
 
-@final
 @dataclass(frozen=True)
 class ShardsProgress:
     """Progress of a run."""
@@ -57,7 +56,6 @@ class ShardsProgress:
         return self.wrong / max(self.events, 1)
 
 
-@final
 @dataclass(frozen=True)
 class Tally:
     """Position in the files, and counts up to it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, cast, final
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,6 @@ CHUNK_EVENTS = 1000  # per shard, learned before other threads may predict
 MIN_PARALLEL_EVENTS = 16  # fewer are learned before another thread has woken up
 
 
-@final
 class Coordinator:
     """Leads shards from barrier to barrier: the engine, the shared part, the position."""
 
@@ -267,7 +266,6 @@ def _make_engine(name: str, config: ShardConfig, state: ShardsState, address: st
     return Serial(config, state.starts) if name == "serial" else Threads(config, state.starts)
 
 
-@final
 class Shards(Closing):
     """A :class:`romco.Model` whose tasks are spread over ``n`` shards that learn side by side.
 
@@ -313,7 +311,6 @@ class Shards(Closing):
     ValueError
         If the learner cannot be sharded, the target is another, or the checkpoint has other
         settings.
-
     """
 
     def __init__(
@@ -431,20 +428,7 @@ class Shards(Closing):
     def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return margins (n,) of rows, above 0 for the positive label.
 
-        Parameters
-        ----------
-        x:
-            Mappings, an array, a CSR matrix or a frame, as the features read them.
-        task:
-            Task of each row.
-        offset:
-            Known log-odds of each row, where the model has offsets.
-
-        Raises
-        ------
-        ValueError
-            If a row cannot be read, or there are not as many tasks as rows.
-
+        Raises ValueError if a row cannot be read, or there are not as many tasks as rows.
         """
         return self._answers(x, task, offset).margins
 
@@ -486,22 +470,8 @@ class Shards(Closing):
     ) -> Dense:
         """Learn rows, those of a task in order; return the margins (n,) predicted before.
 
-        Parameters
-        ----------
-        x, task:
-            As in :meth:`margins`.
-        y:
-            Label of each row.
-        weight:
-            Number of events that each row counts as; 0 only predicts it. By default 1.
-        offset:
-            Known log-odds of each row, as in :meth:`romco.Model.learn`.
-
-        Raises
-        ------
-        ValueError
-            If a row, label or weight is bad, or lengths differ; then nothing changes.
-
+        As :meth:`romco.Model.learn`. Raises ValueError if a row, label or weight is bad, or lengths
+        differ; then nothing changes.
         """
         return self.predict_and_learn(
             x, y, task, weight=weight, offset=offset, with_probabilities=False
