@@ -27,7 +27,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -468,7 +468,12 @@ def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]
     if hasattr(source, "to_dicts"):  # Polars
         return (source if most is None else source.head(most)).to_dicts()
     if hasattr(source, "to_dict"):  # pandas
-        return (source if most is None else source.head(most)).to_dict("records")
+        frame = source if most is None else source.head(most)
+        names = list(frame.columns)
+        if not names or not frame.columns.is_unique:
+            return frame.to_dict("records")
+        cells = zip(*(frame[name].tolist() for name in names), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in cells]
     if hasattr(source, "to_pylist"):  # Arrow
         return (source if most is None else source.slice(0, most)).to_pylist()
     rows = source if isinstance(source, list | tuple) else list(source)
@@ -482,19 +487,12 @@ def encode_rows(
     encoder = Encoder(encode_cell, Lexicon() if lexicon is None else lexicon)
     for name, column in schema.columns.items():
         encoder.column(name, column.kind)
-    roles, ends = schema.roles, [0]
-    for at, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise ValueError(f"row {at}: expected a mapping of names to values; got {row!r}")
-        try:
-            for name in row if schema.features is None else schema.features:
-                if name not in roles:
-                    encoder.add(str(name), row.get(name))
-        except BadCell as bad:
-            raise ValueError(f"row {at}: {bad}") from None
-        ends.append(encoder.count())
+    try:
+        ends = encoder.add_rows(rows, schema.roles, schema.features)
+    except BadCell as bad:
+        raise ValueError(f"row {encoder.rows_added}: {bad}") from None
     values, names = encoder.take()
-    return Encoded(values, names, np.array(ends, dtype=np.int64), encoder.lexicon)
+    return Encoded(values, names, ends, encoder.lexicon)
 
 
 KNOWN_NUMBER = Column("number", "number", "learned before")
@@ -625,7 +623,7 @@ class CellEncoder:
         """
         schema = self._schema or Schema(complete=True)
         known = schema.columns.keys() | schema.roles
-        found = dict.fromkeys(name for row in rows for name in row)
+        found = dict.fromkeys(chain.from_iterable(rows))
         new = [name for name in found if name not in known and isinstance(name, str)]
         if not new:
             return schema
@@ -666,7 +664,9 @@ def infer_column(name: str, values: Sequence[Any]) -> Column:
     present = [plain_value(value) for value in values if not is_missing(value)]
     if not present:
         return Column("free", "empty", f"no value in {len(values):,} rows")
-    if any(isinstance(value, Mapping | list | tuple | np.ndarray) for value in present):
+    if any(
+        issubclass(kind, Mapping | list | tuple | np.ndarray) for kind in set(map(type, present))
+    ):
         return Column("free", "nested", "each part is a feature of its own")
     numbers = [number_of(value) for value in present]
     if all(number is not None for number in numbers):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self, final
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ HISTORY_LIMIT = 1_000_000  # pairs of a task and a category that are remembered
 PREFIX = "history."
 
 
-@final
 class TaskHistory:
     """Past labels of each task, and of each task with a category; see :class:`HistoryFeatures`.
 
