@@ -22,12 +22,14 @@ from numpy.typing import NDArray
 from sklearn.metrics import log_loss, roc_auc_score
 
 import romco
-from romco_lab.figures import canvas, save
+from romco_lab.figures import COLOURS, DASHES, canvas, save
 
 HISTORY = ("skill", "item")
 CURVE_EDGES = (0, 5, 10, 20, 50, 100, 200, 500, 10**9)  # answers of a student so far
 MIN_STUDENT_ANSWERS = 10  # and both kinds of answers, for the AUC of one student
 CALIBRATION_BINS = 10
+EACH = "arow-unique"  # learner that shares nothing between students
+HASHED_COLUMNS = 2**12  # of it, for it has all features of all students
 
 # AUC on the test students of the same splits, as published.
 PUBLISHED = {
@@ -45,6 +47,7 @@ PUBLISHED = {
         "logistic regression (Best-LR), Gervet et al. 2020": 0.82,
         "DKT, Gervet et al. 2020": 0.83,
         "SAKT, Gervet et al. 2020": 0.81,
+        "DKT, pyKT leaderboard": 0.822,
         "AKT, pyKT leaderboard": 0.831,
     },
 }
@@ -106,7 +109,8 @@ def frozen(answers: Answers) -> Floats:
 
 def _model(learner: str, history: Sequence[str] | None) -> romco.Model:
     schema = romco.Schema(dict.fromkeys(HISTORY, "category"), complete=True)
-    return romco.Model(learner, classes=("0", "1"), schema=schema, history=history)
+    hashed = romco.model.Hashed(HASHED_COLUMNS) if learner == EACH else None
+    return romco.Model(learner, hashed, classes=("0", "1"), schema=schema, history=history)
 
 
 def summary(answers: Answers, chance: Floats, part: NDArray[np.intp]) -> dict[str, float]:
@@ -121,6 +125,13 @@ def summary(answers: Answers, chance: Floats, part: NDArray[np.intp]) -> dict[st
         "calibration": float(sum(gaps) / len(y)),
         "auc_10th_student": _student_percentile(answers, chance, part, y),
     }
+
+
+def calibration(y: NDArray[np.bool_], chance: Floats) -> list[tuple[float, float]]:
+    """Mean prediction and share of right answers in each bin of predictions."""
+    bins = np.minimum((chance * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    used = [bins == b for b in range(CALIBRATION_BINS) if (bins == b).any()]
+    return [(float(chance[one].mean()), float(y[one].mean())) for one in used]
 
 
 def _student_percentile(
@@ -166,7 +177,7 @@ def run(path: Path, progress: Callable[[str], None] = print) -> dict[str, Any]:
     lines = {
         "romco": chance,
         "one model for all": prequential(answers, everybody)[0],
-        "one model for each": prequential(answers, answers.students, "arow-unique")[0],
+        "one model for each": prequential(answers, answers.students, EACH)[0],
     }
     progress(f"{name}: frozen")
     after = frozen(answers)
@@ -177,6 +188,7 @@ def run(path: Path, progress: Callable[[str], None] = print) -> dict[str, Any]:
         "answers_per_second": len(answers.rows) / seconds,
         "frozen": summary(answers, after, test),
         "prequential": summary(answers, chance[test], test),
+        "calibration": calibration(answers.y[test], after),
         "curves": {title: curve(answers, one[test], test) for title, one in lines.items()},
         "published": PUBLISHED.get(name, {}),
     }
@@ -197,11 +209,16 @@ def write(results: Sequence[dict[str, Any]], out: Path) -> Path:
 
 def _draw(result: dict[str, Any], out: Path) -> None:
     labels = [str(low) for low in CURVE_EDGES[:-1]]
-    with canvas(1, 1, 6.4, 3.6) as (figure, ((axes,),)):
-        for title, losses in result["curves"].items():
-            axes.plot(labels, losses, label=title, linewidth=2.2 if title == "romco" else 1.4)
-        axes.set(xlabel="answers of the student so far", ylabel="log loss of the next answer")
-        axes.legend()
+    with canvas(1, 2, 8.4, 3.4) as (figure, ((curves, chances),)):
+        for k, (title, losses) in enumerate(result["curves"].items()):
+            look = {"color": COLOURS[k], "linestyle": DASHES[k], "linewidth": 1.4 if k else 2.2}
+            curves.plot(labels, losses, label=title, **look)
+        curves.set(xlabel="answers of the student so far", ylabel="log loss of the next answer")
+        curves.legend()
+        predicted, right = zip(*result["calibration"], strict=True)
+        chances.plot([0, 1], [0, 1], color="#888888", linewidth=1.0)
+        chances.plot(predicted, right, marker="o", color=COLOURS[0])
+        chances.set(xlabel="predicted chance of a right answer", ylabel="share of right answers")
         save(figure, out, result["name"])
 
 
@@ -220,4 +237,9 @@ def _tables(result: dict[str, Any]) -> str:
         f"## {result['name']}\n\n{result['answers']:,} answers of {result['students']:,} students, "
     )
     title += f"{result['answers_per_second']:,.0f} answers learned per second and core.\n\n"
-    return title + head + "\n".join(rows) + f"\n\n![Learning curves]({result['name']}.png)\n"
+    return (
+        title
+        + head
+        + "\n".join(rows)
+        + f"\n\n![Learning curves and calibration]({result['name']}.svg)\n"
+    )

@@ -18,6 +18,7 @@ from romco_lab.paper.printed import printed, printed_numbers
 
 SHAPES = {"spam": (4, 60), "mhc": (6, 40), "movies": (5, 30), "mine": (3, 30)}
 LEARNERS = ("romco-nucl", "romco-logd", "pa-unique", "ogd-unique", "cw-col", "my-own")
+TRIALS = 2  # for each parameter
 
 
 def tiny(name, data_dir=None):
@@ -60,7 +61,7 @@ def world():
 def make_experiment(real):
     pairs = [(name, name if real else f"{name}-like") for name in SHAPES]
     found = tuple(PaperData(*pair) for pair in pairs)
-    return Experiment(found, LEARNERS, shuffles=2, trials=3, tuned_on=0.5)
+    return Experiment(found, LEARNERS, shuffles=2, trials=TRIALS, tuned_on=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +146,10 @@ def test_the_whole_tuning_curve_is_stored(report):
         trials = list(csv.DictReader(file))
     per_method = {(t["dataset"], t["learner"]) for t in trials}
     assert len(per_method) == len(SHAPES) * len(LEARNERS)
-    expected = [3 * len(registry.LEARNERS[name].space) for name in LEARNERS]
+    expected = [TRIALS * len(registry.LEARNERS[name].space) for name in LEARNERS]
     assert len(SHAPES) * sum(expected) >= len(trials) > len(per_method)
     tried = [t for t in trials if (t["dataset"], t["learner"]) == ("spam", "romco-nucl")]
-    assert len(tried) == 3 * 4  # trials for each parameter
+    assert len(tried) == TRIALS * 4  # trials for each parameter
 
 
 def test_tuning_uses_a_shuffle_of_its_own(world):

@@ -36,7 +36,7 @@ def test_run_and_page(made, tmp_path):
     page = tracing.write([result], tmp_path / "out")
     text = page.read_text(encoding="utf-8")
     assert "romco, frozen" in text
-    assert (tmp_path / "out" / "made.png").stat().st_size > 1000
+    assert (tmp_path / "out" / "made.svg").stat().st_size > 1000
 
 
 def test_a_file_without_students_is_refused(tmp_path):

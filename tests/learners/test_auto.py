@@ -177,7 +177,7 @@ def test_covariances_of_few_features_help():
         with_.append(error(rounds, margins))
         without.append(error(rounds, variant("auto without covariances", 12, 6).replay(rounds)))
     assert np.mean(with_) < 0.97 * np.mean(without)
-    assert np.linalg.eigvalsh(np.diag([1.0] + [5.0] * 12) - whole.arrays()["joint"]).min() > 0.0
+    assert np.linalg.eigvalsh(np.diag([1.0] + [10.0] * 12) - whole.arrays()["joint"]).min() > 0.0
 
 
 def test_covariances_are_those_of_frequent_features():

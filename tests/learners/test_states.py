@@ -99,7 +99,7 @@ def before_covariances(state: romco.learners.base.State) -> romco.learners.base.
     """As classes of romco-auto of version 2 were written."""
     newer = (".joint", ".frequent", ".level", ".late_weight", ".late_covariance", ".progress")
     arrays = {n: a for n, a in state["arrays"].items() if not n.endswith(newer)}
-    prior = np.eye(10)[4] * 4.0  # variances that were spent, of one of 1 and not 5
+    prior = np.eye(10)[4] * 9.0  # variances that were spent, of one of 1 and not 10
     arrays |= {n: a[:, :10] - prior for n, a in arrays.items() if n.endswith(".shared")}
     arrays |= {n: a[:, :4] for n, a in arrays.items() if n.endswith(".factor")}
     arrays |= {n: a[:4] for n, a in arrays.items() if n.endswith(".typical")}

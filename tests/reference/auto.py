@@ -65,7 +65,7 @@ class Auto:
     def __init__(self, d, m):
         self.d, self.m = d, m
         one = np.ones(d)
-        self.global_margin, self.global_logistic = Belief(one), Belief([5.0] * d + [1.0])
+        self.global_margin, self.global_logistic = Belief(one), Belief([10.0] * d + [1.0])
         self.joint, self.closed = {d}, False  # weights with covariances; the last is the intercept
         # Alone: the features of each task by itself, an intercept in common, one of its own.
         self.alone_margin = [Belief(one) for _ in range(m)]
@@ -212,7 +212,7 @@ class Auto:
                     self.leave(self.joint - {self.d})
                     for k in range(self.d):  # from now on the prior variance is 1
                         S = self.global_logistic.S
-                        S[k, k] = 1 / (1 / S[k, k] - 1 / 5 + 1)
+                        S[k, k] = 1 / (1 / S[k, k] - 1 / 10 + 1)
                 break
             self.joint.add(int(j))
 
@@ -308,7 +308,7 @@ class Auto:
         one = np.ones(self.d)
         for i in range(self.m):
             self.begin_anew(i)
-        self.global_margin, self.global_logistic = Belief(one), Belief([5.0] * self.d + [1.0])
+        self.global_margin, self.global_logistic = Belief(one), Belief([10.0] * self.d + [1.0])
         self.common, self.together = Belief([1.0]), Belief(one)
         self.B, self.drawing, self.next = np.zeros((self.d, 4)), None, self.count + 32
         self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0

@@ -10,9 +10,11 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from romco.server import ServiceError
 from tests.server.processes import Process
 from tests.server.requests import BODY, LEARN, PLAIN, answers, request
 
@@ -162,3 +164,38 @@ def test_predictions_with_ids_do_not_fill_the_disk(tmp_path):
         page = json.dumps(x)
     server.end(signal.SIGTERM)
     assert used < 100 * len(page) + 8e6, f"{used / 1e6:.1f} MB"
+
+
+@pytest.fixture
+def few_inodes(tmp_path):
+    """A file system with room for a service's files and few others."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=64m,nr_inodes=20", "tmpfs", str(folder)]
+    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a file system")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_learning_goes_on_while_no_inode_is_left_and_after(few_inodes):
+    server = Process(few_inodes / "data", "--classes", "no,yes")
+    event = {"task": "ann", "x": {"a": 1}, "y": "yes"}
+    with server.client(retries=0) as client:
+        client.learn(event)
+        fillers = [few_inodes / f"filler{k}" for k in range(50)]
+        with pytest.raises(OSError, match="No space"):
+            list(map(Path.touch, fillers))
+        for attempt in (client.checkpoint, lambda: client.model(few_inodes.parent / "copy")):
+            with pytest.raises(ServiceError, match="507"):
+                attempt()
+        assert client.learn(event)["sequence"] == 2  # the log has its files already
+        for filler in fillers:
+            filler.unlink(missing_ok=True)
+        assert client.checkpoint() == 2
+        assert client.learn(event)["sequence"] == 3
+    assert server.end(signal.SIGTERM) == 0
+    again = Process(few_inodes / "data")
+    with again.client() as client:
+        assert events(client) == 3
+    assert again.end(signal.SIGTERM) == 0

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from romco.server import Client
 from tests.server.processes import Process
 
 REQUESTS = int(os.environ.get("ROMCO_SOAK", "1000000"))
@@ -121,6 +122,7 @@ def test_memory_and_descriptors_do_not_grow(tmp_path):
     options = ["--classes", "0,1", "--pending-events", str(PENDING), "--ids", str(IDS)]
     server = Process(tmp_path / "data", *options, "--checkpoint-events", "20000")
     port, process = int(server.url.rpartition(":")[2]), server.process.pid
+    Client(server.url).wait().close()  # until it has started, it refuses
     used, opened, begin = [], [], 0
     for part in (0.1, 0.5, 1.0):
         end = int(part * REQUESTS) // BURST * BURST

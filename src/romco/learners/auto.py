@@ -74,6 +74,7 @@ DOUBT = 3.0  # up to which variance comes back
 RENEWAL = 3e-5  # variance that each event adds to it
 COMBINED = ("weight", "covariance", "renewal", "pair_", "late_")  # arrays of the combiners begin so
 SCALED = ("units", "typical")
+OLD_GLOBAL_PRIOR = 5.0  # up to version 7
 CLOSED = -2.0  # in `frequent`: too many features are frequent, and none has a place
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
@@ -155,7 +156,7 @@ def with_frequent(state: State) -> State:
     """
     arrays = dict(state["arrays"])
     arrays["shared"] = arrays["shared"].copy()
-    arrays["shared"][:, 4] += GLOBAL_PRIOR - 1.0
+    arrays["shared"][:, 4] += OLD_GLOBAL_PRIOR - 1.0
     count = arrays["units"][: len(arrays["joint"]), 0]
     if arrays["typical"][4] > len(count):  # they had been given up
         count = np.zeros(0)
@@ -172,12 +173,17 @@ def with_frequent(state: State) -> State:
 def with_sides(state: State) -> State:
     """A state of version 7 as one of version 8: the subspace has a second side, still empty.
 
-    Where features are too many for covariances, the prior variance has become 1.
+    The global logistic learner begins with a larger variance, or with 1 where features are too
+    many for covariances; variances stay as they are.
     """
     arrays = with_second_side(state["arrays"], "shared", at=6)
+    left = OLD_GLOBAL_PRIOR - arrays["shared"][:, 4]
     if (arrays["frequent"] == CLOSED).any():
-        precision = 1.0 / (GLOBAL_PRIOR - arrays["shared"][:, 4]) + 1.0 - 1.0 / GLOBAL_PRIOR
-        arrays["shared"][:, 4] = GLOBAL_PRIOR * (1.0 - 1.0 / precision)
+        left = GLOBAL_PRIOR * np.minimum(left, 1.0)
+    arrays["shared"][:, 4] = GLOBAL_PRIOR - left
+    used = np.flatnonzero(arrays["frequent"] >= 0)
+    arrays["joint"] = arrays["joint"].copy()
+    arrays["joint"][used, used] = arrays["shared"][arrays["frequent"][used].astype(int), 4]
     return {**state, "arrays": arrays}
 
 
@@ -382,18 +388,7 @@ class Auto(DecomposedLearner):
         return self.kernel.drift()
 
     def contributions(self, round: Round) -> Contributions:
-        """Return what features and intercepts add to each margin of ``predict(round)``.
-
-        >>> import numpy as np, romco
-        >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=1)
-        >>> x = np.array([[1.0, 2.0], [3.0, 1.0]])
-        >>> round = romco.Round(np.zeros(2, int), x, np.array([1.0, -1]))
-        >>> for _ in range(9):
-        ...     learner.update(round)
-        >>> parts = learner.contributions(round)
-        >>> bool(np.allclose(parts.margins(), learner.predict(round)))
-        True
-        """
+        """Return what features and intercepts add to each margin of ``predict(round)``."""
         entries = self.kernel.entries(self.events_of(round))
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
@@ -405,14 +400,6 @@ class Auto(DecomposedLearner):
 
         Inputs are weighed by their values at the time of the prediction. If no event was learned
         in between, it is :meth:`update`.
-
-        >>> import numpy as np, romco
-        >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=1)
-        >>> round = romco.Round(np.zeros(1, int), np.ones((1, 2)), np.array([1.0]))
-        >>> said = learner.prediction_context(round)
-        >>> learner.update_delayed(round, said)
-        >>> bool(learner.predict(round)[0] > 0)
-        True
         """
         events = self._labelled(round)
         if np.isnan(context).any():

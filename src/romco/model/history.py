@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self, final
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ HISTORY_LIMIT = 1_000_000  # pairs of a task and a category that are remembered
 PREFIX = "history."
 
 
-@final
 class TaskHistory:
     """Past labels of each task, and of each task with a category; see :class:`HistoryFeatures`.
 
@@ -90,9 +89,9 @@ class TaskHistory:
         if y is not None:
             self.kernel.rollback()
             self._prune()
-            known = self.tasks.number
-            new = [task for task, label in zip(ids, y, strict=True) if task not in known]
-            for act, argument in self.tasks.actions(self.tasks.offered(new)) if new else ():
+            new = set(ids).difference(self.tasks.number)
+            ordered = dict.fromkeys(task for task in ids if task in new) if new else ()
+            for act, argument in self.tasks.actions(self.tasks.offered(ordered)) if new else ():
                 act(argument)
         return self.tasks.numbers(ids)
 

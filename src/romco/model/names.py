@@ -228,7 +228,9 @@ class TaskTable:
         try:
             found = list(map(self.number.get, tasks, repeat(-1)))
             if -1 in found:
-                found = [self.find(task) for task in tasks]
+                missing = {task for task, n in zip(tasks, found, strict=True) if n < 0}
+                other = {task: self.find(task) for task in missing}
+                found = [other.get(task, n) for task, n in zip(tasks, found, strict=True)]
         except TypeError:  # one cannot be a name: say which
             found = [self.find(identity("task", task)) for task in tasks]
         return np.array(found, dtype=np.int64)

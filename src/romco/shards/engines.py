@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, final
+from typing import Any
 
 from romco.learners.merging import RangeFunction, map_ranges
 from romco.shards.shard import Arguments, Engine, Method, Shard, ShardConfig, Start
@@ -37,7 +37,6 @@ class LocalEngine(Engine):
         self._shards = self.local_shards = [Shard(self._config, start) for start in starts]
 
 
-@final
 class Serial(LocalEngine):
     """Shards one after the other; the other engines must equal this one."""
 
@@ -54,7 +53,6 @@ class Serial(LocalEngine):
         self.call_all(Shard.close)
 
 
-@final
 class Threads(LocalEngine):
     """Shards each on a thread: kernels release the interpreter's lock."""
 

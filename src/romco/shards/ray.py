@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from romco.learners.merging import map_ranges
 from romco.plugins import connect_ray
@@ -68,7 +68,6 @@ class _Worker:
         return os.getpid()
 
 
-@final
 class Ray(Engine):
     """Shards that are actors of a Ray cluster; without an address a local one is started."""
 

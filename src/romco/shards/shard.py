@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,6 @@ Arguments = Sequence[tuple[Any, ...] | None]  # of each shard; None: it is not c
 Start = dict[str, Any] | Path | None  # state, the file that holds it, or a new shard
 
 
-@final
 @dataclass(frozen=True)
 class ShardConfig:
     """Settings that all shards have in common."""
@@ -60,7 +59,6 @@ class ShardConfig:
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-@final
 @dataclass(frozen=True)
 class ShardUpdate:
     """Message of a shard at a barrier: all it changed since the last one."""
@@ -70,7 +68,6 @@ class ShardUpdate:
     width: int  # features there is room for
 
 
-@final
 @dataclass(frozen=True)
 class MergedUpdate:
     """Message to all shards at a barrier: the merged state."""
@@ -81,7 +78,6 @@ class MergedUpdate:
     width: int  # features there is room for in all
 
 
-@final
 @dataclass(frozen=True)
 class ReadReport:
     """Counts of rows that a shard read and learned by itself."""
@@ -94,7 +90,6 @@ class ReadReport:
     ended: bool
 
 
-@final
 class SharedBatch:
     """Rows that all shards of this process read in place, and their predictions."""
 
@@ -148,7 +143,6 @@ def row_widths(rows: Sparse) -> NDArray[np.int64]:
     return widths
 
 
-@final
 class NumberedFeatures:
     """Features of a shard's model: rows come as numbers, and may need more columns."""
 
@@ -181,7 +175,6 @@ class NumberedFeatures:
         return {"kind": "columns", "width": self.width, "names": None}
 
 
-@final
 class Shard:
     """A model of some tasks; features and labels are numbers.
 

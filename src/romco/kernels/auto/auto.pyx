@@ -64,7 +64,7 @@ cdef enum:
 
 cdef double AROW_R = 0.3                       # AROW's r
 cdef double AROW_R_JOINT = 1.0                 # the same where both vectors learn together
-GLOBAL_PRIOR = 5.0                             # prior variance of the global logistic learner's weights;
+GLOBAL_PRIOR = 10.0                            # prior variance of the global logistic learner's weights;
                                                # where features are too many for covariances, 1
 cdef double global_prior = GLOBAL_PRIOR
 cdef double OWN_PRIOR = 0.3                    # prior variance of its personal vector, not 1

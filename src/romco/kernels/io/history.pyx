@@ -572,18 +572,21 @@ cdef class HistoryFeatures:
     cdef order(self):
         """The slots in use, the oldest first."""
         cdef int slot = self.oldest
-        found = []
+        cdef Py_ssize_t k = 0
+        found = np.empty(self.used, dtype=np.int64)
+        cdef long long[::1] slots = found
         while slot >= 0:
-            found.append(slot)
+            slots[k] = slot
+            k += 1
             slot = self.links[slot].newer
         return found
 
-    cdef rows_of(self, slots):
+    cdef rows_of(self, const long long[::1] slots):
         cdef Py_ssize_t k
-        found = np.zeros((len(slots), self.width))
+        found = np.zeros((slots.shape[0], self.width))
         cdef double[:, ::1] row = found
-        for k in range(len(slots)):
-            memcpy(&row[k, 0], self.table + <Py_ssize_t> slots[k] * self.width, self.width * sizeof(double))
+        for k in range(slots.shape[0]):
+            memcpy(&row[k, 0], self.table + slots[k] * self.width, self.width * sizeof(double))
         return found
 
     def forget(self, long long task):
@@ -597,12 +600,13 @@ cdef class HistoryFeatures:
 
     def arrays(self):
         """Return task, category and numbers of each slot, the oldest first."""
-        slots = self.order()
-        return {
-            "task": np.array([self.links[<int> slot].task for slot in slots], dtype=np.int64),
-            "category": np.array([self.links[<int> slot].category for slot in slots], dtype=np.int64),
-            "table": self.rows_of(slots),
-        }
+        cdef const long long[::1] slots = self.order()
+        cdef Py_ssize_t k, n = slots.shape[0]
+        tasks, categories = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        cdef long long[::1] task = tasks, category = categories
+        for k in range(n):
+            task[k], category[k] = self.links[slots[k]].task, self.links[slots[k]].category
+        return {"task": tasks, "category": categories, "table": self.rows_of(slots)}
 
     def load(self, categories, arrays):
         """Take over the names of categories and what :meth:`arrays` gave; the history must be new.

@@ -145,7 +145,7 @@ function tell(now) {
   state.className = "live";
   state.textContent = "live, change " + whole(now.sequence);
   numbers = now.target === "number";
-  say("about", `${now.learner}, ${now.durability}`);
+  say("about", `${now.learner}, durability: ${now.durability}`);
   by("trouble").hidden = !now.trouble;
   say("trouble", now.trouble || "");
   if (before && now.time > before.time) {
@@ -271,7 +271,8 @@ by("try").addEventListener("submit", async (event) => {
     const sent = { method: "POST", body, headers: { "content-type": "application/json" } };
     const told = await read("/v1/predict", sent);
     const chance = told.probability === null ? "" : `, probability ${short(told.probability)}`;
-    say("try-answer", `${told.label === null ? "no label known yet" : told.label}${chance}, margin ${short(told.margin)}, after change ${whole(told.version)}`);
+    const unused = told.unknown ? `; never learned, so not used: ${told.unknown.join(", ")}` : "";
+    say("try-answer", `${told.label === null ? "no label known yet" : told.label}${chance}, margin ${short(told.margin)}, after change ${whole(told.version)}${unused}`);
     if (told.label === null) return show("try-why");
     const why = await read("/v1/explain", sent);
     show("try-why", bars(why.features.slice(0, 10).map((f) => ({ name: f.feature, value: f.adds }))),
