@@ -28,7 +28,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
-from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -51,6 +50,7 @@ from romco.kernels.io.encoder import Encoder, only_numbers
 from romco.kernels.io.lexicon import Lexicon
 
 SAMPLE_ROWS = 1000  # rows from which kinds are inferred
+MIN_TEXT_WORDS = 4  # of a cell, from which on a column is text
 MIN_ROWS_CONSTANT = 20  # below, no column is called constant or id-like
 MIN_ROWS_ID_TEXT = 50  # below, no column of text is called id-like
 MAX_PRINTED_COLUMNS = 30
@@ -496,6 +496,7 @@ def encode_rows(
 
 
 KNOWN_NUMBER = Column("number", "number", "learned before")
+_KIND_HINT = "name its kind before learning, as Model(schema=romco.Schema({{{name!r}: {kind!r}}}))"
 ONE_NUMERAL = Column("free", "number or category", "a number as text in one row")
 
 
@@ -514,6 +515,7 @@ class CellEncoder:
         self._lexicon = Lexicon()
         self._reported: set[str] = set()  # unknown columns that were warned of
         self._added: list[str] = []  # columns that the last single row added
+        self._by_one_event: set[str] = set()  # columns whose kind one event decided
 
     @property
     def schema(self) -> Schema | None:
@@ -569,12 +571,31 @@ class CellEncoder:
             if isinstance(value, str) and column.kind == "number" and name not in names:
                 column = ONE_NUMERAL  # other rows may have words
             self._add(name, column)
-        elif column is None and name in names and isinstance(value, Real):
+        elif column is None and name in names and f"{name}={value}" not in names:
             column = KNOWN_NUMBER
         elif column is None and schema is not None and schema.complete:
             self._report([name])
             return {}
-        return encode_cell("free" if column is None else column.kind, name, value)
+        try:
+            features = encode_cell("free" if column is None else column.kind, name, value)
+        except BadCell as bad:
+            if column is None or column.reason == "set":
+                raise
+            hint = _KIND_HINT.format(name=name, kind="category")
+            reason = f"{bad.reason}, as in earlier events: leave the cell out, or {hint}"
+            raise BadCell(name, reason) from None
+        if column is not None and column.kind == "category" and learning:
+            self._warn_of_sentence(name, value)
+        return features
+
+    def _warn_of_sentence(self, name: str, value: Any) -> None:
+        """Warn once where a column that one event made a category has sentences."""
+        words = value.count(" ") + 1 if isinstance(value, str) else 0
+        if words >= MIN_TEXT_WORDS and name in self._by_one_event:
+            self._by_one_event.discard(name)
+            text = f"column {name!r} is a category by its first event, but {value[:60]!r} is text"
+            hint = _KIND_HINT.format(name=name, kind="text")
+            warnings.warn(f"{text}: {hint}", UserWarning, stacklevel=2)
 
     def rollback(self) -> None:
         """Drop the columns that the last single row added: it was refused."""
@@ -593,6 +614,7 @@ class CellEncoder:
         self._schema.add(name, column)
         self.columns[name] = column.kind in NUMBERS
         self._added.append(name)
+        self._by_one_event.add(name)
 
     def _extended(self, rows: Any, names: Container[Any], learning: bool) -> Schema:
         """Return the schema with the columns of rows that it does not have yet.
@@ -713,7 +735,7 @@ def _infer_text(name: str, texts: list[str], numbers: int) -> Column:
     words = sum(len(text.split()) for text in texts) / n
     spread = f"{different:,} different in {n:,} rows"
     long = words >= 3 and n >= MIN_ROWS_CONSTANT and different > 0.9 * n
-    if (words >= 4 and different > 0.5 * n) or long:
+    if (words >= MIN_TEXT_WORDS and different > 0.5 * n) or long:
         return Column("text", "text", f"{words:.0f} words each, {spread}")
     if n >= MIN_ROWS_ID_TEXT and different > 0.95 * n:
         return _id_like(name, spread, "categorical")

@@ -42,6 +42,7 @@ from romco.learners.merging import (
 )
 from romco.model import Features, Model, Names, Scale
 from romco.model.engine import MAX_EVENTS, next_double
+from romco.model.history import PREFIX
 from romco.model.names import from_json
 from romco.parameters import whole
 from romco.shards.reader import task_owner
@@ -58,10 +59,6 @@ from romco.shards.shard import (
 State = dict[str, Any]
 Numbers = NDArray[np.int64]
 CURRENT = "current.json"
-NO_HISTORY = (
-    "shards do not carry a history: the past of each task is kept in one place; learn with "
-    "romco.Model(history=...) in one process"
-)
 SECTION = "cluster"  # key of a state, and prefix of its arrays
 LEARNER = "learner."  # prefix of the learner's arrays in the state of a model
 NEW_TASK_HISTORY = {"tasks.seen": 0, "tasks.since": -1}  # arrays of the model, one entry per task
@@ -101,6 +98,7 @@ def to_model_state(
     if schedule.n == 1:
         (state,) = states
         state |= {part: named[part] for part in ("features", "labels", "notes", "session")}
+        _add_history(state, named)
         return {**state, SECTION: section} if position.notes else state  # else a model's bits
     common, start = (
         mergeable(restore(front.engine.learner.state())),
@@ -119,6 +117,7 @@ def to_model_state(
     if any(counts):
         section |= {"counts": counts, "scales": [list(one.scale) for one in updates]}
         state["arrays"] |= _open_period(front, updates)
+    _add_history(state, named)
     return {**state, SECTION: section}
 
 
@@ -129,6 +128,13 @@ def _section(schedule: Schedule, position: StreamPosition) -> State:
 
 def _position(section: State) -> StreamPosition:
     return StreamPosition(*(section[part] for part in ("events", "place", "next", "notes")))
+
+
+def _add_history(state: State, front: State) -> None:
+    """Add the history of all tasks, which the front keeps, to the state of a model."""
+    if "history" in front:
+        past = {name: a for name, a in front["arrays"].items() if name.startswith(PREFIX)}
+        state["history"], state["arrays"] = front["history"], state["arrays"] | past
 
 
 def schedule_of(state: State, n: int | None, growth: float | None, every: int | None) -> Schedule:
@@ -152,8 +158,15 @@ def from_model_state(state: State, schedule: Schedule) -> ShardsState:
     section, events = section or {}, int(state["events"])
     place = int(section.get("place", events))
     position = StreamPosition(events, place, schedule.after(place), section.get("notes", {}))
-    starts = [plain] if schedule.n == 1 else split_state(plain, schedule.n)
+    starts = [_without_history(plain)] if schedule.n == 1 else split_state(plain, schedule.n)
     return ShardsState(_front(plain), starts, position)
+
+
+def _without_history(state: State) -> State:
+    """Return the state of a shard: the front has the history of all tasks."""
+    rest = {key: value for key, value in state.items() if key != "history"}
+    arrays = {name: a for name, a in state["arrays"].items() if not name.startswith(PREFIX)}
+    return {**rest, "arrays": arrays}
 
 
 def split_state(state: State, n: int) -> list[State]:
@@ -231,7 +244,7 @@ def _part(state: State, own: Numbers, room: int | None = None) -> State:
     for name, kept in history.items():
         kept[: len(own)] = state["arrays"][name][own]
     return {
-        **state,
+        **_without_history(state),
         "learner": {**state["learner"], "n_tasks": room},
         "tasks": [state["tasks"][number] for number in own],
         "arrays": {**{LEARNER + name: a for name, a in arrays.items()}, **history},
@@ -240,7 +253,9 @@ def _part(state: State, own: Numbers, room: int | None = None) -> State:
 
 def _front(plain: State) -> Model:
     """Return the model without its tasks."""
-    return Model.from_state(_part({**plain, "tasks": []}, NO_TASK))
+    state = _part({**plain, "tasks": []}, NO_TASK)
+    _add_history(state, plain)
+    return Model.from_state(state)
 
 
 def _empty_learner(state: State, n_features: int, n_tasks: int) -> Merges:
@@ -291,8 +306,6 @@ def check_state(state: Mapping[str, Any]) -> None:
     >>> check_state(Model("pa-shared").state())
     """
     plain, section = dict(state), state.get(SECTION)
-    if "history" in state:
-        raise ValueError(NO_HISTORY)
     own = {name: a for name, a in state["arrays"].items() if name.startswith(SECTION)}
     plain["arrays"] = {name: a for name, a in state["arrays"].items() if name not in own}
     model = Model.from_state(plain)

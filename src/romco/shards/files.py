@@ -125,6 +125,12 @@ def start(
         settings |= {"classes": files.classes, **(parameters or {})}
         return Shards(learner, n, features, **settings)
     shards = Shards.load(model, n, **settings)
+    if shards.coordinator.front.engine.history is not None:
+        shards.close()
+        raise ValueError(
+            f"{model.name} has a history, which shards that read files do not keep yet: learn it "
+            "with threads, or by a Model"
+        )
     for what, stored, wanted in (
         ("features", fixed_settings(shards.features), fixed_settings(features)),
         ("classes", shards.classes, files.classes),
