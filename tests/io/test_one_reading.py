@@ -295,3 +295,21 @@ def test_a_file_is_opened_twice_and_a_model_is_loaded_once(tmp_path, monkeypatch
     opened.clear()
     assert CliRunner().invoke(app, command).exit_code == 0
     assert opened.count("m.romco") == 1
+
+
+def test_a_column_that_one_event_decided_is_explained_when_others_differ():
+    numbers = romco.Model()
+    numbers.learn_one({"age": 3.0}, "yes", "ann")
+    numbers.learn_one({"age": "4"}, "no", "ann")
+    for refuse in (
+        lambda: numbers.learn_one({"age": "four"}, "no", "ann"),
+        lambda: numbers.predict_one({"age": "four"}, "ann"),
+    ):
+        with pytest.raises(ValueError, match=r"'four' is not a number.*Schema\(\{'age': 'category"):
+            refuse()
+    assert numbers.events == 2
+    words = romco.Model()
+    words.learn_one({"says": "fine"}, "yes", "ann")
+    with pytest.warns(UserWarning, match=r"'says' is a category.*Schema\(\{'says': 'text'"):
+        words.learn_one({"says": "it was all we had hoped for"}, "no", "ann")
+    words.learn_one({"says": "it was even more than that"}, "no", "ann")  # warned of once

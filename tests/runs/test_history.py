@@ -116,7 +116,26 @@ def service(labels, folder):
     return margins
 
 
-MODES = {"late": (delayed, service), "now": (single, batch, frozen, frame, river, file)}
+def shards(labels, folder):
+    with romco.Shards(
+        n=3, engine="serial", classes=("no", "yes"), history=COLUMNS, every=4
+    ) as made:
+        return made.learn(ROWS, words(labels), TASKS)
+
+
+def threads(labels, folder):
+    source, out = table(labels, folder / "events.csv"), folder / "said.jsonl"
+    for old in (out, folder / "m.romco"):
+        old.unlink(missing_ok=True)
+    more = ("--classes", "no,yes", "--predictions", out, "--threads", 2)
+    run("learn", source, "--model", folder / "m.romco", *READ, *PAST, *more)
+    return [json.loads(line)["margin"] for line in out.read_text().splitlines()]
+
+
+MODES = {
+    "late": (delayed, service),
+    "now": (single, batch, frozen, frame, river, file, shards, threads),
+}
 
 
 @pytest.mark.parametrize(
@@ -148,21 +167,62 @@ def test_a_second_pass_does_not_see_the_labels_of_the_first():
     assert whole[:, 0].sum() == N  # each label once
 
 
-def test_shards_refuse_a_history(tmp_path):
-    with pytest.raises(ValueError, match="history"):
-        romco.Shards(history=COLUMNS)
-    made = model()
-    made.learn(ROWS, words(LABELS), TASKS)
-    romco.save(made, tmp_path / "m.romco")
-    with pytest.raises(ValueError, match="history"):
-        romco.Shards.load(tmp_path / "m.romco", 2)
+def test_shards_that_read_files_refuse_a_history(tmp_path):
     source = table(LABELS, tmp_path / "events.csv")
-    for option in ("--threads", "--shards"):
-        found = CliRunner().invoke(
-            app, ["learn", source, "--model", str(tmp_path / "n.romco"), *READ, *PAST, option, "2"]
+    found = CliRunner().invoke(
+        app, ["learn", source, "--model", str(tmp_path / "n.romco"), *READ, *PAST, "--shards", "2"]
+    )
+    assert found.exit_code != 0
+    assert "history" in str(found.exception) + found.output
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+def test_one_shard_is_a_model_and_all_go_on_from_a_file(engine, tmp_path):
+    rng = np.random.default_rng(5)
+    weight = np.r_[np.ones(5), rng.integers(0, 2, N - 5).astype(float)]
+    expected = model()
+    margins = expected.learn(ROWS, words(LABELS), TASKS, weight=weight)
+    for n in (1, 3):
+        with romco.Shards(n=n, engine=engine, classes=("no", "yes"), history=COLUMNS) as made:
+            found = made.learn(ROWS, words(LABELS), TASKS, weight=weight)
+            one = made.model()
+            made.save(tmp_path / f"{n}.romco")
+            again = made.learn(ROWS, words(LABELS), TASKS)
+            made.forget("t1")
+            assert made.model().engine.history.tasks.find("t1") < 0
+        past, other = one.engine.history.arrays(), expected.engine.history.arrays()
+        for name, array in other.items():
+            np.testing.assert_array_equal(past[name], array)
+        if n == 1:
+            np.testing.assert_array_equal(found, margins)
+            np.testing.assert_array_equal(one.margins(ROWS, TASKS), expected.margins(ROWS, TASKS))
+        with romco.Shards.load(tmp_path / f"{n}.romco", n, engine=engine) as resumed:
+            np.testing.assert_array_equal(resumed.learn(ROWS, words(LABELS), TASKS), again)
+
+
+def test_a_checkpoint_at_a_barrier_has_the_history_until_then(tmp_path):
+    def shards(folder):
+        return romco.Shards(
+            n=2,
+            engine="serial",
+            classes=("no", "yes"),
+            history=COLUMNS,
+            every=5,
+            checkpoint=folder,
+            checkpoint_every=1,
         )
-        assert found.exit_code != 0
-        assert "history" in str(found.exception) + found.output
+
+    with shards(tmp_path / "a") as made:
+        margins = made.learn(ROWS, words(LABELS), TASKS)
+    with shards(tmp_path / "a") as made:
+        done = made.events
+        history = made.model().engine.history.arrays()["history.table"]
+        assert 0 < done <= N
+    expected = model().engine.history
+    past = LABELS[:done].astype(float)
+    expected.expand(TASKS[:done], model().features.encode(ROWS[:done], False), past)
+    np.testing.assert_array_equal(history, expected.arrays()["history.table"])
+    assert len(margins) == N
 
 
 def test_a_file_is_learned_as_rows_are_and_predict_evaluate_explain_follow(tmp_path):

@@ -207,7 +207,7 @@ def _learn_one(
         else:
             learner, options = _new_model(source, options, threads)
         if threads is not None:
-            learner = _on_threads(path, _read_threads(threads), options)
+            learner = _on_threads(path, _read_threads(threads), options, source)
         if labels is not None:
             learner = _under_budget(labels, source, learner)
         stop = runs.Stop()
@@ -244,13 +244,17 @@ def _read_threads(text: str) -> int | Literal["auto"]:
     return int(text)
 
 
-def _on_threads(path: Path, threads: int | Literal["auto"], options: LearnOptions) -> Shards:
+def _on_threads(
+    path: Path, threads: int | Literal["auto"], options: LearnOptions, source: Source
+) -> Shards:
     from romco.shards import Shards
 
     if path.exists():
         return Shards.load(path, threads, engine="threads", **options.schedule)
     parts: dict[str, Any] = {"classes": options.classes, "positive": options.positive}
     parts |= {**options.settings, **options.schedule}
+    if options.history is not None:
+        parts |= {"history": options.history, "schema": source.schema}
     name = options.learner or "romco-auto"
     return Shards(name, threads, _features(options), engine="threads", **parts)
 
@@ -271,10 +275,11 @@ def _check_combination(
     if threads is None and shards is None:
         return
     option = "--threads" if shards is None else "--shards"
-    if history or (known is not None and known.engine.history is not None):
+    past = history or (known is not None and known.engine.history is not None)
+    if shards is not None and past:
         raise ValueError(
-            f"{option} does not go with a history: the past of each task is kept in one place; "
-            f"leave {option} out, one process learns it"
+            "--shards does not go with a history: shards that read files themselves do not keep "
+            "the past of tasks yet; learn with --threads, or without either"
         )
     other = target if known is None else known.engine.target.kind
     if other not in (None, "two classes"):

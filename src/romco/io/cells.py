@@ -48,6 +48,8 @@ def is_missing(value: object) -> bool:
         return len(value) < 9 and value.strip().lower() in MISSING
     if value is None or isinstance(value, float):
         return value is None or math.isnan(value)
+    if type(value) is int:
+        return False
     if type(value).__name__ in ("NaTType", "NAType"):  # of pandas
         return True
     return isinstance(value, Real | Decimal) and bool(value != value)
@@ -255,6 +257,8 @@ def parse_date(text: str) -> tuple[datetime.date, int | None] | None:
 
 def plain_value(value: Any) -> Any:
     """Return dates as ISO text and NumPy's scalars as Python's."""
+    if type(value) in (float, int, str):
+        return value
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, np.datetime64):
@@ -264,6 +268,8 @@ def plain_value(value: Any) -> Any:
 
 def number_of(value: Any) -> float | None:
     """Return the number that a cell is or spells; true and false are 1 and 0."""
+    if type(value) is float:
+        return value
     if isinstance(value, str):
         number = parse_number(value)
         return BOOLEANS.get(value.strip().lower()) if number is None else number

@@ -27,8 +27,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from itertools import pairwise
-from numbers import Real
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -51,6 +50,7 @@ from romco.kernels.io.encoder import Encoder, only_numbers
 from romco.kernels.io.lexicon import Lexicon
 
 SAMPLE_ROWS = 1000  # rows from which kinds are inferred
+MIN_TEXT_WORDS = 4  # of a cell, from which on a column is text
 MIN_ROWS_CONSTANT = 20  # below, no column is called constant or id-like
 MIN_ROWS_ID_TEXT = 50  # below, no column of text is called id-like
 MAX_PRINTED_COLUMNS = 30
@@ -468,7 +468,12 @@ def rows_of(source: Any, most: int | None = None) -> Sequence[Mapping[str, Any]]
     if hasattr(source, "to_dicts"):  # Polars
         return (source if most is None else source.head(most)).to_dicts()
     if hasattr(source, "to_dict"):  # pandas
-        return (source if most is None else source.head(most)).to_dict("records")
+        frame = source if most is None else source.head(most)
+        names = list(frame.columns)
+        if not names or not frame.columns.is_unique:
+            return frame.to_dict("records")
+        cells = zip(*(frame[name].tolist() for name in names), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in cells]
     if hasattr(source, "to_pylist"):  # Arrow
         return (source if most is None else source.slice(0, most)).to_pylist()
     rows = source if isinstance(source, list | tuple) else list(source)
@@ -482,22 +487,16 @@ def encode_rows(
     encoder = Encoder(encode_cell, Lexicon() if lexicon is None else lexicon)
     for name, column in schema.columns.items():
         encoder.column(name, column.kind)
-    roles, ends = schema.roles, [0]
-    for at, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise ValueError(f"row {at}: expected a mapping of names to values; got {row!r}")
-        try:
-            for name in row if schema.features is None else schema.features:
-                if name not in roles:
-                    encoder.add(str(name), row.get(name))
-        except BadCell as bad:
-            raise ValueError(f"row {at}: {bad}") from None
-        ends.append(encoder.count())
+    try:
+        ends = encoder.add_rows(rows, schema.roles, schema.features)
+    except BadCell as bad:
+        raise ValueError(f"row {encoder.rows_added}: {bad}") from None
     values, names = encoder.take()
-    return Encoded(values, names, np.array(ends, dtype=np.int64), encoder.lexicon)
+    return Encoded(values, names, ends, encoder.lexicon)
 
 
 KNOWN_NUMBER = Column("number", "number", "learned before")
+_KIND_HINT = "name its kind before learning, as Model(schema=romco.Schema({{{name!r}: {kind!r}}}))"
 ONE_NUMERAL = Column("free", "number or category", "a number as text in one row")
 
 
@@ -516,6 +515,7 @@ class CellEncoder:
         self._lexicon = Lexicon()
         self._reported: set[str] = set()  # unknown columns that were warned of
         self._added: list[str] = []  # columns that the last single row added
+        self._by_one_event: set[str] = set()  # columns whose kind one event decided
 
     @property
     def schema(self) -> Schema | None:
@@ -571,12 +571,31 @@ class CellEncoder:
             if isinstance(value, str) and column.kind == "number" and name not in names:
                 column = ONE_NUMERAL  # other rows may have words
             self._add(name, column)
-        elif column is None and name in names and isinstance(value, Real):
+        elif column is None and name in names and f"{name}={value}" not in names:
             column = KNOWN_NUMBER
         elif column is None and schema is not None and schema.complete:
             self._report([name])
             return {}
-        return encode_cell("free" if column is None else column.kind, name, value)
+        try:
+            features = encode_cell("free" if column is None else column.kind, name, value)
+        except BadCell as bad:
+            if column is None or column.reason == "set":
+                raise
+            hint = _KIND_HINT.format(name=name, kind="category")
+            reason = f"{bad.reason}, as in earlier events: leave the cell out, or {hint}"
+            raise BadCell(name, reason) from None
+        if column is not None and column.kind == "category" and learning:
+            self._warn_of_sentence(name, value)
+        return features
+
+    def _warn_of_sentence(self, name: str, value: Any) -> None:
+        """Warn once where a column that one event made a category has sentences."""
+        words = value.count(" ") + 1 if isinstance(value, str) else 0
+        if words >= MIN_TEXT_WORDS and name in self._by_one_event:
+            self._by_one_event.discard(name)
+            text = f"column {name!r} is a category by its first event, but {value[:60]!r} is text"
+            hint = _KIND_HINT.format(name=name, kind="text")
+            warnings.warn(f"{text}: {hint}", UserWarning, stacklevel=2)
 
     def rollback(self) -> None:
         """Drop the columns that the last single row added: it was refused."""
@@ -595,6 +614,7 @@ class CellEncoder:
         self._schema.add(name, column)
         self.columns[name] = column.kind in NUMBERS
         self._added.append(name)
+        self._by_one_event.add(name)
 
     def _extended(self, rows: Any, names: Container[Any], learning: bool) -> Schema:
         """Return the schema with the columns of rows that it does not have yet.
@@ -603,7 +623,7 @@ class CellEncoder:
         """
         schema = self._schema or Schema(complete=True)
         known = schema.columns.keys() | schema.roles
-        found = dict.fromkeys(name for row in rows for name in row)
+        found = dict.fromkeys(chain.from_iterable(rows))
         new = [name for name in found if name not in known and isinstance(name, str)]
         if not new:
             return schema
@@ -644,7 +664,9 @@ def infer_column(name: str, values: Sequence[Any]) -> Column:
     present = [plain_value(value) for value in values if not is_missing(value)]
     if not present:
         return Column("free", "empty", f"no value in {len(values):,} rows")
-    if any(isinstance(value, Mapping | list | tuple | np.ndarray) for value in present):
+    if any(
+        issubclass(kind, Mapping | list | tuple | np.ndarray) for kind in set(map(type, present))
+    ):
         return Column("free", "nested", "each part is a feature of its own")
     numbers = [number_of(value) for value in present]
     if all(number is not None for number in numbers):
@@ -713,7 +735,7 @@ def _infer_text(name: str, texts: list[str], numbers: int) -> Column:
     words = sum(len(text.split()) for text in texts) / n
     spread = f"{different:,} different in {n:,} rows"
     long = words >= 3 and n >= MIN_ROWS_CONSTANT and different > 0.9 * n
-    if (words >= 4 and different > 0.5 * n) or long:
+    if (words >= MIN_TEXT_WORDS and different > 0.5 * n) or long:
         return Column("text", "text", f"{words:.0f} words each, {spread}")
     if n >= MIN_ROWS_ID_TEXT and different > 0.95 * n:
         return _id_like(name, spread, "categorical")

@@ -388,18 +388,7 @@ class Auto(DecomposedLearner):
         return self.kernel.drift()
 
     def contributions(self, round: Round) -> Contributions:
-        """Return what features and intercepts add to each margin of ``predict(round)``.
-
-        >>> import numpy as np, romco
-        >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=1)
-        >>> x = np.array([[1.0, 2.0], [3.0, 1.0]])
-        >>> round = romco.Round(np.zeros(2, int), x, np.array([1.0, -1]))
-        >>> for _ in range(9):
-        ...     learner.update(round)
-        >>> parts = learner.contributions(round)
-        >>> bool(np.allclose(parts.margins(), learner.predict(round)))
-        True
-        """
+        """Return what features and intercepts add to each margin of ``predict(round)``."""
         entries = self.kernel.entries(self.events_of(round))
         return contributions(self._arrays, np.asarray(round.task), *entries)
 
@@ -411,14 +400,6 @@ class Auto(DecomposedLearner):
 
         Inputs are weighed by their values at the time of the prediction. If no event was learned
         in between, it is :meth:`update`.
-
-        >>> import numpy as np, romco
-        >>> learner = romco.learner("romco-auto", n_features=2, n_tasks=1)
-        >>> round = romco.Round(np.zeros(1, int), np.ones((1, 2)), np.array([1.0]))
-        >>> said = learner.prediction_context(round)
-        >>> learner.update_delayed(round, said)
-        >>> bool(learner.predict(round)[0] > 0)
-        True
         """
         events = self._labelled(round)
         if np.isnan(context).any():

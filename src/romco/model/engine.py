@@ -299,7 +299,7 @@ class Engine(Step):
             rows = self.features.read(x)
         else:
             task = list(check_sequence(task))
-            rows = self._with_history(x, task)
+            rows = self.with_history(x, task)
         numbers = self.tasks.numbers(check_sequence(task))
         known = self.read_offset(offset, self.target.turn, self.events > 0)
         check_lengths(rows, task=numbers, **({} if known is None else {"offset": known}))
@@ -311,7 +311,7 @@ class Engine(Step):
             offset = np.zeros(len(task)) if self.with_offset else None
             return self._read_rows(x, task, offset)[0]
 
-    def _with_history(
+    def with_history(
         self,
         x: Any,
         ids: list[Any],
@@ -320,9 +320,14 @@ class Engine(Step):
         given: Dense | None = None,
         together: bool = False,
     ) -> Rows:
-        """Return rows with history features; labels y are observed but not yet committed."""
+        """Return rows with history features; labels y are observed but not yet committed.
+
+        Labels are as the learner sees them, NaN where one is not known.
+        """
         assert self.history is not None
         assert isinstance(self.features, Names | Hashed)
+        if y is not None and isinstance(self.target, TwoClasses):
+            y = 0.5 + 0.5 * y  # as the history counts them: 0, 1, ...
         rows = self.features.encode(x, new is not None)
         check_lengths(rows, task=ids, **({} if y is None else {"y": y}))
         if y is None or not together:
@@ -330,10 +335,6 @@ class Engine(Step):
         wide = self.history.expand(ids, rows, None, given)
         self.history.observe(ids, rows, y)
         return self.features.read(wide, new)
-
-    def _classes_of(self, y: Dense) -> Dense:
-        """Return the learner's numbers of labels as the history counts them: 0, 1, ..."""
-        return 0.5 + 0.5 * y if isinstance(self.target, TwoClasses) else y
 
     def read_offset(self, offset: Any, turn: float, learned: bool) -> Dense | None:
         """Return offsets (n,) as the learner sees them; ValueError where the model has none.
@@ -484,7 +485,7 @@ class Engine(Step):
                 rows = self.features.read(x, new)
             else:
                 with Hold(self.locks.step):
-                    rows = self._with_history(x, ids, new)
+                    rows = self.with_history(x, ids, new)
             check_lengths(rows, task=ids)
             new = {identity("feature", name): column for name, column in new.items()}
             fresh = {} if self.starts_tasks else self.tasks.offered(ids)
@@ -617,10 +618,10 @@ class Engine(Step):
             with Hold(self.locks.writing), Hold(self.locks.step):
                 kernel = self.history.kernel
                 kernel.make_classes(len(self.target.known))
-                labels = self._classes_of(np.array([self._number_or_nan(label) for label in y]))
+                labels = self.sides_of(y)
                 known = self.read_offset(offset, self.target.turn, self.events > 0)
                 try:
-                    rows = self._with_history(x, task, None, labels, together=together)
+                    rows = self.with_history(x, task, None, labels, together=together)
                     numbers = self.tasks.numbers(task)
                     margins = self.target.turn * self.margins_of(rows, numbers, known)
                     kernel.commit(len(task))
@@ -630,12 +631,16 @@ class Engine(Step):
             return Predictions(margins, np.full(len(margins), np.nan))
         return Predictions(margins, self.probability_of(margins))
 
-    def _number_or_nan(self, label: Any) -> float:
-        """Return the learner's number of a label; NaN where it is not known."""
-        try:
-            return self.target.turn * self.target.number_of(label)
-        except (ValueError, TypeError):
-            return np.nan
+    def sides_of(self, labels: Iterable[Any]) -> Dense:
+        """Return the learner's number of each label; NaN where it is not known."""
+
+        def number(label: Any) -> float:
+            try:
+                return self.target.turn * self.target.number_of(label)
+            except (ValueError, TypeError):
+                return np.nan
+
+        return np.array([number(label) for label in labels])
 
     def _read(
         self,
@@ -661,8 +666,8 @@ class Engine(Step):
             given, context = self.history.split_context(context, len(ids))
             with Hold(self.locks.step):
                 self.history.kernel.make_classes(len(labels))
-                past = self._classes_of(answers) if observing else None
-                rows = self._with_history(x, ids, new, past, given, together)
+                past = answers if observing else None
+                rows = self.with_history(x, ids, new, past, given, together)
         parts = {"task": ids, "y": answers, "weight": weight, "offset": known}
         check_lengths(rows, **{name: part for name, part in parts.items() if part is not None})
         if self._adds_classes and isinstance(self.learner, AddsClasses):
@@ -994,7 +999,7 @@ def _stack(parts: Any, missing: float) -> Dense:
 # Rows as a learner takes them
 
 
-class _LightMatrix:
+class LightMatrix:
     """The attributes of a CSR matrix that compiled learners read, without the cost to make one."""
 
     __slots__ = ("data", "indices", "indptr", "shape")
@@ -1018,7 +1023,7 @@ def as_round(
     if isinstance(rows, Sparse):
         fits = needed_width(rows.columns) <= learner.n_features
         light = fits and type(learner).predict is CompiledLearner.predict
-        x = _LightMatrix(rows, learner.n_features) if light else as_matrix(rows, learner.n_features)
+        x = LightMatrix(rows, learner.n_features) if light else as_matrix(rows, learner.n_features)
     return Round(task, x, y, weight, offset)
 
 

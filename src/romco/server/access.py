@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import secrets
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from romco.io import durable
@@ -28,7 +28,6 @@ class Token(NamedTuple):
     digest: str
 
 
-@final
 class Tokens:
     """Tokens of a file with lines ``scopes digest name``; scopes as "read,write".
 
@@ -63,7 +62,6 @@ class Tokens:
         return scopes
 
 
-@final
 class Access:
     """Decides whether a request is let in; ``hosts`` None accepts any Host."""
 

@@ -18,7 +18,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any, NamedTuple, final
+from typing import IO, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
@@ -76,7 +76,6 @@ class Request(NamedTuple):
     body: bytes
 
 
-@final
 class Service:
     """Store, model and writer of a folder."""
 
@@ -112,7 +111,6 @@ class Service:
         return finished
 
 
-@final
 class Application:
     """ASGI application of a service; until the writer runs, only public routes answer."""
 
@@ -381,7 +379,6 @@ def load_page() -> tuple[bytes, bytes]:
 # The server
 
 
-@final
 @dataclass(frozen=True)
 class Address:
     """Listening address and access options."""
@@ -429,7 +426,6 @@ class Address:
         return made
 
 
-@final
 class Server:
     """Runs an application until a signal comes; replays the log while it already listens."""
 

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from romco.io import durable
@@ -35,7 +35,6 @@ class ServiceError(Exception):
         self.status, self.reason, self.index = status, reason, index
 
 
-@final
 class Client:
     """Client of a service; several threads may use it.
 
@@ -50,7 +49,6 @@ class Client:
     >>> with client.wait() as service:  # doctest: +SKIP
     ...     service.predict({"id": "7", "task": "ann", "x": {"free": 1}})
     ...     service.learn({"id": "7", "y": "spam"})
-
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import TimerHandle
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
@@ -32,7 +32,6 @@ class RefusedHeadError(Exception):
     """Raised within the parser to stop it."""
 
 
-@final
 class Connection(HttpToolsProtocol):
     """One connection; a refusal comes after the responses to the requests before it."""
 

@@ -8,7 +8,7 @@ from collections import Counter as Count
 from collections import deque
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -30,7 +30,6 @@ OUTCOMES = ("applied", "duplicate", "expired", "refused")
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
-@final
 class Metrics:
     """Counts requests and predictions; reads the rest from the writer when it is asked."""
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -26,7 +26,6 @@ PATH = re.compile(r"(?:\[(\d{1,9})\])?([.\w\[\]]{0,100})`")
 Durability = Literal["durable", "logged", "none"]
 
 
-@final
 @dataclass(frozen=True)
 class Limits:
     """Largest request that is accepted, and largest model that may grow from requests."""
@@ -46,7 +45,6 @@ class Limits:
     queued_events: int = 50_000  # waiting to be learned
 
 
-@final
 @dataclass(frozen=True)
 class Settings:
     """Durability of changes, checkpoints, and time that predictions wait for answers.
@@ -233,7 +231,6 @@ decode_change = msgspec.json.Decoder(Learn | Forget).decode
 decode_pending = msgspec.json.Decoder(PendingEvent).decode
 
 
-@final
 class RequestParser:
     """Parses request bodies: an object is one event, a list is many.
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any
 
 import msgspec
 
@@ -27,7 +27,6 @@ SCHEMA_REF = "#/components/schemas/{name}"
 ALWAYS = (400, 401, 403, 421, 503, 507)  # errors that any route may answer with
 
 
-@final
 @dataclass(frozen=True)
 class Route:
     """One method of one path; ``{task}`` stands for the rest of the path, whatever it holds.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from romco.server.protocol import (
@@ -62,7 +62,6 @@ class EventSource(Protocol):
         """Disconnect."""
 
 
-@final
 class SourceReader:
     """Reads a source in a thread and hands it to the writer, each message once, in order."""
 
@@ -148,7 +147,6 @@ def open_source(url: str) -> EventSource:
     raise ValueError(f"expected {known}")
 
 
-@final
 class RedisStream:
     """Redis stream ``redis://host:port/db?stream=NAME&group=GROUP``, read by a consumer group.
 
@@ -217,7 +215,6 @@ class RedisStream:
             self._redis = None
 
 
-@final
 class KafkaTopic:
     """Kafka topic ``kafka://host:port/TOPIC?group=GROUP``; each value is the body of a request.
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +41,6 @@ MAX_UNKNOWN_NAMES, MAX_UNKNOWN_CHARS = 20, 256  # in a response
 OVERVIEW_SECONDS = 1.0  # for which an overview of all tasks is used again
 
 
-@final
 class ServedModel:
     """Model with its scores and the sequence number of the last change applied.
 
@@ -351,7 +350,6 @@ class ServedModel:
         }
 
 
-@final
 class GroupValidator:
     """Checks requests that are applied together, each after the ones before it; changes nothing."""
 

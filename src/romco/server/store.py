@@ -26,7 +26,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple, final
+from typing import IO, Any, NamedTuple
 
 from romco.io.durable import Closing
 from romco.io.modelfile import ModelFileError, load, save
@@ -86,7 +86,6 @@ def hash_id(identity: str) -> bytes:
     return hashlib.blake2b(identity.encode(), digest_size=16).digest()
 
 
-@final
 class Store(Closing):
     """Folder of one service, locked while it is open; used by one thread at a time.
 

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, final
+from typing import Any
 
 from romco.server.protocol import (
     BusyError,
@@ -84,7 +84,6 @@ class _Order:
         self.future.set_exception(error)
 
 
-@final
 class Writer:
     """Takes orders from any thread and returns futures of their outcomes."""
 

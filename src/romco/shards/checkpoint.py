@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -42,6 +42,7 @@ from romco.learners.merging import (
 )
 from romco.model import Features, Model, Names, Scale
 from romco.model.engine import MAX_EVENTS, next_double
+from romco.model.history import PREFIX
 from romco.model.names import from_json
 from romco.parameters import whole
 from romco.shards.reader import task_owner
@@ -58,10 +59,6 @@ from romco.shards.shard import (
 State = dict[str, Any]
 Numbers = NDArray[np.int64]
 CURRENT = "current.json"
-NO_HISTORY = (
-    "shards do not carry a history: the past of each task is kept in one place; learn with "
-    "romco.Model(history=...) in one process"
-)
 SECTION = "cluster"  # key of a state, and prefix of its arrays
 LEARNER = "learner."  # prefix of the learner's arrays in the state of a model
 NEW_TASK_HISTORY = {"tasks.seen": 0, "tasks.since": -1}  # arrays of the model, one entry per task
@@ -70,7 +67,6 @@ MAX_SHARDS = 2**16
 NO_TASK = np.empty(0, dtype=np.int64)
 
 
-@final
 @dataclass(frozen=True)
 class ShardsState:
     """Everything shards start from."""
@@ -98,15 +94,11 @@ def to_model_state(
 ) -> State:
     """Return the state of one model, with a section from which shards resume the same bits."""
     named = front.state()
-    section = {
-        "shards": schedule.n,
-        "growth": schedule.growth,
-        "every": schedule.every,
-        **asdict(position),
-    }
+    section = _section(schedule, position)
     if schedule.n == 1:
         (state,) = states
         state |= {part: named[part] for part in ("features", "labels", "notes", "session")}
+        _add_history(state, named)
         return {**state, SECTION: section} if position.notes else state  # else a model's bits
     common, start = (
         mergeable(restore(front.engine.learner.state())),
@@ -125,7 +117,24 @@ def to_model_state(
     if any(counts):
         section |= {"counts": counts, "scales": [list(one.scale) for one in updates]}
         state["arrays"] |= _open_period(front, updates)
+    _add_history(state, named)
     return {**state, SECTION: section}
+
+
+def _section(schedule: Schedule, position: StreamPosition) -> State:
+    settings = {"shards": schedule.n, "growth": schedule.growth, "every": schedule.every}
+    return settings | asdict(position)
+
+
+def _position(section: State) -> StreamPosition:
+    return StreamPosition(*(section[part] for part in ("events", "place", "next", "notes")))
+
+
+def _add_history(state: State, front: State) -> None:
+    """Add the history of all tasks, which the front keeps, to the state of a model."""
+    if "history" in front:
+        past = {name: a for name, a in front["arrays"].items() if name.startswith(PREFIX)}
+        state["history"], state["arrays"] = front["history"], state["arrays"] | past
 
 
 def schedule_of(state: State, n: int | None, growth: float | None, every: int | None) -> Schedule:
@@ -149,8 +158,15 @@ def from_model_state(state: State, schedule: Schedule) -> ShardsState:
     section, events = section or {}, int(state["events"])
     place = int(section.get("place", events))
     position = StreamPosition(events, place, schedule.after(place), section.get("notes", {}))
-    starts = [plain] if schedule.n == 1 else split_state(plain, schedule.n)
+    starts = [_without_history(plain)] if schedule.n == 1 else split_state(plain, schedule.n)
     return ShardsState(_front(plain), starts, position)
+
+
+def _without_history(state: State) -> State:
+    """Return the state of a shard: the front has the history of all tasks."""
+    rest = {key: value for key, value in state.items() if key != "history"}
+    arrays = {name: a for name, a in state["arrays"].items() if not name.startswith(PREFIX)}
+    return {**rest, "arrays": arrays}
 
 
 def split_state(state: State, n: int) -> list[State]:
@@ -177,8 +193,7 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
         _part(plain, np.arange(begin, end), room)
         for (begin, end), room in zip(pairwise(ends), section["rooms"], strict=True)
     ]
-    position = StreamPosition(*(section[part] for part in ("events", "place", "next", "notes")))
-    return ShardsState(front, starts, position, updates)
+    return ShardsState(front, starts, _position(section), updates)
 
 
 def _combine(front: State, common: Merges, states: Sequence[State]) -> State:
@@ -229,7 +244,7 @@ def _part(state: State, own: Numbers, room: int | None = None) -> State:
     for name, kept in history.items():
         kept[: len(own)] = state["arrays"][name][own]
     return {
-        **state,
+        **_without_history(state),
         "learner": {**state["learner"], "n_tasks": room},
         "tasks": [state["tasks"][number] for number in own],
         "arrays": {**{LEARNER + name: a for name, a in arrays.items()}, **history},
@@ -238,7 +253,9 @@ def _part(state: State, own: Numbers, room: int | None = None) -> State:
 
 def _front(plain: State) -> Model:
     """Return the model without its tasks."""
-    return Model.from_state(_part({**plain, "tasks": []}, NO_TASK))
+    state = _part({**plain, "tasks": []}, NO_TASK)
+    _add_history(state, plain)
+    return Model.from_state(state)
 
 
 def _empty_learner(state: State, n_features: int, n_tasks: int) -> Merges:
@@ -289,8 +306,6 @@ def check_state(state: Mapping[str, Any]) -> None:
     >>> check_state(Model("pa-shared").state())
     """
     plain, section = dict(state), state.get(SECTION)
-    if "history" in state:
-        raise ValueError(NO_HISTORY)
     own = {name: a for name, a in state["arrays"].items() if name.startswith(SECTION)}
     plain["arrays"] = {name: a for name, a in state["arrays"].items() if name not in own}
     model = Model.from_state(plain)
@@ -363,7 +378,6 @@ def _check_rows(model: Model, arrays: Values, name: str, prefix: str) -> None:
 # A folder of checkpoints
 
 
-@final
 @dataclass(frozen=True)
 class Checkpoint:
     """A complete checkpoint."""
@@ -406,8 +420,7 @@ def find_checkpoint(folder: Path) -> Checkpoint | None:
         section = json.loads(current.read_text(encoding="utf-8"))
         _check_position(section)
         schedule = Schedule(section["shards"], section["growth"], section["every"])
-        at = (section[part] for part in ("events", "place", "next", "notes"))
-        return Checkpoint(folder / section["folder"], schedule, StreamPosition(*at))
+        return Checkpoint(folder / section["folder"], schedule, _position(section))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelFileError(
             f"{current} cannot be used: {error!r}; remove the folder to start anew"
@@ -449,21 +462,13 @@ def write_checkpoint(
     place.mkdir(parents=True)
     save_shards(checkpoint.files())
     save(front, place / "front.romco")
-    schedule = checkpoint.schedule
-    section = {
-        "folder": place.name,
-        "shards": schedule.n,
-        "growth": schedule.growth,
-        "every": schedule.every,
-        **asdict(checkpoint.position),
-    }
+    section = {"folder": place.name} | _section(checkpoint.schedule, checkpoint.position)
     durable.replace(folder / CURRENT, [json.dumps(section, indent=1).encode()])
     for old in folder.iterdir():
         if old.is_dir() and old != place and old.name.isdigit():
             shutil.rmtree(old, ignore_errors=True)
 
 
-@final
 class FolderLock:
     """Lock on a folder of checkpoints that other processes respect.
 

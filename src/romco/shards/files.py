@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from romco.io import durable
 from romco.io.formats import BadFile
@@ -37,7 +37,6 @@ WARM_UP_ROWS_PER_SHARD = 1000  # later rows cost more than a message to a worker
 MAX_WARM_UP_ROWS = 10_000  # one worker holds the tasks of so many
 
 
-@final
 @dataclass(frozen=True)
 class ShardsProgress:
     """Progress of a run."""
@@ -57,7 +56,6 @@ class ShardsProgress:
         return self.wrong / max(self.events, 1)
 
 
-@final
 @dataclass(frozen=True)
 class Tally:
     """Position in the files, and counts up to it."""
@@ -127,6 +125,12 @@ def start(
         settings |= {"classes": files.classes, **(parameters or {})}
         return Shards(learner, n, features, **settings)
     shards = Shards.load(model, n, **settings)
+    if shards.coordinator.front.engine.history is not None:
+        shards.close()
+        raise ValueError(
+            f"{model.name} has a history, which shards that read files do not keep yet: learn it "
+            "with threads, or by a Model"
+        )
     for what, stored, wanted in (
         ("features", fixed_settings(shards.features), fixed_settings(features)),
         ("classes", shards.classes, files.classes),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from romco.learners.merging import map_ranges
 from romco.plugins import connect_ray
@@ -68,7 +68,6 @@ class _Worker:
         return os.getpid()
 
 
-@final
 class Ray(Engine):
     """Shards that are actors of a Ray cluster; without an address a local one is started."""
 
@@ -128,7 +127,6 @@ class Ray(Engine):
             posted.append(call)
 
     def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
-        """Call one shard."""
         own = [arguments if i == k else None for i in range(len(self._actors))]
         return self.call_each(method, own)[k]
 
@@ -153,7 +151,6 @@ class Ray(Engine):
         return [self._wait(k, self._pid(k), partial(self._pid, k)) for k in range(len(self._logs))]
 
     def close(self) -> None:
-        """End the workers, and Ray if it was started here."""
         for actor in self._actors:
             self._ray.kill(actor)
         if self._owned:

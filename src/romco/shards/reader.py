@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, final
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,6 @@ def task_owner(task: Id, n: int) -> int:
     return (zlib.crc32(text) * HASH_MULTIPLIER & 0xFFFFFFFF) * n >> 32
 
 
-@final
 class TaskCodes:
     """Codes 0, 1, ... of task names in the order of their appearance, and the shard of each.
 
@@ -95,7 +94,6 @@ class TaskCodes:
         return code
 
 
-@final
 @dataclass(frozen=True)
 class FilePosition:
     """Position in a list of files: complete files, then rows of the next one."""
@@ -104,7 +102,6 @@ class FilePosition:
     row: int = 0
 
 
-@final
 @dataclass(frozen=True)
 class EventFiles:
     """Files to learn from, and the meaning of their columns."""
@@ -141,7 +138,6 @@ def list_files(paths: list[str], format: str | None = None) -> tuple[str, ...]:
     return tuple(files)
 
 
-@final
 class ShardReader:
     """Events of the k-th of n shards, from a position on."""
 
@@ -240,7 +236,6 @@ def _open_filter(source: Source, owns: Owns) -> _LineFilter | _ColumnFilter | _B
     return _BlockFilter(source, owns)
 
 
-@final
 class _BlockFilter:
     """Any file: parse all rows, keep the shard's."""
 
@@ -267,7 +262,6 @@ class _BlockFilter:
         self._blocks.close()
 
 
-@final
 class _ColumnFilter:
     """Parquet: look at the column of tasks, then parse the shard's rows."""
 
@@ -324,7 +318,6 @@ class _ColumnFilter:
             return self._owns(None)
 
 
-@final
 class _LineFilter:
     """Text: keep the shard's lines, then parse them.
 
@@ -438,7 +431,6 @@ class QuotedFieldError(Exception):
     """A table with quotes: a row may span several lines."""
 
 
-@final
 class TableFieldLocator:
     r"""Fields between commas or tabs, below a header.
 
@@ -471,7 +463,6 @@ class TableFieldLocator:
         return line not in (b"\n", b"\r\n")
 
 
-@final
 class JsonFieldLocator:
     """JSON lines: a name that occurs once belongs to the task, or the row is bad.
 

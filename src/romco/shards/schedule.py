@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any
 
 from romco.parameters import positive, whole
 
@@ -13,7 +13,6 @@ MIN_ENTRIES_PER_THREAD = 12  # of a row: the rest of an event holds the interpre
 MAX_AUTO_THREADS = 16
 
 
-@final
 @dataclass(frozen=True)
 class Schedule:
     """Barriers after ``growth`` of the stream so far, and every ``every`` events per shard.
@@ -45,7 +44,6 @@ class Schedule:
         return place + min(self.n * self.every, max(self.n, int(self.growth * place)))
 
 
-@final
 @dataclass(frozen=True)
 class StreamPosition:
     """Position of the shards in their stream. A *place* is an event, learned or skipped."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +31,8 @@ from romco.learners.merging import (
     pairs,
 )
 from romco.model import Model, Scale
-from romco.model.engine import PERSONAL_CHECK_EVENTS, as_round, is_compiled
-from romco.model.features import Dense, Rows, Sparse, count_rows
+from romco.model.engine import PERSONAL_CHECK_EVENTS, LightMatrix, as_round, is_compiled
+from romco.model.features import Dense, Rows, Sparse, count_rows, row_widths
 from romco.model.names import Action, Id
 from romco.model.target import Predictions, TwoClasses, logistic
 from romco.rounds import Round
@@ -48,7 +47,6 @@ Arguments = Sequence[tuple[Any, ...] | None]  # of each shard; None: it is not c
 Start = dict[str, Any] | Path | None  # state, the file that holds it, or a new shard
 
 
-@final
 @dataclass(frozen=True)
 class ShardConfig:
     """Settings that all shards have in common."""
@@ -60,7 +58,6 @@ class ShardConfig:
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
-@final
 @dataclass(frozen=True)
 class ShardUpdate:
     """Message of a shard at a barrier: all it changed since the last one."""
@@ -70,7 +67,6 @@ class ShardUpdate:
     width: int  # features there is room for
 
 
-@final
 @dataclass(frozen=True)
 class MergedUpdate:
     """Message to all shards at a barrier: the merged state."""
@@ -81,7 +77,6 @@ class MergedUpdate:
     width: int  # features there is room for in all
 
 
-@final
 @dataclass(frozen=True)
 class ReadReport:
     """Counts of rows that a shard read and learned by itself."""
@@ -94,7 +89,6 @@ class ReadReport:
     ended: bool
 
 
-@final
 class SharedBatch:
     """Rows that all shards of this process read in place, and their predictions."""
 
@@ -118,13 +112,7 @@ class SharedBatch:
 
     def matrix(self, width: int) -> Any:
         """Return the rows as a matrix of ``width`` columns."""
-        if not isinstance(self.rows, Sparse):
-            return self.rows
-        values, columns, starts = self.rows
-        shape = len(starts) - 1, width
-        return SimpleNamespace(
-            format="csr", shape=shape, data=values, indices=columns, indptr=starts
-        )
+        return LightMatrix(self.rows, width) if isinstance(self.rows, Sparse) else self.rows
 
     def fill(self, index: NDArray[np.int64], margins: Dense, log_a: Dense) -> None:
         """Set the predictions of rows; ``log_a`` is the scale before each."""
@@ -140,15 +128,6 @@ def count_entries(rows: Rows, begin: int, end: int) -> int:
     return (end - begin) * int(rows.shape[1])
 
 
-def row_widths(rows: Sparse) -> NDArray[np.int64]:
-    """Return the columns (n,) that each row needs."""
-    widths = np.zeros(len(rows.starts) - 1, dtype=np.int64)
-    filled = np.diff(rows.starts) > 0
-    widths[filled] = rows.columns[rows.starts[1:][filled] - 1] + 1  # sorted: the last is largest
-    return widths
-
-
-@final
 class NumberedFeatures:
     """Features of a shard's model: rows come as numbers, and may need more columns."""
 
@@ -161,8 +140,7 @@ class NumberedFeatures:
             needed = int(rows.columns.max()) + 1
             if needed > self.width:
                 new["columns"] = needed
-        parsed: Rows = rows
-        return parsed
+        return rows
 
     def add(self, new: dict[Id, int]) -> None:
         """Add columns."""
@@ -181,7 +159,6 @@ class NumberedFeatures:
         return {"kind": "columns", "width": self.width, "names": None}
 
 
-@final
 class Shard:
     """A model of some tasks; features and labels are numbers.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, cast, final
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from romco.model.names import Id
 from romco.model.target import Predictions, target_from_json
 from romco.parameters import choice, whole
 from romco.shards.checkpoint import (
-    NO_HISTORY,
     SECTION,
     Checkpoint,
     FolderLock,
@@ -68,7 +67,6 @@ CHUNK_EVENTS = 1000  # per shard, learned before other threads may predict
 MIN_PARALLEL_EVENTS = 16  # fewer are learned before another thread has woken up
 
 
-@final
 class Coordinator:
     """Leads shards from barrier to barrier: the engine, the shared part, the position."""
 
@@ -268,7 +266,6 @@ def _make_engine(name: str, config: ShardConfig, state: ShardsState, address: st
     return Serial(config, state.starts) if name == "serial" else Threads(config, state.starts)
 
 
-@final
 class Shards(Closing):
     """A :class:`romco.Model` whose tasks are spread over ``n`` shards that learn side by side.
 
@@ -314,7 +311,6 @@ class Shards(Closing):
     ValueError
         If the learner cannot be sharded, the target is another, or the checkpoint has other
         settings.
-
     """
 
     def __init__(
@@ -336,8 +332,6 @@ class Shards(Closing):
         **parameters: Any,
     ) -> None:
         _check_target(target or "two classes")
-        if parameters.get("history") is not None:
-            raise ValueError(NO_HISTORY)
         front = Model(
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )
@@ -434,20 +428,7 @@ class Shards(Closing):
     def margins(self, x: Any, task: Iterable[Any], *, offset: Any = None) -> Dense:
         """Return margins (n,) of rows, above 0 for the positive label.
 
-        Parameters
-        ----------
-        x:
-            Mappings, an array, a CSR matrix or a frame, as the features read them.
-        task:
-            Task of each row.
-        offset:
-            Known log-odds of each row, where the model has offsets.
-
-        Raises
-        ------
-        ValueError
-            If a row cannot be read, or there are not as many tasks as rows.
-
+        Raises ValueError if a row cannot be read, or there are not as many tasks as rows.
         """
         return self._answers(x, task, offset).margins
 
@@ -489,22 +470,8 @@ class Shards(Closing):
     ) -> Dense:
         """Learn rows, those of a task in order; return the margins (n,) predicted before.
 
-        Parameters
-        ----------
-        x, task:
-            As in :meth:`margins`.
-        y:
-            Label of each row.
-        weight:
-            Number of events that each row counts as; 0 only predicts it. By default 1.
-        offset:
-            Known log-odds of each row, as in :meth:`romco.Model.learn`.
-
-        Raises
-        ------
-        ValueError
-            If a row, label or weight is bad, or lengths differ; then nothing changes.
-
+        As :meth:`romco.Model.learn`. Raises ValueError if a row, label or weight is bad, or lengths
+        differ; then nothing changes.
         """
         return self.predict_and_learn(
             x, y, task, weight=weight, offset=offset, with_probabilities=False
@@ -524,9 +491,47 @@ class Shards(Closing):
         weights = None if weight is None else read_weights(weight, self._front.engine.learner)
         if weights is not None and not weights.all():
             return self._learn_weighted(x, list(y), list(check_sequence(task)), weights, offset)
+        if self._front.engine.history is not None:
+            return self._learn_to_barriers(x, list(y), list(check_sequence(task)), weights, offset)
+        return self._learn_all(x, y, task, weights, offset, with_probabilities)
+
+    def _learn_to_barriers(
+        self, x: Any, y: list[Any], task: list[Any], weights: Dense | None, offset: Any
+    ) -> Predictions:
+        """Learn rows in parts that end at barriers, so that a checkpoint has their history."""
+        history, begin = self._front.engine.history, 0
+        parts: list[Predictions] = []
+        assert history is not None
+        with self._locks.writing:
+            self._read(x, y, task, weights, offset)  # all of it, before any is learned
+            while begin < len(y) or not parts:
+                left = self.coordinator.next - self.coordinator.place
+                some = np.arange(begin, min(len(y), begin + left))
+                given = select_rows(x, some), [y[i] for i in some], [task[i] for i in some]
+                weight = None if weights is None else weights[some]
+                shift = None if offset is None else np.asarray(offset)[some]
+                try:
+                    parts.append(self._learn_all(*given, weight, shift, True, observing=True))
+                finally:
+                    history.kernel.rollback()  # what was not committed
+                begin += len(some)
+        margins, probabilities = zip(*parts, strict=True)
+        return Predictions(np.concatenate(margins), np.concatenate(probabilities))
+
+    def _learn_all(
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        weights: Dense | None,
+        offset: Any,
+        with_probabilities: bool,
+        observing: bool = False,
+    ) -> Predictions:
         with self._locks.writing:
             labels = self._front.engine.two_classes
-            rows, signs, codes, sides, new, known = self._read(x, y, task, weights, offset)
+            read = self._read(x, y, task, weights, offset, observing)
+            rows, signs, codes, sides, new, known = read
             before = labels.turn
             with self._locks.step:
                 labels.adopt(sides)
@@ -541,6 +546,8 @@ class Shards(Closing):
         """Forget a task: its name, weights and history. KeyError if it is unknown."""
         with self._locks.writing:
             self._call_owner(task, Shard.forget)
+            if self._front.engine.history is not None:
+                self._front.engine.history.forget(task)
 
     def state(self) -> dict[str, Any]:
         """Return the state of one :class:`romco.Model` of all tasks; shards resume it, too."""
@@ -607,15 +614,25 @@ class Shards(Closing):
         self.coordinator.close()
 
     def _read(
-        self, x: Any, y: Iterable[Any], task: Iterable[Any], weights: Dense | None, offset: Any
+        self,
+        x: Any,
+        y: Iterable[Any],
+        task: Iterable[Any],
+        weights: Dense | None,
+        offset: Any,
+        observing: bool = False,
     ) -> tuple[Rows, Dense, NDArray[np.int64], dict[Id, float], dict[Id, int], Dense | None]:
         """Return rows, signs, codes of tasks, new labels and features, offsets; learns nothing."""
         signs, sides = self._front.engine.two_classes.read(y)
         with self._locks.step:
             codes = self._tasks.encode(check_sequence(task))
         new: dict[Id, int] = {}
-        rows = self.features.read(x, new)
         front, learned = self._front.engine, self.events > 0
+        if front.history is None:
+            rows = self.features.read(x, new)
+        else:
+            with self._locks.step:
+                rows = front.with_history(x, list(task), new, signs if observing else None)
         turn = front.turn_with(sides, learned and front.with_offset)
         known = front.read_offset(offset, turn, learned)
         parts = {"task": codes, "y": signs, "weight": weights, "offset": known}
@@ -648,7 +665,7 @@ class Shards(Closing):
                     rows, labels, tasks, weight=weights[index], offset=shift(index)
                 )
                 if weights[index[0]]
-                else self._answers(rows, tasks, shift(index))
+                else self._answers(rows, tasks, shift(index), labels)
             )
         margins, probabilities = zip(*parts, strict=True)
         return Predictions(np.concatenate(margins), np.concatenate(probabilities))
@@ -681,6 +698,8 @@ class Shards(Closing):
                     copies = [_copies(batch, own) if len(own) else None for own in indices]
                     learned = self.coordinator.run(Shard.learn, copies, end - begin)
                     _fill(batch.margins, batch.probabilities, indices, learned)
+                if self._front.engine.history is not None:
+                    self._front.engine.history.kernel.commit(end)
                 self.coordinator.advance(end - begin, end - begin)
                 if self._split_after and self._split(count_entries(rows, begin, end), end - begin):
                     owners = self._tasks.owners(codes)
@@ -696,11 +715,18 @@ class Shards(Closing):
             self._tasks.spread(n)
         return n > 1
 
-    def _answers(self, x: Any, task: Iterable[Any], offset: Any = None) -> Predictions:
+    def _answers(
+        self, x: Any, task: Iterable[Any], offset: Any = None, y: list[Any] | None = None
+    ) -> Predictions:
+        """Predict rows; their labels y, where known, enter the history."""
         with self._locks.step:
-            rows = self.features.read(x)
-            codes = self._tasks.encode(check_sequence(task))
-            front = self._front.engine
+            front, task = self._front.engine, list(check_sequence(task))
+            codes = self._tasks.encode(task)
+            if front.history is None:
+                rows = self.features.read(x)
+            else:
+                rows = front.with_history(x, task, None, None if y is None else front.sides_of(y))
+                front.history.kernel.commit(len(task))
             known = front.read_offset(offset, front.turn, self.events > 0)
             check_lengths(rows, task=codes, **({} if known is None else {"offset": known}))
             indices = _indices_by_shard(self._tasks.owners(codes), 0, len(codes), self.n)

@@ -23,6 +23,7 @@ cdef class Encoder:
     cdef int* marks  # by number of the name: where it stands in the row
     cdef char* word
     cdef Py_ssize_t n_columns, room_columns, n, room, n_marks, room_word, row
+    cdef readonly Py_ssize_t rows_added
 
     cdef int cell(self, Py_ssize_t column, const char* text, Py_ssize_t n) except -1 nogil
     cdef int words(self, Column* column, const char* text, Py_ssize_t n) except -1 nogil

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ KINDS: tuple[str, ...]
 
 class Encoder:
     lexicon: Lexicon
+    rows_added: int
     def __init__(
         self, plain: Callable[[str, str, Any], Mapping[str, float]], lexicon: Lexicon
     ) -> None: ...
@@ -18,6 +19,12 @@ class Encoder:
     def begin(self) -> None: ...
     def undo(self) -> None: ...
     def add(self, name: str, value: Any) -> None: ...
+    def add_rows(
+        self,
+        rows: Iterable[Any],
+        roles: Collection[str | None],
+        features: Collection[str] | None = None,
+    ) -> NDArray[np.int64]: ...
     def count(self) -> int: ...
     def take(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]: ...
 

@@ -4,6 +4,8 @@ A cell that is not plain (not ASCII, a number of many digits, a date, nested, ve
 the Python function of its kind, so both give the same.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from cpython.float cimport PyFloat_Check
 from cpython.long cimport PyLong_Check
@@ -109,6 +111,33 @@ cdef class Encoder:
                 self.plainly(column, value)
         else:
             self.plainly(column, value)
+
+    def add_rows(self, rows, roles, features=None):
+        """Add rows that are mappings; return where each ends, 0 first.
+
+        Columns among ``roles`` are left out, and all but ``features`` if these are given.
+        ``rows_added`` is the number of the row that an error comes from.
+        """
+        cdef dict cells
+        cdef list ends = [0]
+        self.rows_added = 0
+        for row in rows:
+            if type(row) is dict and features is None:
+                cells = row
+                for name, value in cells.items():
+                    if name not in roles:
+                        self.add(name if type(name) is str else str(name), value)
+            elif isinstance(row, Mapping):
+                for name in row if features is None else features:
+                    if name not in roles:
+                        self.add(str(name), row.get(name))
+            else:
+                raise ValueError(
+                    f"row {self.rows_added}: expected a mapping of names to values; got {row!r}"
+                )
+            ends.append(self.n)
+            self.rows_added += 1
+        return np.array(ends, dtype=np.int64)
 
     def count(self):
         """Entries so far: where a row that is done ends."""
