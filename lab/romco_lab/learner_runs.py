@@ -15,7 +15,8 @@ from scipy.stats import qmc
 from scipy.stats import t as student
 
 from romco.compare import run as runs_
-from romco.compare.plan import Run, title_of
+from romco.compare.controls import title_of
+from romco.compare.plan import Run
 from romco.compare.results import Finished, read
 from romco.compare.run import Done, Lines, place, shortened, versions
 from romco.compare.sources import about, shuffled, stream_of

@@ -83,6 +83,17 @@ def test_what_has_no_effects_is_refused():
             romco.effects(model)
 
 
+@pytest.mark.parametrize("target", [None, "number"])
+def test_few_events(target):
+    model = romco.Model(target=target)
+    assert len(romco.effects(model).levels) == 0
+    for k in range(3):
+        model.learn_one({"x": 1.0}, 1.0, f"u{k}")
+        levels = romco.effects(model).levels
+        assert len(levels[levels.term == "intercept"]) == k + 1
+        assert np.isfinite(levels[["estimate", "se", "common"]]).all(axis=None)
+
+
 def test_effects_of_estimators_and_layers():
     rng = np.random.default_rng(0)
     X, task = rng.normal(size=(1000, 1)), [f"u{k % 5}" for k in range(1000)]

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from romco.compare.plan import title_of
+from romco.compare.controls import title_of
 from romco.compare.results import Finished
 from romco_lab.beyond.contest import AUTO, LATE_LEARNERS, Contest
 from romco_lab.beyond.probes import EDGES

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.compare.plan import title_of
+from romco.compare.controls import title_of
 from romco.compare.results import Finished
 from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best

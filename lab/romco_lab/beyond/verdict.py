@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from romco.compare.plan import title_of
+from romco.compare.controls import title_of
 from romco.compare.results import Finished
 from romco.learners import LEARNERS
 from romco.presentation.tables import Table, mark_best

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from romco.compare.plan import title_of
+from romco.compare.controls import title_of
 from romco.compare.results import Finished
 from romco_lab.figures import COLOURS, band, canvas, line_styles, save
 from romco_lab.learner_runs import Outcome

@@ -8,7 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from romco.compare.plan import Run, complete, title_of
+from romco.compare.controls import title_of
+from romco.compare.plan import Run, complete
 from romco.compare.results import read
 from romco.compare.run import place
 from romco.presentation.tables import Table, mark_best

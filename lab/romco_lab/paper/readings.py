@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.compare.plan import Run, complete, title_of
+from romco.compare.controls import title_of
+from romco.compare.plan import Run, complete
 from romco.compare.results import read
 from romco.compare.run import Progress, place
 from romco.compare.sources import stream_of

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from romco.compare.plan import title_of
+from romco.compare.controls import title_of
 from romco.compare.results import read
 from romco.compare.run import place
 from romco.learners import LEARNERS

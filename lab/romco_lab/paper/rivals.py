@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from romco.compare.plan import Run, title_of
+from romco.compare.controls import title_of
+from romco.compare.plan import Run
 from romco.compare.results import read
 from romco.compare.run import place
 from romco.learners import LEARNERS

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from romco.compare.plan import title_of
+from romco.compare.controls import title_of
 from romco.presentation.tables import Table, mark_best, mean_and_spread
 from romco_lab.learner_runs import MEASURES, Outcome, in_common, paired
 from romco_lab.paper.experiment import PaperData

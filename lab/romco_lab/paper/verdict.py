@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.compare.plan import title_of
+from romco.compare.controls import title_of
 from romco.learners import LEARNERS
 from romco_lab.learner_runs import Difference, Outcome, in_common, paired
 from romco_lab.paper.experiment import ROMCO, PaperData

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from romco.compare.plan import Run, complete, title_of
+from romco.compare.controls import title_of
+from romco.compare.plan import Run, complete
 from romco.compare.results import read
 from romco.compare.run import place
 from romco.learners import LEARNERS

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from romco.compare.controls import CONTROLS, ENGINE
+from romco.compare.controls import CONTROLS, ENGINE, title_of
 from romco.compare.sources import digest_of, stream_of
 from romco.learners import LEARNERS, known, learner
 from romco.learners.registry import number_learner
@@ -86,11 +86,6 @@ class Comparison:
             for seed in self.seeds
             for row in rows
         ]
-
-
-def title_of(name: str) -> str:
-    """Return a learner's name as tables print it; an unknown one keeps its short name."""
-    return LEARNERS[name].title if name in LEARNERS else name
 
 
 def method_of(name: str, answers: int) -> str:

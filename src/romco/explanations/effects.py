@@ -84,6 +84,8 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
                 "effects need romco-auto for two classes or for numbers; "
                 f"this is {learner.name} for {kind}"
             )
+        if not model.events:
+            return Effects(_table([]), _table([]))
         find = (
             _NumberEffects(model) if isinstance(learner, KnowsPosterior) else _ClassEffects(model)
         )
@@ -160,6 +162,8 @@ def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information
     >>> bool(abs(estimate[1] - 0.95) < 0.1), bool(0.2 < error[0] < 0.4)
     (True, True)
     """
+    if not np.max(prior) > 0.0:  # answers are all alike
+        return np.zeros(len(mean)), np.zeros(len(mean)), 0.0, 0.0
     variance = np.maximum(variance, 1e-12 * prior)
     precision = information * np.maximum(1.0 / variance - 1.0 / prior, 0.0)
     score = information * mean / variance  # precision times the estimate without a prior

@@ -233,6 +233,13 @@ def replay_in_turn(learner: Learner, rounds: Iterable[Round]) -> NDArray[np.floa
     return np.concatenate(margins) if margins else np.empty(0)
 
 
+def check_finite(arrays: Arrays) -> None:
+    """Raise ValueError where an array of a state holds numbers that are not finite."""
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"state array {name!r} holds numbers that are not finite")
+
+
 def copy_arrays(target: Arrays, source: Arrays) -> None:
     """Copy each array into the leading corner of its namesake; check all before touching any."""
     if target.keys() != source.keys():
@@ -247,8 +254,7 @@ def copy_arrays(target: Arrays, source: Arrays) -> None:
                 f"state array {name!r} is {found.dtype}{list(found.shape)}, "
                 f"expected {array.dtype}{list(array.shape)}"
             )
-        if not np.isfinite(found).all():
-            raise ValueError(f"state array {name!r} holds numbers that are not finite")
+    check_finite(source)
     for name, array in target.items():
         found = np.asarray(source[name])
         array[tuple(slice(length) for length in found.shape)] = found

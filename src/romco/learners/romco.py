@@ -24,7 +24,7 @@ from romco.kernels.romco.one_sided import OneSided
 from romco.kernels.romco.relations import Relations, unseen_as_mean
 from romco.kernels.romco.rules import Rules, TaskVectors
 from romco.kernels.romco.two_sided import TwoSided
-from romco.learners.base import Arrays, State, Upgrade, copy_arrays
+from romco.learners.base import Arrays, State, Upgrade, check_finite, copy_arrays
 from romco.learners.capabilities import Started
 from romco.learners.shared import DecomposedLearner
 from romco.losses import LOSSES, Loss
@@ -353,10 +353,3 @@ def task_vectors(n_tasks: int, coupling: Coupling) -> TaskVectors:
     if F.ndim != 2 or len(F) != n_tasks or not np.isfinite(F).all():
         raise ValueError(f"{coupling!r} must give a finite factor (m, w) for {n_tasks} tasks")
     return TaskVectors(n_tasks, 0.0, F)
-
-
-def check_finite(arrays: Arrays) -> None:
-    """Refuse a state with numbers that are not finite."""
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise ValueError(f"state array {name!r} holds numbers that are not finite")

@@ -999,7 +999,7 @@ def _stack(parts: Any, missing: float) -> Dense:
 # Rows as a learner takes them
 
 
-class _LightMatrix:
+class LightMatrix:
     """The attributes of a CSR matrix that compiled learners read, without the cost to make one."""
 
     __slots__ = ("data", "indices", "indptr", "shape")
@@ -1023,7 +1023,7 @@ def as_round(
     if isinstance(rows, Sparse):
         fits = needed_width(rows.columns) <= learner.n_features
         light = fits and type(learner).predict is CompiledLearner.predict
-        x = _LightMatrix(rows, learner.n_features) if light else as_matrix(rows, learner.n_features)
+        x = LightMatrix(rows, learner.n_features) if light else as_matrix(rows, learner.n_features)
     return Round(task, x, y, weight, offset)
 
 

@@ -374,11 +374,16 @@ def count_rows(rows: Rows | Encoded) -> int:
 
 def needed_widths(rows: Rows) -> NDArray[np.int64]:
     """Return the number of columns that rows 0 to i need, for each i."""
+    return np.maximum.accumulate(row_widths(rows))
+
+
+def row_widths(rows: Rows) -> NDArray[np.int64]:
+    """Return the number of columns (n,) that each row needs; 0 where all have the same."""
     top = np.zeros(count_rows(rows), dtype=np.int64)
     if isinstance(rows, Sparse):
         filled = np.diff(rows.starts) > 0
         top[filled] = rows.columns[rows.starts[1:][filled] - 1] + 1  # sorted: the last is largest
-    return np.maximum.accumulate(top)
+    return top
 
 
 def cut(rows: Rows, begin: int, end: int) -> Rows:

@@ -89,9 +89,9 @@ class TaskHistory:
         if y is not None:
             self.kernel.rollback()
             self._prune()
-            new = set(ids).difference(self.tasks.number)
-            ordered = dict.fromkeys(task for task in ids if task in new) if new else ()
-            for act, argument in self.tasks.actions(self.tasks.offered(ordered)) if new else ():
+            known = self.tasks.number
+            new = [task for task in dict.fromkeys(ids) if task not in known]
+            for act, argument in self.tasks.actions(self.tasks.offered(new)) if new else ():
                 act(argument)
         return self.tasks.numbers(ids)
 
@@ -169,7 +169,7 @@ def feature_name(model: Any, column: int, name: Any = None) -> Any:
     >>> model = romco.Model("pa-unique", history=["skill"], classes=("wrong", "right"))
     >>> _ = model.learn([{"skill": "sums"}] * 3, ["right"] * 3, ["ann"] * 3)
     >>> [feature_name(model, column) for column in (1, 8)]
-    ['nothing so far', 'right so far for this skill']
+    ['no label so far', 'count of right so far for this skill']
     """
     name = model.features.name(column) if name is None else name
     past = model.engine.history
@@ -194,9 +194,9 @@ def _in_words(name: str, kernel: HistoryFeatures, target: Any) -> str:
         what = "mean" if kernel.number else f"share of {label}"
         return f"recent {what}{where} (half-life {kind[4:]})"
     return {
-        "count": f"{'events' if kernel.number else label} so far{where}",
-        "last": f"last number{where}" if kernel.number else f"last was {label}{where}",
-        "gap": f"events since the last one{where}",
-        "time": f"time since the last one{where}",
-        "new": f"nothing so far{where}",
+        "count": f"count of {'labels' if kernel.number else label} so far{where}",
+        "last": f"last label{where}" if kernel.number else f"last label was {label}{where}",
+        "gap": f"labels since the last one{where}",
+        "time": f"time since the last label{where}",
+        "new": f"no label so far{where}",
     }[kind]

@@ -10,9 +10,11 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -63,16 +65,15 @@ class TaskErrors:
         """Count the predicted labels of a block; numbers have none."""
         if self.counts is None or predicted is None:
             return
-        counts, wrong = self.counts, self._wrong
-        for task, label, answer in zip(block.tasks, block.labels, predicted, strict=True):
-            both = label, answer
-            if both not in wrong:
-                wrong[both] = canonical_name(label) != canonical_name(answer)
-            seen = counts.get(task)
-            if seen is None:
-                seen = counts[task] = [0, 0]
-            seen[0] += 1
-            seen[1] += wrong[both]
+        pairs = list(zip(block.labels, predicted, strict=True))
+        for both in set(pairs).difference(self._wrong):
+            label, answer = both
+            self._wrong[both] = canonical_name(label) != canonical_name(answer)
+        wrong = Counter(compress(block.tasks, map(self._wrong.__getitem__, pairs)))
+        for task, events in Counter(block.tasks).items():
+            seen = self.counts.setdefault(task, [0, 0])
+            seen[0] += events
+            seen[1] += wrong[task]
         if len(self.counts) > MAX_SCORED_TASKS:
             self.counts = None
 

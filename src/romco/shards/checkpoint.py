@@ -94,12 +94,7 @@ def to_model_state(
 ) -> State:
     """Return the state of one model, with a section from which shards resume the same bits."""
     named = front.state()
-    section = {
-        "shards": schedule.n,
-        "growth": schedule.growth,
-        "every": schedule.every,
-        **asdict(position),
-    }
+    section = _section(schedule, position)
     if schedule.n == 1:
         (state,) = states
         state |= {part: named[part] for part in ("features", "labels", "notes", "session")}
@@ -124,6 +119,15 @@ def to_model_state(
         state["arrays"] |= _open_period(front, updates)
     _add_history(state, named)
     return {**state, SECTION: section}
+
+
+def _section(schedule: Schedule, position: StreamPosition) -> State:
+    settings = {"shards": schedule.n, "growth": schedule.growth, "every": schedule.every}
+    return settings | asdict(position)
+
+
+def _position(section: State) -> StreamPosition:
+    return StreamPosition(*(section[part] for part in ("events", "place", "next", "notes")))
 
 
 def _add_history(state: State, front: State) -> None:
@@ -189,8 +193,7 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
         _part(plain, np.arange(begin, end), room)
         for (begin, end), room in zip(pairwise(ends), section["rooms"], strict=True)
     ]
-    position = StreamPosition(*(section[part] for part in ("events", "place", "next", "notes")))
-    return ShardsState(front, starts, position, updates)
+    return ShardsState(front, starts, _position(section), updates)
 
 
 def _combine(front: State, common: Merges, states: Sequence[State]) -> State:
@@ -417,8 +420,7 @@ def find_checkpoint(folder: Path) -> Checkpoint | None:
         section = json.loads(current.read_text(encoding="utf-8"))
         _check_position(section)
         schedule = Schedule(section["shards"], section["growth"], section["every"])
-        at = (section[part] for part in ("events", "place", "next", "notes"))
-        return Checkpoint(folder / section["folder"], schedule, StreamPosition(*at))
+        return Checkpoint(folder / section["folder"], schedule, _position(section))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelFileError(
             f"{current} cannot be used: {error!r}; remove the folder to start anew"
@@ -460,14 +462,7 @@ def write_checkpoint(
     place.mkdir(parents=True)
     save_shards(checkpoint.files())
     save(front, place / "front.romco")
-    schedule = checkpoint.schedule
-    section = {
-        "folder": place.name,
-        "shards": schedule.n,
-        "growth": schedule.growth,
-        "every": schedule.every,
-        **asdict(checkpoint.position),
-    }
+    section = {"folder": place.name} | _section(checkpoint.schedule, checkpoint.position)
     durable.replace(folder / CURRENT, [json.dumps(section, indent=1).encode()])
     for old in folder.iterdir():
         if old.is_dir() and old != place and old.name.isdigit():

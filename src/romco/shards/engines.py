@@ -21,19 +21,15 @@ class LocalEngine(Engine):
         self.start(starts)
 
     def call_all(self, method: Method, *arguments: Any) -> list[Any]:
-        """Call a method of every shard with the same arguments."""
         return self.call_each(method, [arguments] * len(self._shards))
 
     def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
-        """Call a method of one shard on the caller's thread."""
         return method(self._shards[k], *arguments)
 
     def post(self, method: Method, *arguments: Any) -> None:
-        """Call a method of every shard at once."""
         self.call_all(method, *arguments)
 
     def start(self, starts: Sequence[Start]) -> None:
-        """Start the shards anew."""
         self._shards = self.local_shards = [Shard(self._config, start) for start in starts]
 
 
@@ -41,15 +37,12 @@ class Serial(LocalEngine):
     """Shards one after the other; the other engines must equal this one."""
 
     def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
-        """Call methods of one shard after the other."""
         return [_answers(shard, calls, k) for k, shard in enumerate(self._shards)]
 
     def map_ranges(self, function: RangeFunction, n: int) -> None:
-        """Call the function once."""
         function(0, n)
 
     def close(self) -> None:
-        """Close files that are being read."""
         self.call_all(Shard.close)
 
 
@@ -69,7 +62,6 @@ class Threads(LocalEngine):
         return self._pools[process]
 
     def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
-        """Call methods of all shards at the same time; raise the first error by shard."""
         pending = [
             self._pool.submit(_answers, shard, calls, k) for k, shard in enumerate(self._shards)
         ]
@@ -78,14 +70,12 @@ class Threads(LocalEngine):
         return [one.result() for one in pending]
 
     def map_ranges(self, function: RangeFunction, n: int) -> None:
-        """Call the function for one range per thread, if there are enough rows."""
         if n < MIN_PARALLEL_ROWS:
             function(0, n)
         else:
             map_ranges(self._pool, len(self._shards), function, n)
 
     def close(self) -> None:
-        """End the threads."""
         self.call_all(Shard.close)
         self._pool.shutdown()
 

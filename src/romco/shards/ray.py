@@ -127,7 +127,6 @@ class Ray(Engine):
             posted.append(call)
 
     def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
-        """Call one shard."""
         own = [arguments if i == k else None for i in range(len(self._actors))]
         return self.call_each(method, own)[k]
 
@@ -152,7 +151,6 @@ class Ray(Engine):
         return [self._wait(k, self._pid(k), partial(self._pid, k)) for k in range(len(self._logs))]
 
     def close(self) -> None:
-        """End the workers, and Ray if it was started here."""
         for actor in self._actors:
             self._ray.kill(actor)
         if self._owned:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,8 @@ from romco.learners.merging import (
     pairs,
 )
 from romco.model import Model, Scale
-from romco.model.engine import PERSONAL_CHECK_EVENTS, as_round, is_compiled
-from romco.model.features import Dense, Rows, Sparse, count_rows
+from romco.model.engine import PERSONAL_CHECK_EVENTS, LightMatrix, as_round, is_compiled
+from romco.model.features import Dense, Rows, Sparse, count_rows, row_widths
 from romco.model.names import Action, Id
 from romco.model.target import Predictions, TwoClasses, logistic
 from romco.rounds import Round
@@ -113,13 +112,7 @@ class SharedBatch:
 
     def matrix(self, width: int) -> Any:
         """Return the rows as a matrix of ``width`` columns."""
-        if not isinstance(self.rows, Sparse):
-            return self.rows
-        values, columns, starts = self.rows
-        shape = len(starts) - 1, width
-        return SimpleNamespace(
-            format="csr", shape=shape, data=values, indices=columns, indptr=starts
-        )
+        return LightMatrix(self.rows, width) if isinstance(self.rows, Sparse) else self.rows
 
     def fill(self, index: NDArray[np.int64], margins: Dense, log_a: Dense) -> None:
         """Set the predictions of rows; ``log_a`` is the scale before each."""
@@ -135,14 +128,6 @@ def count_entries(rows: Rows, begin: int, end: int) -> int:
     return (end - begin) * int(rows.shape[1])
 
 
-def row_widths(rows: Sparse) -> NDArray[np.int64]:
-    """Return the columns (n,) that each row needs."""
-    widths = np.zeros(len(rows.starts) - 1, dtype=np.int64)
-    filled = np.diff(rows.starts) > 0
-    widths[filled] = rows.columns[rows.starts[1:][filled] - 1] + 1  # sorted: the last is largest
-    return widths
-
-
 class NumberedFeatures:
     """Features of a shard's model: rows come as numbers, and may need more columns."""
 
@@ -155,8 +140,7 @@ class NumberedFeatures:
             needed = int(rows.columns.max()) + 1
             if needed > self.width:
                 new["columns"] = needed
-        parsed: Rows = rows
-        return parsed
+        return rows
 
     def add(self, new: dict[Id, int]) -> None:
         """Add columns."""
