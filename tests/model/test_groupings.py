@@ -101,3 +101,17 @@ def test_frames_and_estimators(tmp_path):
     assert set(table.grouping) == {"pupil", "school"}
     with pytest.raises(ValueError, match="no frame with the columns"):
         fitted.predict(frame[["x"]])
+
+
+def test_river():
+    pytest.importorskip("river")
+    from romco.adapters import river
+
+    stream = river.ROMCORegressor(task_column=["pupil", "school"])
+    model = romco.Model(target="number")
+    for row, y in zip(ROWS[:300], NUMBER, strict=False):
+        stream.learn_one(row, y)
+        model.learn_one(row, y, ["pupil", "school"])
+    found = [stream.predict_one(row) for row in ROWS[:50]]
+    expected = [model.predict_one(row, ["pupil", "school"]) for row in ROWS[:50]]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -280,7 +280,7 @@ def run(*arguments, fails=False):
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-@pytest.mark.parametrize("more", [(), ("--features", "a")])
+@pytest.mark.parametrize("more", [(), ("--features", "a"), ("--threads", "1")])
 def test_command_line(tmp_path, suffix, more):
     labels = np.where(Y > 0, "yes", "no").tolist()
     names = ("who", "a", "base", "answer")
@@ -315,3 +315,8 @@ def test_command_line(tmp_path, suffix, more):
     assert "offset" in run("predict", source, "--model", file, fails=True)
     run("learn", source, "--model", tmp_path / "other.romco", *columns, *more, fails=True)
     assert file.read_bytes() == before
+    said = run(
+        "learn", source, "--model", tmp_path / "s.romco", *columns, "--shards", 2, fails=True
+    )
+    assert "--shards does not go with --weight or --offset" in said
+    assert "compare knows no offsets" in run("compare", source, *columns, fails=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,7 @@ def _is_numeric(column: Any) -> bool:
         return False
 
 
-def split_off(X: Any, column: str | int | Sequence[str]) -> tuple[Any, Any]:
+def split_off(X: Any, column: str | int | list[str]) -> tuple[Any, Any]:
     """X without a column, and that column: by name in a frame, by number in an array.
 
     Several columns of a frame are groupings, see :func:`romco.io.schema.take_groupings`.
@@ -64,7 +64,7 @@ def split_off(X: Any, column: str | int | Sequence[str]) -> tuple[Any, Any]:
     (array([[0.5 ],
            [0.25]]), array([7., 8.]))
     """
-    if isinstance(column, list | tuple):
+    if isinstance(column, list):
         if not names_columns(X, column):
             raise ValueError(f"X is no frame with the columns {list(column)}")
         rows, task, _ = take_groupings(X, column)
@@ -122,11 +122,15 @@ def classes_of(labels: Any) -> tuple[Any, ...]:
 
 def column_to_json(column: Any) -> Any:
     """The name of a column in a file; None where there is none."""
-    return None if column is None else to_json(tuple(column) if type(column) is list else column)
+    if isinstance(column, list):
+        return {"groupings": column}
+    return None if column is None else to_json(column)
 
 
 def column_from_json(found: Any) -> Any:
     """Restore what :func:`column_to_json` wrote."""
+    if isinstance(found, dict) and "groupings" in found:
+        return list(found["groupings"])
     return None if found is None else from_json(found)
 
 

@@ -13,6 +13,7 @@ except ModuleNotFoundError as missing:
     raise ImportError("this estimator needs River: pip install 'romco[river]'") from missing
 
 from romco.adapters.common import column_from_json, column_to_json, split_off, tasks_of
+from romco.io.schema import take_groupings
 from romco.labels import Audit, Budget
 from romco.model import Hashed, Model, Names
 from romco.model.engine import one_offset
@@ -55,6 +56,9 @@ class TaskStream:
         """The features without the task, and the task."""
         if self.task_column is None:
             return x, task
+        if isinstance(self.task_column, list):
+            (row,), (level,), _ = take_groupings([x], self.task_column)
+            return row, level
         if self.task_column not in x:
             raise ValueError(f"x has no {self.task_column!r} to take the task from")
         rest = dict(x)
@@ -86,7 +90,8 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         Whether ``learn_many`` learns a mini-batch in one step, not row by row as ``learn_one``.
     task_column
         Feature that names the task, in place of ``task=``; it is taken out of x. For ensembles and
-        for ``predict_many`` of pipelines, which hand on no keywords.
+        for ``predict_many`` of pipelines, which hand on no keywords. Several are groupings, as in
+        :class:`romco.Model`.
     history
         Categorical features, from coarse to fine, of whose past labels each event gets features,
         as in ``romco.Model``.

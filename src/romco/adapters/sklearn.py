@@ -155,7 +155,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     parameters: Mapping[str, Any] | None
     epochs: int | None
     shuffle: bool
-    task_column: str | int | Sequence[str] | None
+    task_column: str | int | list[str] | None
     random_state: Any
     n_features_in_: int
     reads_table_: bool  # whether rows are frames with text, dates or gaps
@@ -280,7 +280,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         return Columns(self.n_features_in_, None if names is None else names.tolist())
 
     def _groupings(self) -> Schema | None:
-        if not isinstance(self.task_column, list | tuple):
+        if not isinstance(self.task_column, list):
             return None
         return schema_of_groupings(list(expand_groupings(self.task_column)))
 
@@ -450,7 +450,7 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         epochs: int | None = None,
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
-        task_column: str | int | Sequence[str] | None = None,
+        task_column: str | int | list[str] | None = None,
         history: Sequence[str] | None = None,
         random_state: Any = None,
     ) -> None:
@@ -665,7 +665,7 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         epochs: int | None = None,
         shuffle: bool = True,
         new_task: Literal["mean", "zero"] = "mean",
-        task_column: str | int | Sequence[str] | None = None,
+        task_column: str | int | list[str] | None = None,
         history: Sequence[str] | None = None,
         random_state: Any = None,
     ) -> None:

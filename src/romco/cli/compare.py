@@ -67,6 +67,8 @@ def compare(
     from romco.compare.run import performing
     from romco.presentation import screen
 
+    if source.offset is not None:
+        raise ValueError("compare knows no offsets: most of what it compares takes none")
     dataset, data_dir, answers = _find(source, positive, target, data_dir, out / "streams")
     check_known("order", order, ORDERS)
     comparison = Comparison(
