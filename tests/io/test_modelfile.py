@@ -242,7 +242,10 @@ def test_a_state_of_an_older_version_is_refused_by_name():
         "romco-auto-version4",
         "romco-auto-version5",
         "romco-auto-version7",
+        "romco-auto-version8",
+        "romco-auto-number-version4",
         "romco-auto-classes-version4",
+        "romco-auto-classes-version5",
     ],
 )
 def test_golden_file_of_format_1_stays_readable(name):
