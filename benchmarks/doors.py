@@ -45,7 +45,9 @@ class ModelPredictions(System):
         self.limit = limit
 
     def start(self, workload: Workload) -> None:
-        self.model = romco.Model(LEARNER, classes=(False, True))
+        """Go on with the model of the events before: repeats start again, and learn nothing."""
+        if not hasattr(self, "model"):
+            self.model = romco.Model(LEARNER, classes=(False, True))
 
     def prepare(self, rounds: Rounds) -> list[Named]:
         prepared = named(rounds)

@@ -78,3 +78,13 @@ def test_names_are_found_however_they_became_known():
     ]  # fmt: skip
     known.update((f"later {i}", 5 + i) for i in range(100))
     assert reader.read([{"later 99": 1.0, "later 0": 1.0, "never": 1.0}])[1].tolist() == [5, 104]
+
+
+@pytest.mark.parametrize("size", [2**8, 2**16, 2**30])
+@pytest.mark.parametrize("n", [3, 24, 25, 400])
+def test_long_rows_are_sorted_whatever_the_size(n, size):
+    row = {f"name {i}": float(i) for i in range(n)}
+    assert unpacked(*HashedMappings(size).read([row])) == [plain.hashed(row, size)]
+    values, columns, _ = HashedMappings(size).read([row])
+    assert (np.diff(columns) > 0).all()
+    assert len(values) == len(columns)

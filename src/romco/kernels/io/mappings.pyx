@@ -7,7 +7,7 @@ from cpython.long cimport PyLong_AsLong, PyLong_Check
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport INFINITY, fabs
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from romco.kernels.core.memory cimport release, reserve, zeros
 from romco.kernels.core.prefetch cimport ahead
 
@@ -23,7 +23,8 @@ cdef enum:
     LINE = 64  # bytes of memory that come together
     LONGEST_NAME = 16  # characters of a name that the cache holds
     MIN_SLOTS = 1024
-    RUN = 16  # entries of a row that are sorted by insertion, before runs are merged
+    FEW_ENTRIES = 24  # of a row, sorted by insertion
+    NEAR_SLOTS = 8192  # of a cache of names, which a processor holds by itself
     FOLLOWED = 16  # names that a cache takes up at a time
 
 
@@ -316,6 +317,8 @@ cdef class NamedMappings(Mappings):
     cdef int prefetch_names(self, dict row) except -1:
         cdef Py_ssize_t at = 0
         cdef PyObject* key
+        if self.cache.mask < NEAR_SLOTS:
+            return 0
         while PyDict_Next(row, &at, &key, NULL):
             if fits(<object> key):
                 ahead(&self.cache.slots[hash(<object> key) & self.cache.mask])
@@ -397,43 +400,34 @@ cdef double as_number(name, value, Py_ssize_t i) except? -1.0:
 
 
 cdef void sort(Entry* entries, Entry* spare, Py_ssize_t n) noexcept nogil:
-    """Sort by column, entries of a column as they came: insertion into runs, which are merged."""
-    cdef Py_ssize_t i, j, begin, width = RUN
+    """Sort by column, entries of a column as they came: by insertion, or byte by byte of columns."""
+    cdef Py_ssize_t i, j
     cdef Entry entry
     cdef bint rising = True
-    for i in range(1, n):
-        if entries[i - 1].column > entries[i].column:
-            rising = False
-            break
+    cdef int all_bits = 0, shift = 0, byte
+    cdef int[256] end
+    for i in range(n):
+        rising = rising and (i == 0 or entries[i - 1].column <= entries[i].column)
+        all_bits |= entries[i].column
     if rising:
         return
-    begin = 0
-    while begin < n:
-        for i in range(begin + 1, min(begin + RUN, n)):
+    if n <= FEW_ENTRIES:
+        for i in range(1, n):
             entry, j = entries[i], i
-            while j > begin and entries[j - 1].column > entry.column:
+            while j > 0 and entries[j - 1].column > entry.column:
                 entries[j] = entries[j - 1]
                 j -= 1
             entries[j] = entry
-        begin += RUN
-    while width < n:
-        begin = 0
-        while begin < n - width:
-            merge(entries + begin, spare, width, min(2 * width, n - begin))
-            begin += 2 * width
-        width *= 2
-
-
-cdef void merge(Entry* entries, Entry* spare, Py_ssize_t half, Py_ssize_t n) noexcept nogil:
-    """Merge entries 0 to half with those from half to n."""
-    cdef Py_ssize_t i = 0, j = half, k = 0
-    memcpy(spare, entries, half * sizeof(Entry))
-    while i < half and j < n:
-        if entries[j].column < spare[i].column:
-            entries[k] = entries[j]
-            j += 1
-        else:
-            entries[k] = spare[i]
-            i += 1
-        k += 1
-    memcpy(entries + k, spare + i, (half - i) * sizeof(Entry))
+        return
+    while shift < 32 and all_bits >> shift:
+        memset(end, 0, sizeof(end))
+        for i in range(n):
+            end[(entries[i].column >> shift) & 255] += 1
+        for byte in range(1, 256):
+            end[byte] += end[byte - 1]
+        memcpy(spare, entries, n * sizeof(Entry))
+        for i in range(n - 1, -1, -1):
+            byte = (spare[i].column >> shift) & 255
+            end[byte] -= 1
+            entries[end[byte]] = spare[i]
+        shift += 8
