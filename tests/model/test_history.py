@@ -1,5 +1,7 @@
 """History in a model: batch, single, frames and files are the same; state, delay, rollback."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -264,3 +266,37 @@ def test_memory_is_bounded():
     assert made.engine.history.kernel.used == past.kernel.limit
     assert len(made.engine.history.tasks) <= 21
     assert len(made.engine.history.kernel.categories) <= 21
+
+
+def test_readers_beside_a_writer_change_nothing():
+    rows, y, task = stream(9, 600)
+    made, alone, stop, failed = model(), model(), threading.Event(), []
+
+    def read():
+        try:
+            while not stop.is_set():
+                made.margins(rows[:20], task[:20])
+                made.engine.prediction_context(rows[:5], task[:5])
+        except BaseException as error:
+            failed.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    made.learn(rows[:10], y[:10], task[:10])
+    alone.learn(rows[:10], y[:10], task[:10])
+    for thread in readers:
+        thread.start()
+    try:
+        for begin in range(10, 600, 59):
+            part = slice(begin, begin + 59)
+            made.learn(rows[part], y[part], task[part])
+    finally:
+        stop.set()
+        for thread in readers:
+            thread.join()
+    assert not failed
+    for begin in range(10, 600, 59):
+        part = slice(begin, begin + 59)
+        alone.learn(rows[part], y[part], task[part])
+    np.testing.assert_array_equal(made.margins(rows, task), alone.margins(rows, task))
+    for name, array in alone.engine.history.arrays().items():
+        np.testing.assert_array_equal(made.engine.history.arrays()[name], array)

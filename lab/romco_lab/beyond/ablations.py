@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners.auto import DOUBT, KINDS, LEVEL_DOUBT, VOICES, Auto
+from romco.learners.auto import DOUBT, INPUTS, KINDS, LEVEL_DOUBT, Auto
 from romco.learners.base import Arrays
 from romco.rounds import Rounds
 from romco.streams.datasets import load
@@ -47,11 +47,11 @@ class Variant:
 
 
 def _only(voice: int) -> Variant:
-    others = tuple(k for k in range(len(VOICES)) if k != voice)
+    others = tuple(k for k in range(len(INPUTS)) if k != voice)
     return Variant(others, (LIKE_ALL, ON_ITS_OWN), ((voice, 1.0),), learns=False)
 
 
-SINGLE = {f"only {VOICES[voice]}": _only(voice) for voice in COPIES}
+SINGLE = {f"only {INPUTS[voice]}": _only(voice) for voice in COPIES}
 ABLATIONS = {
     "auto without U": Variant(DIRECTIONS),
     "auto without together": Variant(TOGETHER, trust=((0, 2.0), (2, 2.0))),
@@ -114,7 +114,7 @@ def as_they_are(learner: Auto) -> None:
 
 def _combiners(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], Numbers, Numbers, Numbers]]:
     """Of each combiner the voices it hears, its weights, their covariance and its renewal."""
-    yield tuple(range(len(VOICES))), arrays["weight"], arrays["covariance"], arrays["renewal"]
+    yield tuple(range(len(INPUTS))), arrays["weight"], arrays["covariance"], arrays["renewal"]
     pairs = arrays["pair_weight"], arrays["pair_covariance"], arrays["pair_renewal"]
     yield from zip((GLOBAL, ALONE), *pairs, strict=True)
 

@@ -54,7 +54,7 @@ from romco.rounds import Round
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
-VOICES = (
+INPUTS = (
     "global margin",
     "global logistic",
     "alone margin",
@@ -65,9 +65,9 @@ VOICES = (
 )
 LEGIBLE = 1000  # tasks up to which twins are looked for when nobody asked: it costs m^2
 KINDS = ("related", "like all", "on their own")
-TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the voices
+TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of the inputs
 PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
-VOICE_DOUBT = 1.0  # prior variance of a weight of the combiners by itself,
+INPUT_DOUBT = 1.0  # prior variance of a weight of the combiners by itself,
 SCALE_DOUBT = 5.0  # and of all of them together, in proportion to the prior weights;
 LEVEL_DOUBT = 0.1  # of the constant less: the learners have intercepts
 DOUBT = 3.0  # up to which variance comes back
@@ -190,7 +190,7 @@ def with_sides(state: State) -> State:
 def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
     """Prior covariance (n, n) of weights around ``trust``, most of which is of their scale."""
     toward = np.array(trust) / np.linalg.norm(trust)
-    return np.asarray(VOICE_DOUBT * np.eye(len(trust)) + SCALE_DOUBT * np.outer(toward, toward))
+    return np.asarray(INPUT_DOUBT * np.eye(len(trust)) + SCALE_DOUBT * np.outer(toward, toward))
 
 
 def trusted() -> NDArray[np.float64]:
@@ -260,7 +260,7 @@ class Auto(DecomposedLearner):
     def __init__(self, n_features: int, n_tasks: int) -> None:
         super().__init__(n_features, n_tasks)
         self.pair_store = self._personal = personal_store(n_features, n_tasks, 6)
-        voices, places = len(VOICES), 1 + min(n_features, FREQUENT)
+        inputs, places = len(INPUTS), 1 + min(n_features, FREQUENT)
         self._arrays = {
             "shared": np.zeros((n_features, 16)),  # means, spent variances, row of B, forgetting, B
             "factor": np.zeros((n_tasks, 8)),  # F, of both sides
@@ -268,11 +268,11 @@ class Auto(DecomposedLearner):
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
             "level": np.zeros((1, 2)),  # the same of the learner that forgets
             "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
-            "weight": np.array(TRUST),  # of the combiner that hears all voices
+            "weight": np.array(TRUST),  # of the combiner of all inputs
             "covariance": trusted(),
             "late_weight": np.array(TRUST),  # of the one that learns from answers that come late
             "late_covariance": trusted(),
-            "renewal": np.full(voices, RENEWAL),
+            "renewal": np.full(inputs, RENEWAL),
             "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those that hear global, alone
             "pair_covariance": np.tile(doubt(PAIR_TRUST), (2, 1, 1)),
             "pair_renewal": np.full((2, 2), RENEWAL),
@@ -327,7 +327,7 @@ class Auto(DecomposedLearner):
 
     def trust(self) -> dict[str, float]:
         """Return the first stacking model's weight of each input."""
-        return dict(zip(VOICES, self._arrays["weight"].tolist(), strict=True))
+        return dict(zip(INPUTS, self._arrays["weight"].tolist(), strict=True))
 
     def chances(self) -> NDArray[np.float64]:
         """Probability (m, 3) that each task is related, like all others, on its own."""

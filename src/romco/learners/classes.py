@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from romco.kernels.auto.between import Between, Measured
 from romco.kernels.auto.classes import Member, PairsKernel, RestKernel
-from romco.kernels.auto.judges import Judge
 from romco.kernels.auto.scales import Scales
+from romco.kernels.auto.stacking import ConditionalLogit
 from romco.learners.base import Arrays, CompiledLearner, State, Upgrade, copy_arrays
 from romco.learners.capabilities import (
     ClassifiesTasks,
@@ -86,9 +86,9 @@ class ClassUnits:
 
 MAX_IN_PAIRS = 30  # classes; there are 435 pairs of them
 SOFTMAX_CLASSES = 20  # from which on the softmax learns beside the pairs
-JUDGE_WEIGHTS = (1.0, 0.0)  # prior weights of the pairs' result and of the softmax alone,
-JUDGE_VARIANCE = 0.3  # and their variance,
-JUDGE_RENEWAL = 1e-5  # to which each event adds this
+STACKING_WEIGHTS = (1.0, 0.0)  # prior weights of the pairs' result and of the softmax alone,
+STACKING_VARIANCE = 0.3  # and their variance,
+STACKING_RENEWAL = 1e-5  # to which each event adds this
 BEYOND = 0.3  # by the number of classes: events that come from nowhere
 LEGACY_EVENTS = 1e4  # events that a state of before they were counted is taken to have learned
 CLOSE = 4.0  # log-odds from the likeliest class beyond which a class is unlikely
@@ -131,8 +131,8 @@ def with_slots(state: State) -> State:
     arrays["slots"] = slots
     if AT_ONCE + "seen" in arrays and form is None:
         many = classes > MAX_IN_PAIRS
-        arrays["judge_weight"] = np.array(JUDGE_WEIGHTS[::-1] if many else JUDGE_WEIGHTS)
-        arrays["judge_covariance"] = JUDGE_VARIANCE * np.eye(2)
+        arrays["judge_weight"] = np.array(STACKING_WEIGHTS[::-1] if many else STACKING_WEIGHTS)
+        arrays["judge_covariance"] = STACKING_VARIANCE * np.eye(2)
     return {**state, "arrays": arrays}
 
 
@@ -202,7 +202,7 @@ class Classes(CompiledLearner):
         self._apart = False  # whether they never have
         self._many: AutoSoftmax | None = None  # of all classes, from the 20th on
         self._slots = np.array([[0, 1], [0, 0]])  # (2, K): slot of a class or -1, events since
-        self._judge: Arrays = {}
+        self._stacking: Arrays = {}
         self._handles: list[Member] = []
         self.inner_version = self._members[0].version
         self.supports_sample_weight = self._members[0].supports_sample_weight
@@ -300,9 +300,9 @@ class Classes(CompiledLearner):
             self._many.make_classes(n)
         elif self._asked == "softmax" or soon:
             self._many = AutoSoftmax(self.n_features, self.n_tasks, n_classes=n)
-            self._judge = {
-                "judge_weight": np.array(JUDGE_WEIGHTS),
-                "judge_covariance": JUDGE_VARIANCE * np.eye(2),
+            self._stacking = {
+                "judge_weight": np.array(STACKING_WEIGHTS),
+                "judge_covariance": STACKING_VARIANCE * np.eye(2),
             }
 
     def unknown(self) -> float:
@@ -353,7 +353,7 @@ class Classes(CompiledLearner):
             found |= self._units.arrays
         if self.form == "pairs":
             found["slots"] = self._slots
-            found |= self._judge
+            found |= self._stacking
         for n, (member, scale) in enumerate(zip(self._members, self._scales, strict=True)):
             found |= {f"{n}.{name}": array for name, array in member.arrays().items()}
             found[f"{n}.scale"] = scale
@@ -394,12 +394,12 @@ class Classes(CompiledLearner):
         if fresh._many is not None and (many or fresh.form == "softmax"):
             fresh._many.load(many)
         if fresh.form == "pairs":
-            kept = {"slots": fresh._slots, **fresh._judge}
+            kept = {"slots": fresh._slots, **fresh._stacking}
             copy_arrays(kept, {name: arrays[name] for name in kept if name in arrays})
         self._members, self._scales, self._power = fresh._members, fresh._scales, fresh._power
         self._many, self._units, self._apart = fresh._many, fresh._units, fresh._apart
         self.answers, self.form = fresh.answers, fresh.form
-        self._slots, self._judge, self._handles = fresh._slots, fresh._judge, []
+        self._slots, self._stacking, self._handles = fresh._slots, fresh._stacking, []
         self._link()
 
     def forget_task(self, task: int) -> None:
@@ -471,14 +471,14 @@ class Classes(CompiledLearner):
         if self._many is None:
             self.kernel = PairsKernel(self._handles, self.answers, self._power, measured=measured)
             return
-        weight, covariance = self._judge.values()
+        weight, covariance = self._stacking.values()
         self.kernel = PairsKernel(
             self._handles,
             self.answers,
             self._power,
             self._many.kernel,
             measured,
-            Judge(weight, covariance, JUDGE_VARIANCE, JUDGE_RENEWAL),
+            ConditionalLogit(weight, covariance, STACKING_VARIANCE, STACKING_RENEWAL),
             self._slots,
             self._many.class_events,
             self._replace,

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.centres import Centres
-from romco.kernels.auto.judges import Judge
 from romco.kernels.auto.scales import Scales
 from romco.kernels.auto.softmax import SoftmaxKernel
+from romco.kernels.auto.stacking import ConditionalLogit
 from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays
 from romco.parameters import whole
@@ -18,8 +18,8 @@ from romco.rounds import Round
 
 Numbers = NDArray[np.float64]
 
-VOICES = ("softmax", "margin", "together", "centres", "usual", "common")
-TRUST = (0.3, 1.0, 2.0, 0.3, 0.3, 0.3)  # prior weights of the voices,
+INPUTS = ("softmax", "margin", "together", "centres", "usual", "common")
+TRUST = (0.3, 1.0, 2.0, 0.3, 0.3, 0.3)  # prior weights of the inputs,
 DOUBT = 1.0  # and their variance,
 RENEWAL = 3e-5  # to which each event adds this
 NARROW = 64  # features up to which centres are known
@@ -33,12 +33,12 @@ STORES = ("shared", "personal")
 class AutoSoftmax(CompiledLearner):
     r"""Softmax over many classes from six models and a conditional logit; no parameters.
 
-    Three voices have a vector for each class: *softmax* on the multinomial logistic loss,
+    Three inputs have a vector for each class: *softmax* on the multinomial logistic loss,
     *margin* on the squared hinge loss of a class against the rest, and *together* the same by a
     shared and a personal vector, which forgets slowly. *Centres* knows where each class lies and
     how events scatter about it, of up to 64 features: of a new class it knows most after one
-    event. *Usual* and *common* are how often the task, and all tasks, had the class. The judge is a
-    conditional logit with one weight per voice for all classes and tasks,
+    event. *Usual* and *common* are how often the task, and all tasks, had the class. Stacking is a
+    conditional logit with one weight per input for all classes and tasks,
 
     .. math:: p_k \propto \exp \sum_j w_j z_{jk}
 
@@ -135,7 +135,7 @@ class AutoSoftmax(CompiledLearner):
 
     def trust(self) -> dict[str, float]:
         """Weight of each model in the conditional logit."""
-        return dict(zip(VOICES, self._arrays["weight"].tolist(), strict=True))
+        return dict(zip(INPUTS, self._arrays["weight"].tolist(), strict=True))
 
     def additions(self, round: Round) -> tuple[NDArray[np.int32], Numbers, Numbers, Numbers]:
         """Parts of one event's scores: features (k,), shared (k, K), personal (k, K), rest (K,).
@@ -145,7 +145,7 @@ class AutoSoftmax(CompiledLearner):
         """
         events = self.events_of(round)
         features, values, unit, variances = self.kernel.entries(events)
-        w, said = self._arrays["weight"], self.kernel.voices(events)[0]
+        w, said = self._arrays["weight"], self.kernel.inputs(events)[0]
         sure = np.ones_like(variances)
         sure[0] = 1.0 / np.sqrt(1.0 + np.pi * variances[0] / 8.0)
         rows = self._rows("shared", 0, features).reshape(len(features), SHARED, -1)
@@ -200,7 +200,7 @@ class AutoSoftmax(CompiledLearner):
             clock=a["clock"],
             scales=Scales(a["units"], a["typical"]),
             centres=Centres(a["centres"][:K], a["lengths"][:K], a["scatter"], a["scattered"]),
-            judge=Judge(a["weight"], a["covariance"], DOUBT, RENEWAL),
+            stacking=ConditionalLogit(a["weight"], a["covariance"], DOUBT, RENEWAL),
         )
 
     def _widened(self, name: str, arrays: Arrays, classes: int) -> dict[str, NDArray[Any]]:

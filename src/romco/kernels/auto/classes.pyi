@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.between import Measured
-from romco.kernels.auto.judges import Judge
+from romco.kernels.auto.stacking import ConditionalLogit
 from romco.kernels.core.contract import Kernel
 
 class Member:
@@ -24,7 +24,7 @@ class PairsKernel(ClassesKernel):
         power: NDArray[np.float64],
         softmax: Kernel | None = None,
         measured: Measured | None = None,
-        judge: Judge | None = None,
+        stacking: ConditionalLogit | None = None,
         slots: NDArray[np.int64] | None = None,
         seen: NDArray[np.float64] | None = None,
         replace: Callable[[int, int], None] | None = None,

@@ -23,7 +23,7 @@ cimport numpy as cnp
 from libc.math cimport INFINITY, NAN, exp, isfinite, isnan, log
 from libc.stdlib cimport free, malloc
 from romco.kernels.auto.between cimport Measured
-from romco.kernels.auto.judges cimport Judge
+from romco.kernels.auto.stacking cimport ConditionalLogit
 from romco.kernels.core.memory cimport Scratch
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events
@@ -270,29 +270,29 @@ cdef class PairsKernel(ClassesKernel):
     Beyond 30 classes only the most frequent have pairs: ``slots`` (2, K) holds the slot of each
     class, or -1, and for how many events it has had that. The softmax chooses which
     of them are worth comparing for an event; their pairs share out the probability that it gives to these classes together.
-    ``judge`` weighs that result against the softmax alone. ``replace(class, slot)`` gives a slot
+    ``stacking`` weighs that result against the softmax alone. ``replace(class, slot)`` gives a slot
     to a class that has become frequent.
     """
 
     cdef Kernel softmax
     cdef Measured measured
-    cdef Judge judge
+    cdef ConditionalLogit stacking
     cdef object replace, chosen
     cdef long long[:, ::1] slots
     cdef double[::1] seen          # events of each class
-    cdef Scratch logs, voices
+    cdef Scratch logs, inputs
     cdef int* some                 # (slots,) of classes that are compared
     cdef Py_ssize_t n_slots
     cdef bint many                 # more classes than slots
 
     def __init__(
         self, list members not None, Py_ssize_t classes, double[::1] power, Kernel softmax=None,
-        Measured measured=None, Judge judge=None, slots=None, seen=None, replace=None,
+        Measured measured=None, ConditionalLogit stacking=None, slots=None, seen=None, replace=None,
     ):
         ClassesKernel.__init__(self, members, classes, power)
-        self.softmax, self.measured, self.judge, self.replace = softmax, measured, judge, replace
+        self.softmax, self.measured, self.stacking, self.replace = softmax, measured, stacking, replace
         self.n_slots, self.many = classes, False
-        self.logs, self.voices = Scratch(), Scratch()
+        self.logs, self.inputs = Scratch(), Scratch()
         if softmax is not None:
             self.slots, self.seen = slots, seen
             self.n_slots = int((np.asarray(slots)[0] >= 0).sum())
@@ -308,11 +308,11 @@ cdef class PairsKernel(ClassesKernel):
         cdef Py_ssize_t e, n = end - begin, K = self.width
         cdef double* own = self.clear(n)
         cdef double* soft = self.score_softmax(events, begin, end)
-        cdef double* voices = NULL
+        cdef double* inputs = NULL
         if self.n == 1:
             (<Member> self.member[0]).score(events, begin, end, own, self.followed)
         if self.many:
-            voices = self.voices.take((2 * n + 1) * K)
+            inputs = self.inputs.take((2 * n + 1) * K)
         for e in range(begin, end):
             if not self.many:
                 self.hold(events, e)
@@ -321,9 +321,9 @@ cdef class PairsKernel(ClassesKernel):
             else:
                 self.mix(
                     events, e, n, own + e - begin, soft + (e - begin) * K,
-                    voices + 2 * (e - begin) * K,
+                    inputs + 2 * (e - begin) * K,
                 )
-                self.judge.say(voices + 2 * (e - begin) * K, K, margins + e * K)
+                self.stacking.score(inputs + 2 * (e - begin) * K, K, margins + e * K)
         self.let_go()
         self.keep_notes(events, begin, end)
         return 0
@@ -343,14 +343,14 @@ cdef class PairsKernel(ClassesKernel):
 
     cdef int mix(
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const double* soft,
-        double* voices,
+        double* inputs,
     ) except -1 nogil:
         """Log-probabilities (2, K): with what pairs say of the likeliest classes, and softmax."""
         cdef Py_ssize_t i, k, K = self.width, n_some = self.choose(soft, MIN_EVENTS)
         cdef double* sums
         cdef double together = 0.0
         for k in range(K):
-            voices[k] = voices[K + k] = soft[k]
+            inputs[k] = inputs[K + k] = soft[k]
         if n_some < 2:
             return 0
         self.hold(events, e)
@@ -367,7 +367,7 @@ cdef class PairsKernel(ClassesKernel):
             if self.slots[0, k] >= 0:
                 for i in range(n_some):
                     if self.some[i] == self.slots[0, k]:
-                        voices[k] = together + sums[self.some[i]]
+                        inputs[k] = together + sums[self.some[i]]
         return 0
 
     cdef Py_ssize_t choose(self, const double* soft, double events) noexcept nogil:
@@ -536,7 +536,7 @@ cdef class PairsKernel(ClassesKernel):
         """Let all pairs of each event's class learn it."""
         cdef Py_ssize_t e, k, n = end - begin, K = self.width
         cdef double share = self.unknown(), h  # as it was when they were predicted
-        cdef double* voices
+        cdef double* inputs
         for e in range(begin, end):
             if noted and n == 1 and self.measured is not None:
                 self.measured.hold_again()
@@ -548,12 +548,12 @@ cdef class PairsKernel(ClassesKernel):
             if h > 0.0 and K > 2:
                 self.temper(margins + e * K, self.all_, K, <Py_ssize_t> events.labels[e], h, share)
                 self.power[2] += h
-            if h > 0.0 and self.judge is not None:
-                voices = self.voices.take(3 * K)
+            if h > 0.0 and self.stacking is not None:
+                inputs = self.inputs.take(3 * K)
                 for k in range(K):
-                    voices[k], voices[K + k] = margins[e * K + k], soft[(e - begin) * K + k]
-                self.judge.say(voices, K, voices + 2 * K)
-                self.judge.learn(voices, K, voices + 2 * K, <Py_ssize_t> events.labels[e], h)
+                    inputs[k], inputs[K + k] = margins[e * K + k], soft[(e - begin) * K + k]
+                self.stacking.score(inputs, K, inputs + 2 * K)
+                self.stacking.learn(inputs, K, inputs + 2 * K, <Py_ssize_t> events.labels[e], h)
         for e in range(begin, end):
             if events.count(e) > 0.0:
                 self.rescale_true(events, e, n, own + e - begin, self.all_, K)
@@ -572,15 +572,15 @@ cdef class PairsKernel(ClassesKernel):
         """
         cdef Py_ssize_t e, at, n = end - begin, K = self.width
         cdef double share = self.unknown()
-        cdef double* voices = self.voices.take((2 * n + 1) * K)
+        cdef double* inputs = self.inputs.take((2 * n + 1) * K)
         for e in range(begin if not noted else end, end):
             at = e - begin
-            self.mix(events, e, n, own + at, soft + at * K, voices + 2 * at * K)
+            self.mix(events, e, n, own + at, soft + at * K, inputs + 2 * at * K)
         for e in range(begin, end):
             at = e - begin
             if events.count(e) > 0.0:
                 self.weigh(
-                    soft + at * K, voices + 2 * at * K, voices + 2 * n * K,
+                    soft + at * K, inputs + 2 * at * K, inputs + 2 * n * K,
                     <Py_ssize_t> events.labels[e], events.count(e), share,
                 )
         for e in range(begin, end):
@@ -590,10 +590,10 @@ cdef class PairsKernel(ClassesKernel):
         return 0
 
     cdef void weigh(
-        self, const double* soft, const double* voices, double* scores, Py_ssize_t label, double h,
+        self, const double* soft, const double* inputs, double* scores, Py_ssize_t label, double h,
         double share,
     ) noexcept nogil:
-        """Learn the power of the pairs' probabilities, and the weights of the judge."""
+        """Learn the power of the pairs' probabilities, and the weights of the stacking model."""
         cdef Py_ssize_t k, slot = <Py_ssize_t> self.slots[0, label]
         cdef Py_ssize_t n_some = self.choose(soft, MIN_EVENTS)
         cdef double inside = 0.0
@@ -604,10 +604,10 @@ cdef class PairsKernel(ClassesKernel):
                     inside += exp(soft[k])
             for k in range(self.width):
                 if self.slots[0, k] >= 0:
-                    scores[self.slots[0, k]] = voices[k] - log(inside)
+                    scores[self.slots[0, k]] = inputs[k] - log(inside)
             self.temper(scores, self.some, n_some, slot, h, share)
-        self.judge.say(voices, self.width, scores)
-        self.judge.learn(voices, self.width, scores, label, h)
+        self.stacking.score(inputs, self.width, scores)
+        self.stacking.learn(inputs, self.width, scores, label, h)
 
     cdef int teach_likely(
         self, Events events, Py_ssize_t e, Py_ssize_t n, double* own, const double* soft

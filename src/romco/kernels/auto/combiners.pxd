@@ -1,11 +1,11 @@
 """Bayesian logistic regressions on what several learners say of an event."""
 
 cdef enum:
-    MOST = 10                      # inputs a combiner may have
+    MAX_INPUTS = 10                      # inputs a combiner may have
 
 
 cdef struct Combination:
-    double Sz[MOST]                # the combiner's covariance times the inputs
+    double Sz[MAX_INPUTS]                # the combiner's covariance times the inputs
     double mean, variance          # of its log-odds
     double margin                  # log-odds averaged over that
 

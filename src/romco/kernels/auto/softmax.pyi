@@ -2,8 +2,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.kernels.auto.centres import Centres
-from romco.kernels.auto.judges import Judge
 from romco.kernels.auto.scales import Scales
+from romco.kernels.auto.stacking import ConditionalLogit
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events
 from romco.kernels.core.pairs import Pairs
@@ -21,9 +21,9 @@ class SoftmaxKernel(Kernel):
         clock: NDArray[np.float64],
         scales: Scales,
         centres: Centres,
-        judge: Judge,
+        stacking: ConditionalLogit,
     ) -> None: ...
-    def voices(self, events: Events) -> NDArray[np.float64]: ...
+    def inputs(self, events: Events) -> NDArray[np.float64]: ...
     def entries(
         self, events: Events
     ) -> tuple[NDArray[np.int32], NDArray[np.float64], float, NDArray[np.float64]]: ...

@@ -1,6 +1,6 @@
 """romco-auto for very many classes: all of them at once, O(K) for each entry of an event.
 
-Six voices say something of every class, and a judge makes a probability of it:
+Six inputs score every class, and a stacking model turns them into a probability:
 
     softmax   one vector per class, on the multinomial logistic loss
     margin    one vector per class, on the squared hinge loss of the class against the rest (AROW)
@@ -24,7 +24,7 @@ from libc.math cimport NAN, exp, isfinite, log
 from romco.kernels.auto.centres cimport Centres
 from romco.kernels.auto.class_lanes cimport go, hear
 from romco.kernels.auto.gaussians cimport Step, arow, moderate
-from romco.kernels.auto.judges cimport Judge
+from romco.kernels.auto.stacking cimport ConditionalLogit
 from romco.kernels.auto.scales cimport Scaled, Scales, count_size, unit_of
 from romco.kernels.core.contract cimport Kernel
 from romco.kernels.core.events cimport Events, Row, n_filled
@@ -33,8 +33,8 @@ from romco.kernels.core.pairs cimport Pairs
 cnp.import_array()
 
 cdef enum:
-    SOFTMAX, MARGIN, TOGETHER, CENTRES, USUAL, COMMON, VOICES
-    VECTORS = 3                                # voices with a vector per class
+    SOFTMAX, MARGIN, TOGETHER, CENTRES, USUAL, COMMON, INPUTS
+    VECTORS = 3                                # inputs with a vector per class
     ROOMS = 16                                 # of K numbers: z, m, v, a, b, scores
 
 cdef double SLACK = 0.3                        # AROW's r
@@ -55,9 +55,9 @@ cdef class SoftmaxKernel(Kernel):
     cdef double[::1] seen, clock
     cdef Scales scales
     cdef Centres centres
-    cdef Judge judge
+    cdef ConditionalLogit stacking
     cdef object rooms, places
-    cdef double* z                 # (VOICES, K) what is said
+    cdef double* z                 # (INPUTS, K) what is said
     cdef double* m                 # (VECTORS, K) means
     cdef double* v                 # (VECTORS, K) variances
     cdef double* a                 # (K,) steps
@@ -68,16 +68,16 @@ cdef class SoftmaxKernel(Kernel):
 
     def __init__(
         self, Py_ssize_t classes, Pairs shared, Pairs personal, level, own_level, counts, seen,
-        clock, Scales scales, Centres centres, Judge judge,
+        clock, Scales scales, Centres centres, ConditionalLogit stacking,
     ):
         cdef Py_ssize_t K = classes
         self.room = len(seen)
         self.shared, self.personal, self.level, self.own_level = shared, personal, level, own_level
         self.counts, self.seen, self.clock = counts, seen, clock
-        self.scales, self.centres, self.judge, self.width = scales, centres, judge, K
+        self.scales, self.centres, self.stacking, self.width = scales, centres, stacking, K
         self.rooms, self.places = np.zeros((ROOMS, K)), np.zeros(K, np.int32)
         self.z = <double*> cnp.PyArray_DATA(<cnp.ndarray> self.rooms)
-        self.m = self.z + VOICES * K
+        self.m = self.z + INPUTS * K
         self.v = self.m + VECTORS * K
         self.a = self.v + VECTORS * K
         self.b = self.a + K
@@ -95,7 +95,7 @@ cdef class SoftmaxKernel(Kernel):
     # --- what is said about an event ---------------------------------------------------------
 
     cdef void read(self, Scaled x, long long task, double unit) noexcept nogil:
-        """What the voices say of each class."""
+        """What the inputs say of each class."""
         cdef Py_ssize_t i, K = self.width
         cdef const double* all_
         cdef const double* own
@@ -161,7 +161,7 @@ cdef class SoftmaxKernel(Kernel):
         for e in range(begin, end):
             row = self.scales.look(events.row(e))
             self.read(row, events.tasks[e], unit)
-            self.judge.say(self.z, self.width, margins + e * self.width)
+            self.stacking.score(self.z, self.width, margins + e * self.width)
             if self.followed and end - begin == 1:  # `learn` need not read it all again
                 self.keep_notes(events, begin, end)
             # Features whose squares overflow must be refused before they are learned.
@@ -199,8 +199,8 @@ cdef class SoftmaxKernel(Kernel):
         unit = self.unit()
         if not noted or first or self.scales.common() != common:  # else no unit has changed since
             self.read(row, task, unit)
-        self.judge.say(self.z, self.width, self.scores)
-        self.judge.learn(self.z, self.width, self.scores, label, h)
+        self.stacking.score(self.z, self.width, self.scores)
+        self.stacking.learn(self.z, self.width, self.scores, label, h)
         self.move(row, task, SOFTMAX, self.plan_softmax(label, h), 0.0, unit)
         self.move(row, task, MARGIN, self.plan_margin(MARGIN, label, SLACK / h), 0.0, unit)
         self.move(
@@ -236,11 +236,11 @@ cdef class SoftmaxKernel(Kernel):
             n += 1
         return n
 
-    cdef Py_ssize_t plan_margin(self, int voice, Py_ssize_t label, double r) noexcept nogil:
+    cdef Py_ssize_t plan_margin(self, int input, Py_ssize_t label, double r) noexcept nogil:
         """Steps on the squared hinge loss of each class against the rest; how many move."""
         cdef Py_ssize_t k, n = 0
-        cdef const double* m = self.m + voice * self.width
-        cdef const double* v = self.v + voice * self.width
+        cdef const double* m = self.m + input * self.width
+        cdef const double* v = self.v + input * self.width
         cdef Step step
         for k in range(self.width):
             step = arow(1.0 if k == label else -1.0, m[k], v[k], r)
@@ -250,17 +250,17 @@ cdef class SoftmaxKernel(Kernel):
         return n
 
     cdef void move(
-        self, Scaled x, long long task, int voice, Py_ssize_t n, double rate, double unit
+        self, Scaled x, long long task, int input, Py_ssize_t n, double rate, double unit
     ) noexcept nogil:
         """The planned step of n classes along each entry, and of their intercepts."""
         cdef Py_ssize_t i
         cdef double* w
         cdef double value
         go(
-            &self.level[2 * voice, 0], &self.level[2 * voice + 1, 0], self.a, self.b, 1.0, rate,
+            &self.level[2 * input, 0], &self.level[2 * input + 1, 0], self.a, self.b, 1.0, rate,
             1.0, self.some, n,
         )
-        if voice == TOGETHER:
+        if input == TOGETHER:
             go(
                 &self.own_level[task, 0, 0], &self.own_level[task, 1, 0], self.a, self.b, APART,
                 rate, 1.0, self.some, n,
@@ -269,23 +269,23 @@ cdef class SoftmaxKernel(Kernel):
             value = x.value[i] * unit
             if value == 0.0:  # at the feature's centre
                 continue
-            w = self.shared.touch(0, x.index[i]) + 2 * voice * self.room
+            w = self.shared.touch(0, x.index[i]) + 2 * input * self.room
             go(w, w + self.room, self.a, self.b, 1.0, rate, value, self.some, n)
-            if voice == TOGETHER:
+            if input == TOGETHER:
                 w = self.personal.touch(task, x.index[i])
                 go(w, w + self.room, self.a, self.b, APART, rate, value, self.some, n)
 
     # --- what lies behind a score, for those who explain it ------------------------------------
 
-    def voices(self, Events events not None):
-        """What the voices say of events (n, 6, K)."""
+    def inputs(self, Events events not None):
+        """What the inputs say of events (n, 6, K)."""
         self.check_idle()
         self.drop_notes()
         cdef Py_ssize_t e
-        said = np.empty((events.n, VOICES, self.width))
+        said = np.empty((events.n, INPUTS, self.width))
         for e in range(events.n):
             self.read(self.scales.look(events.row(e)), events.tasks[e], self.unit())
-            said[e] = self.rooms[:VOICES]
+            said[e] = self.rooms[:INPUTS]
         return said
 
     def entries(self, Events events not None):
@@ -298,7 +298,7 @@ cdef class SoftmaxKernel(Kernel):
         self.drop_notes()
         cdef Scaled x = self.scales.look(events.row(0))
         self.read(x, events.tasks[0], self.unit())
-        variances = self.rooms[VOICES + VECTORS : VOICES + 2 * VECTORS].copy()
+        variances = self.rooms[INPUTS + VECTORS : INPUTS + 2 * VECTORS].copy()
         return (
             self.scales.indices[: x.n].copy(), self.scales.values[: x.n].copy(), self.unit(),
             variances,

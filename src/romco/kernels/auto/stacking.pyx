@@ -1,6 +1,6 @@
-"""A conditional logit on what several voices say of each class: one weight per voice.
+"""A conditional logit on several scores of each class: one weight per score.
 
-With z_jk what voice j says of class k, p = softmax(sum_j w_j z_jk). The weights are the same for all
+With z_jk the j-th score of class k, p = softmax(sum_j w_j z_jk). The weights are the same for all
 classes and tasks, so that few events teach them and a new class needs none of its own. They are
 believed in with a Gaussian; an event of class y moves it by one Newton step,
 
@@ -8,27 +8,27 @@ believed in with a Gaussian; an event of class y moves it by one Newton step,
     H = sum_k q_k z_k z_k' - (sum_k q_k z_k)(sum_k q_k z_k)'
     S <- (I + S H)^-1 S,       w <- w + S g
 
-whose curvature is that half-way to the answer: where the judge was sure and wrong, it is near
+whose curvature is that half-way to the answer: where the model was sure and wrong, it is near
 zero at p, and a step by that would go much too far.
 """
 
 from libc.math cimport exp, fabs, log
 
 
-cdef class Judge:
+cdef class ConditionalLogit:
     """Views of ``weight`` (n,) and ``covariance`` (n, n).
 
-    Each event adds ``renewal`` to a variance below ``prior``: which voice is best may change.
+    Each event adds ``renewal`` to a variance below ``prior``: which input is best may change.
     """
 
     def __init__(self, weight, covariance, double prior, double renewal):
-        if len(weight) > MOST:
-            raise ValueError(f"a judge hears {MOST} voices at most; got {len(weight)}")
+        if len(weight) > MAX_INPUTS:
+            raise ValueError(f"at most {MAX_INPUTS} inputs; got {len(weight)}")
         self.weight, self.covariance = weight, covariance
         self.prior, self.renewal = prior, renewal
 
-    cdef void say(self, const double* z, Py_ssize_t classes, double* scores) noexcept nogil:
-        """Log-probabilities (K,) of what voices (n, K) say."""
+    cdef void score(self, const double* z, Py_ssize_t classes, double* scores) noexcept nogil:
+        """Log-probabilities (K,) from scores (n, K)."""
         cdef Py_ssize_t j, k
         cdef double best, total = 0.0
         for k in range(classes):
@@ -48,9 +48,9 @@ cdef class Judge:
     cdef void learn(
         self, const double* z, Py_ssize_t classes, const double* scores, Py_ssize_t label, double h
     ) noexcept nogil:
-        """Learn a class of which ``say`` gave these scores; the event counts as h."""
-        cdef double[MOST] mean, middle, slope
-        cdef double[MOST][MOST] H, A, S
+        """Learn a class of which ``score`` gave these scores; the event counts as h."""
+        cdef double[MAX_INPUTS] mean, middle, slope
+        cdef double[MAX_INPUTS][MAX_INPUTS] H, A, S
         cdef Py_ssize_t i, j, k, n = self.weight.shape[0]
         cdef double p, q
         for i in range(n):
@@ -88,7 +88,7 @@ cdef class Judge:
                 self.covariance[i, i] = min(self.prior, self.covariance[i, i] + h * self.renewal)
 
 
-cdef void solve(double[MOST][MOST] A, double[MOST][MOST] B, Py_ssize_t n) noexcept nogil:
+cdef void solve(double[MAX_INPUTS][MAX_INPUTS] A, double[MAX_INPUTS][MAX_INPUTS] B, Py_ssize_t n) noexcept nogil:
     """B <- A^-1 B by elimination, the largest entry of a column first; A is spoiled."""
     cdef Py_ssize_t c, i, j, pivot
     cdef double swap, factor

@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-class Judge:
+class ConditionalLogit:
     def __init__(
         self,
         weight: NDArray[np.float64],
