@@ -44,7 +44,7 @@ def learned(seed, number, m2=0):
 def test_intervals_cover(number, m2):
     """90 % intervals hold 85 to 95 % of the true effects, about as many of each term."""
     inside, sds = {}, {}
-    for seed in range(6):
+    for seed in range(200, 206):  # other seeds than those that constants were chosen by
         model, truth = learned(seed, number, m2)
         found = romco.effects(model)
         for (grouping, term), rows in found.levels.groupby(["grouping", "term"]):
