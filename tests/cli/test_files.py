@@ -231,6 +231,14 @@ def test_reasons_of_an_event_add_up_to_what_is_predicted(events, tmp_path, hashe
     assert "explained by what tasks have in common" in new
 
 
+def test_an_event_may_name_its_own_task(events, tmp_path):
+    model, _ = learned(events, tmp_path)
+    given = call("explain", model, "--task", "user 4", "--event", '{"price": 4}')
+    named = call("explain", model, "--event", json.dumps({"user": "user 4", "price": 4}))
+    assert named.exit_code == 0, named.output
+    assert named.stdout == given.stdout
+
+
 def test_one_task_is_explained_by_name(events, tmp_path):
     model, _ = learned(events, tmp_path)
     told = call("explain", model, "--task", "user 4").stdout

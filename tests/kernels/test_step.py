@@ -176,3 +176,16 @@ def test_new_tasks_are_named_by_the_step_and_freed_numbers_used_again():
     started = Model("pa-unique", classes=("no", "yes"))  # whose new tasks are started
     assert started.engine.learn_event({"a": 1.0}, "yes", "ann") is NotImplemented
     assert started.tasks == []
+
+
+@pytest.mark.parametrize("name", [*LEARNERS, "romco-nucl", "pa-unique"])
+def test_a_task_that_nobody_knows_is_predicted_as_in_a_batch(name):
+    model = Model(name, classes=("no", "yes"))
+    for k, (row, task) in enumerate(events(3, 60)):
+        if "bad" not in row:
+            model.learn_one(row, ("no", "yes")[k % 2], task)
+            for other in ("nobody", "Ünbekannt", 7, task):
+                one = model.engine.margin_one(row, other)
+                assert one == model.margins([row], [other])[0]
+    assert "nobody" not in model.tasks
+    assert model.predict_one({}, "nobody") in ("no", "yes")

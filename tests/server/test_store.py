@@ -466,7 +466,7 @@ def test_cells_are_read_as_the_table_was_that_the_model_was_learned_from(tmp_pat
         assert [one.margin for one in made] == begun.margins(rows, ["ann", "bob"]).tolist()
         with pytest.raises(RequestError, match=r"no column 'agee'.*'age'"):
             service.writer.learn([Lesson(y="no", task="ann", x={"agee": 3.0})]).result()
-        strange = rows[0] | {"agee": 3.0, "zip": "99999", "says": "new words"}
+        strange = rows[0] | {"agee": "old", "zip": "99999", "says": "new words"}
         (told,), _ = service.served.respond([PredictRequest("ann", strange)])
         assert told.unknown == ["agee", "zip=99999"]
         assert service.served.explain(strange, "ann")["unknown"] == told.unknown

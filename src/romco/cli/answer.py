@@ -246,6 +246,7 @@ def _explain_one(
 ) -> None:
     from romco.explanations import explain_task
     from romco.explanations.text import story
+    from romco.io.cells import read_name
     from romco.runs.predict import explain_cells
 
     model = load_model(path)
@@ -257,10 +258,17 @@ def _explain_one(
         insight = explain_task(model, task)
         print(inert(f"{insight.task}, {insight.events:,} events. {story(insight)}"))
         return
-    schema = model.schema
+    schema, cells = model.schema, _cells(event)
+    if (
+        task is None
+        and schema is not None
+        and isinstance(schema.task, str)
+        and schema.task in cells
+    ):
+        task = read_name(schema.task, cells)
     if task is None and not (schema is not None and schema.one_task):
         raise ValueError("say whose event it is: --task NAME")
-    found = explain_cells(model, _cells(event), ONLY_TASK if task is None else task, label)
+    found = explain_cells(model, cells, ONLY_TASK if task is None else task, label)
     lines = [json.dumps(found.summary(top))] if as_json else map(inert, found.lines(top))
     print("\n".join(lines))
 

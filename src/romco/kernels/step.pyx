@@ -190,6 +190,8 @@ cdef class Step:
         if not self.look_at_learner():
             return NotImplemented
         number = self.find(task)
+        if number < 0:
+            number = self.next_number(task)
         if number < 0 or not self.read(x, False) or not self.read_offset(offset):
             return NotImplemented
         kernel = self.learner.kernel
@@ -246,6 +248,15 @@ cdef class Step:
         if number >= self.n_tasks:
             return UNKNOWN, ()
         return number, self.tasks.actions(offered)
+
+    cdef Py_ssize_t next_number(self, task) except? -2:
+        """Return the number that a task has by another form, or would get; -1 as :meth:`offer`."""
+        if self.starts_tasks or type(task) is not str or not (<str> task).isascii():
+            return UNKNOWN
+        number = self.tasks.find(task)
+        if number < 0:
+            number = self.tasks.next
+        return number if number < self.n_tasks else UNKNOWN
 
     cdef bint read_label(self, y) except -1:
         cdef PyObject* side

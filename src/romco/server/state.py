@@ -176,7 +176,8 @@ class ServedModel:
         columns = self._schema.columns
         names = [name for name in row if self._schema.complete and name not in columns]
         for name in encoded.keys() - self._known_names:  # words and parts of dates may be new
-            if (name in row and name not in columns) or name.partition("=")[0] in row:
+            column = name if name in row else name.partition("=")[0]
+            if column in row and column not in names and (name != column or name not in columns):
                 names.append(name[:MAX_UNKNOWN_CHARS])
         return sorted(set(names))[:MAX_UNKNOWN_NAMES] or None
 
