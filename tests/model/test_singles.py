@@ -16,6 +16,14 @@ STRANGE = [
 ]
 
 
+def outcome(predict, *given):
+    """The answer, or the words in which it is refused, as text where numbers were learned."""
+    try:
+        return predict(*given)
+    except ValueError as error:
+        return str(error)
+
+
 @pytest.mark.parametrize("features", [Names, lambda: Hashed(16)])
 @pytest.mark.parametrize("name", FAST)
 def test_one_row_is_a_round_of_one(name, features):
@@ -25,11 +33,11 @@ def test_one_row_is_a_round_of_one(name, features):
             model.learn(ROWS[:end], LABELS[:end], TASKS[:end])
         for row in [*ROWS[:8], *STRANGE]:
             for task in ("user 0", "user 3", "somebody new", 7):
-                assert model.engine.margin_one(row, task) == model.margins([row], [task])[0]
-                assert (
-                    model.engine.probability_one(row, task)
-                    == model.engine.probabilities([row], [task])[0]
-                )
+                rows, tasks = [row], [task]
+                found = outcome(model.engine.margin_one, row, task)
+                assert found == outcome(model.margins, rows, tasks)
+                found = outcome(model.engine.probability_one, row, task)
+                assert found == outcome(model.engine.probabilities, rows, tasks)
 
 
 def test_names_that_come_later_are_seen_and_new_features_are_taken():

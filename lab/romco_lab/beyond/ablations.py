@@ -2,16 +2,20 @@
 
 ``python -m romco_lab.beyond.ablations`` prints by how much each part changes the log loss on the
 development sets, at most 20,000 events of each, in the order of the file, shuffled and by task.
+With ``--sensitivity`` it prints the change where a constant of the stacking models is doubled or
+halved, in the order of the file.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.learners import auto
 from romco.learners.auto import DOUBT, INPUTS, KINDS, LEVEL_DOUBT, Auto
 from romco.learners.base import Arrays
 from romco.rounds import Rounds
@@ -22,6 +26,7 @@ DEVELOPMENT_SETS = (
     *("swissmetro", "star", "nlswork", "fars", "flights", "mhc", "movies", "emails", "spam"),
 )
 MAX_EVENTS = 20_000
+CONSTANTS = ("INPUT_DOUBT", "SCALE_DOUBT", "LEVEL_DOUBT", "DOUBT", "RENEWAL")  # of the learner
 
 GLOBAL, ALONE, MARGIN, LOGISTIC, TOGETHER = (0, 1), (2, 3), (0, 2, 4), (1, 3), (4,)
 COPIES = (*GLOBAL, *ALONE, *TOGETHER)
@@ -150,8 +155,35 @@ def changes(name: str) -> dict[str, list[float]]:
     return found
 
 
-def main() -> None:
-    """Print the table."""
+def sensitivities(constant: str, factor: float) -> list[float]:
+    """Per cent by which log loss grows on each set with a constant times a factor."""
+    usual, found = getattr(auto, constant), []
+    for name in DEVELOPMENT_SETS:
+        stream = load(name)
+        n, shape = min(MAX_EVENTS, len(stream.y)), (stream.x.shape[1], int(stream.task.max()) + 1)
+        rounds = Rounds(stream.task[:n], stream.x[:n], stream.y[:n], np.arange(n + 1))
+        whole = log_loss(Auto(*shape), rounds)
+        setattr(auto, constant, factor * usual)
+        try:
+            found.append(100.0 * (log_loss(Auto(*shape), rounds) / whole - 1.0))
+        finally:
+            setattr(auto, constant, usual)
+    return found
+
+
+def print_sensitivities() -> None:
+    """Print mean and largest change for each constant."""
+    print("| constant | value | x 2: mean, most | / 2: mean, most |\n|---|---|---|---|")
+    for constant in CONSTANTS:
+        cells = []
+        for factor in (2.0, 0.5):
+            found = sensitivities(constant, factor)
+            cells.append(f"{np.mean(found):+.2f}, {max(found):+.2f}")
+        print(f"| {constant} | {getattr(auto, constant):g} | {' | '.join(cells)} |")
+
+
+def print_ablations() -> None:
+    """Print what each part is worth."""
     sets = {name: changes(name) for name in DEVELOPMENT_SETS}
     print("| without | mean | least | most | on |\n|---|---|---|---|---|")
     for part in ABLATIONS:
@@ -165,4 +197,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    print_sensitivities() if "--sensitivity" in sys.argv else print_ablations()
