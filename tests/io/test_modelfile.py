@@ -269,6 +269,12 @@ def test_what_could_not_be_loaded_is_not_written(tmp_path):
     assert not (tmp_path / "m.romco.bak").exists()
 
 
+def test_what_is_no_model_is_refused_with_what_to_do(tmp_path):
+    with pytest.raises(TypeError, match=r"not dict; of a pipeline save the romco step"):
+        romco.save({}, tmp_path / "m.romco")
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_state_is_saved_as_its_model_is_and_the_last_one_kept(tmp_path):
     path, model = tmp_path / "m.romco", small()
     save_state(model.state(), path)

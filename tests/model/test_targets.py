@@ -263,3 +263,11 @@ def test_a_number_model_for_all_forgets_a_task_and_keeps_its_weights(name):
     model.forget("t1")
     assert "t1" not in model.tasks
     assert (model.margins(ROWS[:5], ["t2"] * 5) == before).all()
+
+
+@pytest.mark.parametrize("target", ["two classes", "classes", "number"])
+def test_models_are_shown_by_the_name_of_their_learner(target):
+    model = romco.Model(target=target)
+    model.learn([{"a": 1.0}] * 3, [1, 2, 3] if target != "two classes" else [1, 2, 1], ["t"] * 3)
+    assert repr(model).startswith(f"<romco.Model: romco-auto for {target}")
+    assert romco.explain(model).learner == "romco-auto"

@@ -81,7 +81,7 @@ def explain(model: Model | Learner, top: int = 20, findings: bool = True) -> Exp
     tasks = [reader.detailed_task(i, cosines[k]) for k, i in enumerate(detailed)]
     spent = _label_costs(model) if isinstance(model, Model) else ()
     return Explanation(
-        learner=reader.learner.name,
+        learner=reader.learner.name if reader.model is None else reader.model.engine.learner_name,
         events=reader.events,
         n_tasks=len(reader.names),
         n_features=reader.n_features,

@@ -80,6 +80,12 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
         kind = "model" if isinstance(model, Model) else "learner"
         summary, state = _summary(model), model.state()
     else:
+        if not hasattr(model, "file_kind"):
+            kind = type(model).__name__
+            raise TypeError(
+                f"romco.save takes models, learners and estimators of romco, not {kind}; of a "
+                "pipeline save the romco step, pipeline[-1], and the other steps with joblib"
+            )
         kind, inside = model.file_kind, model.inside()
         summary, state = _summary(inside), {**inside.state(), "estimator": model.described()}
     durable.replace(path, _encode(kind, summary, state), keep_last=True)

@@ -225,6 +225,12 @@ class Engine(Step):
         """Return what margins of n events predict (n,)."""
         return self.target.labels_of(margins)
 
+    @property
+    def learner_name(self) -> str:
+        """Name of the learner as :class:`romco.Model` takes it, whatever the target."""
+        name = self.learner.parameters.get("inner", self.learner.name)
+        return str(name).removesuffix("-number")
+
     # Predicting
 
     def margins(self, x: Any, task: Iterable[Any], offset: Any = None) -> Dense:

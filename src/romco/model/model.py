@@ -147,7 +147,7 @@ class Model:
         kind, classes = self.engine.target.kind, self.classes
         named = f" {classes}" if 0 < len(classes) < 6 else f", {len(classes)}" if classes else ""
         return (
-            f"<romco.Model: {self.engine.learner.name} for {kind}{named}, "
+            f"<romco.Model: {self.engine.learner_name} for {kind}{named}, "
             f"{self.features.width} features, {len(self.tasks)} tasks, {self.events} events>"
         )
 
