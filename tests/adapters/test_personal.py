@@ -153,3 +153,41 @@ def test_boosters_are_bases():
     layer.partial_fit(X[now], number[now], task=task[now])
     before = rmse(number[later], trees.predict(X[later]))
     assert rmse(number[later], layer.predict(X[later], task[later])) < before
+
+
+def test_settings_that_contradict_the_base_are_refused():
+    X, _, y, _ = simulated(0)
+    base = LogisticRegression().fit(X, np.where(y, "yes", "no"))
+    with pytest.raises(ValueError, match=r"classes \[.*no.*yes.*\], in this order"):
+        romco.PersonalLayer(base, classes=["yes", "no"])
+    with pytest.raises(ValueError, match="a number has no classes"):
+        romco.PersonalLayer(lambda X: X[:, 0], target="number", classes=[0, 1])
+    with pytest.raises(ValueError, match="target must be one of"):
+        romco.PersonalLayer(lambda X: X[:, 0], target="regression")
+    many = romco.PersonalLayer(lambda X: X[:, :2], target="number")
+    with pytest.raises(ValueError, match="one per row is needed"):
+        many.partial_fit(X, X[:, 0], task=["u"] * len(X))
+    assert many.model is None
+
+
+def test_rows_of_weight_zero_do_not_weigh_the_layer():
+    X, task, y, _ = simulated(0, personal=2.0)
+    base = LogisticRegression().fit(X, y)
+    layer = romco.PersonalLayer(base).partial_fit(X, y, task=task)
+    share = layer.layer_share
+    layer.partial_fit(X, ~y, task=task, sample_weight=np.zeros(len(y)))
+    assert layer.layer_share == share
+    none = np.zeros(5)
+    before = romco.PersonalLayer(base).partial_fit(X[:5], y[:5], task=task[:5], sample_weight=none)
+    scores = before.decision_function(X[:5], task[:5])
+    np.testing.assert_allclose(scores, base.decision_function(X[:5]))
+
+
+def test_text_of_which_no_column_is_personal():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"size": np.sin(np.arange(40.0)), "town": ["Rome", "Bonn"] * 20})
+    layer = romco.PersonalLayer(lambda X: X["size"] / 100, target="number", columns=())
+    layer.partial_fit(X, X["size"] / 100 + 1.0, task=["u"] * 40)
+    assert layer.predict(X, ["u"] * 40).shape == (40,)
+    one = romco.PersonalLayer(lambda X: X["size"] / 100, target="number", columns="size")
+    assert one.partial_fit(X, X["size"], task=["u"] * 40).columns == ["size"]

@@ -12,22 +12,23 @@ from numpy.typing import NDArray
 from romco.adapters.common import tasks_of
 from romco.model import Columns, Model, Names
 from romco.model.target import logistic
-from romco.parameters import positive
+from romco.parameters import choice, not_negative, positive, whole
 
 Numbers = NDArray[np.float64]
 
 LAYER_PRIOR = 0.05  # probability, before any event, that the layer predicts better than the base
-YOUNG_ROWS = 100  # rows after which the layer counts half of that
-SWITCH_SHARE = 1e-3  # chance per event that the better one of both changes
+YOUNG_ROWS = 100  # rows after which the layer has half of its posterior weight
+SWITCH_RATE = 1e-3  # probability per event that the better of both is drawn anew from the prior
 MAX_LOG_ODDS = 30.0  # of a base that is certain
 
 
 class PersonalLayer:
     """Online corrections of each task, on top of a model that was fitted before.
 
-    The base is not changed. Its scores are offsets: the layer learns what they leave, for each
-    task and for all. A prediction is a mixture of base and layer by their past likelihoods, so
-    that data without personal structure cost almost nothing.
+    The base is not changed. Its scores are offsets: the layer learns the residual, for each task
+    and for all. A prediction is a mixture of base and layer by their past likelihoods, so its
+    loss is close to the base's where tasks do not differ. Learn other rows than the base was
+    fitted to: on its own rows a flexible base leaves no residual.
 
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
@@ -35,23 +36,24 @@ class PersonalLayer:
     >>> X, task = rng.normal(size=(2000, 2)), np.tile(["ann", "bob"], 1000)
     >>> y = X[:, 0] + np.where(task == "ann", 2.0, -2.0) + rng.logistic(size=2000) > 0
     >>> base = LogisticRegression().fit(X[:1000], y[:1000])
-    >>> layer = PersonalLayer(base).partial_fit(X[:1000], y[:1000], task=task[:1000])
-    >>> right = layer.predict(X[1000:], task=task[1000:]) == y[1000:]
-    >>> bool(right.mean() > base.score(X[1000:], y[1000:]) + 0.1)
+    >>> layer = PersonalLayer(base).partial_fit(X[1000:1500], y[1000:1500], task=task[1000:1500])
+    >>> right = layer.predict(X[1500:], task=task[1500:]) == y[1500:]
+    >>> bool(right.mean() > base.score(X[1500:], y[1500:]) + 0.1)
     True
 
     Parameters
     ----------
     base:
         A fitted scikit-learn, LightGBM or XGBoost estimator or booster; or a function that returns
-        log-odds (numbers: predictions) of rows, which needs ``target``.
+        log-odds (numbers: predictions) of rows, which needs ``target``. Scores of a base without
+        ``predict_proba``, as of a support vector machine, are taken for log-odds: calibrate it.
     target:
         "two classes" or "number"; else that of the base.
     classes:
         The labels, the negative one first; else those of the base, (0, 1) for a booster.
     columns:
-        Names or numbers of the columns whose effects may be personal; () for levels alone. By
-        default all.
+        Columns whose effects may be personal: names of a frame, else numbers; () for intercepts
+        only. By default all.
 
     ``romco.save(layer, path)`` leaves the base out: set ``base`` after ``romco.load``.
     """
@@ -65,13 +67,19 @@ class PersonalLayer:
         columns: Sequence[Any] | None = None,
     ) -> None:
         self.base = base
-        self.target = target or _target_of(base)
-        if classes is None and self.target == "two classes":
-            classes = list(getattr(base, "classes_", (0, 1)))
-        self.classes_ = None if classes is None else np.array(classes)
-        if self.classes_ is not None and len(self.classes_) != 2:
-            raise ValueError(f"expected two classes, got {list(self.classes_)}")
-        self.columns = columns
+        self.target = choice("target", target or _target_of(base), "two classes", "number")
+        known: Any = getattr(base, "classes_", classes)
+        if self.target == "number" and classes is not None:
+            raise ValueError("a number has no classes: leave them out")
+        if classes is not None and list(known) != list(classes):
+            raise ValueError(f"the base has the classes {list(known)}, in this order")
+        self.classes_ = None
+        if self.target == "two classes":
+            self.classes_ = np.array([0, 1] if known is None else known)
+            if len(self.classes_) != 2:
+                raise ValueError(f"expected two classes, got {list(self.classes_)}")
+        self.columns = [columns] if isinstance(columns, str) else columns
+        self.columns = None if self.columns is None else list(self.columns)
         self.model: Model | None = None
         self.layer_share = LAYER_PRIOR  # probability that the layer predicts better
         self._error = 0.0  # mean squared error of the base, of so many rows
@@ -80,30 +88,32 @@ class PersonalLayer:
     def partial_fit(self, X: Any, y: Any, task: Any, sample_weight: Any = None) -> Self:
         """Learn rows in turn; tasks may be new. Bad rows raise ValueError and change nothing."""
         offset, rows = self._offset(X), self._select(X)
-        y, task = np.asarray(y), tasks_of(task, len(offset))
+        y, task = np.asarray(y).reshape(-1), tasks_of(task, len(offset))
+        y = y.astype(np.float64) if self.target == "number" else y
         model = self.model or self._new(rows)
         margins = model.learn(rows, y, task, weight=sample_weight, offset=offset)
         self.model = model
-        self._weigh(margins, offset, y)
+        counts = slice(None) if sample_weight is None else np.asarray(sample_weight) > 0.0
+        self._weigh(margins[counts], offset[counts], y[counts])
         return self
 
     def decision_function(self, X: Any, task: Any) -> Numbers:
         """Return log-odds (n,) of ``classes_[1]``, or predicted numbers."""
         offset = self._offset(X)
-        if self.model is None:
+        if self.model is None or not self._rows:
             return offset
         layer = self.model.margins(self._select(X), tasks_of(task, len(offset)), offset=offset)
         share = self.layer_share * self._rows / (self._rows + YOUNG_ROWS)
         if self.target == "number":
             return (1.0 - share) * offset + share * layer
-        positive, negative = (
+        yes, no = (
             np.logaddexp(
                 np.log1p(-share) - np.logaddexp(0.0, -sign * offset),
                 np.log(share) - np.logaddexp(0.0, -sign * layer),
             )
             for sign in (1.0, -1.0)
         )
-        return np.asarray(positive - negative)
+        return np.asarray(yes - no)
 
     def predict(self, X: Any, task: Any) -> NDArray[Any]:
         """Return the label, or number, of each row (n,)."""
@@ -114,24 +124,23 @@ class PersonalLayer:
         """Return probabilities (n, 2) of ``classes_``; ValueError for numbers."""
         if self.classes_ is None:
             raise ValueError("a number has no probability: use predict")
-        positive = logistic(self.decision_function(X, task))
-        return np.column_stack([1.0 - positive, positive])
+        probability = logistic(self.decision_function(X, task))
+        return np.column_stack([1.0 - probability, probability])
 
     # In a file
 
     file_kind = "personal layer"
 
     def inside(self) -> Model:
-        """Return the model of what the base leaves."""
+        """Return the model of the residual."""
         if self.model is None:
             raise ValueError("this layer has learned nothing yet: call partial_fit first")
         return self.model
 
     def described(self) -> dict[str, Any]:
         """Return all but the base and the model, for :func:`romco.save`."""
-        columns = None if self.columns is None else list(self.columns)
         sums = [self.layer_share, self._error, self._rows]
-        return {"target": self.target, "columns": columns, "sums": sums}
+        return {"target": self.target, "columns": self.columns, "sums": sums}
 
     @classmethod
     def revived(cls, described: dict[str, Any], model: Model) -> Self:
@@ -139,8 +148,9 @@ class PersonalLayer:
         classes = model.classes or None
         made = cls(None, target=described["target"], classes=classes, columns=described["columns"])
         share, error, rows = described["sums"]
-        made.layer_share, made._error = min(positive("share", share), 1.0), float(error)
-        made.model, made._rows = model, int(rows)
+        made.layer_share = min(positive("share", share), 1.0)
+        made._error, made._rows = not_negative("error", error), whole("rows", rows, least=0)
+        made.model = model
         return made
 
     # Within
@@ -154,22 +164,24 @@ class PersonalLayer:
     def _offset(self, X: Any) -> Numbers:
         if self.base is None:
             raise ValueError("this layer was loaded without its base: set layer.base first")
-        scores = np.asarray(_scores(self.base, X, self.target), dtype=np.float64).reshape(-1)
+        scores = np.asarray(_scores(self.base, X, self.target), dtype=np.float64)
+        if scores.size != len(scores):
+            raise ValueError(f"the base has scores of shape {scores.shape}, one per row is needed")
+        scores = scores.reshape(-1)
         if self.target == "number":
             return scores
         return np.clip(scores, -MAX_LOG_ODDS, MAX_LOG_ODDS)
 
     def _select(self, X: Any) -> Any:
-        if not hasattr(X, "columns") and not hasattr(X, "tocsr"):
-            X = np.asarray(X, dtype=np.float64)
-        if self.columns is None:
-            return X
-        if not len(self.columns):
-            return np.zeros((X.shape[0], 1))
-        return X[list(self.columns)] if hasattr(X, "columns") else X[:, list(self.columns)]
+        if self.columns is not None and not self.columns:
+            return np.zeros((X.shape[0] if hasattr(X, "shape") else len(X), 1))
+        if hasattr(X, "columns"):
+            return X if self.columns is None else X[self.columns]
+        X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
+        return X if self.columns is None else X[:, self.columns]
 
     def _weigh(self, layer: Numbers, base: Numbers, y: NDArray[Any]) -> None:
-        """Update the share of the layer by Bayes' rule with a fixed share."""
+        """Update the layer's posterior weight by Bayes' rule, then a fixed share of the prior."""
         if self.classes_ is None:
             errors = np.square(base - y)
             sums = self._error * self._rows + np.cumsum(errors)
@@ -182,12 +194,12 @@ class PersonalLayer:
         share = self.layer_share
         for likelihood in np.exp(np.clip(gains, -10.0, 10.0)).tolist():
             share = share * likelihood / (share * likelihood + 1.0 - share)
-            share += SWITCH_SHARE * (LAYER_PRIOR - share)
+            share += SWITCH_RATE * (LAYER_PRIOR - share)
         self.layer_share, self._rows = share, self._rows + len(y)
 
 
 def _target_of(base: Any) -> Literal["two classes", "number"]:
-    """Return what a base predicts; ValueError where that does not follow."""
+    """Return what a base predicts; ValueError where that cannot be inferred."""
     if hasattr(base, "predict_proba") or hasattr(base, "classes_"):
         return "two classes"
     if hasattr(base, "dump_model") and hasattr(base, "num_trees"):  # LightGBM's Booster
@@ -199,7 +211,7 @@ def _target_of(base: Any) -> Literal["two classes", "number"]:
     elif hasattr(base, "predict"):
         return "number"
     else:
-        raise ValueError("say target='two classes' or 'number': it does not follow from the base")
+        raise ValueError("say target='two classes' or 'number': the base does not tell")
     return "two classes" if objective.startswith(("binary", "cross_entropy")) else "number"
 
 
