@@ -22,7 +22,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ ESTIMATORS = {
 }
 
 
+@runtime_checkable
 class Estimator(Protocol):
     """Another library's estimator around a model; saved and loaded as that estimator."""
 
@@ -80,7 +81,7 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
         kind = "model" if isinstance(model, Model) else "learner"
         summary, state = _summary(model), model.state()
     else:
-        if not hasattr(model, "file_kind"):
+        if not isinstance(model, Estimator):
             kind = type(model).__name__
             raise TypeError(
                 f"romco.save takes models, learners and estimators of romco, not {kind}; of a "
