@@ -21,14 +21,13 @@ from romco.kernels.merge.rows import (
     side_by_side,
 )
 from romco.learners.auto import doubt
-from romco.learners.capabilities import Merges, SubspaceRows
+from romco.learners.capabilities import SubspaceRows
 from romco.learners.merging import (
     Period,
     apply_merged,
     collect_change,
     merge,
     merge_in_place,
-    mergeable,
     shared_values,
 )
 from tests.reference import merging as plain
@@ -305,15 +304,15 @@ def test_touched_rows_are_counted_without_zeros_and_forgotten_when_cleared():
 
 
 def test_which_learners_can_be_sharded():
-    able = {name for name in romco.LEARNERS if isinstance(romco.learner(name, 3, 2), Merges)}
+    able = {name for name in romco.LEARNERS if romco.learner(name, 3, 2).shardable}
     assert able == SHARDED
 
 
 def test_a_learner_that_cannot_be_sharded_says_why():
     with pytest.raises(ValueError, match=r"romco-nucl cannot be sharded: .* 33 to 75 %"):
-        mergeable(romco.learner("romco-nucl", 3, 2))
+        romco.learner("romco-nucl", 3, 2).sharing()
     with pytest.raises(ValueError, match="mtfl cannot be sharded: each of its steps"):
-        mergeable(romco.learner("mtfl", 3, 2))
+        romco.learner("mtfl", 3, 2).sharing()
 
 
 def test_kinds_and_counts_of_shards_add_up():
