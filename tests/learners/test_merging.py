@@ -23,11 +23,11 @@ from romco.kernels.merge.rows import (
 from romco.learners.auto import doubt
 from romco.learners.capabilities import SubspaceRows
 from romco.learners.merging import (
+    InPlaceMerge,
     Period,
     apply_merged,
     collect_change,
     merge,
-    merge_in_place,
     shared_values,
 )
 from tests.reference import merging as plain
@@ -382,7 +382,7 @@ def test_merging_in_place_is_merging_what_was_sent_to_the_last_bit(name):
     in_ranges = merge(romco.learner(name, 11, 1), changes, backwards)
     for part, array in in_ranges.values.items():
         np.testing.assert_array_equal(array, agreed.values[part], err_msg=part)
-    merge_in_place(common, shards, periods, backwards)
+    InPlaceMerge(common, shards).run(periods, backwards)
     every = np.arange(11, dtype=np.int32)
     for learner in (common, *shards):
         for name, array in shared_values(learner, every).items():
@@ -450,7 +450,7 @@ def test_what_others_measured_is_known_without_a_look_at_all_features():
                 np.testing.assert_array_equal(shard.arrays()[name], array, err_msg=name)
             touched.add(events_of(np.ascontiguousarray(x[own])))
             periods.append(Period(15, *touched.rows()))
-        merge_in_place(common, shards, periods, lambda act, n: act(0, n))
+        InPlaceMerge(common, shards).run(periods, lambda act, n: act(0, n))
 
 
 def test_features_that_are_not_there_are_no_news():

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,8 @@ RangeFunction = Callable[[int, int], None]  # called with begin and end
 MapRanges = Callable[[RangeFunction, int], object]  # calls it for ranges that cover 0 to n
 
 
-class Period(NamedTuple):
+@dataclass(frozen=True)
+class Period:
     """Events of a shard since the last barrier, and their features."""
 
     events: int
@@ -50,17 +51,10 @@ class Period(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Change:
-    """State of a shard at a barrier, as far as it changed since the last one.
+class Change(Period):
+    """The same with the shard's state, as far as it changed."""
 
-    ``rows`` (t,) are the features that occurred, sorted, ``seen`` (t,) their counts; ``values`` has
-    their rows of each array that is merged by feature, and small arrays whole.
-    """
-
-    events: int
-    rows: NDArray[np.int32]
-    seen: NDArray[np.int32]
-    values: Values
+    values: Values  # its rows of each array that is merged by feature, and small arrays whole
 
 
 @dataclass(frozen=True)
@@ -176,13 +170,6 @@ class InPlaceMerge:
         for learner in self._learners:
             _put_small(learner, small)
             learner.invalidate_caches(changed)
-
-
-def merge_in_place(
-    common: Learner, shards: Sequence[Learner], periods: Sequence[Period], ranges: MapRanges
-) -> None:
-    """Merge shards of this process once."""
-    InPlaceMerge(common, shards).run(periods, ranges)
 
 
 def apply_merged(learner: Learner, merged: Merged) -> None:
