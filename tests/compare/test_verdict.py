@@ -113,7 +113,7 @@ def test_numbers_are_judged_by_their_rmse():
     rng = np.random.default_rng(5)
     task, x = rng.integers(60, size=1500), rng.normal(size=(1500, 10))
     w = rng.normal(size=(60, 1)) @ rng.normal(size=(1, 10))
-    y = 500.0 + 10.0 * ((x * w[task]).sum(axis=1) + 0.5 * rng.normal(size=1500))
+    y = 500.0 + 10.0 * ((x * w[task]).sum(axis=1) + 3.0 * rng.normal(size=1500))
     names = tuple(f"t{k}" for k in range(60))
     rows, found = judged(Stream("made", task, x, y, names, (), answers=0))
     assert found.title.startswith("Sharing between tasks lowers the RMSE by ")
