@@ -127,18 +127,17 @@ class TaskHistory:
         cls, stored: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], numeric: bool
     ) -> Self:
         """Return the history that gave a state; ValueError where none could have."""
-        slots = {name: arrays.get(PREFIX + name) for name in ("task", "category", "table")}
-        columns, categories, tasks = map(stored.get, ("columns", "categories", "tasks"))
-        lists, time = (columns, categories), stored.get("time")
-        names = [name for part in lists if isinstance(part, list) for name in part]
-        if (
-            not all(isinstance(part, list) for part in (*lists, tasks))
-            or not all(isinstance(name, str) for name in names)
-            or not isinstance(time, str | None)
-            or any(slot is None for slot in slots.values())
-        ):
-            raise ValueError("expected columns, categories, tasks, time and arrays of the history")
-        made = cls(columns, stored.get("limit"), numeric=numeric, time=time)
+        parts = ("columns", "limit", "time", "tasks", "categories")
+        try:
+            columns, limit, time, tasks, categories = (stored[name] for name in parts)
+            slots = {name: arrays[PREFIX + name] for name in ("task", "category", "table")}
+        except KeyError as error:
+            raise ValueError(f"the history has no {error}") from None
+        lists = [part for part in (columns, categories, tasks) if isinstance(part, list)]
+        texts = [time or "", *columns, *categories] if len(lists) == 3 else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("expected names of the history's columns, categories and tasks")
+        made = cls(columns, limit, numeric=numeric, time=time)
         made.tasks = TaskTable.from_json(tasks)
         made.kernel.load(categories, slots)
         if not set(slots["task"].tolist()) <= set(made.tasks.number.values()):
