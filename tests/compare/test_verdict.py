@@ -72,7 +72,7 @@ def test_a_gain_is_seen_where_tasks_share_directions():
     rows, found = judged(personal())
     assert found.title.startswith("Sharing between tasks lowers the log loss by ")
     share = gain(found.sharing, found.reference)
-    assert share.low > 0.05
+    assert share.low > 0.03
     assert rows[ENGINE].loss < min(row.loss for name, row in rows.items() if name != ENGINE)
     assert "takes off another" in found.text
 
@@ -113,7 +113,7 @@ def test_numbers_are_judged_by_their_rmse():
     rng = np.random.default_rng(5)
     task, x = rng.integers(60, size=1500), rng.normal(size=(1500, 10))
     w = rng.normal(size=(60, 1)) @ rng.normal(size=(1, 10))
-    y = 500.0 + 10.0 * ((x * w[task]).sum(axis=1) + 0.5 * rng.normal(size=1500))
+    y = 500.0 + 10.0 * ((x * w[task]).sum(axis=1) + 3.0 * rng.normal(size=1500))
     names = tuple(f"t{k}" for k in range(60))
     rows, found = judged(Stream("made", task, x, y, names, (), answers=0))
     assert found.title.startswith("Sharing between tasks lowers the RMSE by ")

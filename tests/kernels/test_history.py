@@ -38,7 +38,7 @@ def as_dicts(block):
 KINDS = {
     "two classes": (lambda rng: float(rng.random() < 0.6), {}),
     "classes": (lambda rng: float(rng.integers(0, 4)), {}),
-    "numbers": (lambda rng: float(rng.normal()), {"number": True}),
+    "numbers": (lambda rng: float(rng.normal()), {"numeric": True}),
     "timed": (lambda rng: float(rng.random() < 0.5), {"time": "at"}),
 }
 
@@ -52,7 +52,7 @@ def test_agrees_with_the_reference(kind, seed):
     history.make_classes(4 if kind == "classes" else 2)
     wide = as_dicts(history.expand(tasks, encoded(rows), y))
     events = [(t, r, None if np.isnan(v) else v) for t, r, v in zip(tasks, rows, y, strict=True)]
-    if not options.get("number"):
+    if not options.get("numeric"):
         events = [(t, r, None if v is None else int(v)) for t, r, v in events]
     for i, row in enumerate(wide):
         expected = history_features(COLUMNS, events[: i + 1], **options)
@@ -126,7 +126,7 @@ def test_features_of_a_prediction_are_used_when_its_label_is_late():
     history.make_classes(4)
     history.expand(tasks[:30], block.rows(0, 30), y[:30])
     history.commit(30)
-    given = np.pad(early, ((0, 0), (0, len(history.names) - early.shape[1])))
+    given = np.pad(early, ((0, 0), (0, len(history.features) - early.shape[1])))
     assert as_dicts(history.expand(tasks[30:], block.rows(30, 40), None, given)) == before
 
 
@@ -169,5 +169,5 @@ def test_forget_drops_a_task_and_names_are_pruned():
     assert len(history.categories) <= 12
     assert history.used == 6
     history.forget(0)
-    assert set(history.live_tasks()) == {1}
+    assert set(history.arrays()["task"]) == {1}
     assert "history.item.new" not in as_dicts(history.expand(np.array([1]), block))[0]

@@ -160,6 +160,24 @@ def test_first_answers_that_are_nearly_equal_do_no_harm():
     assert rmse[0] < 1.1 * rmse[1]
 
 
+def test_first_values_of_a_column_that_are_nearly_equal_do_no_harm():
+    stream, twin = rounds(n=300, d=4), reference.AutoNumber(4, M)
+    x, y = stream.x.copy(), stream.y.copy()
+    x[:4] = [  # the third column seems to hardly vary
+        [-0.726, 0.667, 0.177, 3.121],
+        [0.394, 0.105, 0.178, -0.414],
+        [-0.727, -0.76, -0.856, 0.374],
+        [1.439, 0.088, 0.202, -0.523],
+    ]
+    y[:4] = [19.58, 23.76, 12.58, 29.57]
+    odd = romco.Rounds(stream.task, x, y, stream.starts)
+    predicted = romco.learner("romco-auto-number", 4, M).replay(odd)
+    assert np.abs(predicted - y)[1:].max() < 5.0 * y.std()
+    for e, found in enumerate(predicted):
+        np.testing.assert_allclose(found, twin.forecast(odd.task[e], x[e])[0], rtol=1e-6)
+        twin.update(odd.task[e], x[e], y[e], 1.0)
+
+
 @pytest.mark.parametrize("wild", [False, True])
 def test_intervals_hold_what_they_promise(wild):
     stream = rounds(n=2500, seed=3, wild=wild)

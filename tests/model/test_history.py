@@ -7,7 +7,7 @@ import pytest
 
 import romco
 from romco.io.modelfile import ModelFileError
-from romco.model.history import TaskHistory
+from romco.model.history import TaskHistory, feature_name
 
 
 def stream(seed, n=120, labels=("no", "yes")):
@@ -101,15 +101,30 @@ def test_a_forged_history_is_refused():
         {"tasks": []},
         {"categories": ["skill=1"] * 40},
         {"time": 7},
+        {"tasks": None},
+        {"tasks": [None, *made.state()["history"]["tasks"][1:]]},
     ):
         state = made.state()
         state["history"] |= change
         with pytest.raises((ValueError, TypeError)):
             romco.Model.from_state(state)
-    state = made.state()
-    state["arrays"]["history.table"][0, 7] = -3.0
-    with pytest.raises(ValueError, match="history"):
-        romco.Model.from_state(state)
+    for part in made.state()["history"]:
+        state = made.state()
+        del state["history"][part]
+        with pytest.raises(ValueError, match=f"no '{part}'"):
+            romco.Model.from_state(state)
+    for name, change in {
+        "table": lambda a: a - 3.0,
+        "task": lambda a: a - 1,
+        "category": lambda a: np.array(7),
+    }.items():
+        state = made.state()
+        state["arrays"][f"history.{name}"] = change(state["arrays"][f"history.{name}"])
+        with pytest.raises(ValueError, match="history"):
+            romco.Model.from_state(state)
+        del state["arrays"][f"history.{name}"]
+        with pytest.raises(ValueError, match="history"):
+            romco.Model.from_state(state)
     assert issubclass(ModelFileError, ValueError)
 
 
@@ -169,6 +184,27 @@ def test_a_late_label_is_learned_with_the_features_of_its_prediction(kind):
     kernel = late.engine.history.kernel
     whole = int(np.flatnonzero(kernel.arrays()["category"] == -1)[-1])
     assert kernel.arrays()["task"][whole] == late.engine.history.tasks.find(task[100])
+
+
+def test_columns_may_look_like_history_features():
+    made = romco.Model("pa-unique", history=["b", "a.b", "skill"], classes=("no", "yes"))
+    rows = [{"skill": "1.x", "b": "q", "a.b": "r", "history.x": 2.0, "history": "c"}] * 3
+    made.learn(rows, ["yes", "no", "yes"], ["t"] * 3)
+    names = [feature_name(made, k) for k in range(made.features.width)]
+    assert {"history.x", "history=c", "skill=1.x times the recent share of yes"} <= set(names)
+    assert {"count of no so far for this a.b", "no label so far for this b"} <= set(names)
+    assert "skill=1.x times the recent share of yes for this a.b" in names
+    before = made.margins(rows, ["t"] * 3)
+    for bad in ("history.task.new", "history.a.b.gap", "history.skill=1.x.a.b"):
+        with pytest.raises(ValueError, match=r"history\..*rename"):
+            made.learn([{**rows[0], bad: 1.0}], ["yes"], ["new"])
+        with pytest.raises(ValueError, match=r"history\..*rename"):
+            made.margins([{**rows[0], bad: 1.0}], ["t"])
+    np.testing.assert_array_equal(made.margins(rows, ["t"] * 3), before)
+    with pytest.raises(ValueError, match="'task'"):
+        romco.Model(history=["task"])
+    with pytest.raises(ValueError, match="different names"):
+        romco.Model(history=["skill", "skill"])
 
 
 def test_bad_rows_change_nothing():
@@ -259,7 +295,7 @@ def test_bad_options_are_refused():
 
 
 def test_memory_is_bounded():
-    past = TaskHistory(["item"], 10, number=False)
+    past = TaskHistory(["item"], 10, numeric=False)
     made = romco.Model(history=["item"], history_limit=10)
     for k in range(100):
         made.learn_one({"item": k}, "yes" if k % 2 else "no", f"t{k}")

@@ -5,13 +5,13 @@ from math import log1p
 from romco.kernels.io.history import HALF_LIVES
 
 
-def history_features(columns, events, number=False, time=None):
+def history_features(columns, events, numeric=False, time=None):
     """Features of the last of ``events`` (task, row, label); labels of the others count.
 
     Labels are classes 0, 1, ..., or numbers; None where a label is not known.
     """
     *past, (task, row, _) = events
-    classes = 1 if number else 1 + max((y for *_, y in past if y is not None), default=1)
+    classes = 1 if numeric else 1 + max((y for *_, y in past if y is not None), default=1)
     own = [(event, y) for who, event, y in past if who == task and y is not None]
     now, features = row.get(time, 0.0), {}
     names = [name for name in row if any(name.startswith(f"{column}=") for column in columns)]
@@ -22,17 +22,17 @@ def history_features(columns, events, number=False, time=None):
             for place, (event, y) in enumerate(own, 1)
             if category is None or category in event
         ]
-        slot = _slot(seen, classes, len(own), now, number, time is not None)
+        slot = _slot(seen, classes, len(own), now, numeric, time is not None)
         features |= {f"history.{column}.{tail}": value for tail, value in slot.items()}
     for category in names:
-        if category.startswith(f"{columns[-1]}=") and not number:
+        if category.startswith(f"{columns[-1]}=") and not numeric:
             for level in ("task", *columns[:-1]):
                 slope = features.get(f"history.{level}.mean8", 0.0)
                 features[f"history.{category}.{level}"] = slope
     return {name: value for name, value in features.items() if value != 0.0}
 
 
-def _slot(seen, classes, events, now, number, timed):
+def _slot(seen, classes, events, now, numeric, timed):
     if not seen:
         return {"new": 1.0}
     last_place, last, last_time = seen[-1]
@@ -49,7 +49,7 @@ def _slot(seen, classes, events, now, number, timed):
         slot.update({f"mean{life:g}{mark}": mean(life, signal) for life in HALF_LIVES})
         slot[f"last{mark}"] = signal(last)
 
-    if number:
+    if numeric:
         slot["count"] = log1p(len(seen))
         add("", float)
         return slot

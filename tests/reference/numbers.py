@@ -134,6 +134,8 @@ class AutoNumber(Placed):
             self.unit = unit
 
     def rebase(self, j, ratio, shift):
+        if not abs(shift) < 10.0 or not 1e-3 < ratio < 1e3:
+            shift, ratio = shift if abs(shift) < 10.0 else 0.0, 0.0
         for shared in self.shared:
             shared.rebase(j + 1, ratio, shift)
         for i in range(self.m):

@@ -223,7 +223,7 @@ def use(rng: Generator, made: Any) -> None:
 
 def _use_river(rng: Generator, made: Any) -> None:
     row = {"a": float(rng.normal()), "town": "Rome"}
-    task = _some(rng, [*made.inside().tasks[:4], "new"])
+    task = _some(rng, [*made.fitted_model().tasks[:4], "new"])
     number = "number" in made.file_kind
     for _ in range(3):
         made.predict_one(row, task=task)
@@ -234,13 +234,13 @@ def _use_river(rng: Generator, made: Any) -> None:
 
 def _use_estimator(rng: Generator, made: Any) -> None:
     n, number = 4, "number" in made.file_kind
-    tasks = [_some(rng, [*made.inside().tasks[:4], "new"]) for _ in range(n)]
+    tasks = [_some(rng, [*made.fitted_model().tasks[:4], "new"]) for _ in range(n)]
     rows = rng.normal(size=(n, made.n_features_in_))
     made.predict(rows, task=tasks)
     if not number:
         made.predict_proba(rows, task=tasks)
         made.decision_function(rows, task=tasks)
-    words = list(made.inside().classes)
+    words = list(made.fitted_model().classes)
     answers = (
         rng.normal(size=n) if number else [_some(rng, words) for _ in range(n)] if words else None
     )
@@ -249,4 +249,4 @@ def _use_estimator(rng: Generator, made: Any) -> None:
         made.score(rows, answers, task=tasks)
     str(made.explain())
     made.get_params()
-    assert len(made.tasks_) == len(made.inside().tasks)
+    assert len(made.tasks_) == len(made.fitted_model().tasks)

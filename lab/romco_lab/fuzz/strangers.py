@@ -264,7 +264,7 @@ def use(rng: Generator, made: Any) -> None:
     if isinstance(made, romco.Learner):
         _use_learner(rng, made)
         return
-    inside = made if isinstance(made, romco.Model) else made.inside()
+    inside = made if isinstance(made, romco.Model) else made.fitted_model()
     for _ in range(6):
         _some(rng, MODEL_ACTS)(rng, inside)
 

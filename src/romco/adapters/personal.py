@@ -90,7 +90,7 @@ class PersonalLayer:
         offset, rows = self._offset(X), self._select(X)
         y, task = np.asarray(y).reshape(-1), tasks_of(task, len(offset))
         y = y.astype(np.float64) if self.target == "number" else y
-        model = self.model or self._new(rows)
+        model = self.model or self._new_model(rows)
         margins = model.learn(rows, y, task, weight=sample_weight, offset=offset)
         self.model = model
         counts = slice(None) if sample_weight is None else np.asarray(sample_weight) > 0.0
@@ -127,35 +127,33 @@ class PersonalLayer:
         probability = logistic(self.decision_function(X, task))
         return np.column_stack([1.0 - probability, probability])
 
-    # In a file
+    # For romco.save and romco.load
 
     file_kind = "personal layer"
 
-    def inside(self) -> Model:
+    def fitted_model(self) -> Model:
         """Return the model of the residual."""
         if self.model is None:
             raise ValueError("this layer has learned nothing yet: call partial_fit first")
         return self.model
 
-    def described(self) -> dict[str, Any]:
+    def file_settings(self) -> dict[str, Any]:
         """Return all but the base and the model, for :func:`romco.save`."""
-        sums = [self.layer_share, self._error, self._rows]
-        return {"target": self.target, "columns": self.columns, "sums": sums}
+        mixture = [self.layer_share, self._error, self._rows]
+        return {"target": self.target, "columns": self.columns, "sums": mixture}
 
     @classmethod
-    def revived(cls, described: dict[str, Any], model: Model) -> Self:
-        """Return the layer of that description, without its base."""
+    def from_file_settings(cls, settings: dict[str, Any], model: Model) -> Self:
+        """Return the layer of these settings and this model, without its base."""
         classes = model.classes or None
-        made = cls(None, target=described["target"], classes=classes, columns=described["columns"])
-        share, error, rows = described["sums"]
+        made = cls(None, target=settings["target"], classes=classes, columns=settings["columns"])
+        share, error, rows = settings["sums"]
         made.layer_share = min(positive("share", share), 1.0)
         made._error, made._rows = not_negative("error", error), whole("rows", rows, least=0)
         made.model = model
         return made
 
-    # Within
-
-    def _new(self, rows: Any) -> Model:
+    def _new_model(self, rows: Any) -> Model:
         features = Names() if hasattr(rows, "columns") else Columns(rows.shape[1])
         if self.classes_ is None:
             return Model(features=features, target="number")
@@ -184,8 +182,8 @@ class PersonalLayer:
         """Update the layer's posterior weight by Bayes' rule, then a fixed share of the prior."""
         if self.classes_ is None:
             errors = np.square(base - y)
-            sums = self._error * self._rows + np.cumsum(errors)
-            mean = sums / (self._rows + np.arange(1, len(y) + 1))
+            totals = self._error * self._rows + np.cumsum(errors)
+            mean = totals / (self._rows + np.arange(1, len(y) + 1))
             gains = 0.5 * (errors - np.square(layer - y)) / np.maximum(mean, np.finfo(float).tiny)
             self._error = float(mean[-1]) if len(y) else self._error
         else:

@@ -30,19 +30,19 @@ class TaskStream:
     model: Model
     task_column: Any
 
-    def inside(self) -> Model:
+    def fitted_model(self) -> Model:
         """The model inside."""
         return self.model
 
-    def described(self) -> dict[str, Any]:
+    def file_settings(self) -> dict[str, Any]:
         """Parameters, for :func:`romco.save`."""
         parameters: dict[str, Any] = self._get_params()  # type: ignore[attr-defined]
         return {**parameters, "task_column": column_to_json(self.task_column)}
 
     @classmethod
-    def revived(cls, described: dict[str, Any], model: Model) -> Self:
+    def from_file_settings(cls, settings: dict[str, Any], model: Model) -> Self:
         """The estimator of that description, for :func:`romco.load`."""
-        made = cls(**{**described, "task_column": column_from_json(described["task_column"])})
+        made = cls(**{**settings, "task_column": column_from_json(settings["task_column"])})
         made.model = model
         return made
 

@@ -192,12 +192,12 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
 
     # In a file
 
-    def inside(self) -> Model:
+    def fitted_model(self) -> Model:
         """The model inside."""
         self._check_fitted()
         return self.model_
 
-    def described(self) -> dict[str, Any]:
+    def file_settings(self) -> dict[str, Any]:
         """Parameters and columns, for :func:`romco.save`."""
         names = self.feature_names_in_.tolist() if "feature_names_in_" in vars(self) else None
         parameters = {
@@ -207,13 +207,13 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         return {"parameters": parameters, "width": self.n_features_in_, "names": names}
 
     @classmethod
-    def revived(cls, described: dict[str, Any], model: Model) -> Self:
+    def from_file_settings(cls, settings: dict[str, Any], model: Model) -> Self:
         """The fitted estimator of that description, for :func:`romco.load`."""
-        parameters = described["parameters"]
+        parameters = settings["parameters"]
         made = cls(**{**parameters, "task_column": column_from_json(parameters["task_column"])})
-        made.n_features_in_ = whole("width", described["width"])
-        if described["names"] is not None:
-            made.feature_names_in_ = np.array(described["names"], dtype=object)
+        made.n_features_in_ = whole("width", settings["width"])
+        if settings["names"] is not None:
+            made.feature_names_in_ = np.array(settings["names"], dtype=object)
         made.reads_table_ = isinstance(model.features, Names)
         if not made.reads_table_ and made.n_features_in_ != model.features.width:
             raise ValueError("the estimator and its model have different numbers of features")
@@ -350,7 +350,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         """Raise ValueError where the tasks seem to stand where weights do."""
         if sample_weight is None or task is not None or self.task_column is not None:
             return
-        if any(name != ONLY_TASK for name in self.inside().tasks):
+        if any(name != ONLY_TASK for name in self.fitted_model().tasks):
             raise ValueError(
                 "the third argument of score is sample_weight, and no task was given; if these "
                 "are the tasks, write score(X, y, task=...)"

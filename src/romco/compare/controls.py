@@ -109,8 +109,9 @@ def _from_answers(row: str, stream: Stream, task: NDArray[np.int64], y: Numbers)
 def _regression(stream: Stream, group: NDArray[np.int64], x: Features, y: Numbers) -> Numbers:
     """Regression of each group on its own, on columns scaled by their spread in the whole file."""
     if stream.answers == 0:
-        unit = float(y.std()) or 1.0
-        return unit * regress(group, x, y / unit, baselines.mean(y / unit)[:, None], "number")[:, 0]
+        origin, unit = y[0], float(y.std()) or 1.0  # one answer tells the level
+        z = (y - origin) / unit
+        return origin + unit * regress(group, x, z, baselines.mean(z)[:, None], "number")[:, 0]
     classes, n_classes = class_numbers(stream, y), max(stream.answers, 2)
     log_rates = np.log(baselines.class_rates(classes, n_classes))
     if stream.answers == 1:

@@ -9,10 +9,10 @@ from scipy.sparse import csr_array
 from romco.rounds import Features
 
 Numbers = NDArray[np.float64]
-PRIOR_VARIANCES = np.array([0.003, 0.03, 0.3])  # of a weight; averaged by their past likelihood
+PRIOR_VARIANCES = np.array([0.003, 0.03, 0.3, 3.0, 30.0])  # averaged by their past likelihood
 INTERCEPT_VARIANCE = 1.0
 MAX_DENSE_COLUMNS = 256
-MAX_COVARIANCE_ENTRIES = 100_000  # of all classes and priors; beyond, only variances are kept
+MAX_COVARIANCE_ENTRIES = 200_000  # of all classes and priors; beyond, only variances are kept
 EVIDENCE_DECAY = 0.999
 PROBIT = np.pi / 8.0  # MacKay's factor: margins shrink by their variance
 

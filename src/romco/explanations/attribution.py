@@ -372,7 +372,7 @@ def _hashed_names(model: Model, x: Any) -> dict[int, str]:
     else:
         names = list(map(str, (model.schema or Schema()).encode(x)))
     if model.engine.history is not None:
-        names += model.engine.history.kernel.names
+        names += model.engine.history.kernel.features
     found: dict[int, str] = {}
     for name in names:
         column = hash_name(name) & (model.features.width - 1)

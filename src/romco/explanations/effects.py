@@ -75,7 +75,7 @@ def effects(model: Any, slopes: Sequence[Any] | None = None) -> Effects:
     >>> [round(value) for value in table.estimate[[0, 19]]], bool(table.se[0] < 0.2)
     ([-10, 10], True)
     """
-    model = model if isinstance(model, Model) else model.inside()
+    model = model if isinstance(model, Model) else model.fitted_model()
     engine = model.engine
     with engine.at_rest() as learner:
         kind, named = engine.target.kind, learner.name.startswith("romco-auto")

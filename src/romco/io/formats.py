@@ -10,15 +10,18 @@ import csv
 import gzip
 import io
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
+from romco.io.cells import read_name
 from romco.io.durable import Closing
 from romco.kernels.io.delimited import Delimited
 from romco.kernels.io.encoder import Encoder
@@ -28,6 +31,7 @@ from romco.plugins import Registry
 PARQUET_BATCH_ROWS = 1024  # held in memory at a time
 CHUNK_BYTES = 2**18  # read at a time
 MAX_ROW_BYTES = 16 * 2**20
+MAX_TASK_NAMES = 1_000_000  # remembered by a reader
 SEPARATORS = (",", ";", "\t", "|")  # recognised in the first line
 UTF_16 = ("\udcff\udcfe", "\udcfe\udcff")  # its first bytes, read as UTF-8
 
@@ -49,7 +53,9 @@ class BadRow(ValueError):  # noqa: N818
 
 
 Row = tuple[int, Mapping[str, Any]]  # line number (from 1), value of each column
-Rows = Generator[Row | BadRow, None, None]  # a bad row is yielded, not raised: the reader can go on
+# A bad row is yielded, not raised: the reader can go on. None is a row that a TaskFilter drops.
+Rows = Generator[Row | BadRow | None, None, None]
+Owns = Callable[[str | None], bool]  # whether rows of a task are read; None: it has no name
 
 
 @dataclass(frozen=True)
@@ -57,15 +63,17 @@ class Format:
     """Reader of a kind of file.
 
     ``read(stream, name, wanted)`` yields its rows and raises ``BadFile`` if it can tell
-    that a ``wanted`` column is not there; ``name`` is for messages.
+    that a ``wanted`` column is not there; ``name`` is for messages. One that ``filters`` takes a
+    :class:`TaskFilter` as its fourth argument, too.
     """
 
     suffixes: tuple[str, ...]
-    read: Callable[[BinaryIO, str, Sequence[str]], Rows]
+    read: Callable[..., Rows]
     task: str | None = None  # column of the task where the format itself fixes it
     label: str | None = None
     delimiter: str | None = None  # of a table that is text
     lines: bool = True  # whether its bytes are its lines
+    filters: bool = False
 
 
 def format_of(name: str, format: str | None = None) -> str:
@@ -111,6 +119,37 @@ class OpenFile(Closing):
             self.raw.close()
 
 
+class TaskFilter:
+    """Filter of rows by the task in a column; of other rows nothing else is looked at."""
+
+    def __init__(self, column: str | None, owns: Owns) -> None:
+        self.column, self._owns = column, owns
+        self._owns_cell = lru_cache(MAX_TASK_NAMES)(self._owns_value)
+
+    def owns(self, cell: Any) -> bool:
+        """Return whether the row with this cell is wanted."""
+        try:
+            return self._owns_cell(cell)
+        except TypeError:  # not hashable, so no name
+            return self._owns(None)
+
+    def owns_row(self, row: Row | BadRow | None) -> bool:
+        """Return whether a row is wanted."""
+        if row is None or isinstance(row, BadRow) or self.column is None:
+            return self._owns(None)
+        return self.owns(row[1].get(self.column))
+
+    def select(self, rows: Rows) -> Rows:
+        """Yield None in place of rows that are not wanted."""
+        yield from (row if self.owns_row(row) else None for row in rows)
+
+    def _owns_value(self, cell: Any) -> bool:
+        try:
+            return self._owns(read_name("", {"": cell}))
+        except ValueError:
+            return self._owns(None)
+
+
 class Sample(NamedTuple):
     """First rows of a source."""
 
@@ -139,8 +178,7 @@ def read_sample(
             else:
                 rows = kind.read(stream, file.name, ())
             with closing(rows):
-                good = (row for row in islice(rows, most) if not isinstance(row, BadRow))
-                found = [cells for _, cells in good]
+                found = [row[1] for row in islice(rows, most) if isinstance(row, tuple)]
         except (ValueError, EOFError, OSError, ImportError):
             found = []
         finally:
@@ -188,6 +226,7 @@ class DelimitedText:
         first = next(iter(self._data.splitlines()), b"")
         self.separator = separator(_decoded(first), delimiter, hints or wanted)
         self._encoder, self._names = Encoder(_no_plain, Lexicon()), Lexicon()
+        self._reading: tuple[Sequence[int], bool, Owns | None] = ((), True, None)
         self._splitter = Delimited(self._encoder, self._names, [], self.separator.encode(), True)
         self.header = check_header(self._read_header(), name, wanted)
         self._splitter = self._new_splitter([-1] * len(self.header), True)
@@ -207,25 +246,33 @@ class DelimitedText:
             if bad is not None:
                 yield self._bad(*bad)
 
-    def encode_into(self, encoder: Encoder, roles: Sequence[int], labelled: bool) -> None:
+    def encode_into(
+        self, encoder: Encoder, roles: Sequence[int], labelled: bool, owns: Owns | None = None
+    ) -> None:
         """Prepare :meth:`encode`: ``roles`` has the encoder's column of each header column."""
-        self._encoder = encoder
-        self._splitter = self._new_splitter(roles, labelled)
+        self._encoder, self._reading = encoder, (roles, labelled, owns)
+        self._splitter = self._new_splitter(*self._reading)
 
-    def encode(self, most: int, task: str) -> tuple[EncodedRows, BadRow | None, bool]:
+    def encode(self, most: int, task: str) -> tuple[EncodedRows, BadRow | None, int, bool]:
         """Encode up to ``most`` rows of those at hand; more bytes are read if there is none.
 
-        Returns the rows, where ``task`` is the task of those without; the bad row after them; and
-        whether more may come.
+        Returns the rows, where ``task`` is the task of those without; the bad row after them; the
+        number of rows passed, of other owners, too; and whether more may come.
         """
+        if len(self._names) > MAX_TASK_NAMES:
+            self._names = Lexicon()
+            self._splitter = self._new_splitter(*self._reading)
         found, bad, more = self._read(self._splitter.read, most)
         tasks, labels, lines, ends = found
         named = self._named(tasks, task), self._named(labels, None)
         rows = EncodedRows(*named, lines.tolist(), ends.tolist())
-        return rows, None if bad is None else self._bad(*bad), more
+        return rows, None if bad is None else self._bad(*bad), self._splitter.passed, more
 
-    def _new_splitter(self, roles: Sequence[int], labelled: bool) -> Delimited:
-        made = Delimited(self._encoder, self._names, roles, self.separator.encode(), labelled)
+    def _new_splitter(
+        self, roles: Sequence[int], labelled: bool, owns: Owns | None = None
+    ) -> Delimited:
+        sign = self.separator.encode()
+        made = Delimited(self._encoder, self._names, roles, sign, labelled, owns)
         made.line = self._splitter.line
         return made
 
@@ -245,11 +292,13 @@ class DelimitedText:
         while True:
             *found, self._at, bad = step(self._data, self._at, self._last, most)
             more = not (self._last and self._at >= len(self._data))
-            if len(found[0]) or bad is not None or not more:
+            if self._splitter.passed or bad is not None or not more:
                 self._size = CHUNK_BYTES
                 return found, bad, more
             if len(self._data) - self._at > MAX_ROW_BYTES:
-                return found, self._skip_long_row(), True
+                bad, self._splitter.passed = self._skip_long_row(), 1
+                owns = self._reading[2]
+                return found, bad if owns is None or owns(None) else None, True
             self._fetch()
 
     def _named(self, numbers: Any, nothing: str | None) -> list[Any]:
@@ -341,26 +390,59 @@ def tsv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
 # Other formats
 
 
-def json_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
+def json_rows(
+    stream: BinaryIO, name: str, wanted: Sequence[str], tasks: TaskFilter | None = None
+) -> Rows:
     """Yield one object per line; blank lines are passed over.
+
+    With a filter most lines of other tasks are recognised before they are parsed.
 
     >>> list(json_rows(io.BytesIO(b'{"user": "ann", "age": 7}'), "ages.jsonl", []))
     [(1, {'user': 'ann', 'age': 7})]
     """
     decoder = json.JSONDecoder(object_pairs_hook=_object)  # to make one takes as long as a row
+    find = None if tasks is None else _task_finder(tasks.column or "")
     for line, text in _lines(stream, name):
-        if isinstance(text, BadRow):
-            yield text
+        cell = None if find is None or isinstance(text, BadRow) else find(text)
+        if tasks is not None and cell is not None and not tasks.owns(json.loads(cell)):
+            yield None
             continue
-        try:
-            row = decoder.decode(text)
-        except (ValueError, RecursionError) as error:
-            yield BadRow(name, line, None, f"not valid JSON ({error})")
-            continue
-        if isinstance(row, dict):
-            yield line, row
-        else:
-            yield BadRow(name, line, None, "not a JSON object, that is {...}")
+        row = _json_row(decoder, name, line, text)
+        yield row if tasks is None or cell is not None or tasks.owns_row(row) else None
+
+
+def _json_row(decoder: json.JSONDecoder, name: str, line: int, text: str | BadRow) -> Row | BadRow:
+    if isinstance(text, BadRow):
+        return text
+    try:
+        row = decoder.decode(text)
+    except (ValueError, RecursionError) as error:
+        return BadRow(name, line, None, f"not valid JSON ({error})")
+    if isinstance(row, dict):
+        return line, row
+    return BadRow(name, line, None, "not a JSON object, that is {...}")
+
+
+def _task_finder(column: str) -> Callable[[str], str | None]:
+    """Return a function that finds the task in a line of JSON; None where it is not clear.
+
+    A name that occurs once belongs to the task, or the row is bad.
+
+    >>> find = _task_finder("user")
+    >>> find('{"age": 7, "user": "ann"}'), find('{"user": {"id": 3}}')
+    ('"ann"', None)
+    """
+    name = json.dumps(column, ensure_ascii=False)
+    escape = r"\u00" if column.isascii() else r"\u"  # another spelling of its letters
+    value = r'("[^"\\]*"|-?[0-9][0-9.eE+-]*|true|false)'
+    pair = re.compile(rf"{re.escape(name)}\s*:\s*{value}\s*[,}}]")
+
+    def find(text: str) -> str | None:
+        clear = text.count(name) == 1 and escape not in text
+        match = pair.search(text) if clear else None
+        return None if match is None else match[1]
+
+    return find
 
 
 def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
@@ -374,14 +456,10 @@ def svmlight_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
             yield _svmlight_row(name, line, words)
 
 
-def parquet_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
+def parquet_rows(
+    stream: BinaryIO, name: str, wanted: Sequence[str], tasks: TaskFilter | None = None
+) -> Rows:
     """Yield rows of a Parquet file, read in batches; the line number is that of the row."""
-    rows = (row for batch in parquet_batches(stream, name, wanted) for row in batch.to_pylist())
-    yield from enumerate(rows, start=1)
-
-
-def parquet_batches(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Iterator[Any]:
-    """Yield the rows of a Parquet file as Arrow batches."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -394,8 +472,14 @@ def parquet_batches(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Itera
         table = pq.ParquetFile(stream)
         _check_columns(name, table.schema_arrow.names, wanted)
         for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
-            yield batch
-            line += len(batch)
+            own = [True] * len(batch)
+            if tasks is not None:
+                own = [tasks.owns(cell) for cell in batch.column(tasks.column).to_pylist()]
+                batch = batch.filter(pa.array(own, pa.bool_()))
+            cells = iter(batch.to_pylist())
+            for wants in own:
+                line += 1
+                yield (line, next(cells)) if wants else None
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{name}: damaged or not Parquet, after row {line} ({error})") from error
 
@@ -405,8 +489,8 @@ FORMATS: Registry[Format] = Registry(
     {
         "csv": Format((".csv",), csv_rows, delimiter=","),
         "tsv": Format((".tsv", ".tab"), tsv_rows, delimiter="\t"),
-        "jsonl": Format((".jsonl", ".ndjson"), json_rows),
-        "parquet": Format((".parquet", ".pq"), parquet_rows, lines=False),
+        "jsonl": Format((".jsonl", ".ndjson"), json_rows, filters=True),
+        "parquet": Format((".parquet", ".pq"), parquet_rows, lines=False, filters=True),
         "svmlight": Format((".svmlight", ".svm", ".libsvm"), svmlight_rows, "qid", "label"),
     },
 )

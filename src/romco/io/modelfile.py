@@ -53,14 +53,14 @@ class Estimator(Protocol):
     def file_kind(self) -> str:
         """Key in ``ESTIMATORS``."""
 
-    def inside(self) -> Model:
+    def fitted_model(self) -> Model:
         """Return the model inside."""
 
-    def described(self) -> dict[str, Any]:
+    def file_settings(self) -> dict[str, Any]:
         """Return its parameters, for JSON."""
 
     @classmethod
-    def revived(cls, described: dict[str, Any], model: Model) -> Self:
+    def from_file_settings(cls, settings: dict[str, Any], model: Model) -> Self:
         """Return the estimator of that description around a model."""
 
 
@@ -87,8 +87,8 @@ def save(model: Model | Learner | Estimator, path: str | Path) -> None:
                 f"romco.save takes models, learners and estimators of romco, not {kind}; of a "
                 "pipeline save the romco step, pipeline[-1], and the other steps with joblib"
             )
-        kind, inside = model.file_kind, model.inside()
-        summary, state = _summary(inside), {**inside.state(), "estimator": model.described()}
+        kind, inner = model.file_kind, model.fitted_model()
+        summary, state = _summary(inner), {**inner.state(), "estimator": model.file_settings()}
     durable.replace(path, _encode(kind, summary, state), keep_last=True)
 
 
@@ -117,7 +117,7 @@ def load(path: str | Path, limit: int | None = None) -> Any:
         if kind == "learner":
             return restore(state)
         if kind in ESTIMATORS:
-            return _estimator(kind).revived(state["estimator"], Model.from_state(state))
+            return _estimator(kind).from_file_settings(state["estimator"], Model.from_state(state))
         raise ValueError(f"unknown kind {kind!r}")
 
 

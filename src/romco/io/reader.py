@@ -9,6 +9,8 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -23,7 +25,9 @@ from romco.io.formats import (
     DelimitedText,
     EncodedRows,
     OpenFile,
+    Owns,
     Rows,
+    TaskFilter,
     read_sample,
 )
 from romco.io.schema import MAX_NAMES, SAMPLE_ROWS, Column, Schema, quoted
@@ -138,13 +142,13 @@ class Source:
         start: int = 0,
         stream: BinaryIO | None = None,
         file: OpenFile | None = None,
-        labelled: bool = True,
+        **options: Any,
     ) -> Reader:
         """Return a reader of the events from number ``start`` on; of a stream instead, if given."""
         schema = self.schema or self.resolve().schema
         assert schema is not None
-        options: dict[str, Any] = {"labelled": labelled, "start": start, "skip_bad": self.skip_bad}
-        return Reader(file or stream or self.path, schema, format=self.format, **options)
+        options |= {"format": self.format, "start": start, "skip_bad": self.skip_bad}
+        return Reader(file or stream or self.path, schema, **options)
 
     def unknown_columns(self, known: Schema) -> str | None:
         """Return a message on columns that are not as learned; None if all are.
@@ -196,11 +200,12 @@ class Source:
 
 
 class _Read(NamedTuple):
-    """A block, what stopped the reading of it, and the bad rows skipped in it."""
+    """A block, what stopped the reading of it, the bad rows skipped in it, and all its rows."""
 
     block: Block
     trouble: BadRow | BadFile | None
     bad: list[BadRow]
+    passed: int
 
 
 class Reader(Closing):
@@ -210,7 +215,8 @@ class Reader(Closing):
     follows from the suffix (``.gz`` may follow it) unless ``format`` names it. ``start`` events are
     passed over, to resume. A row that cannot be read, or has no label where rows are ``labelled``,
     is an error that names file, line and column; with ``skip_bad`` it is counted in ``skipped``
-    instead.
+    instead. ``owns(task)`` chooses the tasks whose events are read; rows whose task cannot be read
+    belong to whoever owns None.
 
     >>> import io
     >>> table = io.BytesIO(b"user,age,town,spam\nann,7,Rome,no\nbob,,Bonn,yes\n")
@@ -230,14 +236,18 @@ class Reader(Closing):
         skip_bad: bool = False,
         labelled: bool = True,
         start: int = 0,
+        owns: Owns | None = None,
     ) -> None:
         self.skipped = 0  # bad rows so far
+        self.passed = 0  # rows so far: bad ones and those of tasks that are not owned, too
         self.first_bad: BadRow | None = None
         self.file = source if isinstance(source, OpenFile) else OpenFile(source, format)
-        self._skip_bad, self._ended = skip_bad, False
+        self._skip_bad, self._filters, self._ended = skip_bad, owns is not None, False
         self._ahead: _Ahead | None = None
         try:
-            self._rows = _rows_of(self.file, schema, labelled)
+            if owns is not None and schema.one_task:
+                owns = partial(_constant, owns(ONLY_TASK))
+            self._rows = _rows_of(self.file, schema, labelled, owns)
             self._weight, self._offset = schema.weight, schema.offset
             self._regular = self.file.raw is not None and stat.S_ISREG(
                 os.fstat(self.file.raw.fileno()).st_mode
@@ -251,12 +261,14 @@ class Reader(Closing):
         """Return up to ``most`` events, none at the end, and the error that stopped reading.
 
         A pipe gives what has come so far, at least one event. A prepared block comes as prepared.
+        Where events are chosen by their task, the events among the next ``most`` rows.
         """
         if self._ahead is None:
             read = self._read(most)
         else:
             read, self._ahead = self._ahead.result(), None
         self.skipped += len(read.bad)
+        self.passed += read.passed
         self.first_bad = self.first_bad or next(iter(read.bad), None)
         return read.block, read.trouble
 
@@ -319,13 +331,13 @@ class Reader(Closing):
         encoder, live = self._rows.encoder, self.file.live
         if len(encoder.lexicon) > MAX_NAMES:
             encoder.lexicon = Lexicon()
-        rows = EncodedRows([], [], [], [])
+        rows, passed, left = EncodedRows([], [], [], []), 0, most
         trouble: BadRow | BadFile | None = None
-        while len(rows.lines) < most and trouble is None and not self._ended:
+        while left and trouble is None and not self._ended:
             if live and rows.lines:
                 break
             try:
-                part, bad, more = self._rows.read(most - len(rows.lines), live)
+                part, bad, n, more = self._rows.read(left, live)
             except BadFile as error:
                 trouble = error
                 break
@@ -335,7 +347,8 @@ class Reader(Closing):
                 break
             for one, other in zip(rows, part, strict=True):
                 one.extend(other)  # type: ignore[attr-defined]
-            self._ended = not more
+            self._ended, passed = not more, passed + n
+            left = most - (passed if self._filters else len(rows.lines))
             if bad is not None and self._skip_bad:
                 bad_rows.append(bad)
             else:
@@ -346,7 +359,7 @@ class Reader(Closing):
         block = Block(rows.tasks, rows.labels, rows.lines, features)
         block, weights = _without(block, self._weight)
         block, offsets = _without(block, self._offset)
-        return _Read(replace(block, weights=weights, offsets=offsets), trouble, bad_rows)
+        return _Read(replace(block, weights=weights, offsets=offsets), trouble, bad_rows, passed)
 
 
 class _Ahead:
@@ -372,7 +385,13 @@ class _Ahead:
             self._error = error
 
 
-def _rows_of(file: OpenFile, schema: Schema, labelled: bool) -> _TableRows | _MappingRows:
+def _constant(value: bool, _: object) -> bool:
+    return value
+
+
+def _rows_of(
+    file: OpenFile, schema: Schema, labelled: bool, owns: Owns | None
+) -> _TableRows | _MappingRows:
     """Check that the format gives what the schema wants, and open its rows."""
     kind = file.format
     if kind.task and schema.task not in (None, kind.task):
@@ -389,8 +408,14 @@ def _rows_of(file: OpenFile, schema: Schema, labelled: bool) -> _TableRows | _Ma
     # What a format fixes by itself is checked row by row, not as a column.
     wanted = [] if kind.task else [name for name in needed if name is not None]
     if kind.delimiter is not None:
-        return _TableRows(file, kind.delimiter, wanted, columns)
-    return _MappingRows(kind.read(file.stream, file.name, wanted), file.name, columns)
+        return _TableRows(file, kind.delimiter, wanted, columns, owns)
+    if owns is None:
+        rows = kind.read(file.stream, file.name, wanted)
+    elif kind.filters and task is not None:
+        rows = kind.read(file.stream, file.name, wanted, TaskFilter(task, owns))
+    else:
+        rows = TaskFilter(task, owns).select(kind.read(file.stream, file.name, wanted))
+    return _MappingRows(rows, file.name, columns)
 
 
 class _Columns(NamedTuple):
@@ -406,17 +431,25 @@ class _TableRows:
     """Rows of delimited text; the header is read with the first of them."""
 
     def __init__(
-        self, file: OpenFile, delimiter: str, wanted: list[str], columns: _Columns
+        self,
+        file: OpenFile,
+        delimiter: str,
+        wanted: list[str],
+        columns: _Columns,
+        owns: Owns | None,
     ) -> None:
         self.encoder = Encoder(encode_cell, Lexicon())
         self._given = file.stream, file.name, wanted, delimiter
         self._schema, self._task, self._label, self._labelled = columns
         self._table: DelimitedText | None = None
+        self._owns = owns
 
-    def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, bool]:
+    def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, int, bool]:
+        """Return rows, the bad one after them, the number of rows passed, whether more may come."""
         if self._table is None:
             table = DelimitedText(*self._given)
-            table.encode_into(self.encoder, list(map(self._role, table.header)), self._labelled)
+            roles = list(map(self._role, table.header))
+            table.encode_into(self.encoder, roles, self._labelled, self._owns)
             self._table = table
         return self._table.encode(most, ONLY_TASK)
 
@@ -447,20 +480,23 @@ class _MappingRows:
         for role in self._schema.number_roles:
             self.encoder.column(role, "number")
 
-    def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, bool]:
-        part = EncodedRows([], [], [], [])
-        while len(part.lines) < (1 if live else most):
-            row = next(self._rows, None)
-            if row is None or isinstance(row, BadRow):
-                return part, row, row is not None
+    def read(self, most: int, live: bool) -> tuple[EncodedRows, BadRow | None, int, bool]:
+        """As :meth:`_TableRows.read`."""
+        part, passed = EncodedRows([], [], [], []), 0
+        for row in islice(self._rows, 1 if live else most):
+            passed += 1
+            if isinstance(row, BadRow):
+                return part, row, passed, True
+            if row is None:
+                continue
             line, cells = row
             self.encoder.begin()
             try:
                 self._add(part, line, cells)
             except BadCell as bad:
                 self.encoder.undo()
-                return part, BadRow(self._name, line, bad.column, bad.reason), True
-        return part, None, True
+                return part, BadRow(self._name, line, bad.column, bad.reason), passed, True
+        return part, None, passed, passed > 0
 
     def close(self) -> None:
         self._rows.close()

@@ -1,4 +1,4 @@
-"""The history stage: between the schema and the features, rows get what is known of their task."""
+"""Past labels of each task as features, added to rows between the schema and the learner."""
 
 from __future__ import annotations
 
@@ -10,55 +10,60 @@ from numpy.typing import NDArray
 
 from romco.io.schema import Column, Schema
 from romco.kernels.io.encoded import Encoded
-from romco.kernels.io.history import HistoryFeatures
+from romco.kernels.io.history import PREFIX, HistoryFeatures
 from romco.model.names import Id, TaskTable
 from romco.parameters import whole
 
 Dense = NDArray[np.float64]
 HISTORY_LIMIT = 1_000_000  # pairs of a task and a category that are remembered
-PREFIX = "history."
 
 
 class TaskHistory:
     """Past labels of each task, and of each task with a category; see :class:`HistoryFeatures`.
 
     It has its own table of tasks: a label of weight 0 is remembered, though no task is learned.
+    ``numeric`` is whether labels are numbers, not classes.
     """
 
     def __init__(
-        self, columns: Sequence[str], limit: int, *, number: bool, time: str | None = None
+        self, columns: Sequence[str], limit: int, *, numeric: bool, time: str | None = None
     ) -> None:
         limit = whole("history_limit", limit)
-        self.kernel = HistoryFeatures(columns, number=number, time=time, limit=limit)
+        self.kernel = HistoryFeatures(columns, numeric=numeric, time=time, limit=limit)
         self.tasks = TaskTable()
 
     def expand(
         self, ids: Sequence[Id], rows: Encoded, y: Dense | None = None, given: Dense | None = None
     ) -> Encoded:
-        """Return rows with history features; observe labels y (n,), NaN where there is none."""
-        numbers = self._numbers(ids, y)
-        return self.kernel.expand(numbers, rows, y, given)
+        """Return rows with history features; observe labels y (n,), NaN where there is none.
+
+        ``given`` are features of rows predicted earlier, from :meth:`split_context`.
+        """
+        return self.kernel.expand(self._find_tasks(ids, y), rows, y, given)
 
     def observe(self, ids: Sequence[Id], rows: Encoded, y: Dense) -> None:
         """Observe labels of rows that were expanded before."""
-        self.kernel.observe(self._numbers(ids, y), rows, y)
+        self.kernel.observe(self._find_tasks(ids, y), rows, y)
 
     def context(self, ids: Sequence[Id], rows: Encoded, more: Dense | None) -> Dense:
-        """Return history features of rows now, with the learner's own context behind them."""
+        """Return prediction context: the number F of history features, them, the learner's own.
+
+        F is in each row because later classes add features.
+        """
         values = self.kernel.describe(self.tasks.numbers(ids), rows)
         size = np.full((len(values), 1), float(values.shape[1]))
         return np.hstack([size, values, *([] if more is None else [more])])
 
     def split_context(self, context: Any, n: int) -> tuple[Dense | None, list[Any] | None]:
-        """Return the history features (n, F) that :meth:`context` stored, and the learner's part.
+        """Return history features (n, F) and the learner's own part of prediction context.
 
-        NaN and None where a row has none. Raises ValueError where they are of another model.
+        NaN and None where a row has none. Raises ValueError where it is of another model.
         """
         if context is None:
             return None, None
         if len(context) != n:
             raise ValueError(f"x has {n} rows but context has {len(context)} entries")
-        given, rest = np.full((n, len(self.kernel.names)), np.nan), [None] * n
+        given, rest = np.full((n, len(self.kernel.features)), np.nan), [None] * n
         for i, row in enumerate(context):
             if row is None or np.isnan(row[0]):
                 continue
@@ -72,20 +77,18 @@ class TaskHistory:
 
     def forget(self, task: Id) -> None:
         """Drop the history of a task; nothing happens if there is none."""
-        number = self.tasks.find(task)
-        if number >= 0:
-            self.kernel.forget(number)
+        if self.tasks.find(task) >= 0:
+            self.kernel.forget(self.tasks.find(task))
             self.tasks.remove(task)
 
     def clear(self) -> None:
         """Forget all labels, as before another pass over the same events."""
         old = self.kernel
-        number, time, limit = old.number, old.time, old.limit
-        self.kernel = HistoryFeatures(old.columns, number=number, time=time, limit=limit)
-        self.tasks = TaskTable()
+        new = TaskHistory(old.columns, old.limit, numeric=old.numeric, time=old.time)
+        self.kernel, self.tasks = new.kernel, new.tasks
 
-    def _numbers(self, ids: Sequence[Id], y: Dense | None) -> NDArray[np.int64]:
-        """Return numbers of tasks; new ones get one where a label is to be observed."""
+    def _find_tasks(self, ids: Sequence[Id], y: Dense | None) -> NDArray[np.int64]:
+        """Return each task's place in the table; new ones get one if labels are observed."""
         if y is not None:
             self.kernel.rollback()
             self._prune()
@@ -99,15 +102,13 @@ class TaskHistory:
         """Drop names that have no history, if there are many, so that memory is bounded."""
         self.kernel.prune()
         if len(self.tasks) > 2 * self.kernel.limit:
-            live = set(self.kernel.live_tasks().tolist())
-            for task, number in self.tasks.items():
-                if number not in live:
-                    self.tasks.remove(task)
+            live, names = set(self.kernel.arrays()["task"]), enumerate(self.tasks.to_json())
+            self.tasks = TaskTable.from_json([name if k in live else None for k, name in names])
 
     # State
 
     def to_json(self) -> dict[str, Any]:
-        """Return all that is no array."""
+        """Return settings and names; :meth:`arrays` has the rest."""
         kernel = self.kernel
         return {
             "columns": list(kernel.columns),
@@ -118,26 +119,28 @@ class TaskHistory:
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the slots, by the names that a model file uses."""
-        return {f"history.{name}": array for name, array in self.kernel.arrays().items()}
+        """Return the kernel's arrays by their names in a model file."""
+        return {f"{PREFIX}{name}": array for name, array in self.kernel.arrays().items()}
 
     @classmethod
     def from_state(
-        cls, stored: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], number: bool
+        cls, stored: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], numeric: bool
     ) -> Self:
-        """Return the history of a state; ValueError where it does not hold together."""
-        time = stored["time"]
-        columns, categories = stored["columns"], stored["categories"]
-        if not all(
-            isinstance(part, list) and all(isinstance(name, str) for name in part)
-            for part in (columns, categories)
-        ) or not isinstance(time, str | None):
-            raise ValueError("expected names of the history's columns and categories")
-        made = cls(columns, stored["limit"], number=number, time=time)
-        made.tasks = TaskTable.from_json(stored["tasks"])
-        slots = {name: arrays[f"history.{name}"] for name in ("task", "category", "table")}
+        """Return the history that gave a state; ValueError where none could have."""
+        parts = ("columns", "limit", "time", "tasks", "categories")
+        try:
+            columns, limit, time, tasks, categories = (stored[name] for name in parts)
+            slots = {name: arrays[PREFIX + name] for name in ("task", "category", "table")}
+        except KeyError as error:
+            raise ValueError(f"the history has no {error}") from None
+        lists = [part for part in (columns, categories, tasks) if isinstance(part, list)]
+        texts = [time or "", *columns, *categories] if len(lists) == 3 else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError("expected names of the history's columns, categories and tasks")
+        made = cls(columns, limit, numeric=numeric, time=time)
+        made.tasks = TaskTable.from_json(tasks)
         made.kernel.load(categories, slots)
-        if len(slots["task"]) and slots["task"].max() >= len(stored["tasks"]):
+        if not set(slots["task"].tolist()) <= set(made.tasks.number.values()):
             raise ValueError("the history has a task without a name")
         return made
 
@@ -172,31 +175,23 @@ def feature_name(model: Any, column: int, name: Any = None) -> Any:
     ['no label so far', 'count of right so far for this skill']
     """
     name = model.features.name(column) if name is None else name
-    past = model.engine.history
-    if past is None or not isinstance(name, str) or not name.startswith(PREFIX):
+    past, target = model.engine.history, model.engine.target
+    feature = past.kernel.feature_of(name) if past is not None and isinstance(name, str) else None
+    if feature is None:
         return name
-    return _in_words(name.removeprefix(PREFIX), past.kernel, model.engine.target)
-
-
-def _in_words(name: str, kernel: HistoryFeatures, target: Any) -> str:
+    place, kind, index, category = feature
     two = target.kind == "two classes"
     labels = {int(0.5 + 0.5 * y if two else y): label for label, y in target.known.items()}
-    places = [place for place in ("task", *kernel.columns) if name.startswith(f"{place}.")]
-    if not places:  # a category's slope
-        category, _, level = name.rpartition(".")
-        where = "" if level == "task" else f" for this {level}"
-        return f"{category} times the recent share of {labels.get(1, 1)}{where}"
-    place = max(places, key=len)
-    where = "" if place == "task" else f" for this {place}"
-    kind, _, number = name.removeprefix(f"{place}.").rstrip("]").partition("[")
-    label = labels.get(int(number or 1), number or 1)
+    label, numeric = labels.get(index, index), past.kernel.numeric
+    where = f" for this {past.kernel.columns[place - 1]}" if place else ""
+    share = "mean" if numeric else f"share of {label}"
     if kind.startswith("mean"):
-        what = "mean" if kernel.number else f"share of {label}"
-        return f"recent {what}{where} (half-life {kind[4:]})"
+        return f"recent {share}{where} (half-life {kind[4:]})"
     return {
-        "count": f"count of {'labels' if kernel.number else label} so far{where}",
-        "last": f"last label{where}" if kernel.number else f"last label was {label}{where}",
+        "count": f"count of {'labels' if numeric else label} so far{where}",
+        "last": f"last label{where}" if numeric else f"last label was {label}{where}",
         "gap": f"labels since the last one{where}",
         "time": f"time since the last label{where}",
         "new": f"no label so far{where}",
+        "slope": f"{category} times the recent {share}{where}",
     }[kind]

@@ -117,7 +117,7 @@ class Model:
         if history is not None:
             schema = history_schema(schema, history)
             number, time = made.kind == "number", schema.time
-            past = TaskHistory(history, history_limit, number=number, time=time)
+            past = TaskHistory(history, history_limit, numeric=number, time=time)
         elif schema is not None and schema.time is not None:
             raise ValueError(f"time column {schema.time!r} is for history=: name its columns too")
         self.engine = Engine(inner, self.features, made, table, new_task, past)

@@ -30,7 +30,7 @@ cimport numpy as cnp
 from libc.math cimport NAN, exp, fabs, floor, isfinite, log, log1p, log2, sqrt
 from libc.string cimport memset
 from romco.kernels.auto.gaussians cimport Step, move
-from romco.kernels.auto.columns cimport SMALLEST, Column, factor_of, scaled, spreads
+from romco.kernels.auto.columns cimport FAR, SMALLEST, Column, factor_of, scaled, spreads
 from romco.kernels.auto.scales cimport Scaled, Scales, count_size, found, unit_of
 from romco.kernels.auto.subspace cimport PROJECT, RANK, Subspace
 from romco.kernels.core.memory cimport Scratch
@@ -69,7 +69,8 @@ cdef double MAX_VALUE = 1e4                    # of a feature, in units of the u
 cdef double SETTLED_SHIFT = 0.25               # sizes by which a centre may be off,
 cdef double SETTLED_RATIO = 1.25               # and factor of a unit, before it is replaced
 cdef Py_ssize_t MAX_SEARCH = 1 << 16           # pairs of task and feature that are searched for one
-cdef double MAX_REBASE = 1e3                   # ratio of units beyond which weights are forgotten
+cdef double MAX_REBASE = 1e3                   # ratio of units beyond which weights are forgotten,
+cdef double MAX_SHIFT = FAR                    # and move of a centre, in units: values there were cut
 cdef double LEAST_NOISE = 1e-10                # relative: smaller is rounding
 cdef double LEAST_VARIANCE = 1e-250            # of answers: below it they are all alike
 cdef double MAX_STEP = 1e200                   # beyond it an event is refused
@@ -270,8 +271,8 @@ cdef class AutoNumberKernel(Kernel):
         cdef Py_ssize_t pair, task = 0, feature = 0
         cdef double* own
         cdef int c
-        if not fabs(shift) < MAX_REBASE or not fabs(log(ratio)) < log(MAX_REBASE):
-            shift, ratio = shift if fabs(shift) < MAX_REBASE else 0.0, 0.0
+        if not fabs(shift) < MAX_SHIFT or not fabs(log(ratio)) < log(MAX_REBASE):
+            shift, ratio = shift if fabs(shift) < MAX_SHIFT else 0.0, 0.0
         for c in range(SHARED):
             self.rebase_shared(c, j + 1, ratio, shift)
         if self.personal.dense:

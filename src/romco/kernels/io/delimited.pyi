@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ LABEL: int
 
 class Delimited:
     line: int
+    passed: int
     def __init__(
         self,
         encoder: Encoder,
@@ -20,6 +21,7 @@ class Delimited:
         roles: Sequence[int],
         delimiter: bytes,
         labelled: bool,
+        owns: Callable[[str | None], bool] | None = None,
     ) -> None: ...
     def header(self, data: bytes | memoryview, last: bool) -> tuple[list[bytes], int] | None: ...
     def split_rows(

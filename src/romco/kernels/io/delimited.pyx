@@ -23,6 +23,9 @@ cdef class Delimited:
 
     Quotes are as in RFC 4180: a cell that begins with one ends with one, may hold line ends,
     and has "" for ". Lines end with \\n, \\r\\n or \\r; empty ones are passed over.
+
+    Where ``owns(name)`` is false only the task of a row is read; None is a task that cannot be.
+    ``passed`` are the rows of the last call, of all tasks and bad ones.
     """
 
     cdef Encoder encoder
@@ -30,19 +33,25 @@ cdef class Delimited:
     cdef long long[::1] roles
     cdef unsigned char mark
     cdef bint labelled
+    cdef object owns
     cdef Cell* cells
     cdef char* scratch
-    cdef Py_ssize_t n_cells, room_cells, room_scratch, next_line, begun, done
+    cdef char* own  # whether rows of a name are read, for the first ``n_own`` names
+    cdef Py_ssize_t n_cells, room_cells, room_scratch, room_own, n_own, next_line, begun, done
     cdef public Py_ssize_t line  # of the next row
+    cdef public Py_ssize_t passed
 
-    def __init__(self, Encoder encoder, Lexicon names, roles, bytes delimiter, bint labelled):
-        self.encoder, self.names, self.labelled = encoder, names, labelled
+    def __init__(
+        self, Encoder encoder, Lexicon names, roles, bytes delimiter, bint labelled, owns=None
+    ):
+        self.encoder, self.names, self.labelled, self.owns = encoder, names, labelled, owns
         self.roles = np.array(roles, dtype=np.int64)
         self.mark, self.line = delimiter[0], 1
 
     def __dealloc__(self):
         release(self.cells)
         release(self.scratch)
+        release(self.own)
 
     def header(self, const unsigned char[::1] data, bint last):
         """Cells of the first row and where the next begins; None if more bytes are needed.
@@ -78,6 +87,7 @@ cdef class Delimited:
                 return rows, at, (self.begun, None, reason(how, self.mark))
             if self.n_cells:
                 rows.append((self.begun, [self.cell_bytes(data, k) for k in range(self.n_cells)]))
+        self.passed = len(rows)
         return rows, at, None
 
     def read(self, const unsigned char[::1] data, Py_ssize_t at, bint last, Py_ssize_t most):
@@ -93,7 +103,7 @@ cdef class Delimited:
         cdef int how = COMPLETE
         cdef const unsigned char* text = &data[0] if data.shape[0] else NULL
         bad = None
-        self.done = 0
+        self.done = self.passed = 0
         if most > 0:
             try:
                 with nogil:
@@ -110,15 +120,19 @@ cdef class Delimited:
             bad = (self.begun, None, reason(how, self.mark))
         self.names.tell()
         n = self.done
+        self.passed += bad is not None
+        if bad is not None and (how != COMPLETE or task[n] < 0) and not self.is_own(-1):
+            bad = None
         return tasks[:n], labels[:n], lines[:n], ends[:n], at, bad
 
     cdef int rows(
         self, const unsigned char* data, Py_ssize_t size, Py_ssize_t* at, bint last,
         Py_ssize_t most, int* task, int* label, long long* line, long long* end
     ) except -1 nogil:
-        """Split and encode rows until ``most`` are ``done``, or one is cut or bad: tells which."""
+        """Split and encode rows until ``most`` are passed, or one is cut or bad: tells which."""
         cdef int how
-        while self.done < most and at[0] < size:
+        cdef bint own
+        while self.passed < most and at[0] < size:
             how = self.split(data, size, at, last)
             if how == CUT:
                 return CUT
@@ -131,19 +145,26 @@ cdef class Delimited:
                 return UNEVEN
             self.encoder.row = self.encoder.n
             task[self.done] = label[self.done] = -1
-            self.encode(data, &task[self.done], &label[self.done])
-            line[self.done], end[self.done] = self.begun, self.encoder.n
-            self.done += 1
+            own = self.encode(data, &task[self.done], &label[self.done])
+            self.passed += 1
+            if own:
+                line[self.done], end[self.done] = self.begun, self.encoder.n
+                self.done += 1
         return COMPLETE
 
-    cdef int encode(self, const unsigned char* data, int* task, int* label) except -1 nogil:
-        """The cells of the row that was split: names first, as the plain way has it."""
+    cdef bint encode(self, const unsigned char* data, int* task, int* label) except -1 nogil:
+        """The cells of the row that was split: names first, as the plain way has it.
+
+        False where the row is not read, for its task is not owned.
+        """
         cdef Py_ssize_t k, n = 0
         cdef const char* text
         for k in range(self.n_cells):
             if self.roles[k] == OF_TASK:
                 text = self.cell_text(data, k, &n)
                 task[0] = self.named(k, text, n, True)
+        if not self.is_own(task[0]):
+            return False
         for k in range(self.n_cells):
             if self.roles[k] == OF_LABEL:
                 text = self.cell_text(data, k, &n)
@@ -152,7 +173,22 @@ cdef class Delimited:
             if self.roles[k] >= 0:
                 text = self.cell_text(data, k, &n)
                 self.encoder.cell(self.roles[k], text, n)
-        return 0
+        return True
+
+    cdef bint is_own(self, int name) except -1 nogil:
+        """Whether rows of a task are read; -1 is one that cannot be."""
+        if self.owns is None:
+            return True
+        if name < 0 or name >= self.n_own:
+            with gil:
+                if name < 0:
+                    return self.owns(None)
+                self.names.tell()
+                reserve(<void**> &self.own, &self.room_own, name + 1, 1)
+                while self.n_own <= name:
+                    self.own[self.n_own] = bool(self.owns(self.names.names[self.n_own]))
+                    self.n_own += 1
+        return self.own[name]
 
     cdef int named(
         self, Py_ssize_t k, const char* text, Py_ssize_t n, bint needed

@@ -6,24 +6,26 @@ from numpy.typing import NDArray
 from romco.kernels.io.encoded import Encoded
 
 HALF_LIVES: tuple[float, ...]
+PREFIX: str
 
 class HistoryFeatures:
     columns: tuple[str, ...]
     time: str | None
-    number: bool
+    numeric: bool
     limit: int
     used: int
     classes: int
     categories: list[str]
-    names: list[str]
+    features: dict[str, tuple[int, str, int, None]]
     def __init__(
         self,
         columns: Iterable[str],
         *,
-        number: bool = False,
+        numeric: bool = False,
         time: str | None = None,
         limit: int = 1_000_000,
     ) -> None: ...
+    def feature_of(self, name: str) -> tuple[int, str, int, str | None] | None: ...
     def make_classes(self, classes: int) -> None: ...
     def expand(
         self,
@@ -41,5 +43,4 @@ class HistoryFeatures:
     def load(
         self, categories: Sequence[str], arrays: Mapping[str, NDArray[np.generic]]
     ) -> None: ...
-    def live_tasks(self) -> NDArray[np.int64]: ...
     def prune(self) -> None: ...

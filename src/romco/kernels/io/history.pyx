@@ -14,12 +14,14 @@ from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.lexicon import Lexicon
 
 HALF_LIVES = (2.0, 8.0, 32.0)  # of decayed means, in events of the slot
+PREFIX = "history."  # of the features' names, and of the arrays in a model file
 MAX_NAMES = 2**20  # names kept of rows; beyond it they are found again, so that memory is bounded
 
 cdef enum:
     LIVES = 3
     SLOPE_LIFE = 1         # half-life of the means that categories have slopes for
     NOBODY = -1
+    FIRST_BUCKETS = 64
 cdef enum:                 # numbers of a slot; for each class a count and decayed sums follow
     LAST_EVENT             # events of the task so far, with the last one of this slot
     LAST_TIME
@@ -43,10 +45,11 @@ cdef struct Link:
 cdef class HistoryFeatures:
     """Compute history features of events and observe their labels.
 
-    Tasks are numbers, -1 where a task is not known. Labels are classes 0, 1, ... or with ``number``
-    any numbers; NaN is a label that is not known and is not observed. Columns go from coarse to
-    fine: each category of the last one has its own slopes for the means of those before it. When ``limit`` slots are in
-    use, a new one takes the place of the one that was observed longest ago.
+    A task is its index in the caller's table, -1 where it is not known. Labels are classes 0, 1, ...
+    or with ``numeric`` any numbers; NaN is a label that is not known and is not observed. Columns
+    go from coarse to fine: for classes, each category of the last one has its own slopes for the
+    means of the task and of the columns before it. When ``limit`` slots are in use, a new one takes
+    the place of the one that was observed longest ago.
 
     >>> from romco.kernels.io.lexicon import Lexicon
     >>> names = Lexicon()
@@ -61,8 +64,8 @@ cdef class HistoryFeatures:
     ----------
     columns:
         Categorical columns that are crossed with the task.
-    number:
-        Whether labels are numbers.
+    numeric:
+        Whether labels are numbers, not classes.
     time:
         Column of the time in seconds, which is no feature itself; None if there is none.
     limit:
@@ -71,19 +74,23 @@ cdef class HistoryFeatures:
 
     cdef readonly tuple columns
     cdef readonly object time
-    cdef readonly bint number
+    cdef readonly bint numeric
     cdef readonly Py_ssize_t limit, used, classes
-    cdef readonly list categories      # names by number
-    cdef readonly list names           # of the history features
-    cdef dict category_of              # number by name
+    cdef readonly list categories      # names
+    cdef readonly dict features        # by name, as `feature_of` returns them; without slopes
+    cdef dict category_of              # index in `categories` by name
     cdef object lexicon, source        # names of expanded rows; the lexicon of the rows last read
-    cdef int[::1] own                  # number in `lexicon` by number in `source`
-    cdef int[::1] category_at          # by number in `lexicon`; NOBODY where it is no category,
-                                       # NOBODY - its column where it was never observed
-    cdef int[:, ::1] slope_at          # numbers in `lexicon` of a category's slopes
-    cdef int[::1] place_of             # column of a category, from 1; 0 is the task itself
-    cdef int[::1] feature_at           # number in `lexicon` of the history features
+    cdef set taken                     # indices in `source` of names that features have
+    cdef int[::1] own                  # index in `lexicon` by index in `source`
+    cdef int[::1] category_at          # by index in `lexicon`; NOBODY where it is no category,
+                                       # NOBODY - its place where it was never observed
+    cdef int[:, ::1] slope_at          # indices in `lexicon` of a category's slopes
+    cdef int[::1] place_of             # place of a category
+    cdef int[::1] feature_at           # index in `lexicon` of each feature
     cdef int time_name
+    cdef const double[::1] entries     # the rows being read
+    cdef const int[::1] entry_names
+    cdef const long long[::1] starts
 
     cdef double* table
     cdef Link* links
@@ -91,31 +98,31 @@ cdef class HistoryFeatures:
     cdef double* undo
     cdef Py_ssize_t* ends              # of the rows since the last commit, in the undo log
     cdef Py_ssize_t room_table, room_links, room_undo, room_ends, n_undo, n_rows, kept_rows
-    cdef Py_ssize_t width, made, mask
+    cdef Py_ssize_t width, base, made, mask
     cdef int oldest, newest, free
 
     cdef double* value                 # entries of expanded rows
     cdef int* name
-    cdef double* features              # of one event
-    cdef int* found                    # categories of one event
-    cdef Py_ssize_t room_value, room_name, room_features, room_found, n, n_found
+    cdef double* feature               # values of one event
+    cdef int* found                    # its categories: index in `categories`, in `lexicon`
+    cdef Py_ssize_t room_value, room_name, room_feature, room_found, n, n_found
     cdef double at_time
 
-    def __init__(self, columns, *, number=False, time=None, limit=1_000_000):
-        self.columns, self.number, self.time, self.limit = tuple(columns), number, time, limit
+    def __init__(self, columns, *, numeric=False, time=None, limit=1_000_000):
+        self.columns, self.numeric, self.time, self.limit = tuple(columns), numeric, time, limit
         if len(set(self.columns)) != len(self.columns) or not all(
             isinstance(column, str) and column for column in self.columns
         ):
             raise ValueError(f"history columns must be different names; got {list(self.columns)}")
+        if "task" in self.columns:
+            raise ValueError("history column 'task': the task has a history anyway; rename it")
         if not 2 + len(self.columns) <= limit < 2**31:
             raise ValueError(f"history needs room for {2 + len(self.columns)} slots; got {limit}")
         self.categories, self.category_of = [], {}
         self.place_of = np.empty(0, dtype=np.int32)
         self.oldest = self.newest = self.free = NOBODY
-        self.mask = 63
-        self.buckets = <int*> resize(NULL, self.mask + 1, sizeof(int))
-        memset(self.buckets, 255, (self.mask + 1) * sizeof(int))
-        self.lay_out(1 if number else 2)
+        self.fill_buckets(FIRST_BUCKETS)
+        self.lay_out(1 if numeric else 2)
         self.renew_names()
 
     def __dealloc__(self):
@@ -126,29 +133,54 @@ cdef class HistoryFeatures:
         release(self.ends)
         release(self.value)
         release(self.name)
-        release(self.features)
+        release(self.feature)
         release(self.found)
 
     # Names
 
     cdef lay_out(self, Py_ssize_t classes):
         """Set the width of slots and the names of features for so many classes."""
-        places = ("task", *self.columns)
-        tails = ["count"] if self.number else ["count[0]", "count[1]"]
-        tails += [f"mean{life:g}" for life in HALF_LIVES] + ["last", "gap"]
-        tails += ["time"] * (self.time is not None) + ["new"]
-        self.names = [f"history.{place}.{tail}" for place in places for tail in tails]
+        means = [f"mean{life:g}" for life in HALF_LIVES]
+        kinds = [("count", k) for k in range(1 if self.numeric else 2)]
+        kinds += [(kind, 1) for kind in (*means, "last", "gap")]
+        kinds += [("time", 1)] * (self.time is not None) + [("new", 1)]
+        self.features = {}
+        self.add_features(kinds)
+        self.base = len(kinds)
         for k in range(2, classes):  # behind the others, whose places stay
-            tails = [f"count[{k}]", *(f"mean{life:g}[{k}]" for life in HALF_LIVES), f"last[{k}]"]
-            self.names += [f"history.{place}.{tail}" for place in places for tail in tails]
+            self.add_features([(kind, k) for kind in ("count", *means, "last")])
         self.classes = classes
         self.width = SUMS + classes * PER_CLASS
-        reserve(<void**> &self.features, &self.room_features, len(self.names), sizeof(double))
+        reserve(<void**> &self.feature, &self.room_feature, len(self.features), sizeof(double))
+
+    cdef add_features(self, kinds):
+        for place, level in enumerate(("task", *self.columns)):
+            for kind, label in kinds:
+                tail = f"[{label}]" if label > 1 or kind == "count" and not self.numeric else ""
+                self.features[f"{PREFIX}{level}.{kind}{tail}"] = place, kind, label, None
+
+    def feature_of(self, name):
+        """Return place, kind, class and category of a feature's name; None of any other name.
+
+        Place 0 is the task, k the k-th column. The category is that of a slope, else None.
+        """
+        if name in self.features or not name.startswith(PREFIX) or self.numeric:
+            return self.features.get(name)
+        fits = [level for level in self.levels() if name.endswith("." + level)]
+        level = max(fits, key=len, default="")
+        category = name[len(PREFIX) : -len(level) - 1]
+        if level and 0 < self.place(category) == len(self.columns):
+            return self.levels().index(level), "slope", 1, category
+        return None
+
+    cdef levels(self):
+        """Names of the places whose means a category of the last column has slopes for."""
+        return ("task", *self.columns)[: max(1, len(self.columns))]
 
     def make_classes(self, Py_ssize_t classes):
         """Make room for so many classes; all labels that were observed stay."""
         cdef Py_ssize_t old = self.width, slot
-        if self.number or classes <= self.classes:
+        if self.numeric or classes <= self.classes:
             return
         self.rollback()
         table = self.rows_of(np.arange(self.made))
@@ -164,43 +196,52 @@ cdef class HistoryFeatures:
         """Begin a new lexicon of expanded rows."""
         self.lexicon, self.source = Lexicon(), None
         self.category_at = self.own = np.empty(0, dtype=np.int32)
-        self.slope_at = np.empty((0, max(1, len(self.columns))), dtype=np.int32)
-        self.feature_at = np.array([self.lexicon.number(name) for name in self.names], dtype=np.int32)
+        self.slope_at = np.empty((0, len(self.levels())), dtype=np.int32)
+        self.feature_at = np.array([self.lexicon.number(name) for name in self.features], dtype=np.int32)
         self.time_name = NOBODY if self.time is None else self.lexicon.number(self.time)
 
-    cdef read_names(self, source):
-        """Look up the names of a lexicon that are new."""
+    cdef Py_ssize_t read(self, rows) except -1:
+        """Begin to read a block of rows, look up its new names, and return its length."""
+        self.entries, self.entry_names, self.starts = rows.values, rows.names, rows.starts
         if len(self.lexicon) > MAX_NAMES:
             self.renew_names()
-        if source is not self.source:
-            self.source, self.own = source, np.empty(0, dtype=np.int32)
-        names = source.names[len(self.own):]
-        if not names:
-            return
+        if rows.lexicon is not self.source:
+            self.source, self.own, self.taken = rows.lexicon, np.empty(0, dtype=np.int32), set()
+        names = self.source.names[len(self.own):]
+        if names:
+            self.look_up(names)
+        for k in self.taken.intersection(rows.names.tolist() if self.taken else ()):
+            name = self.source.names[k]
+            raise ValueError(f"column {name!r} has the name of a history feature: rename it")
+        return len(rows.starts) - 1
+
+    cdef look_up(self, names):
+        for k, name in enumerate(names, len(self.own)):
+            if self.feature_of(name) is not None:
+                self.taken.add(k)
         own = [self.lexicon.number(name) for name in names]
         self.own = np.concatenate([self.own, np.array(own, dtype=np.int32)])
-        levels = ("task", *self.columns)[: max(1, len(self.columns))]
-        places, slopes = {}, {}
-        for number, name in zip(own, names):
-            places[number] = self.column_of(name)
-            if places[number] == len(self.columns) and not self.number:
-                slopes[number] = [self.lexicon.number(f"history.{name}.{level}") for level in levels]
+        levels, places, slopes = self.levels(), {}, {}
+        for k, name in zip(own, names):
+            places[k] = self.place(name)
+            if 0 < places[k] == len(self.columns) and not self.numeric:
+                slopes[k] = [self.lexicon.number(f"{PREFIX}{name}.{level}") for level in levels]
         more = np.full((len(self.lexicon) - len(self.category_at), 1 + len(levels)), NOBODY, dtype=np.int32)
         category_at = np.concatenate([self.category_at, more[:, 0]])
         slope_at = np.concatenate([self.slope_at, more[:, 1:]])
-        for number, name in zip(own, names):
-            if places[number]:
-                category_at[number] = self.category_of.get(name, NOBODY - places[number])
-                slope_at[number] = slopes.get(number, NOBODY)
+        for k, name in zip(own, names):
+            if places[k]:
+                category_at[k] = self.category_of.get(name, NOBODY - places[k])
+                slope_at[k] = slopes.get(k, NOBODY)
         self.category_at, self.slope_at = category_at, slope_at
 
-    cdef int column_of(self, name) except -1:
-        """The history column of a name, from 1; 0 if it is no category of one."""
+    cdef int place(self, name) except -1:
+        """The place of the column that a category is of; 0 if it is no category of one."""
         fits = [column for column in self.columns if name.startswith(column + "=")]
         return 1 + self.columns.index(max(fits, key=len)) if fits else 0
 
-    cdef int number_of(self, Py_ssize_t at) except -1:
-        """The number of a category of the row that was scanned; it gets one if it has none."""
+    cdef int scanned_category(self, Py_ssize_t at) except -1:
+        """Index of a category of the row that was scanned; it gets one if it has none."""
         cdef int category = self.found[at], own = self.found[at + 1]
         if category < 0:
             category = self.category(self.lexicon.names[own], NOBODY - category)
@@ -208,15 +249,15 @@ cdef class HistoryFeatures:
         return category
 
     cdef int category(self, name, int place) except -1:
-        number = self.category_of.get(name)
-        if number is None:
-            number = self.category_of[name] = len(self.categories)
+        """Index of a category; it gets one if it has none."""
+        cdef Py_ssize_t index = self.category_of.setdefault(name, len(self.categories))
+        if index == len(self.categories):
             self.categories.append(name)
-            if number >= len(self.place_of):
-                more = np.zeros(max(64, number), dtype=np.int32)
+            if index >= len(self.place_of):
+                more = np.zeros(max(64, index), dtype=np.int32)
                 self.place_of = np.concatenate([self.place_of, more])
-            self.place_of[number] = place
-        return number
+            self.place_of[index] = place
+        return index
 
     # Rows
 
@@ -235,25 +276,22 @@ cdef class HistoryFeatures:
             History features (n, F) that :meth:`describe` gave when a row was predicted, NaN in rows
             that take them from now.
         """
-        cdef Py_ssize_t i, k, rows_n = len(rows.starts) - 1
-        cdef const long long[::1] starts = rows.starts
-        cdef const double[::1] entries = rows.values, labels
-        cdef const int[::1] entry_names = rows.names
+        cdef Py_ssize_t i, k, width = len(self.features), n = self.read(rows)
+        cdef const double[::1] labels
         cdef const double[:, ::1] known
         if y is not None:
             labels = y
             self.rollback()
         if given is not None:
             known = given
-        self.read_names(rows.lexicon)
-        ends = np.zeros(rows_n + 1, dtype=np.int64)
+        ends = np.zeros(n + 1, dtype=np.int64)
         cdef long long[::1] end = ends
         self.n = 0
-        for i in range(rows_n):
-            self.scan(entries, entry_names, starts, i, True)
+        for i in range(n):
+            self.scan(i, True)
             if given is not None and not isnan(known[i, 0]):
-                for k in range(len(self.names)):
-                    self.features[k] = known[i, k] if k < known.shape[1] else 0.0
+                for k in range(width):
+                    self.feature[k] = known[i, k] if k < known.shape[1] else 0.0
             else:
                 self.compute(tasks[i])
             self.push_features()
@@ -269,50 +307,39 @@ cdef class HistoryFeatures:
         return Encoded(values, names, ends, self.lexicon)
 
     def describe(self, const long long[::1] tasks, rows):
-        """Return the history features (n, F) of rows, in the order of ``names``."""
-        cdef Py_ssize_t i, n = len(rows.starts) - 1, width = len(self.names)
-        cdef const long long[::1] starts = rows.starts
-        cdef const double[::1] entries = rows.values
-        cdef const int[::1] entry_names = rows.names
-        self.read_names(rows.lexicon)
-        found = np.empty((n, width))
-        cdef double[:, ::1] value = found
+        """Return the history features (n, F) of rows, in the order of ``features``."""
+        cdef Py_ssize_t i, width = len(self.features), n = self.read(rows)
+        table = np.empty((n, width))
+        cdef double[:, ::1] row = table
         for i in range(n):
-            self.scan(entries, entry_names, starts, i, False)
+            self.scan(i, False)
             self.compute(tasks[i])
-            memcpy(&value[i, 0], self.features, width * sizeof(double))
-        return found
+            memcpy(&row[i, 0], self.feature, width * sizeof(double))
+        return table
 
     def observe(self, const long long[::1] tasks, rows, const double[::1] y):
         """Observe the labels of rows that were expanded before; final after :meth:`commit`."""
         cdef Py_ssize_t i
-        cdef const long long[::1] starts = rows.starts
-        cdef const double[::1] entries = rows.values
-        cdef const int[::1] entry_names = rows.names
         self.rollback()
-        self.read_names(rows.lexicon)
-        for i in range(len(rows.starts) - 1):
-            self.scan(entries, entry_names, starts, i, False)
+        for i in range(self.read(rows)):
+            self.scan(i, False)
             self.observe_row(tasks[i], y[i])
 
-    cdef int scan(
-        self, const double[::1] values, const int[::1] names, const long long[::1] starts,
-        Py_ssize_t row, bint copy
-    ) except -1:
+    cdef int scan(self, Py_ssize_t row, bint copy) except -1:
         """Find time and categories of a row, and copy its entries."""
-        cdef Py_ssize_t k, n = starts[row + 1] - starts[row]
+        cdef Py_ssize_t k, begin = self.starts[row], end = self.starts[row + 1]
         cdef int own, category
         self.n_found, self.at_time = 0, 0.0
-        reserve(<void**> &self.found, &self.room_found, 2 * n + 1, sizeof(int))
+        reserve(<void**> &self.found, &self.room_found, 2 * (end - begin) + 1, sizeof(int))
         if copy:
-            self.make_room(n)
-        for k in range(starts[row], starts[row + 1]):
-            own = self.own[names[k]]
+            self.make_room(end - begin)
+        for k in range(begin, end):
+            own = self.own[self.entry_names[k]]
             if own == self.time_name:
-                self.at_time = values[k]
+                self.at_time = self.entries[k]
                 continue
             if copy:
-                self.value[self.n], self.name[self.n] = values[k], own
+                self.value[self.n], self.name[self.n] = self.entries[k], own
                 self.n += 1
             category = self.category_at[own]
             if category != NOBODY:
@@ -325,29 +352,23 @@ cdef class HistoryFeatures:
         reserve(<void**> &self.name, &self.room_name, self.n + more, sizeof(int))
         return 0
 
+    cdef void push(self, double value, int own) noexcept:
+        if value != 0.0:
+            self.value[self.n], self.name[self.n] = value, own
+            self.n += 1
+
     cdef int push_features(self) except -1:
         """Add the features of an event that are not zero, and the slopes of its last category."""
         cdef Py_ssize_t k, level, n = self.feature_at.shape[0], levels = self.slope_at.shape[1]
-        cdef Py_ssize_t base = self.base()
         cdef int own
-        cdef double mean
         self.make_room(n + self.n_found * levels)
         for k in range(n):
-            if self.features[k] != 0.0:
-                self.value[self.n], self.name[self.n] = self.features[k], self.feature_at[k]
-                self.n += 1
+            self.push(self.feature[k], self.feature_at[k])
         for k in range(self.n_found):
             own = self.found[2 * k + 1]
             for level in range(levels if self.slope_at[own, 0] >= 0 else 0):
-                mean = self.features[level * base + 2 + SLOPE_LIFE]
-                if mean != 0.0:
-                    self.value[self.n], self.name[self.n] = mean, self.slope_at[own, level]
-                    self.n += 1
+                self.push(self.feature[level * self.base + 2 + SLOPE_LIFE], self.slope_at[own, level])
         return 0
-
-    cdef Py_ssize_t base(self) noexcept:
-        """Number of features of the task, or of a column, without those of more than two classes."""
-        return (1 if self.number else 2) + LIVES + 3 + (self.time is not None)
 
     cdef void compute(self, long long task) noexcept:
         """Compute the history features of the event that was scanned."""
@@ -355,7 +376,7 @@ cdef class HistoryFeatures:
         cdef double event = 0.0 if whole < 0 else self.table[whole * self.width + LAST_EVENT]
         cdef Py_ssize_t k
         cdef int category
-        memset(self.features, 0, self.feature_at.shape[0] * sizeof(double))
+        memset(self.feature, 0, self.feature_at.shape[0] * sizeof(double))
         self.add_slot(whole, 0, event)
         for k in range(self.n_found):
             category = self.found[2 * k]
@@ -367,33 +388,30 @@ cdef class HistoryFeatures:
     cdef void add_slot(self, int slot, Py_ssize_t place, double event) noexcept:
         """Add the features of a slot at a place: 0 for the task, else a column."""
         cdef Py_ssize_t places = 1 + len(self.columns), k, h
-        cdef Py_ssize_t base = self.base()
-        cdef double* to = self.features + place * base
+        cdef double* to = self.feature + place * self.base
         cdef const double* old
         cdef const double* sums
         if slot < 0:
-            to[base - 1] += 1.0
+            to[self.base - 1] += 1.0
             return
         old = self.table + slot * self.width
         sums = old + SUMS
-        if self.number:
-            to[0] += log1p(sums[0])
+        to[0] += log1p(sums[0])
+        if self.numeric:
             for h in range(LIVES):
                 to[1 + h] += sums[1 + h] / (1.0 + old[WEIGHT + h])
             to[1 + LIVES] += old[LAST_LABEL]
-            to += 2 + LIVES
         else:
-            to[0] += log1p(sums[0])
-            to[1] += log1p(sums[PER_CLASS])
+            to += 1
+            to[0] += log1p(sums[PER_CLASS])
             for h in range(LIVES):
-                to[2 + h] += (sums[PER_CLASS + 1 + h] - sums[1 + h]) / (1.0 + old[WEIGHT + h])
-            to[2 + LIVES] += (old[LAST_LABEL] == 1.0) - <double> (old[LAST_LABEL] == 0.0)
-            to += 3 + LIVES
-        to[0] += log1p(fmax(event - old[LAST_EVENT], 0.0))
+                to[1 + h] += (sums[PER_CLASS + 1 + h] - sums[1 + h]) / (1.0 + old[WEIGHT + h])
+            to[1 + LIVES] += (old[LAST_LABEL] == 1.0) - <double> (old[LAST_LABEL] == 0.0)
+        to[2 + LIVES] += log1p(fmax(event - old[LAST_EVENT], 0.0))
         if self.time is not None:
-            to[1] += log1p(fmax(self.at_time - old[LAST_TIME], 0.0))
+            to[3 + LIVES] += log1p(fmax(self.at_time - old[LAST_TIME], 0.0))
         for k in range(2, self.classes):
-            to = self.features + places * base + ((k - 2) * places + place) * (LIVES + 2)
+            to = self.feature + places * self.base + ((k - 2) * places + place) * (LIVES + 2)
             to[0] += log1p(sums[k * PER_CLASS])
             for h in range(LIVES):
                 to[1 + h] += sums[k * PER_CLASS + 1 + h] / (1.0 + old[WEIGHT + h])
@@ -407,12 +425,12 @@ cdef class HistoryFeatures:
         cdef int whole
         cdef double event
         if not isnan(y) and task >= 0:
-            if not self.number and not 0.0 <= y < self.classes:
+            if not self.numeric and not 0.0 <= y < self.classes:
                 raise ValueError(f"no class {y:g}: there are {self.classes}")
             whole = self.find(task, NOBODY)
             event = 1.0 if whole < 0 else self.table[whole * self.width + LAST_EVENT] + 1.0
             for k in range(self.n_found):
-                self.add_label(self.slot_of(task, self.number_of(2 * k)), y, event)
+                self.add_label(self.slot_of(task, self.scanned_category(2 * k)), y, event)
             self.add_label(self.slot_of(task, NOBODY), y, event)  # last: it is evicted after these
         reserve(<void**> &self.ends, &self.room_ends, self.n_rows + 1, sizeof(Py_ssize_t))
         self.ends[self.n_rows] = self.n_undo
@@ -427,10 +445,10 @@ cdef class HistoryFeatures:
             old[WEIGHT + h] = DECAY[h] * old[WEIGHT + h] + 1.0
             for k in range(self.classes):
                 sums[k * PER_CLASS + 1 + h] *= DECAY[h]
-        k = 0 if self.number else <Py_ssize_t> y
+        k = 0 if self.numeric else <Py_ssize_t> y
         sums[k * PER_CLASS] += 1.0
         for h in range(LIVES):
-            sums[k * PER_CLASS + 1 + h] += y if self.number else 1.0
+            sums[k * PER_CLASS + 1 + h] += y if self.numeric else 1.0
         old[LAST_EVENT], old[LAST_TIME], old[LAST_LABEL] = event, self.at_time, y
 
     def commit(self, Py_ssize_t rows):
@@ -498,7 +516,7 @@ cdef class HistoryFeatures:
             self.free = <int> self.made
             self.made += 1
             if self.made > self.mask:
-                self.double_buckets()
+                self.fill_buckets(2 * (self.mask + 1))
         slot = self.free
         self.log(slot, 0, 0, MADE)
         self.free = self.links[slot].chain
@@ -559,11 +577,12 @@ cdef class HistoryFeatures:
         self.free = slot
         self.used -= 1
 
-    cdef int double_buckets(self) except -1:
+    cdef int fill_buckets(self, Py_ssize_t n) except -1:
+        """Sort the slots in use into n buckets, a power of two."""
         cdef int slot = self.oldest
-        self.buckets = <int*> resize(self.buckets, 2 * (self.mask + 1), sizeof(int))
-        self.mask = 2 * self.mask + 1
-        memset(self.buckets, 255, (self.mask + 1) * sizeof(int))
+        self.buckets = <int*> resize(self.buckets, n, sizeof(int))
+        self.mask = n - 1
+        memset(self.buckets, 255, n * sizeof(int))
         while slot >= 0:
             self.chain(slot)
             slot = self.links[slot].newer
@@ -572,12 +591,11 @@ cdef class HistoryFeatures:
     cdef order(self):
         """The slots in use, the oldest first."""
         cdef int slot = self.oldest
-        cdef Py_ssize_t k = 0
+        cdef Py_ssize_t k
         found = np.empty(self.used, dtype=np.int64)
         cdef long long[::1] slots = found
-        while slot >= 0:
+        for k in range(self.used):
             slots[k] = slot
-            k += 1
             slot = self.links[slot].newer
         return found
 
@@ -599,13 +617,13 @@ cdef class HistoryFeatures:
     # State
 
     def arrays(self):
-        """Return task, category and numbers of each slot, the oldest first."""
+        """Return task, category and table row of each slot, the oldest first."""
         cdef const long long[::1] slots = self.order()
-        cdef Py_ssize_t k, n = slots.shape[0]
-        tasks, categories = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-        cdef long long[::1] task = tasks, category = categories
-        for k in range(n):
-            task[k], category[k] = self.links[slots[k]].task, self.links[slots[k]].category
+        cdef long long[:, ::1] keys = np.empty((2, self.used), dtype=np.int64)
+        cdef Py_ssize_t k
+        for k in range(self.used):
+            keys[0, k], keys[1, k] = self.links[slots[k]].task, self.links[slots[k]].category
+        tasks, categories = np.asarray(keys)
         return {"task": tasks, "category": categories, "table": self.rows_of(slots)}
 
     def load(self, categories, arrays):
@@ -613,50 +631,41 @@ cdef class HistoryFeatures:
 
         Raises ValueError where no history could have given them.
         """
-        tasks, numbers, table = arrays["task"], arrays["category"], arrays["table"]
-        n, classes = len(tasks), 0
-        if table.ndim == 2:
-            classes = (table.shape[1] - SUMS) // PER_CLASS
+        tasks, indices, table = arrays["task"], arrays["category"], arrays["table"]
+        n, classes = tasks.size, (table.shape[1] - SUMS) // PER_CLASS if table.ndim == 2 else 0
         if (
-            tasks.dtype != np.int64 or numbers.dtype != np.int64 or table.dtype != np.float64
-            or tasks.shape != (n,) or numbers.shape != (n,) or n > self.limit
+            tasks.dtype != np.int64 or indices.dtype != np.int64 or table.dtype != np.float64
+            or tasks.shape != (n,) or indices.shape != (n,) or n > self.limit
             or table.shape != (n, SUMS + classes * PER_CLASS) or classes < self.classes
-            or (self.number and classes != 1)
+            or (self.numeric and classes != 1)
         ):
-            raise ValueError("expected a task, a category and numbers for each slot of the history")
+            raise ValueError("expected a task, a category and a table row for each slot of the history")
         self.make_classes(classes)
-        places = [self.column_of(name) for name in categories]
+        places = [self.place(name) for name in categories]
         if not all(places) or len(set(categories)) < len(places):
             raise ValueError("a category of the history is named twice, or of no history column")
         for name, place in zip(categories, places):
             self.category(name, place)
-        if n and (tasks.min() < 0 or numbers.min() < NOBODY or numbers.max() >= len(places)):
+        if n and (tasks.min() < 0 or indices.min() < NOBODY or indices.max() >= len(places)):
             raise ValueError("the history has a task or category without a name")
-        if not np.isfinite(table).all() or not self.plausible(table):
+        if not self.plausible(table):
             raise ValueError("the history has counts that no labels give")
         cdef const double[:, ::1] row = np.ascontiguousarray(table)
         cdef Py_ssize_t k
         cdef int slot
         for k in range(n):
-            if self.find(tasks[k], numbers[k]) >= 0:
+            if self.find(tasks[k], indices[k]) >= 0:
                 raise ValueError("the history has a slot twice")
-            slot = self.slot_of(tasks[k], numbers[k])
+            slot = self.slot_of(tasks[k], indices[k])
             memcpy(self.table + slot * self.width, &row[k, 0], self.width * sizeof(double))
         self.n_undo = 0
 
     cdef bint plausible(self, table) except -1:
-        """Return whether counts are not negative and classes are known."""
-        counts = table[:, SUMS::PER_CLASS]
-        fine = (table[:, LAST_EVENT] >= 1.0).all() and (table[:, WEIGHT:SUMS] >= 0.0).all()
-        fine = fine and (counts >= 0.0).all()
-        if self.number:
-            return fine
-        last = table[:, LAST_LABEL]
-        return fine and (table[:, SUMS:] >= 0.0).all() and (last < self.classes).all() and (last >= 0.0).all()
-
-    def live_tasks(self):
-        """Return the numbers of the tasks that have slots."""
-        return np.unique(self.arrays()["task"])
+        """Return whether all is finite, counts are not negative and classes are known."""
+        sums, last = table[:, SUMS::PER_CLASS] if self.numeric else table[:, SUMS:], table[:, LAST_LABEL]
+        fine = np.isfinite(table).all() and (table[:, LAST_EVENT] >= 1.0).all()
+        fine = fine and (table[:, WEIGHT:SUMS] >= 0.0).all() and (sums >= 0.0).all()
+        return fine and (self.numeric or ((last >= 0.0) & (last < self.classes)).all())
 
     def prune(self):
         """Drop names of categories that have no slot, if there are many more names than slots."""
@@ -672,7 +681,5 @@ cdef class HistoryFeatures:
             k = self.links[slot].category
             if k >= 0:
                 self.links[slot].category = self.category(old[k], places[k])
-        memset(self.buckets, 255, (self.mask + 1) * sizeof(int))
-        for slot in self.order():
-            self.chain(slot)
+        self.fill_buckets(self.mask + 1)
         self.renew_names()
