@@ -262,8 +262,6 @@ class Solution(NamedTuple):
     """Result of the proximal loop."""
 
     w: Numbers
-    margins: Numbers  # (n,)
-    objective: float
     curvature: float  # of the last step; a good first guess for a similar problem
     iterations: int
     converged: bool
@@ -317,7 +315,7 @@ def _minimised(
         push = (momentum - 1.0) / later
         z, q = new + push * (new - w), p_new + push * (p_new - p)
         w, p, best, momentum = new, p_new, objective, later
-    return Solution(w, p, best, g, iteration, converged)
+    return Solution(w, g, iteration, converged)
 
 
 def warn_if_short(solution: Solution, tol: float) -> None:
@@ -425,8 +423,7 @@ def hinge_robust(
             e, f = e * stiffer[0], f * stiffer[1]
             pull, part_pull = pull / stiffer[0], part_pull / stiffer[1]
             solve = _least_squares(events, table, e, f)
-    proved = upper - lower <= tol * upper
-    return Solution(best, rows.margins(best.sum(axis=0)), upper, 0.0, iteration, proved)
+    return Solution(best, 0.0, iteration, upper - lower <= tol * upper)
 
 
 RELAX = 1.6  # over-relaxation, as usual for ADMM

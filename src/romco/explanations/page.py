@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from romco.explanations.facts import Facts, TaskInsight
 from romco.explanations.text import (
     COLUMNS,
     EFFECT,
     MEANINGS,
     NEAREST,
+    Facts,
+    TaskInsight,
     count,
     effects,
     groups,
