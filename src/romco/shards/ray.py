@@ -21,7 +21,8 @@ from typing import Any
 
 from romco.learners.merging import map_ranges
 from romco.plugins import connect_ray
-from romco.shards.shard import Arguments, Engine, Method, Shard, ShardConfig, Start
+from romco.shards.engines import Arguments, Engine, Method
+from romco.shards.shard import Shard, ShardConfig, Start
 
 Call = tuple[str, Any]  # a method of Shard; its pickled arguments, or a reference to them
 MAX_MESSAGE_BYTES = 50_000  # larger arguments go to the object store
@@ -75,9 +76,8 @@ class Ray(Engine):
         self._ray, self._owned = connect_ray(address)
         cpus = 1 if address is not None else 0  # on this machine there may be more than cores
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0, num_cpus=cpus)(_Worker)
-        self._config = config
         self._actors = [self._kind.remote() for _ in starts]
-        self.start(starts)
+        super().__init__(config, starts)
 
     def start(self, starts: Sequence[Any]) -> None:
         """Start all shards at the same time; a start may be a reference to the object store."""
@@ -115,20 +115,11 @@ class Ray(Engine):
             for k, answers in enumerate(map(iter, self._send_all(requests)))
         ]
 
-    def call_all(self, method: Method, *arguments: Any) -> list[Any]:
-        """Call all shards at the same time; the arguments are sent once."""
-        call = method.__name__, self._pack(method.__name__, arguments)
-        return [answer for (answer,) in self._send_all([[call]] * len(self._actors))]
-
     def post(self, method: Method, *arguments: Any) -> None:
         """Send with the next call of each shard; the arguments are sent once."""
         call = method.__name__, self._pack(method.__name__, arguments)
         for posted in self._posted:
             posted.append(call)
-
-    def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
-        own = [arguments if i == k else None for i in range(len(self._actors))]
-        return self.call_each(method, own)[k]
 
     def map_ranges(self, function: Callable[[int, int], None], n: int) -> None:
         """Call the function in the driver: once, or for many shards on all cores."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,6 @@ from romco.learners.merging import (
     Change,
     Merged,
     Period,
-    RangeFunction,
     apply_merged,
     collect_change,
     mergeable,
@@ -42,8 +40,6 @@ CHUNK_ROWS = 2000  # read before they are learned
 NEW_TASK_ROWS = 64  # learned by name from a new task on
 SIDES = (-1.0, 1.0)  # labels of a shard's model
 ScaleNumbers = tuple[float, float]  # log a of the margins' scale, and its curvature
-Method = Callable[..., Any]  # of Shard
-Arguments = Sequence[tuple[Any, ...] | None]  # of each shard; None: it is not called
 Start = dict[str, Any] | Path | None  # state, the file that holds it, or a new shard
 
 
@@ -469,55 +465,3 @@ def _personal_features(model: Model) -> NDArray[np.int64]:
     learner = mergeable(model.engine.learner)
     keys, _ = pairs(learner, learner.arrays(), np.arange(learner.n_tasks))
     return np.unique(keys & 0xFFFFFFFF)
-
-
-class Engine(ABC):
-    """Runs methods of shards (abstract); it decides where and when, not the result."""
-
-    local_shards: Sequence[Shard] | None = None  # if they are in this process
-    lost_workers = 0
-
-    @abstractmethod
-    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
-        """Call methods of every shard in order; return the answers by shard."""
-
-    def call_each(self, method: Method, arguments: Arguments) -> list[Any]:
-        """Call a method of every shard with its own arguments."""
-        return [answer for (answer,) in self.call((method, arguments))]
-
-    @abstractmethod
-    def call_all(self, method: Method, *arguments: Any) -> list[Any]:
-        """Call a method of every shard with the same arguments."""
-
-    @abstractmethod
-    def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
-        """Call a method of one shard."""
-
-    @abstractmethod
-    def post(self, method: Method, *arguments: Any) -> None:
-        """Call a method of every shard, at the latest before any other call."""
-
-    @abstractmethod
-    def start(self, starts: Sequence[Start]) -> None:
-        """Start the shards anew."""
-
-    @abstractmethod
-    def map_ranges(self, function: RangeFunction, n: int) -> None:
-        """Call ``function(begin, end)`` for ranges that cover 0 to n."""
-
-    def run_on_worker(
-        self, function: Method, arguments: tuple[Any, ...], n: int
-    ) -> tuple[Any, Sequence[Any]]:
-        """Run a function that returns n + 1 values; all but the first may be references."""
-        first, *others = function(*arguments)
-        return first, others
-
-    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:  # noqa: B027
-        """Drop the log of calls: a lost shard starts from its file, with this call.
-
-        Engines of this process have no log: all shards are lost or none.
-        """
-
-    @abstractmethod
-    def close(self) -> None:
-        """End the shards."""

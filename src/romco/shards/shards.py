@@ -38,7 +38,7 @@ from romco.shards.checkpoint import (
     to_model_state,
     write_checkpoint,
 )
-from romco.shards.engines import Serial, Threads
+from romco.shards.engines import Arguments, Engine, Method, Serial, Threads
 from romco.shards.reader import TaskCodes
 from romco.shards.schedule import (
     MAX_EVENTS_PER_SHARD,
@@ -47,10 +47,7 @@ from romco.shards.schedule import (
     choose_threads,
 )
 from romco.shards.shard import (
-    Arguments,
-    Engine,
     MergedUpdate,
-    Method,
     ScaleNumbers,
     Shard,
     ShardConfig,
