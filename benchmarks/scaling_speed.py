@@ -19,7 +19,7 @@ import romco
 from benchmarks.workloads import large
 from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import FeatureCounts
-from romco.learners.merging import Period, collect_change, merge, merge_in_place, run_at_once
+from romco.learners.merging import InPlaceMerge, Period, collect_change, merge, run_at_once
 from romco.runs import Source
 from romco.shards import Shards
 from romco.shards import shards as shards_module
@@ -166,9 +166,9 @@ def merges(*_):
         seen = [touching(rng, d, n_rows) for _ in range(n)]
         periods = [Period(1000, *one.rows()) for one in seen]
         changes = [collect_change(one, own, 1000) for one, own in zip(shards, seen, strict=True)]
-        merge_in_place(common, shards, periods, run_at_once)  # touches all pages
+        InPlaceMerge(common, shards).run(periods, run_at_once)  # touches all pages
         began = time.process_time()
-        merge_in_place(common, shards, periods, run_at_once)
+        InPlaceMerge(common, shards).run(periods, run_at_once)
         here = time.process_time() - began
         began = time.process_time()
         merge(common, changes)

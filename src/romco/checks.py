@@ -12,7 +12,7 @@ fresh learner, and the rounds of a small stream.
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import FeatureCounts
 from romco.learners import Learner
 from romco.learners.base import State
-from romco.learners.capabilities import Merges
 from romco.learners.merging import Change, apply_merged, collect_change, merge
 from romco.learners.sharing import Sum, Whole
 from romco.rounds import Round, Rounds, chosen
@@ -229,10 +228,10 @@ def check_memory_does_not_grow(make: Make, rounds: Rounds) -> None:
 def check_arrays_are_declared(make: Make, rounds: Rounds) -> None:
     """Check that a shardable learner declares each array exactly once."""
     learner = trained(make, rounds)
-    if not isinstance(learner, Merges):
+    if not learner.shardable:
         return
     declared = [name for line in learner.sharing() for name in line.arrays]
-    named = [*(name for name in learner.arrays() if name in _per_task(learner)), *declared]
+    named = [*(name for name in learner.arrays() if name in (learner.task_axes or ())), *declared]
     assert len(named) == len(set(named)), f"an array is declared twice: {sorted(named)}"
     missing = set(learner.arrays()) - set(named)
     assert not missing, f"neither task_axes nor sharing() names {sorted(missing)}"
@@ -241,7 +240,7 @@ def check_arrays_are_declared(make: Make, rounds: Rounds) -> None:
 def check_one_shard_is_the_learner(make: Make, rounds: Rounds) -> None:
     """Merging the change of a single shard, or no change at all, alters not a bit."""
     learner, common = trained(make, rounds), make(D, 1)
-    if not isinstance(learner, Merges) or not isinstance(common, Merges):
+    if not learner.shardable:
         return
     before, touched = learner.state(), _touched(rounds)
     apply_merged(learner, merge(common, [collect_change(learner, touched, len(rounds.y))]))
@@ -256,12 +255,14 @@ def check_merging_is_fixed(make: Make, rounds: Rounds) -> None:
     if not shards:
         return
     changes = [one for _, one in shards]
-    results = [merge(_merges(make(D, 1)), changes) for _ in range(2)]
+    results = [merge(make(D, 1), changes) for _ in range(2)]
     for name, array in results[0].values.items():
         np.testing.assert_array_equal(array, results[1].values[name], err_msg=name)
         assert np.isfinite(array).all(), f"{name} is not finite after merging"
     for shard, _ in shards:
-        own = {name: a.copy() for name, a in shard.arrays().items() if name in _per_task(shard)}
+        own = {
+            name: a.copy() for name, a in shard.arrays().items() if name in (shard.task_axes or ())
+        }
         apply_merged(shard, results[0])
         for name, array in own.items():
             np.testing.assert_array_equal(shard.arrays()[name], array, err_msg=name)
@@ -272,7 +273,7 @@ def check_sums_are_exact(make: Make, rounds: Rounds) -> None:
     shards = _shards(make, rounds, 3)
     if not shards:
         return
-    start, common = _merges(make(D, 1)).arrays(), _merges(make(D, 1))
+    start, common = make(D, 1).arrays(), make(D, 1)
     merge(common, [one for _, one in shards])
     for line in common.sharing():
         if not isinstance(line, Whole):
@@ -330,21 +331,12 @@ def bad_rounds() -> Iterator[tuple[str, Round]]:
     yield "features that are words", Round(task, np.full((2, D), "a"), y)
 
 
-def _merges(learner: Learner) -> Merges:
-    assert isinstance(learner, Merges)
-    return learner
-
-
-def _per_task(learner: Merges) -> Collection[str]:
-    return learner.task_axes or ()
-
-
-def _shards(make: Make, rounds: Rounds, n: int) -> list[tuple[Merges, Change]]:
+def _shards(make: Make, rounds: Rounds, n: int) -> list[tuple[Learner, Change]]:
     """Learners that saw every n-th round each, and what they changed; none if they cannot merge."""
-    shards: list[tuple[Merges, Change]] = []
+    shards: list[tuple[Learner, Change]] = []
     for k in range(n):
         learner, own = make(D, M), [rounds[i] for i in range(k, len(rounds), n)]
-        if not isinstance(learner, Merges):
+        if not learner.shardable:
             return []
         learner.replay(own)
         shards.append((learner, collect_change(learner, _touched(own), sum(len(r.y) for r in own))))

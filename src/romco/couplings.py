@@ -35,7 +35,6 @@ class Independent:
     compiled: ClassVar[str | None] = "uniform"
 
     def factor(self, n_tasks: int) -> Numbers:
-        """I (m, m)."""
         return np.eye(n_tasks)
 
 

@@ -38,11 +38,9 @@ class Hinge:
     compiled: ClassVar[str | None] = "hinge"
 
     def value(self, p: Numbers, y: Numbers) -> Numbers:
-        """The loss, elementwise."""
         return np.maximum(0.0, 1.0 - y * p)
 
     def slope(self, p: Numbers, y: Numbers) -> Numbers:
-        """Its derivative in p."""
         return np.where(1.0 - y * p > 0.0, -y, 0.0)
 
 
@@ -53,11 +51,9 @@ class SquaredHinge:
     compiled: ClassVar[str | None] = "squared-hinge"
 
     def value(self, p: Numbers, y: Numbers) -> Numbers:
-        """The loss, elementwise."""
         return np.maximum(0.0, 1.0 - y * p) ** 2
 
     def slope(self, p: Numbers, y: Numbers) -> Numbers:
-        """Its derivative in p."""
         return -2.0 * y * np.maximum(0.0, 1.0 - y * p)
 
 
@@ -72,11 +68,9 @@ class Logistic:
     compiled: ClassVar[str | None] = "logistic"
 
     def value(self, p: Numbers, y: Numbers) -> Numbers:
-        """The loss, elementwise."""
         return np.logaddexp(0.0, -y * p)
 
     def slope(self, p: Numbers, y: Numbers) -> Numbers:
-        """Its derivative in p."""
         return -0.5 * y * (1.0 - np.tanh(0.5 * y * p))  # scipy.special takes long to import
 
 
@@ -87,11 +81,9 @@ class LeastSquares:
     compiled: ClassVar[str | None] = None
 
     def value(self, p: Numbers, y: Numbers) -> Numbers:
-        """The loss, elementwise."""
         return 0.5 * (p - y) ** 2
 
     def slope(self, p: Numbers, y: Numbers) -> Numbers:
-        """Its derivative in p."""
         return p - y
 
 
@@ -107,11 +99,9 @@ class EpsilonInsensitive:
     compiled: ClassVar[str | None] = None
 
     def value(self, p: Numbers, y: Numbers) -> Numbers:
-        """The loss, elementwise."""
         return np.maximum(0.0, np.abs(p - y) - self.epsilon)
 
     def slope(self, p: Numbers, y: Numbers) -> Numbers:
-        """Its derivative in p."""
         return np.where(np.abs(p - y) > self.epsilon, np.sign(p - y), 0.0)
 
 

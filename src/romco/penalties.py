@@ -2,11 +2,11 @@ r"""Penalties on a weight matrix: their value, and their proximal step in closed
 
 ``prox(w, step)`` minimises ``|v - w|^2 / (2 step) + value(v)`` over v.
 
-A penalty on singular values is a frozen dataclass with a ``strength`` and two functions of an
-array of singular values, ``price`` and ``shrink``; ``spectral_value`` and ``spectral_prox`` make
-the rest of them. Listed in ``PENALTIES``, it can be the shared penalty of the learner ``romco``.
-A penalty on weights has ``value`` and ``prox`` of its own; listed in ``PERSONAL_PENALTIES``, it can
-be the personal penalty of that learner. ``compiled`` names its twin in the kernels; a penalty
+A penalty on singular values is a frozen dataclass that derives from ``Spectral`` and has two
+functions of an array of singular values, ``price`` and ``shrink``. Listed in ``PENALTIES``, it can
+be the shared penalty of the learner ``romco``. A penalty on weights derives from ``Scaled`` and has
+``value`` and ``prox``; listed in ``PERSONAL_PENALTIES``, it can be the personal penalty of that
+learner. ``compiled`` names its twin in the kernels; a penalty
 without one, such as yours, is called once in every round.
 
 >>> import numpy as np
@@ -21,7 +21,6 @@ array([[1., 0.],
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -62,77 +61,73 @@ class SpectralPenalty(Penalty, Protocol):
 
 
 @dataclass(frozen=True)
-class Nuclear:
-    """strength * (sum of singular values): tasks live in few directions (paper eq. 12)."""
+class Scaled:
+    """Base of penalties: a strength of 0 or above."""
 
     strength: float
-    compiled: ClassVar[str | None] = "nuclear"
-    low_rank: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         not_negative("strength", self.strength)
 
+
+class Spectral(Scaled):
+    """Base of penalties on singular values, by their ``price`` and ``shrink``."""
+
+    def value(self: SpectralPenalty, w: Numbers) -> float:
+        s: Numbers = np.linalg.svd(np.asarray(w, dtype=np.float64), compute_uv=False)
+        return self.price(s)
+
+    def prox(self: SpectralPenalty, w: Numbers, step: float) -> Numbers:
+        """P diag(shrink(s)) Q' where w = P diag(s) Q' (paper eq. 13)."""
+        if not w.any():
+            return np.zeros_like(w)
+        left, s, right = np.linalg.svd(w, full_matrices=False)
+        shrunk = (left * self.shrink(s, step)) @ right
+        shrunk[:, ~w.any(axis=0)] = 0.0  # a task without weights gets none by rounding
+        return shrunk
+
+
+@dataclass(frozen=True)
+class Nuclear(Spectral):
+    """strength * (sum of singular values): tasks live in few directions (paper eq. 12)."""
+
+    compiled: ClassVar[str | None] = "nuclear"
+    low_rank: ClassVar[bool] = True
+
     def price(self, s: Numbers) -> float:
-        """Strength * sum of s."""
         return self.strength * float(s.sum())
 
     def shrink(self, s: Numbers, step: float) -> Numbers:
         """max(0, s - step * strength) (paper eqs. 15 and 16)."""
         return np.maximum(0.0, s - step * self.strength)
 
-    def value(self, w: Numbers) -> float:
-        """Strength * |w|_*."""
-        return spectral_value(self, w)
-
-    def prox(self, w: Numbers, step: float) -> Numbers:
-        """Each singular value shrinks (paper eq. 13)."""
-        return spectral_prox(w, lambda s: self.shrink(s, step))
-
 
 @dataclass(frozen=True)
-class LogDet:
+class LogDet(Spectral):
     """strength * log det(I + w'w) = strength * sum of log(1 + s^2).
 
     Shrinks large singular values less than :class:`Nuclear` does, and never makes
     one exactly zero: near 0 it acts like ridge, s -> s / (1 + 2 rho) (paper eq. 19).
     """
 
-    strength: float
     compiled: ClassVar[str | None] = "logdet"
     low_rank: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        not_negative("strength", self.strength)
-
     def price(self, s: Numbers) -> float:
-        """Strength * sum of log(1 + s^2)."""
         return self.strength * float(np.log1p(s * s).sum())
 
     def shrink(self, s: Numbers, step: float) -> Numbers:
         """:func:`shrink_logdet` of s (paper eqs. 20 and 21)."""
         return shrink_logdet(s, step * self.strength)
 
-    def value(self, w: Numbers) -> float:
-        """Strength * log det(I + w'w)."""
-        return spectral_value(self, w)
-
-    def prox(self, w: Numbers, step: float) -> Numbers:
-        """Each singular value shrinks."""
-        return spectral_prox(w, lambda s: self.shrink(s, step))
-
 
 @dataclass(frozen=True)
-class TaskGroups:
+class TaskGroups(Scaled):
     """strength * (sum of column norms): most tasks need no model of their own (paper eq. 12)."""
 
-    strength: float
     compiled: ClassVar[str | None] = "task-groups"
 
-    def __post_init__(self) -> None:
-        not_negative("strength", self.strength)
-
     def value(self, w: Numbers) -> float:
-        """Strength * |w|_{2,1}."""
         return self.strength * float(np.linalg.norm(w, axis=0).sum())
 
     def prox(self, w: Numbers, step: float) -> Numbers:
@@ -143,43 +138,22 @@ class TaskGroups:
 
 
 @dataclass(frozen=True)
-class Entries:
+class Entries(Scaled):
     """strength * (sum of absolute entries): what is personal is personal in few features.
 
     >>> Entries(1.0).prox(np.array([[3.0, -0.5]]), step=1.0)
     array([[2., 0.]])
     """
 
-    strength: float
     compiled: ClassVar[str | None] = None
 
-    def __post_init__(self) -> None:
-        not_negative("strength", self.strength)
-
     def value(self, w: Numbers) -> float:
-        """Strength * |w|_1."""
         return self.strength * float(np.abs(w).sum())
 
     def prox(self, w: Numbers, step: float) -> Numbers:
         """Each entry comes closer to 0 by step * strength, or gets there."""
         left: Numbers = np.maximum(w - step * self.strength, 0.0)
         return left + np.minimum(w + step * self.strength, 0.0)
-
-
-def spectral_value(penalty: SpectralPenalty, w: Numbers) -> float:
-    """The price of w's singular values."""
-    s: Numbers = np.linalg.svd(np.asarray(w, dtype=np.float64), compute_uv=False)
-    return penalty.price(s)
-
-
-def spectral_prox(w: Numbers, shrink: Callable[[Numbers], Numbers]) -> Numbers:
-    """P diag(shrink(s)) Q' where w = P diag(s) Q'."""
-    if not w.any():
-        return np.zeros_like(w)
-    left, s, right = np.linalg.svd(w, full_matrices=False)
-    shrunk = (left * shrink(s)) @ right
-    shrunk[:, ~w.any(axis=0)] = 0.0  # a task without weights gets none by rounding
-    return shrunk
 
 
 def shrink_logdet(s: Numbers, rho: float) -> Numbers:

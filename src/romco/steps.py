@@ -27,7 +27,6 @@ class Constant:
     compiled: ClassVar[str | None] = "constant"
 
     def __call__(self, t: int) -> float:
-        """1."""
         return 1.0
 
 
@@ -38,7 +37,6 @@ class InverseSqrt:
     compiled: ClassVar[str | None] = "inverse-sqrt"
 
     def __call__(self, t: int) -> float:
-        """1 / sqrt(t)."""
         return 1.0 / sqrt(t)
 
 
@@ -49,7 +47,6 @@ class Inverse:
     compiled: ClassVar[str | None] = None
 
     def __call__(self, t: int) -> float:
-        """1 / t."""
         return 1.0 / t
 
 

@@ -21,14 +21,13 @@ from romco.kernels.merge.rows import (
     side_by_side,
 )
 from romco.learners.auto import doubt
-from romco.learners.capabilities import Merges, SubspaceRows
+from romco.learners.capabilities import SubspaceRows
 from romco.learners.merging import (
+    InPlaceMerge,
     Period,
     apply_merged,
     collect_change,
     merge,
-    merge_in_place,
-    mergeable,
     shared_values,
 )
 from tests.reference import merging as plain
@@ -305,15 +304,15 @@ def test_touched_rows_are_counted_without_zeros_and_forgotten_when_cleared():
 
 
 def test_which_learners_can_be_sharded():
-    able = {name for name in romco.LEARNERS if isinstance(romco.learner(name, 3, 2), Merges)}
+    able = {name for name in romco.LEARNERS if romco.learner(name, 3, 2).shardable}
     assert able == SHARDED
 
 
 def test_a_learner_that_cannot_be_sharded_says_why():
     with pytest.raises(ValueError, match=r"romco-nucl cannot be sharded: .* 33 to 75 %"):
-        mergeable(romco.learner("romco-nucl", 3, 2))
+        romco.learner("romco-nucl", 3, 2).sharing()
     with pytest.raises(ValueError, match="mtfl cannot be sharded: each of its steps"):
-        mergeable(romco.learner("mtfl", 3, 2))
+        romco.learner("mtfl", 3, 2).sharing()
 
 
 def test_kinds_and_counts_of_shards_add_up():
@@ -383,7 +382,7 @@ def test_merging_in_place_is_merging_what_was_sent_to_the_last_bit(name):
     in_ranges = merge(romco.learner(name, 11, 1), changes, backwards)
     for part, array in in_ranges.values.items():
         np.testing.assert_array_equal(array, agreed.values[part], err_msg=part)
-    merge_in_place(common, shards, periods, backwards)
+    InPlaceMerge(common, shards).run(periods, backwards)
     every = np.arange(11, dtype=np.int32)
     for learner in (common, *shards):
         for name, array in shared_values(learner, every).items():
@@ -451,7 +450,7 @@ def test_what_others_measured_is_known_without_a_look_at_all_features():
                 np.testing.assert_array_equal(shard.arrays()[name], array, err_msg=name)
             touched.add(events_of(np.ascontiguousarray(x[own])))
             periods.append(Period(15, *touched.rows()))
-        merge_in_place(common, shards, periods, lambda act, n: act(0, n))
+        InPlaceMerge(common, shards).run(periods, lambda act, n: act(0, n))
 
 
 def test_features_that_are_not_there_are_no_news():

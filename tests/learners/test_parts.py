@@ -17,8 +17,7 @@ from romco.penalties import (
     Entries,
     LogDet,
     Nuclear,
-    spectral_prox,
-    spectral_value,
+    Spectral,
 )
 from romco.steps import STEPS, Inverse, InverseSqrt
 from romco.streams import interleaved, synchronous
@@ -30,10 +29,9 @@ STRENGTHS = {"eta1": 0.3, "eta2": 0.2, "lambda2": 0.03, "shrinkage": "round"}
 
 
 @dataclass(frozen=True)
-class Elastic:
+class Elastic(Spectral):
     """strength * (sum of s + ridge / 2 * sum of s^2)."""
 
-    strength: float
     ridge: float = 0.0
     compiled: ClassVar[str | None] = None
     low_rank: ClassVar[bool] = True
@@ -44,12 +42,6 @@ class Elastic:
     def shrink(self, s, step):
         rho = self.strength * step
         return np.maximum(0.0, s - rho) / (1.0 + rho * self.ridge)
-
-    def value(self, w):
-        return spectral_value(self, w)
-
-    def prox(self, w, step):
-        return spectral_prox(w, lambda s: self.shrink(s, step))
 
 
 @dataclass(frozen=True)
@@ -254,7 +246,7 @@ def test_a_loss_that_gives_no_slope_changes_nothing():
 
 def test_named_penalties_take_their_strength_from_lambda1():
     for name, kind in (("nuclear", Nuclear), ("logdet", LogDet)):
-        assert learners.shared_penalty(name, 0.3) == kind(0.3)
+        assert learners.penalty_of("shared", PENALTIES, name, "lambda1", 0.3) == kind(0.3)
     assert set(STEPS) >= {"constant", "inverse-sqrt", "inverse"}
 
 

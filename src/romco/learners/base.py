@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from romco.kernels.core.contract import Kernel
 from romco.kernels.core.events import Events, lacks_labels
 from romco.kernels.core.pairs import Pairs
+from romco.learners.sharing import Sharing
 from romco.parameters import whole
 from romco.rounds import Round, Rounds, chosen
 
@@ -62,7 +63,7 @@ class Learner(ABC):
     version: ClassVar[int] = 1  # of its state; raised when that changes
     upgrades: ClassVar[Mapping[int, Upgrade]] = {}  # from each older version to the next
     inner_version: int | None = None  # of the states of the learners it is made of, if any
-    not_shardable_because: ClassVar[str] = (  # why it cannot be sharded, where it is not ``Merges``
+    not_shardable_because: ClassVar[str] = (  # why it has no ``sharing``
         "each of its steps looks at all tasks, and no way to merge shards of it is known to be good"
     )
     uses_unlabelled: ClassVar[bool] = False  # True where events without labels teach it something
@@ -107,6 +108,23 @@ class Learner(ABC):
 
         Raises ValueError, and changes nothing, where they do not fit.
         """
+
+    def sharing(self) -> Sharing:
+        """Return the merge rule of each array that is not in ``task_axes``.
+
+        With it the learner can be sharded (:mod:`romco.shards`): copies learn tasks of their own
+        and are merged from time to time (:mod:`romco.learners.merging`). ValueError without.
+        """
+        raise ValueError(f"{self.name} cannot be sharded: {self.not_shardable_because}")
+
+    @property
+    def shardable(self) -> bool:
+        """Whether its class has merge rules."""
+        return type(self).sharing is not Learner.sharing
+
+    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
+        """Drop caches of the arrays: rows (t,) of features, and all small arrays, were merged."""
+        del rows  # most learners have none
 
     def events_of(
         self, round: Round, labelled: bool = False, rows: NDArray[np.int64] | None = None

@@ -6,13 +6,12 @@ methods; a yes or no, such as ``Learner.supports_sample_weight``, is an attribut
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.learners.sharing import Sharing
 from romco.rounds import Round
 
 if TYPE_CHECKING:
@@ -267,33 +266,6 @@ class GivesIntervals(Protocol):
 
     def intervals(self, round: Round, level: float) -> Numbers:
         """Bounds (n, 2) that hold the answers of a share ``level`` of events."""
-
-
-@runtime_checkable
-class Merges(Protocol):
-    """Can be sharded: several copies learn tasks of their own, and meet from time to time.
-
-    See :mod:`romco.learners.merging` for what is then done, and :mod:`romco.shards` by whom.
-    """
-
-    name: str
-    n_features: int
-    n_tasks: int
-    task_axes: Mapping[str, tuple[int, ...]] | None
-
-    def sharing(self) -> Sharing:
-        """Return the merge rule of each array that is not in ``task_axes``."""
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """All that changes, by name; the live arrays, not copies."""
-
-
-@runtime_checkable
-class InvalidatesCaches(Protocol):
-    """Keeps caches of its arrays, which a merge of shards invalidates."""
-
-    def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
-        """Rows (t,) of arrays of features, and all small arrays, may have been changed."""
 
 
 class SubspaceRows(NamedTuple):

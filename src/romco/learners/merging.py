@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,6 @@ from romco.kernels.merge import rows as kernel
 from romco.kernels.merge.gaussians import merge_gaussians
 from romco.kernels.merge.rows import Column, FeatureCounts, Rule, TouchedRows, put_rows, take_rows
 from romco.learners.base import Learner
-from romco.learners.capabilities import InvalidatesCaches, Merges
 from romco.learners.sharing import (
     Belief,
     Floats,
@@ -41,10 +39,10 @@ Values = dict[str, NDArray[Any]]
 Pairs = tuple[NDArray[np.int64], NDArray[np.float64]]  # keys (task << 32) | feature, and values
 RangeFunction = Callable[[int, int], None]  # called with begin and end
 MapRanges = Callable[[RangeFunction, int], object]  # calls it for ranges that cover 0 to n
-_MERGEABLE: set[type] = set()  # classes known to merge: to look for methods takes long
 
 
-class Period(NamedTuple):
+@dataclass(frozen=True)
+class Period:
     """Events of a shard since the last barrier, and their features."""
 
     events: int
@@ -53,17 +51,10 @@ class Period(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Change:
-    """State of a shard at a barrier, as far as it changed since the last one.
+class Change(Period):
+    """The same with the shard's state, as far as it changed."""
 
-    ``rows`` (t,) are the features that occurred, sorted, ``seen`` (t,) their counts; ``values`` has
-    their rows of each array that is merged by feature, and small arrays whole.
-    """
-
-    events: int
-    rows: NDArray[np.int32]
-    seen: NDArray[np.int32]
-    values: Values
+    values: Values  # its rows of each array that is merged by feature, and small arrays whole
 
 
 @dataclass(frozen=True)
@@ -74,21 +65,13 @@ class Merged:
     values: Values
 
 
-def mergeable(learner: Learner) -> Merges:
-    """Return the learner if it can be sharded; ValueError with the reason if not."""
-    if type(learner) not in _MERGEABLE and not isinstance(learner, Merges):
-        raise ValueError(f"{learner.name} cannot be sharded: {learner.not_shardable_because}")
-    _MERGEABLE.add(type(learner))
-    return cast("Merges", learner)
-
-
-def collect_change(learner: Merges, counts: FeatureCounts, events: int) -> Change:
+def collect_change(learner: Learner, counts: FeatureCounts, events: int) -> Change:
     """Return all that ``events`` events since the last barrier changed."""
     rows, seen = counts.rows()
     return Change(events, rows, seen, shared_values(learner, rows))
 
 
-def shared_values(learner: Merges, rows: NDArray[np.int32]) -> Values:
+def shared_values(learner: Learner, rows: NDArray[np.int32]) -> Values:
     """Return a copy of the shared state: these rows, and small arrays."""
     arrays, values = learner.arrays(), _small(learner)
     for line in learner.sharing():
@@ -111,7 +94,7 @@ def map_ranges(pool: Executor, k: int, function: RangeFunction, n: int) -> None:
     list(pool.map(function, ends[:-1], ends[1:]))
 
 
-def merge(common: Merges, changes: Sequence[Change], ranges: MapRanges = run_at_once) -> Merged:
+def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at_once) -> Merged:
     """Merge changes of shards into ``common``, from which they started.
 
     Returns the argument of :func:`apply_merged` for each shard. Changes are in the order of the
@@ -139,7 +122,7 @@ def merge(common: Merges, changes: Sequence[Change], ranges: MapRanges = run_at_
 class InPlaceMerge:
     """Merge of shards of this process, row by row, into ``common`` and into all of them."""
 
-    def __init__(self, common: Merges, shards: Sequence[Merges]) -> None:
+    def __init__(self, common: Learner, shards: Sequence[Learner]) -> None:
         self._learners = [common, *shards]
         arrays = [learner.arrays() for learner in self._learners]
         self._names = [
@@ -160,7 +143,7 @@ class InPlaceMerge:
                 rules = _rules(line.parts, _live_columns(views, line.columns.tolist()))
                 self._whole.append((len(views[0][0]), rules))
 
-    def is_current(self, common: Merges, shards: Sequence[Merges]) -> bool:
+    def is_current(self, common: Learner, shards: Sequence[Learner]) -> bool:
         """Return whether these are the learners, and their arrays the same as before."""
         learners = [common, *shards]
         return len(learners) == len(self._learners) and all(
@@ -186,17 +169,10 @@ class InPlaceMerge:
         changed = _union(touched, common.n_features)
         for learner in self._learners:
             _put_small(learner, small)
-            _invalidate(learner, changed)
+            learner.invalidate_caches(changed)
 
 
-def merge_in_place(
-    common: Merges, shards: Sequence[Merges], periods: Sequence[Period], ranges: MapRanges
-) -> None:
-    """Merge shards of this process once."""
-    InPlaceMerge(common, shards).run(periods, ranges)
-
-
-def apply_merged(learner: Merges, merged: Merged) -> None:
+def apply_merged(learner: Learner, merged: Merged) -> None:
     """Replace the shared state by the merged one."""
     arrays = learner.arrays()
     for line in learner.sharing():
@@ -205,18 +181,7 @@ def apply_merged(learner: Merges, merged: Merged) -> None:
             for view, own, part in _split(line, views, merged.values[line.name]):
                 put_rows(view, merged.rows, own, part)
     _put_small(learner, merged.values)
-    _invalidate(learner, merged.rows)
-
-
-def _invalidate(learner: Merges, changed: NDArray[np.int32]) -> None:
-    if _takes_note(type(learner)):
-        cast("InvalidatesCaches", learner).invalidate_caches(changed)
-
-
-@cache
-def _takes_note(kind: type) -> bool:
-    """Return whether a class has the method: to look for methods takes long."""
-    return hasattr(kind, "invalidate_caches")
+    learner.invalidate_caches(merged.rows)
 
 
 # Arrays with a row per feature
@@ -296,13 +261,13 @@ def _spans(columns: dict[int, Column], numbers: Iterable[int]) -> list[tuple[Col
 # Weights of single tasks, which are never merged
 
 
-def pair_arrays(learner: Merges) -> tuple[str, ...]:
+def pair_arrays(learner: Learner) -> tuple[str, ...]:
     """Return the names of the arrays of (task, feature) pairs: values, keys; () if none."""
     return next((line.arrays for line in learner.sharing() if isinstance(line, PerPair)), ())
 
 
 def pairs(
-    learner: Merges,
+    learner: Learner,
     arrays: Values,
     own: NDArray[np.int64],
     renamed: NDArray[np.int64] | None = None,
@@ -322,7 +287,7 @@ def pairs(
     return (task[kept] << 32) | (keys[kept] & 0xFFFFFFFF), values[kept]
 
 
-def store_pairs(learner: Merges, arrays: Values, tables: Sequence[Pairs]) -> Values:
+def store_pairs(learner: Learner, arrays: Values, tables: Sequence[Pairs]) -> Values:
     """Return the arrays in which the learner stores the pairs of all tables."""
     names = pair_arrays(learner)
     if not names:
@@ -339,7 +304,7 @@ def store_pairs(learner: Merges, arrays: Values, tables: Sequence[Pairs]) -> Val
 # Small arrays, which are merged whole
 
 
-def _small(learner: Merges) -> Values:
+def _small(learner: Learner) -> Values:
     arrays, values = learner.arrays(), {}
     for line in learner.sharing():
         if isinstance(line, Whole):
@@ -349,7 +314,7 @@ def _small(learner: Merges) -> Values:
     return values
 
 
-def _put_small(learner: Merges, values: Values) -> None:
+def _put_small(learner: Learner, values: Values) -> None:
     arrays = learner.arrays()
     for line in learner.sharing():
         if isinstance(line, Whole) and line.name in values:
@@ -360,7 +325,7 @@ def _put_small(learner: Merges, values: Values) -> None:
 
 
 def _merged_small(
-    common: Merges, active: Sequence[tuple[int, Values]], in_place: bool = False
+    common: Learner, active: Sequence[tuple[int, Values]], in_place: bool = False
 ) -> Values:
     """Return the merged small arrays; ``active`` are events and arrays of shards that had any.
 

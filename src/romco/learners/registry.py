@@ -108,38 +108,27 @@ class Methods(MutableMapping[str, Method]):
     """
 
     def __init__(self, given: Mapping[str, Method]) -> None:
-        self._given = {name: replace(method, name=name) for name, method in given.items()}
-        self._added: dict[str, Method] = {}
-        self._announced: dict[str, Method] | None = None  # entry points; None: not read yet
-        self._deleted: set[str] = set()
+        self._methods = {name: replace(method, name=name) for name, method in given.items()}
+        self._given, self._added = frozenset(given), set[str]()
+        self._complete = False  # entry points were read
 
     def __getitem__(self, name: str) -> Method:
-        if name in self._deleted:
-            raise KeyError(name)
-        for methods in (self._added, self._given):
-            if name in methods:
-                return methods[name]
-        return self._entry_points()[name]
+        if name not in self._methods:
+            self._read_entry_points()
+        return self._methods[name]
 
     def __setitem__(self, name: str, method: Method | Callable[..., Learner]) -> None:
-        if not isinstance(method, Method):  # a learner's class alone
-            method = Method(method, name)
-        self._added[name] = replace(method, name=name)
-        self._deleted.discard(name)
+        self._methods[name] = _named(name, method)
+        self._added.add(name)
 
     def __delitem__(self, name: str) -> None:
-        self[name]  # a KeyError where there is none
-        self._added.pop(name, None)
-        if name in self._given or name in self._entry_points():
-            self._deleted.add(name)
+        self._read_entry_points()  # so that none brings it back
+        del self._methods[name]
+        self._added.discard(name)
 
     def __iter__(self) -> Iterator[str]:
-        methods = {**self._given, **self._entry_points(), **self._added}
-        return iter(
-            name
-            for name, method in methods.items()
-            if method.target == "two classes" and name not in self._deleted
-        )
+        self._read_entry_points()
+        return iter([key for key, one in self._methods.items() if one.target == "two classes"])
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -147,23 +136,25 @@ class Methods(MutableMapping[str, Method]):
     @property
     def added(self) -> dict[str, Method]:
         """Those that this process added: another process does not know them by itself."""
-        return dict(self._added)
+        return {name: self._methods[name] for name in self._added}
 
-    def _entry_points(self) -> dict[str, Method]:
-        if self._announced is None:
-            self._announced = {}  # first, so that a package may look here while it is imported
-            for entry in entry_points(group=GROUP):
-                if entry.name in self._given:
-                    continue
+    def _read_entry_points(self) -> None:
+        if self._complete:
+            return
+        self._complete = True  # first, so that a package may look here while it is imported
+        for entry in entry_points(group=GROUP):
+            if entry.name not in self._given | self._added:
                 try:
-                    found = entry.load()
-                    method = found if isinstance(found, Method) else Method(found, entry.name)
-                    self._announced[entry.name] = replace(method, name=entry.name)
+                    self._methods[entry.name] = _named(entry.name, entry.load())
                 except Exception as error:  # whatever a package does, the rest works
                     warnings.warn(
                         f"learner {entry.name!r} ({entry.value}) is left out: {error}", stacklevel=2
                     )
-        return self._announced
+
+
+def _named(name: str, method: Method | Callable[..., Learner]) -> Method:
+    """Return the method, or that of a learner's class alone, under a name."""
+    return replace(method if isinstance(method, Method) else Method(method, name), name=name)
 
 
 # What the paper's learners do not leave open.

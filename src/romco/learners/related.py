@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from romco.kernels.baselines.linear import LinearKernel
 from romco.kernels.baselines.related import (
     ExplicitEuclideanKernel,
     ExplicitLargestKernel,
@@ -19,9 +18,8 @@ from romco.kernels.baselines.related import (
     TruncatedKernel,
     VonNeumannKernel,
 )
-from romco.learners.base import Arrays, CompiledLearner, copy_arrays
-from romco.learners.capabilities import Start, Started
-from romco.learners.linear import LinearLearner, mean_row
+from romco.learners.base import Arrays
+from romco.learners.linear import LinearLearner
 from romco.parameters import choice, not_negative, positive, whole
 
 
@@ -205,22 +203,18 @@ class SharedLoss(LinearLearner):
         largest = {"L1": np.inf, "Linf": 1.0, "r-max": float(whole("r", r))}
         w, radius = np.zeros((n_tasks, n_features)), np.zeros(1)
         self._keep(w, radius=radius)
-        self.kernel = _kernel(w, radius, C, largest.get(norm), update)
+        implicit, scaled = update == "implicit", update == "scaled"
+        if norm == "L2" and implicit:
+            self.kernel = ImplicitEuclideanKernel(w, C)
+        elif norm == "L2":
+            self.kernel = ExplicitEuclideanKernel(w, radius, C, scaled)
+        elif implicit:
+            self.kernel = ImplicitLargestKernel(w, C, largest[norm])
+        else:
+            self.kernel = ExplicitLargestKernel(w, radius, C, largest[norm], scaled)
 
 
-def _kernel(
-    w: NDArray[np.float64], radius: NDArray[np.float64], C: float, r: float | None, update: str
-) -> LinearKernel:
-    """The kernel of an update; r is how many of the largest losses count, None for L2."""
-    if update == "implicit":
-        return ImplicitEuclideanKernel(w, C) if r is None else ImplicitLargestKernel(w, C, r)
-    scaled = update == "scaled"
-    if r is None:
-        return ExplicitEuclideanKernel(w, radius, C, scaled)
-    return ExplicitLargestKernel(w, radius, C, r, scaled)
-
-
-class Smoothed(CompiledLearner):
+class Smoothed(LinearLearner):
     r"""Online smoothed multi-task learning (OSMTL): learn from peers on whose events one does well.
 
     L_jk is the hinge loss of model k on the event of task j, and p_k (sum 1, p_kk = 0)
@@ -275,31 +269,19 @@ class Smoothed(CompiledLearner):
         if not 0.0 <= alpha <= 1.0:
             raise ValueError(f"alpha must be between 0 and 1; got {alpha!r}")
         rate = positive("C", C) / positive("lambda_", lambda_)
-        self._w = np.zeros((n_tasks, n_features))
-        self._p = (1.0 - np.eye(n_tasks)) / max(n_tasks - 1, 1)
+        w = np.zeros((n_tasks, n_features))
+        p = (1.0 - np.eye(n_tasks)) / max(n_tasks - 1, 1)
+        self._keep(w, p=p)
         kernel = ExponentialKernel if trust == "exponential" else TruncatedKernel
-        self.kernel = kernel(self._w, self._p, C, alpha, rate, trigger == "mistake")
-
-    def weights(self) -> NDArray[np.float64]:
-        return self._w.T.copy()
-
-    def common(self, started: Started) -> Start:
-        return Start(mean_row(self._w, started))
-
-    def start_task(self, task: int, started: Started) -> None:
-        """Set the task's weights to that mean; it trusts all peers equally, as a new task does."""
-        self._w[task] = mean_row(self._w, started)
+        self.kernel = kernel(w, p, C, alpha, rate, trigger == "mistake")
 
     def relation(self) -> NDArray[np.float64]:
         """P (m, m): entry [k, j] is how much task k trusts task j."""
-        return self._p.copy()
-
-    def arrays(self) -> Arrays:
-        return {"w": self._w, "p": self._p}
+        return self._arrays["p"].copy()
 
     def load(self, arrays: Arrays) -> None:
         """Take over another learner's arrays; peers it did not know start with an equal share."""
-        old = len(arrays["p"]) if "p" in arrays else 0
-        copy_arrays(self.arrays(), arrays)
-        if 0 < old < self.n_tasks:
-            self._p[:old, :old] *= (old - 1) / (self.n_tasks - 1)
+        super().load(arrays)
+        old = len(arrays["p"])
+        if old < self.n_tasks:
+            self._arrays["p"][:old, :old] *= (old - 1) / (self.n_tasks - 1)

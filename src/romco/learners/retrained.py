@@ -25,10 +25,12 @@ from romco.learners.base import (
 from romco.learners.capabilities import Start, Started
 from romco.learners.linear import mean_row
 from romco.parameters import choice, not_negative, positive, whole
-from romco.rounds import Round
+from romco.rounds import Round, Rounds, chosen
 
 TOL = 1e-2  # an estimate from above: the objective was measured 1e-5 to 2e-4 from its optimum
 LARGEST = 1e60  # of a feature: squares of sums of squares stay finite
+KEPT = {"task": "i8", "label": "f8", "length": "i8", "index": "i8", "value": "f8"}  # events
+MAX_CHUNKS = 1000  # rounds that are kept one by one, before they are joined
 MAX_ITER = 200  # a fit that needs more goes on from there at the next one
 
 
@@ -49,7 +51,9 @@ class Retrained(Learner):
         self._theta = np.zeros((n_features + 1, n_tasks))  # the last row holds intercepts
         self._curvature = np.zeros(1)  # of the last fit
         self._since = np.zeros(1, dtype=np.int64)  # events since then
-        self._kept = _Kept()
+        empty = csr_array((0, n_features), dtype=np.float64)
+        none = Round(np.empty(0, dtype=np.int64), empty, np.empty(0))
+        self._kept: tuple[Round, ...] = (none,)  # in the order they came
 
     @abstractmethod
     def _fit(self, events: Round, theta: NDArray[np.float64], curvature: float) -> Solution:
@@ -73,16 +77,20 @@ class Retrained(Learner):
         if some is None:
             return partial(bool)
         events = Events(some, self.n_features, self.n_tasks)
-        x: Any = csr_array(events.x)
+        x: Any = csr_array(events.x, copy=True)
         _check_sizes(x, events.task)
-        kept = self._kept.added(events.task, x, events.y)
+        new = Round(events.task.copy(), x, events.y.copy())
+        kept: tuple[Round, ...] = (*self._kept, new)
+        if len(kept) > MAX_CHUNKS:
+            kept = (Rounds.pack(kept).events,)
         changed: dict[str, Any] = {"_kept": kept, "_since": self._since + events.n}
         if changed["_since"][0] >= self._every:
-            changed["_kept"] = kept = kept.last(self._window)
-            known = kept.events(self.n_features)
+            known = Rounds.pack(kept).events
+            if self._window is not None and self._window < len(known.y):
+                known = chosen(known, np.arange(len(known.y)) >= len(known.y) - self._window)
             solution = self._fit(known, self._theta, float(self._curvature[0]))
             changed |= {"_theta": solution.w, "_curvature": np.array([solution.curvature])}
-            changed["_since"] = np.zeros(1, dtype=np.int64)
+            changed |= {"_kept": (known,), "_since": np.zeros(1, dtype=np.int64)}
         return partial(self.__dict__.update, changed)  # one step, to whoever interrupts
 
     def replay(self, rounds: Iterable[Round]) -> NDArray[np.float64]:
@@ -104,12 +112,18 @@ class Retrained(Learner):
         self._theta[:, task] = mean_row(self._theta.T, started)
 
     def arrays(self) -> Arrays:
+        task, x, y, *_ = Rounds.pack(self._kept).events
+        kept: Any = x
         return {
             "w": self._theta[:-1],
             "intercepts": self._theta[-1],
             "curvature": self._curvature,
             "since": self._since,
-            **self._kept.arrays(),
+            "task": task,
+            "label": y,
+            "length": np.diff(kept.indptr).astype(np.int64),  # non-zeros of each event
+            "index": kept.indices.astype(np.int64),
+            "value": kept.data,
         }
 
     def load(self, arrays: Arrays) -> None:
@@ -122,13 +136,29 @@ class Retrained(Learner):
             "curvature": np.zeros(1),
             "since": np.zeros(1, dtype=np.int64),
         }
-        kept = _Kept()
-        kept.load(arrays, self.n_features, self.n_tasks)
+        kept = self._kept_events(arrays)
         copy_arrays(fixed, {name: arrays[name] for name in fixed})
         if fixed["since"][0] < 0 or fixed["curvature"][0] < 0.0:
             raise ValueError("state array 'since' or 'curvature' is negative")
-        self._theta, self._kept = theta, kept
+        self._theta, self._kept = theta, (kept,)
         self._curvature, self._since = fixed["curvature"], fixed["since"]
+
+    def _kept_events(self, arrays: Arrays) -> Round:
+        """Copy the events of a state, if they are events that could have been learned."""
+        for name, kind in KEPT.items():
+            if arrays[name].ndim != 1 or arrays[name].dtype != kind:
+                raise ValueError(f"state array {name!r} is not a list of {np.dtype(kind)}")
+        task, y, length, index, value = (arrays[name].copy() for name in KEPT)
+        total = sum(length.tolist())  # without wrapping
+        fits = len(task) == len(y) == len(length) and total == len(index) == len(value)
+        if not fits or (length < 0).any():
+            raise ValueError("state array 'length' does not fit the kept events")
+        starts = np.concatenate([[0], np.cumsum(length)])
+        kept = Round(task, csr_array((value, index, starts), shape=(len(task), self.n_features)), y)
+        if len(task):
+            events = Events(kept, self.n_features, self.n_tasks)
+            _check_sizes(events.x, events.task)
+        return kept
 
 
 class FeatureLearning(Retrained):
@@ -214,81 +244,3 @@ def _check_sizes(x: Any, task: NDArray[np.int64]) -> None:
             f"event {event} (task {task[event]}): feature {x.indices[k]} is {x.data[k]}; a fit of "
             f"all events needs features up to {LARGEST:g}, so scale or drop it"
         )
-
-
-class _Kept:
-    """Events in the order they came, in arrays that double when they are full."""
-
-    def __init__(self, columns: Arrays | None = None, used: dict[str, int] | None = None) -> None:
-        self._columns: Arrays = columns or {
-            "task": np.empty(0, dtype=np.int64),
-            "label": np.empty(0),
-            "length": np.empty(0, dtype=np.int64),  # non-zeros of each event
-            "index": np.empty(0, dtype=np.int64),
-            "value": np.empty(0),
-        }
-        self._used = used or dict.fromkeys(self._columns, 0)
-
-    def added(self, task: NDArray[np.int64], x: Any, y: NDArray[np.float64]) -> _Kept:
-        """These events and more, x (n, d) in CSR form.
-
-        The room beyond what is used is shared by both, so only one of them can be gone on with.
-        """
-        new = {"task": task, "label": y, "length": np.diff(x.indptr)}
-        columns, ends = dict(self._columns), dict(self._used)
-        for name, values in {**new, "index": x.indices, "value": x.data}.items():
-            used = ends[name]
-            if used + len(values) > len(columns[name]):
-                room = np.empty(2 * (used + len(values)), dtype=columns[name].dtype)
-                room[:used] = columns[name][:used]
-                columns[name] = room
-            columns[name][used : used + len(values)] = values
-            ends[name] = used + len(values)
-        return _Kept(columns, ends)
-
-    def last(self, window: int | None) -> _Kept:
-        """Only the last ``window`` events."""
-        if window is None or self._used["task"] <= window:
-            return self
-        arrays = self.arrays()
-        nonzeros = int(arrays["length"][-window:].sum())
-        columns = {
-            name: (
-                array[-window:]
-                if name in ("task", "label", "length")
-                else array[len(array) - nonzeros :]
-            ).copy()
-            for name, array in arrays.items()
-        }
-        return _Kept(columns, {name: len(array) for name, array in columns.items()})
-
-    def events(self, n_features: int) -> Round:
-        """All events kept, as one round."""
-        kept = self.arrays()
-        starts = np.concatenate([[0], np.cumsum(kept["length"])])
-        x = csr_array((kept["value"], kept["index"], starts), shape=(len(kept["task"]), n_features))
-        return Round(kept["task"], x, kept["label"])
-
-    def arrays(self) -> Arrays:
-        """The used part of every array."""
-        return {name: array[: self._used[name]] for name, array in self._columns.items()}
-
-    def load(self, arrays: Arrays, n_features: int, n_tasks: int) -> None:
-        """Take copies of what ``arrays`` gave, if they are events that could have been learned."""
-        for name, empty in self._columns.items():
-            if arrays[name].ndim != 1 or arrays[name].dtype != empty.dtype:
-                raise ValueError(f"state array {name!r} is not a list of {empty.dtype}")
-        self._columns = {name: arrays[name].copy() for name in self._columns}
-        self._used = {name: len(array) for name, array in self._columns.items()}
-        length = self._columns["length"]
-        counted = {self._used[name] for name in ("task", "label", "length")}
-        total = sum(length.tolist())  # without wrapping
-        if (
-            len(counted) > 1
-            or (length < 0).any()
-            or {total} != {self._used["index"], self._used["value"]}
-        ):
-            raise ValueError("state array 'length' does not fit the kept events")
-        if self._used["task"]:
-            events = Events(self.events(n_features), n_features, n_tasks)
-            _check_sizes(events.x, events.task)

@@ -129,11 +129,11 @@ class Romco(DecomposedLearner):
         shrinkage: str = "round",
     ) -> None:
         super().__init__(n_features, n_tasks)
-        penalty = shared_penalty(shared, not_negative("lambda1", lambda1))
+        penalty: SpectralPenalty = penalty_of("shared", PENALTIES, shared, "lambda1", lambda1)
         self._rules = Rules(
             loss=part("loss", LOSSES, loss),
             penalty=penalty,
-            personal=personal_penalty(personal, not_negative("lambda2", lambda2)),
+            personal=penalty_of("personal", PERSONAL_PENALTIES, personal, "lambda2", lambda2),
             step=part("step", STEPS, step),
             eta1=positive("eta1", eta1),
             eta2=positive("eta2", eta2),
@@ -266,19 +266,14 @@ LISTED = {  # where the parts are that a parameter can be
 }
 
 
-def shared_penalty(shared: Any, strength: float) -> SpectralPenalty:
-    """The penalty that is meant: by its name, which takes the strength, or with one of its own."""
-    named = {"name": shared, "strength": strength} if isinstance(shared, str) else shared
-    found: SpectralPenalty = part("shared", PENALTIES, named)
-    not_negative("the strength of the shared penalty", found.strength)
-    return found
-
-
-def personal_penalty(personal: Any, strength: float) -> Penalty:
-    """The same for V."""
-    named = {"name": personal, "strength": strength} if isinstance(personal, str) else personal
-    found: Penalty = part("personal", PERSONAL_PENALTIES, named)
-    not_negative("the strength of the personal penalty", found.strength)
+def penalty_of(
+    what: str, listed: Mapping[str, Any], value: Any, parameter: str, strength: float
+) -> Any:
+    """Return the penalty of a name, which takes the strength, or one with a strength of its own."""
+    not_negative(parameter, strength)
+    named = {"name": value, "strength": strength} if isinstance(value, str) else value
+    found = part(what, listed, named)
+    not_negative(f"the strength of the {what} penalty", found.strength)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from romco.kernels.baselines.related import SharedArow, SharedPassiveAggressive
 from romco.kernels.core.pairs import Pairs
 from romco.learners.base import Arrays, CompiledLearner, copy_arrays
-from romco.learners.capabilities import Numbers, personal_of, shared_of
+from romco.learners.capabilities import Decomposed, Numbers, personal_of, shared_of
 from romco.learners.sharing import Belief, PerFeature, PerPair, Sharing, Steps
 from romco.parameters import positive
 
@@ -47,16 +46,8 @@ def column_lengths(own: csc_array) -> Numbers:
     return np.sqrt(np.bincount(column, own.data**2, minlength=own.shape[1]))
 
 
-class DecomposedLearner(CompiledLearner):
+class DecomposedLearner(CompiledLearner, Decomposed):
     """W = U + V, from ``shared_factors`` and ``personal_sparse`` of the learner (abstract)."""
-
-    @abstractmethod
-    def shared_factors(self) -> tuple[Numbers, Numbers]:
-        """L (d, r) and R (m, r) with U = L R'."""
-
-    @abstractmethod
-    def personal_sparse(self) -> csc_array:
-        """V (d, m), only what is stored."""
 
     def weights(self) -> Numbers:
         return self.shared() + self.personal()

@@ -25,16 +25,14 @@ from numpy.typing import NDArray
 
 from romco.io import durable
 from romco.io.modelfile import ModelFileError, load, save
+from romco.learners import Learner, restore
 from romco.learners import learner as make_learner
-from romco.learners import restore
-from romco.learners.capabilities import Merges
 from romco.learners.merging import (
     Change,
     Merged,
     Values,
     apply_merged,
     merge,
-    mergeable,
     pair_arrays,
     pairs,
     shared_values,
@@ -101,7 +99,7 @@ def to_model_state(
         _add_history(state, named)
         return {**state, SECTION: section} if position.notes else state  # else a model's bits
     common, start = (
-        mergeable(restore(front.engine.learner.state())),
+        restore(front.engine.learner.state()),
         scale_numbers(front.engine.scale),
     )
     merge(common, [one.change for one in updates])
@@ -183,7 +181,7 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
     front, updates = _front({**plain, "scale": section["start"]}), None
     if section["counts"]:
         start = _with_prefix(arrays, f"{SECTION}.start.")
-        apply_merged(mergeable(front.engine.learner), Merged(arrays[f"{SECTION}.rows"], start))
+        apply_merged(front.engine.learner, Merged(arrays[f"{SECTION}.rows"], start))
         updates = [_update(arrays, section, k) for k in range(section["shards"])]
     shared = {f"{LEARNER}{name}": array for name, array in front.engine.learner.arrays().items()}
     own = {n: a for n, a in plain["arrays"].items() if n in _of_tasks(front) or n not in shared}
@@ -196,7 +194,7 @@ def _resume(plain: State, section: State, arrays: Values) -> ShardsState:
     return ShardsState(front, starts, _position(section), updates)
 
 
-def _combine(front: State, common: Merges, states: Sequence[State]) -> State:
+def _combine(front: State, common: Learner, states: Sequence[State]) -> State:
     """Return the state of one model: tasks of the first shard, then of the second, ...
 
     ``front`` has the names of features and labels, ``common`` the shared part.
@@ -258,15 +256,15 @@ def _front(plain: State) -> Model:
     return Model.from_state(state)
 
 
-def _empty_learner(state: State, n_features: int, n_tasks: int) -> Merges:
+def _empty_learner(state: State, n_features: int, n_tasks: int) -> Learner:
     inner = state["learner"]
     made = make_learner(inner["learner"], n_features, n_tasks, **inner["parameters"])
-    return mergeable(made)
+    return made
 
 
 def _of_tasks(front: Model) -> set[str]:
     """Return the names of arrays in a state that have entries per task."""
-    learner = mergeable(front.engine.learner)
+    learner = front.engine.learner
     shared = {name for line in learner.sharing() for name in line.arrays}
     own = (set(learner.task_axes or ()) - shared) | set(pair_arrays(learner))
     return {f"{LEARNER}{name}" for name in own}
@@ -276,7 +274,7 @@ def _open_period(front: Model, updates: Sequence[ShardUpdate]) -> Values:
     """Return the changes since the last barrier, and the values before them."""
     rows = np.unique(np.concatenate([one.change.rows for one in updates]))
     arrays: Values = {f"{SECTION}.rows": rows}
-    for name, array in shared_values(mergeable(front.engine.learner), rows).items():
+    for name, array in shared_values(front.engine.learner, rows).items():
         arrays[f"{SECTION}.start.{name}"] = array
     for k, one in enumerate(updates):
         arrays |= {f"{SECTION}.{k}.rows": one.change.rows, f"{SECTION}.{k}.seen": one.change.seen}
@@ -367,7 +365,7 @@ def _check_rows(model: Model, arrays: Values, name: str, prefix: str) -> None:
     if len(rows) and not 0 <= rows[0] <= rows[-1] < d:
         raise ValueError(f"a feature is out of range; there are {d}")
     expected, values = (
-        shared_values(mergeable(model.engine.learner), rows),
+        shared_values(model.engine.learner, rows),
         _with_prefix(arrays, prefix),
     )
     shapes = {name: (a.shape, a.dtype) for name, a in expected.items()}
@@ -406,7 +404,7 @@ class Checkpoint:
         inner = front.engine.learner
         config = ShardConfig(inner.name, inner.n_features, 1, parameters=dict(inner.parameters))
         states = [load_shard(path, config).state() for path in self.files()]
-        whole_state = _combine(front.state(), mergeable(inner), states)
+        whole_state = _combine(front.state(), inner, states)
         position = replace(self.position, next=schedule.after(self.position.place))
         return ShardsState(front, split_state(whole_state, schedule.n), position)
 

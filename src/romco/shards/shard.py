@@ -25,7 +25,6 @@ from romco.learners.merging import (
     Period,
     apply_merged,
     collect_change,
-    mergeable,
     pairs,
 )
 from romco.model import Model, Scale
@@ -314,14 +313,14 @@ class Shard:
     def update(self) -> ShardUpdate:
         """Return all that changed since the last barrier."""
         with self.model.engine.at_rest() as learner:
-            changed = collect_change(mergeable(learner), self._counts, self._events)
+            changed = collect_change(learner, self._counts, self._events)
             return ShardUpdate(changed, self.scale, learner.n_features)
 
     def apply(self, update: MergedUpdate) -> None:
         """Replace the shared part by the merged one."""
         self.widen(update.width)
         with self.model.engine.at_rest() as learner:
-            apply_merged(mergeable(learner), update.merged)
+            apply_merged(learner, update.merged)
         self.begin_period(update.scale, update.events)
 
     def period(self) -> Period:
@@ -365,7 +364,7 @@ class Shard:
     def resume(self, update: ShardUpdate) -> None:
         """Restore the changes of a period that is not over."""
         with self.model.engine.at_rest() as learner:
-            apply_merged(mergeable(learner), Merged(update.change.rows, update.change.values))
+            apply_merged(learner, Merged(update.change.rows, update.change.values))
             restore(learner.state())  # raises where the numbers of a file are not a learner's
         self.model.engine.adopt(Scale(*update.scale))
         self._counts.load(update.change.rows, update.change.seen)
@@ -462,6 +461,6 @@ def _from_state(state: dict[str, Any]) -> Model:
 
 def _personal_features(model: Model) -> NDArray[np.int64]:
     """Return the features that any task has weights of its own for."""
-    learner = mergeable(model.engine.learner)
+    learner = model.engine.learner
     keys, _ = pairs(learner, learner.arrays(), np.arange(learner.n_tasks))
     return np.unique(keys & 0xFFFFFFFF)

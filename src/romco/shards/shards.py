@@ -16,7 +16,7 @@ from romco.io.durable import Closing
 from romco.io.modelfile import load_state, save_state
 from romco.io.validation import refusing
 from romco.learners.capabilities import UpdatesSubspace
-from romco.learners.merging import InPlaceMerge, Period, merge, mergeable
+from romco.learners.merging import InPlaceMerge, Period, merge
 from romco.model import Features, Model, Scale
 from romco.model.engine import check_lengths, check_sequence, one_offset, read_weights
 from romco.model.features import Dense, Names, Rows, select_rows
@@ -212,7 +212,7 @@ class Coordinator:
         updates: list[ShardUpdate] = self._arrived or self.engine.call_all(Shard.update)
         width = self._widen(one.width for one in updates)
         changes = [one.change for one in updates]
-        merged = merge(mergeable(self.front.engine.learner), changes, self.engine.map_ranges)
+        merged = merge(self.front.engine.learner, changes, self.engine.map_ranges)
         scale = self._merge_scale([one.scale for one in updates], [one.events for one in changes])
         self.engine.post(Shard.apply, MergedUpdate(merged, scale, self.events, width))
 
@@ -223,8 +223,8 @@ class Coordinator:
             shard.widen(width)
         periods: list[Period] = self._arrived or [shard.period() for shard in shards]
         with ExitStack() as rest:
-            learners = [mergeable(rest.enter_context(one.model.engine.at_rest())) for one in shards]
-            common = mergeable(self.front.engine.learner)
+            learners = [rest.enter_context(one.model.engine.at_rest()) for one in shards]
+            common = self.front.engine.learner
             if self._merge is None or not self._merge.is_current(common, learners):
                 self._merge = InPlaceMerge(common, learners)
             self._merge.run(periods, self.engine.map_ranges)
@@ -332,7 +332,7 @@ class Shards(Closing):
         front = Model(
             learner, features, classes=classes, positive=positive, new_task=new_task, **parameters
         )
-        mergeable(front.engine.learner)
+        front.engine.learner.sharing()  # ValueError where it cannot be sharded
         _check_auto(n, engine)
         folder = None if checkpoint is None else Path(checkpoint)
         stored = None if folder is None else find_checkpoint(folder)
