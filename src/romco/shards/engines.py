@@ -59,13 +59,6 @@ class Engine(ABC):
         """Call ``function(begin, end)`` for ranges that cover 0 to n."""
         function(0, n)
 
-    def run_on_worker(
-        self, function: Method, arguments: tuple[Any, ...], n: int
-    ) -> tuple[Any, Sequence[Any]]:
-        """Run a function that returns n + 1 values; all but the first may be references."""
-        first, *others = function(*arguments)
-        return first, others
-
     def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:  # noqa: B027
         """Drop the log of calls: a lost shard starts from its file, with this call.
 

@@ -61,10 +61,6 @@ class _Worker:
             failure = error
         return _pickle_small((answers, failure)) or (answers, failure)
 
-    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a function that has nothing to do with the shard."""
-        return function(*arguments)
-
     def pid(self) -> int:
         return os.getpid()
 
@@ -80,25 +76,12 @@ class Ray(Engine):
         super().__init__(config, starts)
 
     def start(self, starts: Sequence[Any]) -> None:
-        """Start all shards at the same time; a start may be a reference to the object store."""
+        """Start all shards at the same time; their states go to the object store."""
         self._starts = [self._ray.put(one) if isinstance(one, dict) else one for one in starts]
         self._logs: list[list[Call]] = [[] for _ in starts]
         self._posted: list[list[Call]] = [[] for _ in starts]  # go with the next call
         for k, one in enumerate([self._start(k) for k in range(len(starts))]):
             self._wait(k, one, partial(self._start, k))
-
-    def run_on_worker(
-        self, function: Method, arguments: tuple[Any, ...], n: int
-    ) -> tuple[Any, Sequence[Any]]:
-        """Run on the first worker; all but the first value stay in the object store."""
-        values: list[Any] = []
-
-        def run() -> Any:
-            call = self._actors[0].run.options(num_returns=n + 1)
-            values[:] = call.remote(function, *arguments)
-            return values[0]
-
-        return self._wait(0, run(), run), values[1:]
 
     def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
         """Call all shards at the same time, each in its own process, by one message."""

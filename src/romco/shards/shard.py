@@ -109,11 +109,17 @@ class SharedBatch:
         """Return the rows as a matrix of ``width`` columns."""
         return LightMatrix(self.rows, width) if isinstance(self.rows, Sparse) else self.rows
 
-    def fill(self, index: NDArray[np.int64], margins: Dense, log_a: Dense) -> None:
-        """Set the predictions of rows; ``log_a`` is the scale before each."""
-        self.margins[index] = margins
+    def copy(self, index: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Return the rows at ``index`` as arguments of :meth:`Shard.learn`."""
+        names = [self.names[code] for code in self.codes[index]]
+        more = (None if part is None else part[index] for part in (self.weight, self.offset))
+        return take_rows(self.rows, index), self.y[index], names, *more
+
+    def put(self, index: NDArray[np.int64], predictions: Predictions) -> None:
+        """Set the predictions of rows."""
+        self.margins[index] = predictions.margins
         if len(self.probabilities):
-            self.probabilities[index] = logistic(np.exp(log_a) * margins)
+            self.probabilities[index] = predictions.probabilities
 
 
 def count_entries(rows: Rows, begin: int, end: int) -> int:
@@ -257,18 +263,14 @@ class Shard:
             if self.config.n > 1:
                 self._counts.add(events)
             self._events += len(part)
-            batch.fill(part, margins, log_a)
+            wanted = len(batch.probabilities) > 0
+            probabilities = logistic(np.exp(log_a) * margins) if wanted else batch.probabilities
+            batch.put(part, Predictions(margins, probabilities))
             begin = end
 
     def _learn_named(self, batch: SharedBatch, index: NDArray[np.int64]) -> None:
         """Learn a copy of rows, whose tasks may be new."""
-        weight = None if batch.weight is None else batch.weight[index]
-        offset = None if batch.offset is None else batch.offset[index]
-        names = [batch.names[code] for code in batch.codes[index]]
-        learned = self.learn(take_rows(batch.rows, index), batch.y[index], names, weight, offset)
-        batch.margins[index] = learned.margins
-        if len(batch.probabilities):
-            batch.probabilities[index] = learned.probabilities
+        batch.put(index, self.learn(*batch.copy(index)))
 
     def answers(self, rows: Rows, tasks: list[Id], offset: Dense | None = None) -> Predictions:
         """Predict rows."""
@@ -377,10 +379,6 @@ class Shard:
     def events_of(self, task: Id) -> int:
         """Count the learned events of a task."""
         return self.model.engine.events_of(task)
-
-    def personal_since(self, task: Id) -> int | None:
-        """Return ``Model.personal_since``."""
-        return self.model.engine.personal_since(task)
 
     def _fit(self) -> None:
         """Give the features the learner's room."""
