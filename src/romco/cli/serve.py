@@ -154,7 +154,7 @@ def token(
     name: Annotated[str, typer.Option(help="Whose it is, for you.")] = "",
 ) -> None:
     """Make a token for `romco serve --token-file`; it is printed now and never again."""
-    from romco.server.access import create_token
+    from romco.server.routes import create_token
 
     print(create_token(path, list(split_list(scopes) or ()), name))
 

@@ -17,8 +17,8 @@ from romco.server.protocol import (
     LearnRequest,
     LearnResponse,
     RequestError,
-    RequestParser,
     StoppedError,
+    parse_learn,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ class SourceReader:
         self.learned = self.refused = 0  # messages
         self.trouble: str | None = None
         self._source, self._writer = source, writer
-        self._parser = RequestParser(writer.settings.limits)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="romco-source", daemon=True)
         self._thread.start()
@@ -108,7 +107,7 @@ class SourceReader:
         if not messages:
             return
         try:
-            lessons = [lesson for m in messages for lesson in self._parser.learn(m.body)[0]]
+            lessons = [lesson for m in messages for lesson in parse_learn(m.body)[0]]
             self._learn(lessons, messages[-1].position).result()
         except RequestError:
             for message in messages:
@@ -119,7 +118,7 @@ class SourceReader:
 
     def _take_one(self, message: Message) -> None:
         try:
-            self._learn(self._parser.learn(message.body)[0], message.position).result()
+            self._learn(parse_learn(message.body)[0], message.position).result()
             self.learned += 1
         except RequestError as error:
             self._source.refuse(message, error.reason)
