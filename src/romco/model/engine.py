@@ -85,7 +85,7 @@ class Body(NamedTuple):
             return Body(old.with_classes(n_classes), self.counts)
         d, m = next_double(old.n_features, n_features), next_double(old.n_tasks, n_tasks)
         new = grown(old, d, m, move=move)
-        if isinstance(new, AddsClasses):
+        if new.answers > 1 and isinstance(new, AddsClasses):
             new.make_classes(max(n_classes, old.answers))
         return Body(new, self.counts.grown(m))
 
@@ -537,9 +537,9 @@ class Engine(Step):
         with Hold(self.locks.writing), Hold(self.locks.step):
             retry_idempotent(self._forget, task)
 
-    def make_room(self, n_features: int) -> None:
-        """Make room for at least so many features, before they come."""
-        self.body = self.body.grown(n_features, 0)
+    def make_room(self, n_features: int, n_tasks: int = 0) -> None:
+        """Make room for at least so many features and tasks, before they come."""
+        self.body = self.body.grown(n_features, n_tasks)
 
     def adopt(self, scale: Scale, events: int | None = None) -> None:
         """Go on with the scale, and the number of events, that several engines agreed on."""
