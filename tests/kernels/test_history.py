@@ -126,7 +126,7 @@ def test_features_of_a_prediction_are_used_when_its_label_is_late():
     history.make_classes(4)
     history.expand(tasks[:30], block.rows(0, 30), y[:30])
     history.commit(30)
-    given = np.pad(early, ((0, 0), (0, len(history.features) - early.shape[1])))
+    given = np.pad(early, ((0, 0), (0, 3 + len(history.features) - early.shape[1])))
     assert as_dicts(history.expand(tasks[30:], block.rows(30, 40), None, given)) == before
 
 
@@ -148,9 +148,14 @@ def test_a_state_goes_on_and_a_forged_one_is_refused():
     }.items():
         with pytest.raises(ValueError, match="history"):
             HistoryFeatures(COLUMNS).load(history.categories, {**good, name: change(good[name])})
-    for bad in ({"table": good["table"][:-1]}, {"table": good["table"][:, :-1]}):
+    for bad in ({"table": good["table"][:-1]}, {"table": good["table"][:, :-2]}):
         with pytest.raises(ValueError, match="history"):
             HistoryFeatures(COLUMNS).load(history.categories, good | bad)
+    older = HistoryFeatures(COLUMNS)  # of a file without recent labels
+    older.load(history.categories, good | {"table": np.delete(good["table"], 3, axis=1)})
+    codes, features = np.split(older.describe(tasks, block), [3], axis=1)
+    assert not codes.any()
+    np.testing.assert_array_equal(features, history.describe(tasks, block)[:, 3:])
     with pytest.raises(ValueError, match="twice"):
         HistoryFeatures(COLUMNS).load(
             history.categories, {k: np.concatenate([a, a]) for k, a in good.items()}

@@ -112,7 +112,6 @@ def test_the_compiled_way_is_taken_for_known_names_and_only_for_these():
         ({"a": 1.0}, "yes", "bo\u00e9"),  # a name to be looked at
         ({"a": 1.0}, "maybe", "ann"),
         ({"é": 1.0}, "yes", "ann"),  # a name to be looked at
-        ({f"f{k}": 1.0 for k in range(100)}, "yes", "ann"),  # needs room
         ({"a": 1.0}, ["yes"], "ann"),
         ({"a": 1.0}, "yes", ["ann"]),
         ([1.0], "yes", "ann"),
@@ -121,9 +120,13 @@ def test_the_compiled_way_is_taken_for_known_names_and_only_for_these():
     assert engine.learn_event({"a": 1.0}, "yes", "ann", 0.0) is NotImplemented
     assert (model.events, model.tasks) == (1, ["ann", 7])
     assert model.features.width == 1
-    for task in ("7", "bob"):  # in another form, and a new one, for which there is no room yet
-        assert (engine.learn_event({"a": 1.0}, "yes", task) is NotImplemented) == (task == "bob")
-    assert (model.events, model.tasks) == (2, ["ann", 7])
+    assert model.engine.learner.n_tasks == 2
+    for task in ("7", "bob"):  # in another form, and a new one, for which room is made
+        assert engine.learn_event({"a": 1.0}, "yes", task) is not NotImplemented
+    assert (model.events, model.tasks) == (3, ["ann", 7, "bob"])
+    wide = {f"f{k}": 1.0 for k in range(100)}  # more than there is room for
+    assert engine.learn_event(wide, "yes", "ann") is not NotImplemented
+    assert (model.features.width, engine.learner.n_features) == (101, 128)
     many = Model(target="classes", classes="abc", tasks=["ann"])
     assert many.engine.learn_event({"a": 1.0}, "a", "ann") is NotImplemented
     assert Model("trml", tasks=["ann"], classes=(0, 1)).engine.margin_of_event({}, "ann") is (

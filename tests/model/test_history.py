@@ -188,14 +188,21 @@ def test_a_late_label_is_learned_with_the_features_of_its_prediction(kind):
 
 def test_columns_may_look_like_history_features():
     made = romco.Model("pa-unique", history=["b", "a.b", "skill"], classes=("no", "yes"))
-    rows = [{"skill": "1.x", "b": "q", "a.b": "r", "history.x": 2.0, "history": "c"}] * 3
+    rows = [{"skill": "1.x", "b": "q", "a.b": "r", "history.recent[x]": 2.0, "history": "c"}] * 3
     made.learn(rows, ["yes", "no", "yes"], ["t"] * 3)
     names = [feature_name(made, k) for k in range(made.features.width)]
-    assert {"history.x", "history=c", "skill=1.x times the recent share of yes"} <= set(names)
+    assert {"history.recent[x]", "history=c", "skill=1.x times the recent share of yes"} <= set(
+        names
+    )
     assert {"count of no so far for this a.b", "no label so far for this b"} <= set(names)
     assert "skill=1.x times the recent share of yes for this a.b" in names
     before = made.margins(rows, ["t"] * 3)
-    for bad in ("history.task.new", "history.a.b.gap", "history.skill=1.x.a.b"):
+    for bad in (
+        "history.task.new",
+        "history.a.b.gap",
+        "history.b=q.recent[01]",
+        "history.skill=1.x.a.b",
+    ):
         with pytest.raises(ValueError, match=r"history\..*rename"):
             made.learn([{**rows[0], bad: 1.0}], ["yes"], ["new"])
         with pytest.raises(ValueError, match=r"history\..*rename"):

@@ -22,6 +22,11 @@ def history_features(columns, events, numeric=False, time=None):
             for place, (event, y) in enumerate(own, 1)
             if category is None or category in event
         ]
+        recent = "".join(str(min(int(y), 2)) for _, y, _ in seen)
+        if not numeric and category is None:
+            features[f"history.task.recent[{recent[-3:]}]"] = 1.0
+        elif not numeric and column != columns[-1]:
+            features[f"history.{category}.recent[{recent[-2:]}]"] = 1.0
         slot = _slot(seen, classes, len(own), now, numeric, time is not None)
         features |= {f"history.{column}.{tail}": value for tail, value in slot.items()}
     for category in names:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from romco.server import Client
-from romco.server.access import LOCAL_NAMES, Access
 from romco.server.app import Address, Server, Service
 from romco.server.protocol import Settings
+from romco.server.routes import LOCAL_NAMES, Access
 from tests.server.streams import model
 
 

@@ -7,7 +7,9 @@ from random import Random
 import msgspec
 
 from romco.model import Model
+from romco.server.app import Service
 from romco.server.protocol import LearnRequest as Lesson
+from romco.server.protocol import PendingEvent, PredictRequest
 
 
 def lessons(n: int, seed: int = 0, tasks: int = 12) -> list[Lesson]:
@@ -31,6 +33,13 @@ def learned(some: list[Lesson]) -> Model:
     for lesson in some:
         made.learn_one(lesson.x, lesson.y, lesson.task)
     return made
+
+
+def predicted(service: Service, lesson: Lesson, context: list[float] | None = None) -> PendingEvent:
+    """What is kept of a prediction, with a context of one's own."""
+    _, (kept,) = service.served.respond([PredictRequest(lesson.task, lesson.x, lesson.id)])
+    made = msgspec.structs.replace(kept.prediction, context=context)
+    return msgspec.structs.replace(kept, prediction=made)
 
 
 def turning(n: int, seed: int = 0) -> list[Lesson]:

@@ -8,10 +8,9 @@ import pytest
 
 import romco
 from romco.server import Client, ServiceError
-from romco.server.access import Tokens
-from romco.server.access import create_token as create
-from romco.server.protocol import Limits, Settings
-from romco.server.routes import ROUTES, Route, describe_routes
+from romco.server.routes import ROUTES, Route, Tokens, describe_routes
+from romco.server.routes import create_token as create
+from tests.server.requests import answers, closing
 from tests.server.same import assert_same_bits
 from tests.server.streams import learned, lessons, model
 
@@ -132,19 +131,17 @@ def test_one_bad_event_of_a_batch_is_named_and_none_learned(serving):
 
 
 def test_limits(serving):
-    limits = Limits(body_bytes=5000, events=4, tasks=2, features=3, name_chars=10, text_chars=10)
     event = {"task": "t", "x": {"a": 1.0}}
-    with serving(settings=Settings(limits=limits)) as service:
+    text = "x['k']: text of 10,001 characters, at most 10,000 are read"
+    with serving() as service:
         bad = [
-            ([event] * 5, 422, "length <= 4"),
-            ([event | {"task": t} for t in "abc"], 422, "2 different tasks"),
-            (event | {"x": dict.fromkeys("abcd", 1.0)}, 422, "length <= 3"),
-            (event | {"x": [1.0] * 4}, 422, "length <= 3"),
-            (event | {"task": "t" * 11}, 422, "length <= 10"),
-            (event | {"x": {"k" * 11: 1.0}}, 422, "length <= 10"),
-            (event | {"x": {"k": "v" * 11}}, 422, "x['k']: text of 11 characters, at most 10"),
-            (event | {"id": "i" * 11}, 422, "length <= 10"),
-            (event | {"id": "i" * 6000}, 413, "5,000 bytes"),
+            ([event] * 1001, 422, "length <= 1000"),
+            (event | {"x": {f"f{k}": 1.0 for k in range(10_001)}}, 422, "length <= 10000"),
+            (event | {"x": [1.0] * 10_001}, 422, "length <= 10000"),
+            (event | {"task": "t" * 257}, 422, "length <= 256"),
+            (event | {"x": {"k" * 257: 1.0}}, 422, "length <= 256"),
+            (event | {"x": {"k": "v" * 10_001}}, 422, text),
+            (event | {"id": "i" * 257}, 422, "length <= 256"),
         ]
         for body, status, why in bad:
             for path in ("/v1/predict", "/v1/learn"):
@@ -154,6 +151,8 @@ def test_limits(serving):
                     full = [e | {"y": "yes"} for e in body] if many else body | {"y": "yes"}
                 found, _, answer = send(service, "POST", path, json.dumps(full))
                 assert (found, why in json.loads(answer)["error"]) == (status, True), answer
+        statuses, answer = answers(service.port, closing(length=9 << 20))
+        assert (statuses, b"8,388,608 bytes" in answer) == ([413], True)
         assert service.served.sequence == 0
         assert service.store.pending_events == 0
 
@@ -423,9 +422,8 @@ def test_the_description_and_the_client_know_every_route(service):
 
 
 def test_the_description_says_how_rows_and_answers_look():
-    limits = Settings().limits
-    by_name = describe_routes(limits)["components"]["schemas"]
-    by_place = describe_routes(limits, 3)["components"]["schemas"]
+    by_name = describe_routes()["components"]["schemas"]
+    by_place = describe_routes(3)["components"]["schemas"]
     for kind in ("PredictRequest", "LearnRequest"):
         named = by_name[kind]["properties"]["x"]["anyOf"]
         assert {row["type"] for row in named} - {"null"} == {"object"}

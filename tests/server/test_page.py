@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from romco.server.access import Tokens
-from romco.server.access import create_token as create
+from romco.server.routes import Tokens
+from romco.server.routes import create_token as create
 from tests.server.browsers import browser
 from tests.server.streams import lessons
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from romco.server.scores import CURVE_POINTS as POINTS
-from romco.server.scores import ErrorCurve, Scores
+from romco.server.state import CURVE_POINTS as POINTS
+from romco.server.state import ErrorCurve, Scores
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, POINTS - 1, POINTS, POINTS + 1, 1000, 4097])

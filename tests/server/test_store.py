@@ -21,8 +21,6 @@ from romco.server.protocol import (
     FullError,
     Learn,
     LearnResponse,
-    Limits,
-    PendingEvent,
     PredictRequest,
     RequestError,
     Settings,
@@ -34,7 +32,7 @@ from romco.server.state import ServedModel
 from romco.server.store import DamagedError, describe_origin
 from tests.server.conftest import opened
 from tests.server.same import assert_same_bits
-from tests.server.streams import learned, lessons, model
+from tests.server.streams import learned, lessons, model, predicted
 
 STREAM = lessons(60)
 
@@ -46,8 +44,7 @@ def copied(service: Service, to: Path) -> Path:
 
 
 def keep(service: Service, lesson: Lesson) -> None:
-    (made,) = service.served.predict([lesson.x], [lesson.task])
-    service.writer.keep([PendingEvent(lesson.id, lesson.task, lesson.x, made)]).result()
+    service.writer.keep([predicted(service, lesson)]).result()
 
 
 def later(service: Service, seconds: float) -> None:
@@ -117,11 +114,11 @@ def test_the_error_is_that_of_the_prediction_made_then(tmp_path):
     lesson = STREAM[0]
     with opened(tmp_path, model) as service:
         keep(service, lesson)
-        before = service.served.predict([lesson.x], [lesson.task])[0]
+        before = predicted(service, lesson).prediction
         service.writer.learn([Lesson(lesson.y, f"o{k}", lesson.task, lesson.x) for k in range(9)])
         service.writer.look(lambda live: None).result()
         counted = service.served.scores.loss
-        assert service.served.predict([lesson.x], [lesson.task])[0] != before
+        assert predicted(service, lesson).prediction != before
         service.writer.learn([Lesson(y=lesson.y, id=lesson.id)]).result()
         of_label = before.probability if lesson.y == "yes" else 1.0 - before.probability
         assert service.served.scores.loss - counted == pytest.approx(-math.log(of_label))
@@ -179,7 +176,7 @@ def test_forgetting_is_durable_and_leaves_no_trace_after_a_checkpoint(tmp_path):
         again.writer.checkpoint().result()
         for path in crashed.rglob("*"):
             assert path.is_dir() or b"zoe" not in path.read_bytes(), path
-        with pytest.raises(KeyError):
+        with pytest.raises(RequestError, match="no such task"):
             again.writer.forget("zoe").result()
 
 
@@ -272,7 +269,7 @@ def test_no_room_refuses_learning_and_loses_nothing(tmp_path):
         limit(1)
         with pytest.raises(FullError):
             service.writer.learn(lessons(500, seed=9)).result()
-        assert service.served.predict([STREAM[0].x], ["user1"])
+        assert predicted(service, STREAM[0])
         assert service.served.sequence == 10
         limit(10**6)
         assert service.writer.learn(STREAM[10:]).result()[0] == LearnResponse("applied", 11)
@@ -282,7 +279,7 @@ def test_no_room_refuses_learning_and_loses_nothing(tmp_path):
 
 
 def test_limits_of_the_model_hold(tmp_path):
-    settings = Settings(limits=Limits(model_tasks=2, model_features=3))
+    settings = Settings(model_tasks=2, model_features=3)
     with opened(tmp_path, model, settings) as service:
         some = [Lesson(y="yes", task=t, x={"a": 1.0}) for t in "ab"]
         service.writer.learn(some).result()
@@ -462,7 +459,8 @@ def test_cells_are_read_as_the_table_was_that_the_model_was_learned_from(tmp_pat
     begun.learn(rows, [row["y"] for row in TABLE], [row["user"] for row in TABLE])
     romco.save(begun, tmp_path / "m.romco")
     with opened(tmp_path / "data", lambda: romco.load(tmp_path / "m.romco")) as service:
-        made = service.served.predict(rows, ["ann", "bob"])
+        asked = [PredictRequest(task, row) for task, row in zip(("ann", "bob"), rows, strict=True)]
+        made, _ = service.served.respond(asked)
         assert [one.margin for one in made] == begun.margins(rows, ["ann", "bob"]).tolist()
         with pytest.raises(RequestError, match=r"no column 'agee'.*'age'"):
             service.writer.learn([Lesson(y="no", task="ann", x={"agee": 3.0})]).result()
@@ -476,10 +474,8 @@ def test_cells_are_read_as_the_table_was_that_the_model_was_learned_from(tmp_pat
     with opened(tmp_path / "data") as service:
         assert romco.load(next((tmp_path / "data").glob("model-*"))).schema.kinds == kinds
         begun.learn_one(rows[1], "no", "ann")
-        assert (
-            service.served.predict(rows, ["ann", "bob"])[0].margin
-            == begun.margins(rows[:1], ["ann"])[0]
-        )
+        (made,), _ = service.served.respond([PredictRequest("ann", rows[0])])
+        assert made.margin == begun.margins(rows[:1], ["ann"])[0]
 
 
 def test_texts_are_read_alike_live_and_in_a_replay(tmp_path):

@@ -20,12 +20,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
-
 from romco.server.app import Service
-from romco.server.protocol import LearnRequest, PendingEvent, Settings, StoreError
+from romco.server.protocol import LearnRequest, Settings, StoreError
 from tests.server import faults
-from tests.server.streams import said_of, turning, unsettled
+from tests.server.streams import predicted, said_of, turning, unsettled
 
 TIGHT = {"group_events": 8, "checkpoint_events": 10**9}
 
@@ -59,10 +57,8 @@ def ask(service: Service, lesson: LearnRequest) -> LearnRequest:
     said = said_of(lesson)
     if said is None:
         return lesson
-    (made,) = service.served.predict([lesson.x], [lesson.task])
-    made = msgspec.structs.replace(made, context=said)
     assert service.writer is not None
-    service.writer.keep([PendingEvent(lesson.id, lesson.task, lesson.x, made)]).result(60.0)
+    service.writer.keep([predicted(service, lesson, said)]).result(60.0)
     return LearnRequest(y=lesson.y, id=lesson.id)
 
 
@@ -77,7 +73,7 @@ def starve(order: dict[str, Any]) -> None:
     assert isinstance(error, StoreError)
     assert error.errno == (errno.ENOSPC if order["error"] == "ENOSPC" else errno.EIO), error
     assert writer.failing
-    assert service.served.predict([stream[0].x], ["user1"])
+    assert predicted(service, stream[0])
     faults.fail()
     end = time.monotonic() + 30.0
     while writer.failing:  # nobody asks: it finds out by itself

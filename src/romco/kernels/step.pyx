@@ -31,8 +31,9 @@ cdef class Step:
 
     Each method takes one event, holds the locks, and makes no array. It returns NotImplemented
     where only the general way of rounds and chunks can do it: a label that is new or written in
-    another form, a task that must be started, a task or feature for which the learner has no room,
-    a learner without a kernel or of many classes, an event that must be refused.
+    another form, a task that must be started, a learner without a kernel or of many classes, an
+    event that must be refused. A subclass has ``make_room(n_features, n_tasks)``, which replaces
+    the body by a larger one where that is needed, and ``watch()``.
 
     Parameters
     ----------
@@ -163,6 +164,9 @@ cdef class Step:
             return NotImplemented
         if self.event.shifted:
             self.y -= self.offset
+        if number >= self.n_tasks or self.needed_width() > self.n_features:
+            self.make_room(self.needed_width(), number + 1)
+            self.look_at_learner()
         kernel, counts, before = self.learner.kernel, self.body[1], self.body[1].events
         if kernel.width != 1:
             return NotImplemented
@@ -192,7 +196,8 @@ cdef class Step:
         number = self.find(task)
         if number < 0:
             number = self.next_number(task)
-        if number < 0 or not self.read(x, False) or not self.read_offset(offset):
+        if number < 0 or not self.read(x, False) or not self.read_offset(offset) \
+                or self.needed_width() > self.n_features:
             return NotImplemented
         kernel = self.learner.kernel
         if kernel.width != 1:
@@ -239,14 +244,12 @@ cdef class Step:
     cdef offer(self, task):
         """Return the number that a task gets, and the actions that name it; -1 if it gets none here.
 
-        It gets none if it must be started, has no room, or its name must be looked at.
+        It gets none if it must be started, or its name must be looked at.
         """
         if self.starts_tasks or type(task) is not str or not (<str> task).isascii():
             return UNKNOWN, ()
         offered = self.tasks.offered((task,))
         number = offered[task] if offered else self.tasks.find(task)
-        if number >= self.n_tasks:
-            return UNKNOWN, ()
         return number, self.tasks.actions(offered)
 
     cdef Py_ssize_t next_number(self, task) except? -2:
@@ -312,10 +315,8 @@ cdef class Step:
         return False
 
     cdef bint take(self, Mappings read) except -1:
-        """Take over the row that was read, if the learner has room for all of it."""
+        """Take over the row that was read."""
         cdef Py_ssize_t k, n = read.n
-        if n and read.entries[n - 1].column >= self.n_features:  # sorted: the last is largest
-            return False
         reserve(<void**> &self.values, &self.room_values, n + 1, sizeof(double))
         reserve(<void**> &self.columns, &self.room_columns, n + 1, sizeof(int))
         for k in range(n):
@@ -324,6 +325,12 @@ cdef class Step:
         self.start[0], self.start[1] = 0, <int> n
         self.event.value, self.event.index, self.event.start = self.values, self.columns, self.start
         return True
+
+    cdef Py_ssize_t needed_width(self) noexcept:
+        """Return how many columns the row needs; no more than there are where it is an array."""
+        if self.reader is None or self.start[1] == 0:
+            return 0
+        return self.columns[self.start[1] - 1] + 1  # sorted: the last is largest
 
     cdef bint read_array(self, x) except -1:
         """Point at a row: an array (d,) or (1, d), or a CSR matrix of one row."""

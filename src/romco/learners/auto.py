@@ -21,7 +21,7 @@ from romco.kernels.auto.subspace import PROGRESS
 from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import add_sorted
 from romco.learners.base import Arrays, State, Upgrade
-from romco.learners.capabilities import SubspaceRows
+from romco.learners.capabilities import Posterior, SubspaceRows
 from romco.learners.contributions import (
     DIRECTIONS,
     Contributions,
@@ -325,6 +325,23 @@ class Auto(DecomposedLearner):
         columns = stored_columns(self._personal, self._own_trust())
         columns.data *= self._units()[columns.indices]
         return columns
+
+    def task_posterior(
+        self, tasks: NDArray[np.int64], features: NDArray[np.intp]
+    ) -> list[Posterior]:
+        """Return posteriors of the tasks' intercepts and weights, of the logistic learner alone."""
+        own, one = self._arrays["own_intercept"][tasks], np.ones(len(tasks))
+        found = [Posterior(own[:, 0], 1.0 - own[:, 1], one, self._arrays["intercept"][1, 0], 1.0)]
+        mean, spent = (
+            stored_columns(self._personal, np.tile(lane, (self.n_tasks, 1))).tocsr()[features][
+                :, tasks
+            ]
+            for lane in np.eye(6)[[1, 4]]
+        )
+        for j, m, s in zip(features, mean.toarray(), spent.toarray(), strict=True):
+            unit = self._units()[j]
+            found.append(Posterior(unit * m, unit**2 * (1.0 - s), unit**2 * one, 0.0, 1.0))
+        return found
 
     def probabilities(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
         return 0.5 * (1.0 + np.tanh(0.5 * margins))

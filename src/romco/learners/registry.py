@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Literal
@@ -72,9 +73,9 @@ class Method:
     def parameters(self) -> dict[str, Any]:
         """Parameter names and their defaults."""
         return {
-            name: self.defaults.get(name, parameter.default)
-            for name, parameter in inspect.signature(self.make).parameters.items()
-            if parameter.kind is parameter.KEYWORD_ONLY and name not in self.fixed
+            name: self.defaults.get(name, default)
+            for name, default in keyword_defaults(self.make).items()
+            if name not in self.fixed
         }
 
     @property
@@ -93,6 +94,13 @@ class Method:
     def summary(self) -> str:
         """First line of the learner's description."""
         return (inspect.getdoc(self.make) or "").partition("\n")[0]
+
+
+@cache
+def keyword_defaults(make: Callable[..., Learner]) -> dict[str, Any]:
+    """Return the keyword-only parameters of a function or class, and their defaults."""
+    parameters = inspect.signature(make).parameters.items()
+    return {name: one.default for name, one in parameters if one.kind is one.KEYWORD_ONLY}
 
 
 class Methods(MutableMapping[str, Method]):

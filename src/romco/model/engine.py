@@ -85,7 +85,7 @@ class Body(NamedTuple):
             return Body(old.with_classes(n_classes), self.counts)
         d, m = next_double(old.n_features, n_features), next_double(old.n_tasks, n_tasks)
         new = grown(old, d, m, move=move)
-        if isinstance(new, AddsClasses):
+        if new.answers > 1 and isinstance(new, AddsClasses):
             new.make_classes(max(n_classes, old.answers))
         return Body(new, self.counts.grown(m))
 
@@ -537,9 +537,9 @@ class Engine(Step):
         with Hold(self.locks.writing), Hold(self.locks.step):
             retry_idempotent(self._forget, task)
 
-    def make_room(self, n_features: int) -> None:
-        """Make room for at least so many features, before they come."""
-        self.body = self.body.grown(n_features, 0)
+    def make_room(self, n_features: int, n_tasks: int = 0) -> None:
+        """Make room for at least so many features and tasks, before they come."""
+        self.body = self.body.grown(n_features, n_tasks)
 
     def adopt(self, scale: Scale, events: int | None = None) -> None:
         """Go on with the scale, and the number of events, that several engines agreed on."""
@@ -765,7 +765,7 @@ class Engine(Step):
 
         It ends before a row that needs more room, or a task that must be started.
         """
-        ids, needed, known = batch.ids, batch.needed, self.tasks.number
+        ids, needed, known, find = batch.ids, batch.needed, self.tasks.number, self.tasks.find
         single = len(ids) == 1 and ids[0] in known and not self._adds_classes
         if single and needed[0] <= self.learner.n_features:  # short: it is most of small calls
             return Chunk(0, 1, self.body, {}, 0)
@@ -781,20 +781,21 @@ class Engine(Step):
         if is_compiled(body.learner):
             last = min(len(ids), begin + CHUNK_EVENTS - self.events % CHUNK_EVENTS)
         last = _fitting(batch, body.learner, begin, last)
-        end = _first_unknown(known, ids, begin + 1, last)
+        end = _first_where(ids, begin + 1, last, lambda task: task not in known)
         if end < last:  # tasks that are known by another form, or need no start, may join
             offered = {} if self.starts_tasks else self.tasks.offered(ids[begin:last])
             fits = {task: at for task, at in offered.items() if at < body.learner.n_tasks}
             joining = fits or fresh
-            while end < last and (ids[end] in joining or self.tasks.find(ids[end]) >= 0):
-                end += 1
-            fresh = {task: joining[task] for task in ids[begin:end] if task in joining}
+            end = _first_where(ids, end, last, lambda task: task not in joining and find(task) < 0)
+            joined = set(ids[begin:end])
+            fresh = {task: at for task, at in joining.items() if task in joined}
         return Chunk(begin, end, body, fresh, min(len(fresh), 1) if self.starts_tasks else 0)
 
     def _actions(self, batch: Batch, chunk: Chunk, n: int) -> list[Action]:
         """Return the actions that commit the first n rows of a chunk: names, the larger body."""
         begin, end = chunk.begin, chunk.begin + n
-        fresh = {task: chunk.fresh[task] for task in batch.ids[begin:end] if task in chunk.fresh}
+        learned = set(batch.ids[begin:end])
+        fresh = {task: number for task, number in chunk.fresh.items() if task in learned}
         actions = self.tasks.actions(fresh)
         if chunk.body is not self.body:
             actions.append((partial(setattr, self, "body"), chunk.body))
@@ -1063,11 +1064,12 @@ def _finds_outliers(kind: type) -> bool:
 # Chunks
 
 
-def _first_unknown(known: dict[Id, int], ids: list[Id], begin: int, end: int) -> int:
-    """Return the first place from ``begin`` on whose task has no number; ``end`` if all have."""
-    if all(map(known.__contains__, ids[begin:end])):
-        return max(begin, end)
-    return next(at for at in range(begin, end) if ids[at] not in known)
+def _first_where(ids: list[Id], begin: int, end: int, condition: Callable[[Id], bool]) -> int:
+    """Return the first place from ``begin`` on whose task fits; ``end`` if none does."""
+    fits = set(filter(condition, set(ids[begin:end])))
+    return (
+        next((at for at in range(begin, end) if ids[at] in fits), end) if fits else max(begin, end)
+    )
 
 
 def _fitting(batch: Batch, learner: Learner, begin: int, last: int) -> int:

@@ -46,12 +46,13 @@ class TaskHistory:
         self.kernel.observe(self._find_tasks(ids, y), rows, y)
 
     def context(self, ids: Sequence[Id], rows: Encoded, more: Dense | None) -> Dense:
-        """Return prediction context: the number F of history features, them, the learner's own.
+        """Return prediction context: -F, the F history features, the learner's own.
 
-        F is in each row because later classes add features.
+        F is in each row because later classes add features. It was positive, in older files,
+        where the codes of recent labels were not among them.
         """
         values = self.kernel.describe(self.tasks.numbers(ids), rows)
-        size = np.full((len(values), 1), float(values.shape[1]))
+        size = np.full((len(values), 1), -float(values.shape[1]))
         return np.hstack([size, values, *([] if more is None else [more])])
 
     def split_context(self, context: Any, n: int) -> tuple[Dense | None, list[Any] | None]:
@@ -63,15 +64,16 @@ class TaskHistory:
             return None, None
         if len(context) != n:
             raise ValueError(f"x has {n} rows but context has {len(context)} entries")
-        given, rest = np.full((n, len(self.kernel.features)), np.nan), [None] * n
+        places = 1 + len(self.kernel.columns)
+        given, rest = np.full((n, places + len(self.kernel.features)), np.nan), [None] * n
         for i, row in enumerate(context):
             if row is None or np.isnan(row[0]):
                 continue
-            size = int(row[0])
-            if not 0 < size <= min(given.shape[1], len(row) - 1):
+            size, begin = abs(int(row[0])), 0 if row[0] < 0 else places
+            if not 0 < size <= min(given.shape[1] - begin, len(row) - 1):
                 raise ValueError("context must be the numbers that prediction_context gave")
             given[i] = 0.0
-            given[i, :size] = row[1 : 1 + size]
+            given[i, begin : begin + size] = row[1 : 1 + size]
             rest[i] = row[1 + size :] if len(row) > 1 + size else None
         return given, rest
 
@@ -171,8 +173,8 @@ def feature_name(model: Any, column: int, name: Any = None) -> Any:
     >>> import romco
     >>> model = romco.Model("pa-unique", history=["skill"], classes=("wrong", "right"))
     >>> _ = model.learn([{"skill": "sums"}] * 3, ["right"] * 3, ["ann"] * 3)
-    >>> [feature_name(model, column) for column in (1, 8)]
-    ['no label so far', 'count of right so far for this skill']
+    >>> [feature_name(model, column) for column in (1, 2, 10)]
+    ['last labels: none', 'no label so far', 'count of right so far for this skill']
     """
     name = model.features.name(column) if name is None else name
     past, target = model.engine.history, model.engine.target
@@ -182,6 +184,9 @@ def feature_name(model: Any, column: int, name: Any = None) -> Any:
     place, kind, index, category = feature
     two = target.kind == "two classes"
     labels = {int(0.5 + 0.5 * y if two else y): label for label, y in target.known.items()}
+    if kind == "recent":
+        recent = ", ".join(str(labels.get(k, k)) for k in index) or "none"
+        return f"{category} after {recent}" if category else f"last labels: {recent}"
     label, numeric = labels.get(index, index), past.kernel.numeric
     where = f" for this {past.kernel.columns[place - 1]}" if place else ""
     share = "mean" if numeric else f"share of {label}"

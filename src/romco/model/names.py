@@ -227,10 +227,10 @@ class TaskTable:
         tasks = list(tasks)
         try:
             found = list(map(self.number.get, tasks, repeat(-1)))
-            if -1 in found:
-                missing = {task for task, n in zip(tasks, found, strict=True) if n < 0}
-                other = {task: self.find(task) for task in missing}
-                found = [other.get(task, n) for task, n in zip(tasks, found, strict=True)]
+            if -1 in found:  # perhaps known in another form
+                other = {task: self.find(task) for task in set(tasks) if task not in self.number}
+                if max(other.values()) >= 0:
+                    found = [other.get(task, n) for task, n in zip(tasks, found, strict=True)]
         except TypeError:  # one cannot be a name: say which
             found = [self.find(identity("task", task)) for task in tasks]
         return np.array(found, dtype=np.int64)

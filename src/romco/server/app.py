@@ -13,8 +13,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, MutableMapping
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -25,24 +25,21 @@ import msgspec
 import uvicorn
 
 from romco.model import Columns, Model
-from romco.server.access import LOCAL_NAMES, SECURITY_HEADERS, Access, Tokens, join_headers
-from romco.server.connection import Connection
+from romco.server import routes
+from romco.server.connection import JSON_HEADERS, SECURITY_HEADERS, Connection, Headers
 from romco.server.metrics import OTHER_PATH, Metrics
 from romco.server.protocol import (
     BusyError,
-    FullError,
     RequestError,
-    RequestParser,
     Settings,
-    StoppedError,
-    StoreError,
     TaskQuery,
     encode,
+    parse_learn,
+    parse_predict,
 )
-from romco.server.routes import ROUTES, Route, describe_routes, find_route
-from romco.server.scores import Scores
+from romco.server.routes import Access, Route
 from romco.server.sources import EventSource, SourceReader
-from romco.server.state import ServedModel
+from romco.server.state import Scores, ServedModel
 from romco.server.store import DamagedError, Store
 from romco.server.writer import Writer, replay
 
@@ -51,13 +48,10 @@ LIVE_SECONDS = 1.0  # between messages to the page
 MAX_CONNECTIONS = 1000
 KEEP_ALIVE_SECONDS = 30
 DOWNLOAD_CHUNK_BYTES = 1 << 20
-JSON_HEADERS = [(b"content-type", b"application/json"), *SECURITY_HEADERS]
-JSON_LINES = join_headers(JSON_HEADERS)
-FAILED = "the service has failed; see its log"
 
+Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
 
 
 class Response(NamedTuple):
@@ -119,132 +113,74 @@ class Application:
     ) -> None:
         self.metrics = Metrics()
         self._service, self._access, self._stopping = service, access, stopping
-        self._served, self._limits = service.served, service.settings.limits
-        self._parser = RequestParser(self._limits)
-        self._html, policy = load_page()
-        self._page_headers = [
-            (b"content-type", b"text/html; charset=utf-8"),
-            (b"content-security-policy", policy),
-            (b"x-frame-options", b"DENY"),
-            (b"referrer-policy", b"no-referrer"),
-            (b"cross-origin-opener-policy", b"same-origin"),
-            *(header for header in SECURITY_HEADERS if header[0] != b"content-security-policy"),
-        ]
+        self._served = service.served
+        self._html, self._page_headers = load_page()
         features = service.served.model.features
         width = features.width if isinstance(features, Columns) else None
-        self._description = encode(describe_routes(self._limits, width))
+        self._description = encode(routes.describe_routes(width))
         self._handlers: dict[str, Callable[[Request], Awaitable[Response]]] = {
-            route.name: getattr(self, f"_{route.name}") for route in ROUTES
+            route.name: getattr(self, f"_{route.name}") for route in routes.ROUTES
         }
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; no error gets out as it is."""
         begin, label = time.perf_counter(), OTHER_PATH
         try:
-            route, task, response = self._route(scope)
-            if route is not None:
-                label = route.path
-                body = await self._body(route, scope["headers"], receive)
-                request = Request(task, scope["query_string"], body)
-                response = await self._handlers[route.name](request)
+            route, task = self._route(scope)
+            label = route.path
+            body = b"" if route.body is None else await _read_body(route, scope, receive)
+            response = await self._handlers[route.name](Request(task, scope["query_string"], body))
         except Exception as error:
             response = refusal(error)
         try:
-            await self._send(response, scope, send)
+            await _send_response(response, scope, send)
         finally:
             self.metrics.add(label, response.status, time.perf_counter() - begin)
 
-    def _route(self, scope: MutableMapping[str, Any]) -> tuple[Route | None, str, Response]:
-        """Return the route that may answer, or the refusal; the path is decoded here, once."""
+    def _route(self, scope: Scope) -> tuple[Route, str]:
+        """Return the route that may answer, and the task; the path is decoded here, once."""
         method, raw = scope["method"], scope["raw_path"]
         try:
             path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
         except UnicodeDecodeError:
             raise RequestError("the path is not UTF-8", status=400) from None
-        route, task, allowed = find_route(method, path)
-        scope_needed = "read" if route is None else route.scope
-        refused = self._access.refuse(scope_needed, method, scope["headers"])
-        if refused is not None:
-            extra = [(b"www-authenticate", b"Bearer")] if refused[0] == 401 else []
-            return None, "", _error(*refused, headers=extra)
+        route, task, allowed = routes.find_route(method, path)
+        self._access.check("read" if route is None else route.scope, method, scope["headers"])
         if route is None and allowed:
             headers = [(b"allow", ", ".join(allowed).encode())]
-            return None, "", _error(405, "this path has no such method", headers=headers)
+            raise RequestError("this path has no such method", status=405, headers=headers)
         if route is None:
-            return None, "", _error(404, "no such path")
-        if self._service.writer is None and route.scope != "public":
-            return None, "", _starting(self._service)
-        return route, task, Response(500, b"")
-
-    async def _body(self, route: Route, headers: Headers, receive: Receive) -> bytes:
-        """Return the body of a request whose route has one."""
-        if route.body is None:
-            return b""
-        limit, kind, length = getattr(self._limits, route.limit), b"", b"0"
-        for name, value in headers:
-            if name == b"content-type":
-                kind = value.partition(b";")[0].strip().lower()
-            elif name == b"content-encoding":
-                raise RequestError("send the body as it is, without Content-Encoding", status=415)
-            elif name == b"content-length":
-                length = value
-        if kind != b"application/json":
-            raise RequestError("send JSON: Content-Type: application/json", status=415)
-        body, more = b"", int(length) <= limit
-        too_long = not more
-        while more and not too_long:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise RequestError("the client has gone", status=400)
-            body, more = body + message.get("body", b""), message.get("more_body", False)
-            too_long = len(body) > limit
-        if too_long:
-            raise RequestError(f"the body is longer than {limit:,} bytes", status=413)
-        return body
-
-    async def _send(self, response: Response, scope: MutableMapping[str, Any], send: Send) -> None:
-        status, body, headers = response
-        if isinstance(body, bytes):
-            lines = JSON_LINES if headers is JSON_HEADERS else join_headers(headers)
-            await scope["write"](status, lines, body)
-            return
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        async with aclosing(body) as parts:
-            async for part in parts:
-                if scope["method"] == "HEAD":
-                    break
-                await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-
-    # Handlers, by the names of routes
+            raise RequestError("no such path", status=404)
+        if route.scope != "public":
+            self._writer  # noqa: B018  # raises until it has started
+        return route, task
 
     @property
     def _writer(self) -> Writer:
         if self._service.writer is None:
-            raise StoppedError("the service is starting")
+            done, total = self._served.sequence, self._service.last_sequence
+            raise BusyError(f"the service is starting: {done:,} of {total:,} changes replayed")
         return self._service.writer
 
+    # Handlers, by the names of routes
+
     async def _predict(self, request: Request) -> Response:
-        events, many = self._parser.predict(request.body)
-        try:
+        events, many = parse_predict(request.body)
+        with _without_index(many):
             responses, pending = self._served.respond(events)
-        except RequestError as error:
-            raise error if many else RequestError(error.reason) from None
         if pending:
             await asyncio.wrap_future(self._writer.keep(pending))
         self.metrics.predictions += len(responses)
-        return Response(200, encode(responses if many else responses[0]))
+        return _json(responses if many else responses[0])
 
     async def _learn(self, request: Request) -> Response:
-        lessons, many = self._parser.learn(request.body)
-        try:
+        lessons, many = parse_learn(request.body)
+        with _without_index(many):
             outcomes = await asyncio.wrap_future(self._writer.learn(lessons))
-        except RequestError as error:
-            raise error if many else RequestError(error.reason) from None
-        return Response(200, encode(outcomes if many else outcomes[0]))
+        return _json(outcomes if many else outcomes[0])
 
     async def _explain(self, request: Request) -> Response:
-        events, many = self._parser.predict(request.body)
+        events, many = parse_predict(request.body)
         if many:
             raise RequestError("send one event, an object")
         return _json(await asyncio.to_thread(self._served.explain, events[0].x, events[0].task))
@@ -306,49 +242,76 @@ class Application:
         return _json({"status": "alive"})
 
     async def _readyz(self, request: Request) -> Response:
-        writer = self._service.writer
-        if writer is None:
-            return _starting(self._service)
-        if writer.failing or writer.broken or self._stopping():
-            why = "the service is stopping" if self._stopping() else "learning has stopped"
-            return _error(503, f"{why}: see the log of the service")
+        writer = self._writer
+        if self._stopping():
+            raise BusyError("the service is stopping: see the log of the service")
+        if writer.failing or writer.broken:
+            raise BusyError("learning has stopped: see the log of the service")
         return _json({"status": "ready", "sequence": self._served.sequence})
 
 
 def refusal(error: Exception) -> Response:
     """Return the response to an error; one of ours is logged and not shown."""
-    if isinstance(error, RequestError):
-        return _error(error.status, error.reason, error.index)
-    if isinstance(error, KeyError):
-        return _error(404, "no such task is known")
-    if isinstance(error, FullError):
-        return _error(507, "no room on the disk: nothing was learned, predictions go on")
-    if isinstance(error, BusyError | StoppedError | StoreError):
-        busy = isinstance(error, BusyError)
-        return _error(503, str(error) if busy else "learning has stopped; predictions go on")
-    if isinstance(error, OSError):
-        return _error(507, "it could not be written: nothing was changed")
-    LOG.error("a request failed", exc_info=error)
-    return _error(500, FAILED)
+    status, reason = getattr(error, "status", 500), "the service has failed; see its log"
+    if status != 500:
+        reason = getattr(error, "reason", None) or str(error)
+    elif isinstance(error, OSError):
+        status, reason = 507, "it could not be written: nothing was changed"
+    else:
+        LOG.error("a request failed", exc_info=error)
+    index = getattr(error, "index", None)
+    body = {"error": reason} if index is None else {"error": reason, "index": index}
+    headers = [*JSON_HEADERS, *getattr(error, "headers", ())]
+    headers += [(b"retry-after", b"1")] if status == 503 else []
+    return Response(status, encode(body), headers)
+
+
+@contextmanager
+def _without_index(many: bool) -> Iterator[None]:
+    """Leave the position of a bad event out where there is but one."""
+    try:
+        yield
+    except RequestError as error:
+        error.index = error.index if many else None
+        raise
 
 
 def _json(value: Any) -> Response:
     return Response(200, encode(value))
 
 
-def _error(
-    status: int, reason: str, index: int | None = None, headers: Headers | None = None
-) -> Response:
-    body: dict[str, Any] = {"error": reason} if index is None else {"error": reason, "index": index}
-    extra = headers or []
-    if status == 503:
-        extra = [*extra, (b"retry-after", b"1")]
-    return Response(status, encode(body), [*JSON_HEADERS, *extra])
+async def _read_body(route: Route, scope: Scope, receive: Receive) -> bytes:
+    """Return the body of a request; RequestError unless it is JSON of an allowed length."""
+    headers = dict(scope["headers"])
+    if b"content-encoding" in headers:
+        raise RequestError("send the body as it is, without Content-Encoding", status=415)
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind != b"application/json":
+        raise RequestError("send JSON: Content-Type: application/json", status=415)
+    body, size, more = b"", int(headers.get(b"content-length", b"0")), True
+    while more and size <= route.max_bytes:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestError("the client has gone", status=400)
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+        size = len(body)
+    if size > route.max_bytes:
+        raise RequestError(f"the body is longer than {route.max_bytes:,} bytes", status=413)
+    return body
 
 
-def _starting(service: Service) -> Response:
-    done, total = service.served.sequence, service.last_sequence
-    return _error(503, f"the service is starting: {done:,} of {total:,} changes replayed")
+async def _send_response(response: Response, scope: Scope, send: Send) -> None:
+    status, body, headers = response
+    if isinstance(body, bytes):
+        await scope["write"](status, headers, body)
+        return
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    async with aclosing(body) as parts:
+        async for part in parts:
+            if scope["method"] == "HEAD":
+                break
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _download(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
@@ -357,23 +320,29 @@ async def _download(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
             yield part
 
 
-def load_page() -> tuple[bytes, bytes]:
-    """Return the page in one file, and the policy that lets only its own script and style run."""
+def load_page() -> tuple[bytes, Headers]:
+    """Return the page in one file, and headers that let only its own script and style run."""
     folder = files("romco.server") / "page"
     style, script, text = (
         (folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js", "html")
     )
-
-    def digest(part: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"
-
-    policy = (
-        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
+    digests = (
+        base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
+        for part in (script, style)
     )
+    policy = (
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ).format(*digests)
+    headers = dict(SECURITY_HEADERS) | {
+        b"content-type": b"text/html; charset=utf-8",
+        b"content-security-policy": policy.encode(),
+        b"x-frame-options": b"DENY",
+        b"referrer-policy": b"no-referrer",
+        b"cross-origin-opener-policy": b"same-origin",
+    }
     page = text.replace("/*style*/", style).replace("/*script*/", script)
-    return page.encode(), policy.encode()
+    return page.encode(), list(headers.items())
 
 
 # The server
@@ -388,7 +357,6 @@ class Address:
     token_file: Path | None = None
     insecure: bool = False
     names: tuple[str, ...] = ()  # other host names by which clients know it
-    grace: float = 20.0  # seconds that a stop may take
 
     def __post_init__(self) -> None:
         if not self.is_local and self.token_file is None and not self.insecure:
@@ -407,27 +375,22 @@ class Address:
 
     def access(self) -> Access:
         """Return the access rules; a local service answers only to local names."""
-        tokens = None if self.token_file is None else Tokens(self.token_file)
+        tokens = None if self.token_file is None else routes.Tokens(self.token_file)
         names = {name.lower() for name in self.names}
-        local = LOCAL_NAMES | names | {self.host}
+        local = routes.LOCAL_NAMES | names | {self.host}
         return Access(tokens, local if self.is_local or names else None)
 
     def bind(self) -> socket.socket:
         """Return a listening socket; port 0 is any that is free."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        made = socket.socket(family, socket.SOCK_STREAM)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            made.bind((self.host, self.port))
-            made.listen(1024)
-        except OSError as error:
-            made.close()
-            raise OSError(error.errno, error.strerror, f"{self.host}:{self.port}") from error
-        return made
+        return socket.create_server((self.host, self.port), family=family, backlog=1024)
 
 
 class Server:
-    """Runs an application until a signal comes; replays the log while it already listens."""
+    """Runs an application until a signal comes; replays the log while it already listens.
+
+    ``grace``: seconds that a stop may take.
+    """
 
     def __init__(
         self, service: Service, access: Access, listening: socket.socket, grace: float = 20.0
@@ -466,6 +429,9 @@ class Server:
             except BaseException as error:
                 self.failure, self.uvicorn.should_exit = error, True
 
+        if threading.current_thread() is threading.main_thread():
+            for each in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again at its end
+                signal.signal(each, lambda *_: None)
         starting = threading.Thread(target=start, name="romco-start", daemon=True)
         starting.start()
         try:
@@ -478,25 +444,6 @@ class Server:
         if self.failure is not None:
             raise self.failure
         return finished
-
-
-def serve(
-    service: Service,
-    address: Address,
-    ready: Callable[[str], None],
-    source: EventSource | None = None,
-) -> bool:
-    """Serve until a signal comes; see :meth:`Server.run`."""
-    try:
-        server = Server(service, address.access(), address.bind(), address.grace)
-    except BaseException:
-        service.close()
-        raise
-    for each in (signal.SIGTERM, signal.SIGINT):  # which uvicorn raises again when it has ended
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(each, lambda *_: None)
-    ready(server.url)
-    return server.run(source)
 
 
 class JsonFormatter(logging.Formatter):

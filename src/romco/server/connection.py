@@ -19,13 +19,28 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from romco.server.access import SECURITY_HEADERS, join_headers
+Headers = list[tuple[bytes, bytes]]
 
 MAX_HEAD_BYTES = 65_536
 MAX_HEADER_LINES = 200
 REQUEST_SECONDS = 60.0  # that a client has to send one request
 TOO_LONG = (431, "the head of the request is too long")
 NO_HTTP = (400, "this is no HTTP request")
+SECURITY_HEADERS: Headers = [  # of every response; a page has more
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+JSON_HEADERS: Headers = [(b"content-type", b"application/json"), *SECURITY_HEADERS]
+
+
+def join_headers(headers: Headers) -> bytes:
+    """Return header lines as HTTP/1.1 has them."""
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+JSON_LINES = join_headers(JSON_HEADERS)
 
 
 class RefusedHeadError(Exception):
@@ -113,7 +128,7 @@ class Connection(HttpToolsProtocol):
             self._write_refusal()
 
     async def _write(
-        self, cycle: RequestResponseCycle, status: int, headers: bytes, body: bytes
+        self, cycle: RequestResponseCycle, status: int, headers: Headers, body: bytes
     ) -> None:
         """Send a whole response at once, which costs half of what two ASGI messages do."""
         if self.flow.write_paused and not cycle.disconnected:
@@ -122,17 +137,21 @@ class Connection(HttpToolsProtocol):
             return
         cycle.response_started = cycle.response_complete = True
         cycle.keep_alive = cycle.keep_alive and status != 413  # the rest of the body is not read
-        parts = [STATUS_LINE[status]]
-        parts += [b"%b: %b\r\n" % header for header in self.server_state.default_headers]
-        parts += [headers, b"content-length: %d\r\n" % len(body)]
-        parts.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
-        if cycle.scope["method"] != "HEAD":
-            parts.append(body)
-        self.transport.write(b"".join(parts))
+        lines = JSON_LINES if headers is JSON_HEADERS else join_headers(headers)
+        head_only = cycle.scope["method"] == "HEAD"
+        self._put(status, lines, body, cycle.keep_alive, head_only)
         cycle.message_event.set()
-        if not cycle.keep_alive:
-            self.transport.close()
         cycle.on_response()
+
+    def _put(
+        self, status: int, lines: bytes, body: bytes, keep_alive: bool, head_only: bool = False
+    ) -> None:
+        parts = [STATUS_LINE[status], join_headers(self.server_state.default_headers), lines]
+        parts.append(b"content-length: %d\r\n" % len(body))
+        parts.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
+        self.transport.write(b"".join(parts if head_only else [*parts, body]))
+        if not keep_alive:
+            self.transport.close()
 
     # Refusing
 
@@ -155,30 +174,19 @@ class Connection(HttpToolsProtocol):
             self._write_refusal()
 
     def _write_refusal(self) -> None:
-        if self.transport.is_closing():
-            return
-        status, reason = self._reason
-        body = b'{"error":"%b"}' % reason.encode()
-        lines = [
-            STATUS_LINE[status],
-            b"content-type: application/json\r\n",
-            b"connection: close\r\n",
-        ]
-        lines.append(join_headers(SECURITY_HEADERS))
-        lines += [b"content-length: %d\r\n\r\n" % len(body), body]
-        self.transport.write(b"".join(lines))
-        self.transport.close()
+        if not self.transport.is_closing():
+            status, reason = self._reason
+            self._put(status, JSON_LINES, b'{"error":"%b"}' % reason.encode(), keep_alive=False)
 
     def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(REQUEST_SECONDS, self._too_slow)
+        self._timer = self.loop.call_later(REQUEST_SECONDS, self._refuse_slow)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _too_slow(self) -> None:
-        self._timer = None
+    def _refuse_slow(self) -> None:
         if not self._refused and not self.transport.is_closing():
             self._reason = (408, "the request took too long to arrive")
             self.send_400_response("")

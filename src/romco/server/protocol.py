@@ -4,50 +4,46 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
 from romco.model.names import canonical_name
 
-Task = str | int
-Row = dict[str, float | str | bool | None] | list[float]
-Answer = str | int | float | bool
-
-TaskOrder = Literal["task", "kind", "events", "shared", "personal", "share", "error"]
+MAX_BODY_BYTES = 8 << 20
+MAX_EVENTS = 1_000  # per request
+MAX_FEATURES = 10_000  # per event
+MAX_NEW_FEATURES = 100_000  # per request
+MAX_NAME_CHARS = 256  # of a task, a feature, an id or a label
+MAX_TEXT_CHARS = 10_000  # of a text value
+MAX_NUMBER = 1e15  # absolute size
 MAX_REASON_CHARS = 300
 PATH_MARK = " - at `$"  # in msgspec's messages, before the path to the bad value
 PATH = re.compile(r"(?:\[(\d{1,9})\])?([.\w\[\]]{0,100})`")
 
-
+Task = str | int
+Row = dict[str, float | str | bool | None] | list[float]
+Answer = str | int | float | bool
 Durability = Literal["durable", "logged", "none"]
+TaskOrder = Literal["task", "kind", "events", "shared", "personal", "share", "error"]
 
-
-@dataclass(frozen=True)
-class Limits:
-    """Largest request that is accepted, and largest model that may grow from requests."""
-
-    body_bytes: int = 8 << 20
-    events: int = 1_000  # per request
-    tasks: int = 1_000  # distinct ones per request
-    features: int = 10_000  # per event
-    new_features: int = 100_000  # per request
-    new_classes: int = 1_000  # per request
-    name_chars: int = 256  # of a task, a feature, an id or a label
-    text_chars: int = 10_000  # of a text value
-    value: float = 1e15  # absolute size of a number
-    model_tasks: int = 1_000_000
-    model_features: int = 4_000_000  # where features have names
-    model_classes: int = 2_000
-    queued_events: int = 50_000  # waiting to be learned
+# The same as a request may have them
+Text = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+Number = Annotated[float, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Cell = Number | Annotated[str, Meta(max_length=MAX_TEXT_CHARS)] | bool | None
+Cells = Annotated[dict[Text, Cell], Meta(max_length=MAX_FEATURES)]
+Numbers = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Durability of changes, checkpoints, and time that predictions wait for answers.
+    """Durability of changes, checkpoints, time that predictions wait, and size of the model.
 
     ``durable``: an answer means that the change is on the disk, synced. ``logged``: the operating
     system has it, and a sync follows within a second. ``none``: as ``logged``, but the operating
@@ -64,38 +60,58 @@ class Settings:
     pending_events: int = 100_000
     pending_bytes: int = 1 << 28
     budget: float | None = None  # share of the events whose answers may be asked for
-    limits: Limits = Limits()
+    model_tasks: int = 1_000_000
+    model_features: int = 4_000_000  # where features have names
+    model_classes: int = 2_000
+    queued_events: int = 50_000  # waiting to be learned
 
     def __post_init__(self) -> None:
-        if self.durability not in ("durable", "logged", "none"):
+        if self.durability not in get_args(Durability):
             raise ValueError(f"durability is durable, logged or none; not {self.durability!r}")
         for name in ("group_events", "checkpoint_events", "ids", "pending_events"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
 
 
-class RequestError(ValueError):
-    """A request that is refused: HTTP status, reason, and position of the bad event, if any."""
+# Errors: `status` and `reason` are those of the HTTP response
 
-    def __init__(self, reason: str, index: int | None = None, status: int = 422) -> None:
+
+class RequestError(ValueError):
+    """A request that is refused, and position of the bad event, if any."""
+
+    def __init__(
+        self,
+        reason: str,
+        index: int | None = None,
+        status: int = 422,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
         super().__init__(reason)
-        self.reason, self.index, self.status = reason, index, status
+        self.reason, self.index, self.status, self.headers = reason, index, status, headers
 
 
 class StoreError(OSError):
     """A write that failed and left no trace; the next one may succeed."""
 
+    status, reason = 503, "learning has stopped; predictions go on"
+
 
 class FullError(StoreError):
     """There is no room on the disk."""
 
+    status, reason = 507, "no room on the disk: nothing was learned, predictions go on"
+
 
 class BusyError(RuntimeError):
-    """More events wait than the service is set to hold."""
+    """More events wait than the service is set to hold, or it is starting or stopping."""
+
+    status = 503
 
 
 class StoppedError(RuntimeError):
     """The service is stopping, or its model and its log may differ; nothing was learned."""
+
+    status, reason = StoreError.status, StoreError.reason
 
 
 # Requests and responses
@@ -104,10 +120,10 @@ class StoppedError(RuntimeError):
 class PredictRequest(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Event to predict; with an id it is kept until its answer comes."""
 
-    task: Task
-    x: Row
-    id: str | None = None
-    offset: float | None = None  # known part of the margin, where the model has offsets
+    task: Name | Integer
+    x: Cells | Numbers
+    id: Name | None = None
+    offset: Number | None = None  # known part of the margin, where the model has offsets
 
 
 class LearnRequest(
@@ -115,11 +131,11 @@ class LearnRequest(
 ):
     """Answer to a pending event by its id, or a whole event with its answer."""
 
-    y: Answer
-    id: str | None = None
-    task: Task | None = None
-    x: Row | None = None
-    offset: float | None = None
+    y: Text | Integer | Number | bool
+    id: Name | None = None
+    task: Name | Integer | None = None
+    x: Cells | Numbers | None = None
+    offset: Number | None = None
 
 
 class PredictResponse(msgspec.Struct, gc=False, omit_defaults=True):
@@ -231,100 +247,68 @@ decode_change = msgspec.json.Decoder(Learn | Forget).decode
 decode_pending = msgspec.json.Decoder(PendingEvent).decode
 
 
-class RequestParser:
-    """Parses request bodies: an object is one event, a list is many.
+def parse_predict(body: bytes) -> tuple[list[PredictRequest], bool]:
+    """Return the events to predict, and whether they came as a list; else it is one object.
 
-    >>> RequestParser(Limits()).predict(b'{"task": "ann", "x": {"a": 1}}')
+    >>> parse_predict(b'{"task": "ann", "x": {"a": 1}}')
     ([PredictRequest(task='ann', x={'a': 1.0}, id=None, offset=None)], False)
     """
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits, many = limits, Meta(min_length=1, max_length=limits.events)
-        self._predict, self._learn = (
-            [msgspec.json.Decoder(of) for of in (kind, Annotated[list[kind], many])]  # type: ignore[valid-type]
-            for kind in request_types(limits)
-        )
-
-    def predict(self, body: bytes) -> tuple[list[PredictRequest], bool]:
-        """Return the events to predict, and whether they came as a list."""
-        return self._parse(body, self._predict)
-
-    def learn(self, body: bytes) -> tuple[list[LearnRequest], bool]:
-        """Return the events to learn, and whether they came as a list."""
-        return self._parse(body, self._learn)
-
-    def _parse(self, body: bytes, decoders: list[Any]) -> tuple[list[Any], bool]:
-        many = body.lstrip()[:1] != b"{"
-        try:
-            found = decoders[many].decode(body)
-        except msgspec.ValidationError as error:
-            raise self._invalid(str(error), body) from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise RequestError(f"the body is not JSON: {error}", status=400) from None
-        if not many:
-            return [found], False
-        if len({event.task for event in found if event.task is not None}) > self.limits.tasks:
-            raise RequestError(f"more than {self.limits.tasks:,} different tasks in one request")
-        return found, True
-
-    def _invalid(self, message: str, body: bytes) -> RequestError:
-        """Translate msgspec's message, which may hold names of any length made up by a client."""
-        what, mark, after = message.rpartition(PATH_MARK)
-        path = PATH.fullmatch(after) if mark else None
-        if path is None:
-            return RequestError(_shorten(message.replace("`", "").replace("array", "list")))
-        index = None if path[1] is None else int(path[1])
-        place = path[2].strip(".")
-        if place == "x[...]":
-            place, size = self._bad_feature(body, index)
-            if size > self.limits.text_chars:
-                what = f"text of {size:,} characters, at most {self.limits.text_chars:,} are read"
-        text = f"{place}: {what}" if place else what
-        return RequestError(_shorten(text.replace("`", "")), index)
-
-    def _bad_feature(self, body: bytes, index: int | None) -> tuple[str, int]:
-        """Return the feature whose value is not accepted, and the length of that value's text."""
-        try:
-            event = msgspec.json.decode(body)
-            row = (event if index is None else event[index])["x"]
-            for name, value in row.items() if isinstance(row, dict) else enumerate(row):
-                try:
-                    msgspec.convert(value, cell_type(self.limits))
-                except msgspec.ValidationError:
-                    size = len(value) if isinstance(value, str) else 0
-                    return f"x[{_shorten(str(name), 60)!r}]", size
-        except (msgspec.DecodeError, LookupError, TypeError, RecursionError):
-            pass
-        return "x[...]", 0
+    return _parse(body, _PREDICT)
 
 
-def cell_type(limits: Limits) -> Any:
-    """Return the type of one feature's value."""
-    text = Annotated[str, Meta(max_length=limits.text_chars)]
-    return Annotated[float, Meta(ge=-limits.value, le=limits.value)] | text | bool | None
+def parse_learn(body: bytes) -> tuple[list[LearnRequest], bool]:
+    """Return the events to learn, and whether they came as a list."""
+    return _parse(body, _LEARN)
 
 
-def request_types(limits: Limits) -> tuple[type[PredictRequest], type[LearnRequest]]:
-    """Return the request types with limits."""
-    text = Annotated[str, Meta(max_length=limits.name_chars)]
-    name = Annotated[str, Meta(min_length=1, max_length=limits.name_chars)]
-    number = Annotated[float, Meta(ge=-limits.value, le=limits.value)]
-    integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-    size = Meta(max_length=limits.features)
-    cell = cell_type(limits)
-    row: Any = dict[text, cell]  # type: ignore[valid-type]
-    x = Annotated[row, size] | Annotated[list[number], size]
-    task = name | integer
-    offset = ("offset", number | None, None)
-    event: list[Any] = [("task", task), ("x", x), ("id", name | None, None), offset]
-    answer = ("y", text | integer | number | bool)
-    lesson = [answer, event[2], ("task", task | None, None), ("x", x | None, None), offset]
-    predict, learn = (
-        msgspec.defstruct(base.__name__, fields, bases=(base,), frozen=True, gc=False)
-        for base, fields in ((PredictRequest, event), (LearnRequest, lesson))
-    )
-    predict.__doc__, learn.__doc__ = PredictRequest.__doc__, LearnRequest.__doc__
-    return predict, learn  # type: ignore[return-value]
+_MANY = Meta(min_length=1, max_length=MAX_EVENTS)
+_PREDICT, _LEARN = (
+    [msgspec.json.Decoder(of) for of in (kind, Annotated[list[kind], _MANY])]  # type: ignore[valid-type]
+    for kind in (PredictRequest, LearnRequest)
+)
+
+
+def _parse(body: bytes, decoders: list[Any]) -> tuple[list[Any], bool]:
+    many = body.lstrip()[:1] != b"{"
+    try:
+        parsed = decoders[many].decode(body)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error), body) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestError(f"the body is not JSON: {error}", status=400) from None
+    return (parsed, True) if many else ([parsed], False)
+
+
+def _invalid(message: str, body: bytes) -> RequestError:
+    """Translate msgspec's message, which may hold names of any length made up by a client."""
+    what, mark, after = message.rpartition(PATH_MARK)
+    path = PATH.fullmatch(after) if mark else None
+    if path is None:
+        return RequestError(_shorten(message.replace("`", "").replace("array", "list")))
+    index = None if path[1] is None else int(path[1])
+    place = path[2].strip(".")
+    if place == "x[...]":
+        place, size = _bad_feature(body, index)
+        if size > MAX_TEXT_CHARS:
+            what = f"text of {size:,} characters, at most {MAX_TEXT_CHARS:,} are read"
+    text = f"{place}: {what}" if place else what
+    return RequestError(_shorten(text.replace("`", "")), index)
+
+
+def _bad_feature(body: bytes, index: int | None) -> tuple[str, int]:
+    """Return the feature whose value is not accepted, and the length of that value's text."""
+    try:
+        event = msgspec.json.decode(body)
+        row = (event if index is None else event[index])["x"]
+        for name, value in row.items() if isinstance(row, dict) else enumerate(row):
+            try:
+                msgspec.convert(value, Cell)
+            except msgspec.ValidationError:
+                size = len(value) if isinstance(value, str) else 0
+                return f"x[{_shorten(str(name), 60)!r}]", size
+    except (msgspec.DecodeError, LookupError, TypeError, RecursionError):
+        pass
+    return "x[...]", 0
 
 
 def _shorten(text: str, limit: int = MAX_REASON_CHARS) -> str:

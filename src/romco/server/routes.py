@@ -1,28 +1,36 @@
-"""Routes of the service as data: the router, the client, OpenAPI and the docs are made from them.
+"""Routes of the service as data, and access to them; the client, OpenAPI and docs follow.
 
 ``python -m romco.server.routes`` prints the table of docs/serving.md.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import secrets
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from romco.server.access import SCOPES
+from romco.io import durable
 from romco.server.protocol import (
+    MAX_BODY_BYTES,
+    MAX_EVENTS,
     ErrorResponse,
     LearnRequest,
     LearnResponse,
-    Limits,
     PredictRequest,
     PredictResponse,
+    RequestError,
     TaskQuery,
-    request_types,
 )
 from romco.version import __version__
 
+SCOPES = ("read", "write", "admin")
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 SCHEMA_REF = "#/components/schemas/{name}"
 ALWAYS = (400, 401, 403, 421, 503, 507)  # errors that any route may answer with
 
@@ -32,7 +40,7 @@ class Route:
     """One method of one path; ``{task}`` stands for the rest of the path, whatever it holds.
 
     ``body`` and ``response`` are types of JSON. A route with both takes and returns an object, or
-    a list of them. ``limit`` names the field of ``Limits`` that bounds the body in bytes.
+    a list of them.
     """
 
     name: str  # of the handler, and of the client's method
@@ -44,13 +52,11 @@ class Route:
     response: type[msgspec.Struct] | None = None
     media: str = "application/json"  # of the response
     query: type[msgspec.Struct] | None = None
-    limit: str = "body_bytes"
+    max_bytes: int = MAX_BODY_BYTES  # of the body
 
     def __post_init__(self) -> None:
         if self.scope not in ("public", *SCOPES):
             raise ValueError(f"{self.method} {self.path}: unknown scope {self.scope!r}")
-        if not hasattr(Limits, self.limit):
-            raise ValueError(f"{self.method} {self.path}: unknown limit {self.limit!r}")
 
     @property
     def errors(self) -> list[int]:
@@ -108,10 +114,107 @@ def _with_head(methods: list[str]) -> list[str]:
     return [name for m in methods for name in ((m, "HEAD") if m == "GET" else (m,))]
 
 
-def describe_routes(limits: Limits, row_width: int | None = None) -> dict[str, Any]:
+class Tokens:
+    """Tokens of a file with lines ``scopes digest name``; scopes as "read,write".
+
+    A token has 256 random bits, so a plain hash of it can be neither guessed nor reversed.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "tokens"
+    >>> secret = create_token(path, ["read"], "dashboard")
+    >>> tokens = Tokens(path)
+    >>> tokens.scopes(f"Bearer {secret}"), tokens.scopes("Bearer x")
+    (frozenset({'read'}), None)
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._scopes: dict[str, frozenset[str]] = {}  # by SHA-256
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            scopes, digest, *_ = [*line.split(maxsplit=2), "", ""]
+            if len(digest) != 64:
+                raise ValueError(f"{path.name}, line {number}: expected scopes, SHA-256 and a name")
+            self._scopes[digest.lower()] = frozenset(_check_scopes(scopes.split(",")))
+        if not self._scopes:
+            raise ValueError(f"{path.name} holds no token: make one by `romco token {path.name}`")
+
+    def scopes(self, header: str) -> frozenset[str] | None:
+        """Return the scopes of an Authorization header's token; None if it is not known."""
+        kind, _, secret = header.partition(" ")
+        given = _digest(secret.strip()) if kind.lower() == "bearer" else ""
+        same = [s for d, s in self._scopes.items() if hmac.compare_digest(d, given)]  # all of them
+        return same[0] if same else None
+
+
+class Access:
+    """Decides whether a request is let in; ``hosts`` None accepts any Host."""
+
+    def __init__(self, tokens: Tokens | None = None, hosts: frozenset[str] | None = None) -> None:
+        self._tokens, self._hosts = tokens, hosts
+
+    def check(self, scope: str, method: str, headers: list[tuple[bytes, bytes]]) -> None:
+        """Raise RequestError where a request for a route of a scope is refused."""
+        given: dict[bytes, str] = {}
+        for name, value in headers:
+            if name in (b"host", b"origin", b"authorization"):
+                if name in given:
+                    reason = "Host, Origin and Authorization may be sent once"
+                    raise RequestError(reason, status=400)
+                given[name] = value.decode("latin-1")
+        host, origin = given.get(b"host", ""), given.get(b"origin")
+        if self._hosts is not None and _host_name(host) not in self._hosts:
+            raise RequestError("the service is not known by this Host", status=421)
+        if origin is not None and method not in ("GET", "HEAD") and not _same_site(origin, host):
+            raise RequestError("requests from other sites are refused", status=403)
+        if self._tokens is None or scope == "public":
+            return
+        scopes = self._tokens.scopes(given.get(b"authorization", ""))
+        if scopes is None:
+            bearer = [(b"www-authenticate", b"Bearer")]
+            reason = "a token is needed: Authorization: Bearer TOKEN"
+            raise RequestError(reason, status=401, headers=bearer)
+        if scope not in scopes:
+            raise RequestError(f"this token has no {scope} scope", status=403)
+
+
+def create_token(path: Path, scopes: list[str], name: str) -> str:
+    """Add a new token to a file; return the token, which is stored nowhere."""
+    secret = secrets.token_urlsafe(32)
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    line = f"{','.join(_check_scopes(scopes))} {_digest(secret)} {' '.join(name.split())}".strip()
+    durable.replace(path, [f"{before}{line}\n".encode()])
+    path.chmod(0o600)
+    return secret
+
+
+def _check_scopes(scopes: list[str]) -> list[str]:
+    if not scopes or not set(scopes) <= set(SCOPES):
+        raise ValueError(f"scopes are {', '.join(SCOPES)}; got {','.join(scopes)!r}")
+    return scopes
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _host_name(host: str) -> str:
+    """Return the name within a Host header, without the port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.rpartition(":")[0].lower() if ":" in host else host.lower()
+
+
+def _same_site(origin: str, host: str) -> bool:
+    try:
+        return urlsplit(origin).netloc == host
+    except ValueError:
+        return False
+
+
+def describe_routes(row_width: int | None = None) -> dict[str, Any]:
     """Return the OpenAPI document; ``row_width`` is the number of columns of unnamed features."""
-    predict, learn = request_types(limits)
-    types = (predict, learn, PredictResponse, LearnResponse, ErrorResponse)
+    types = (PredictRequest, LearnRequest, PredictResponse, LearnResponse, ErrorResponse)
     _, schemas = msgspec.json.schema_components(types, ref_template=SCHEMA_REF)
     for name in ("PredictRequest", "LearnRequest"):
         fields = schemas[name]["properties"]
@@ -120,7 +223,7 @@ def describe_routes(limits: Limits, row_width: int | None = None) -> dict[str, A
     answer["anyOf"] = [_required(answer, "id"), _required(answer, "task", "x")]
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, limits)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -137,7 +240,7 @@ def describe_routes(limits: Limits, row_width: int | None = None) -> dict[str, A
     }
 
 
-def _operation(route: Route, limits: Limits) -> dict[str, Any]:
+def _operation(route: Route) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object" if route.media == "application/json" else "string"}
     if route.response is not None:
         schema = _one_or_many(route.response, None)
@@ -163,7 +266,7 @@ def _operation(route: Route, limits: Limits) -> dict[str, Any]:
         "security": [] if route.scope == "public" else [{}, {"token": [route.scope]}],
     }
     if route.body is not None:
-        body = _one_or_many(route.body, limits.events if route.response else 0)
+        body = _one_or_many(route.body, MAX_EVENTS if route.response else 0)
         operation["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": body}},

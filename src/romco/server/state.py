@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from itertools import accumulate, groupby, pairwise, repeat, starmap
+from math import log
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from romco.explanations import Explanation, TaskInsight, explain, explain_task, reasons
@@ -16,29 +18,157 @@ from romco.kernels.io.encoder import only_numbers
 from romco.labels import Budget
 from romco.model import Columns, Model, Names
 from romco.server.protocol import (
+    MAX_NAME_CHARS,
+    MAX_NEW_FEATURES,
     Answer,
     Change,
     Event,
     Forget,
     Learn,
-    Limits,
     PendingEvent,
     Prediction,
     PredictRequest,
     PredictResponse,
     RequestError,
     Row,
+    Settings,
     Task,
     TaskQuery,
     name_key,
 )
-from romco.server.scores import Scores
 
 Scored = tuple[Answer | None, float | None, float]  # label, probability, margin
 
 MAX_EXPLAINED_FEATURES = 50
-MAX_UNKNOWN_NAMES, MAX_UNKNOWN_CHARS = 20, 256  # in a response
+MAX_UNKNOWN_NAMES = 20  # in a response
+NO_TASK = "no such task is known"
 OVERVIEW_SECONDS = 1.0  # for which an overview of all tasks is used again
+CALIBRATION_BINS = 10
+CURVE_POINTS = 48  # beyond, two neighbours are merged into one
+RECENT_DECAY = 0.999  # weight of an event in the recent error, one event later
+MIN_PROBABILITY = 1e-15
+
+
+class ErrorCurve(msgspec.Struct, array_like=True):
+    """Sum of errors among each ``width`` events, in at most CURVE_POINTS points."""
+
+    width: int = 1
+    filled: int = 0  # events of the last point
+    errors: list[float] = msgspec.field(default_factory=list)
+
+    def add(self, error: float) -> None:
+        """Count an event."""
+        if not self.errors or self.filled == self.width:
+            if len(self.errors) == CURVE_POINTS:
+                pairs = zip(self.errors[::2], self.errors[1::2], strict=True)
+                self.errors = [a + b for a, b in pairs]
+                self.width *= 2
+            self.errors.append(0.0)
+            self.filled = 0
+        self.errors[-1] += error
+        self.filled += 1
+
+    def points(self) -> list[tuple[int, float]]:
+        """Return events so far and the mean error since the point before, per point."""
+        sums, width, filled = list(self.errors), self.width, self.filled  # another thread may add
+        sizes = [width] * (len(sums) - 1) + [filled]
+        return [(width * k + sizes[k], e / sizes[k]) for k, e in enumerate(sums) if sizes[k]]
+
+
+class ErrorCount(msgspec.Struct, array_like=True):
+    """Mean error and its curve: share of wrong labels, or mean absolute error of numbers."""
+
+    events: int = 0
+    errors: float = 0.0
+    curve: ErrorCurve = msgspec.field(default_factory=ErrorCurve)
+
+    def add(self, error: float) -> None:
+        """Count an event."""
+        self.events += 1
+        self.errors += error
+        self.curve.add(error)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean error; None before any event."""
+        return self.errors / self.events if self.events else None
+
+
+class Scores(msgspec.Struct):
+    """Quality of predictions, over all events and by task.
+
+    >>> scores = Scores()
+    >>> scores.add("ann", error=0.0, probability=0.8, came_true=True)
+    >>> scores.add("ann", error=1.0, probability=0.6, came_true=False)
+    >>> scores.total.mean, round(scores.log_loss, 3)
+    (0.5, 0.57)
+    """
+
+    total: ErrorCount = msgspec.field(default_factory=ErrorCount)
+    loss: float = 0.0
+    judged: int = 0  # events with a probability
+    recent_errors: float = 0.0
+    recent_events: float = 0.0
+    bin_events: list[int] = msgspec.field(default_factory=lambda: [0] * CALIBRATION_BINS)
+    bin_predicted: list[float] = msgspec.field(default_factory=lambda: [0.0] * CALIBRATION_BINS)
+    bin_observed: list[int] = msgspec.field(default_factory=lambda: [0] * CALIBRATION_BINS)
+    tasks: dict[str, ErrorCount] = msgspec.field(default_factory=dict)
+
+    def add(
+        self, task: Any, error: float, probability: float | None, came_true: bool | None
+    ) -> None:
+        """Count a prediction; ``came_true``: whether the event of its probability happened."""
+        self.total.add(error)
+        self.tasks.setdefault(name_key(task), ErrorCount()).add(error)
+        self.recent_errors = RECENT_DECAY * self.recent_errors + error
+        self.recent_events = RECENT_DECAY * self.recent_events + 1.0
+        if probability is not None and came_true is not None:
+            k = min(int(probability * CALIBRATION_BINS), CALIBRATION_BINS - 1)
+            self.bin_events[k] += 1
+            self.bin_predicted[k] += probability
+            self.bin_observed[k] += came_true
+            self.loss -= log(max(probability if came_true else 1.0 - probability, MIN_PROBABILITY))
+            self.judged += 1
+
+    def forget(self, task: Any) -> None:
+        """Remove a task's own score."""
+        self.tasks.pop(name_key(task), None)
+
+    def of_task(self, task: Any) -> ErrorCount | None:
+        """Return a task's own score, if any of its predictions was compared with an answer."""
+        return self.tasks.get(name_key(task))
+
+    @property
+    def recent(self) -> float | None:
+        """Mean error of about the last thousand events."""
+        return self.recent_errors / self.recent_events if self.recent_events else None
+
+    @property
+    def log_loss(self) -> float | None:
+        """Mean log loss of the probabilities."""
+        return self.loss / self.judged if self.judged else None
+
+    def calibration(self) -> list[dict[str, float]]:
+        """Return mean probability and observed share, by tenths of the probability."""
+        bins = zip(self.bin_events, self.bin_predicted, self.bin_observed, strict=True)
+        return [{"events": n, "predicted": p / n, "observed": y / n} for n, p, y in bins if n]
+
+    def to_bytes(self) -> bytes:
+        """Return the scores as JSON."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Scores:
+        """Return the scores that :meth:`to_bytes` wrote; ValueError for anything else."""
+        scores = msgspec.json.decode(data, type=Scores)
+        bins = len(scores.bin_events), len(scores.bin_predicted), len(scores.bin_observed)
+        if set(bins) != {CALIBRATION_BINS}:
+            raise ValueError(f"expected {CALIBRATION_BINS} calibration bins")
+        for curve in (count.curve for count in (scores.total, *scores.tasks.values())):
+            points = len(curve.errors)
+            if not 0 <= curve.filled <= curve.width or points > CURVE_POINTS:
+                raise ValueError(f"a curve of {points} points, {curve.width} events each")
+        return scores
 
 
 class ServedModel:
@@ -94,18 +224,11 @@ class ServedModel:
                 responses[k].ask = ask
         pending = []
         for k in with_id:
-            event, context = events[k], None
-            if contexts is not None and np.isfinite(contexts[k]).all():
-                context = contexts[k].tolist()
-            prediction = Prediction(*made[k], context)
+            event, usable = events[k], contexts is not None and np.isfinite(contexts[k]).all()
+            prediction = Prediction(*made[k], contexts[k].tolist() if usable else None)
             kept = PendingEvent(str(event.id), event.task, event.x, prediction, event.offset)
             pending.append(kept)
         return responses, pending
-
-    def predict(self, rows: Sequence[Row], tasks: Sequence[Task]) -> list[Prediction]:
-        """Predict rows; RequestError names the first bad one."""
-        made, _ = self._predict(self.encode(rows), tasks, None, False)
-        return [Prediction(*one) for one in made]
 
     def _predict(
         self,
@@ -117,18 +240,15 @@ class ServedModel:
         """Predict encoded rows; the context (n, k) is the learner's, for late answers."""
         engine, contexts = self.model.engine, None
         try:
-            if len(rows) == 1 and not with_context:  # compiled, without arrays
-                one = engine.predict_event(
-                    rows[0], tasks[0], None if offsets is None else offsets[0]
-                )
-                if one is not NotImplemented:
-                    return [one], None
             if with_context:
                 margins, contexts = engine.margins_and_context(rows, tasks, offsets)
             else:
+                made = list(map(engine.predict_event, rows, tasks, offsets or repeat(None)))
+                if NotImplemented not in made:  # compiled, without arrays
+                    return made, None
                 margins = engine.margins(rows, tasks, offsets)
         except ValueError as error:
-            raise self.bad_row(rows, error) from None
+            raise blame(error, self.model.features.read, rows) from None
         chances = margins if self.target == "number" else engine.probability_of(margins)
         return self._predictions(margins, chances), contexts
 
@@ -145,8 +265,11 @@ class ServedModel:
         self.model.schema = None
         return schema
 
-    def encode(self, rows: Sequence[Row]) -> Sequence[Any]:
-        """Read cells as the table was read that the model was learned from, or each by itself."""
+    def encode(self, rows: Sequence[Row], learning: bool = False) -> Sequence[Any]:
+        """Read cells as the table was read that the model was learned from, or each by itself.
+
+        A column that this table does not have is not learned; RequestError names it.
+        """
         schema = self._schema
         if schema is None or (not schema.columns and only_numbers(rows)):
             return rows
@@ -155,19 +278,13 @@ class ServedModel:
             try:
                 if not isinstance(row, dict):
                     raise ValueError("expected an object with a value for each name")
+                unknown = schema.unknown(row) if learning and schema.complete else []
+                if unknown:
+                    raise ValueError(f"the model has no column {', '.join(unknown)}")
                 encoded.append(schema.encode(row))
             except ValueError as error:
                 raise RequestError(str(error), index) from None
         return encoded
-
-    def check_columns(self, rows: Sequence[Row]) -> None:
-        """Raise RequestError where a row has a column that the model's table does not have."""
-        if self._schema is None or not self._schema.complete:
-            return
-        for index, row in enumerate(rows):
-            unknown = self._schema.unknown(row) if isinstance(row, dict) else []
-            if unknown:
-                raise RequestError(f"the model has no column {', '.join(unknown)}", index)
 
     def _unknown(self, row: Row, encoded: dict[str, float]) -> list[str] | None:
         """Return columns of a row, and its categories, that the model has not learned."""
@@ -178,51 +295,36 @@ class ServedModel:
         for name in encoded.keys() - self._known_names:  # words and parts of dates may be new
             column = name if name in row else name.partition("=")[0]
             if column in row and column not in names and (name != column or name not in columns):
-                names.append(name[:MAX_UNKNOWN_CHARS])
+                names.append(name[:MAX_NAME_CHARS])
         return sorted(set(names))[:MAX_UNKNOWN_NAMES] or None
 
     def _predictions(self, margins: Any, probabilities: Any) -> list[Scored]:
         """Combine margins and probabilities, (n,) or (n, K), into predictions."""
-        model = self.model
         if self.target == "number":
             return [(number, None, number) for number in margins.tolist()]
         if self.target == "classes":
-            best = zip(margins, probabilities, strict=True)
-            return [
-                (_plain(model.engine.label_of(m)), float(p.max(initial=0.0)), _largest(m))
-                for m, p in best
-            ]
-        return self._two_classes(margins.tolist(), probabilities.tolist())
-
-    def _two_classes(self, margins: list[float], probabilities: list[float]) -> list[Scored]:
+            label_of, both = self.model.engine.label_of, zip(margins, probabilities, strict=True)
+            return [(_plain(label_of(m)), float(p.max(initial=0.0)), _largest(m)) for m, p in both]
         classes = self.model.classes
         below, above = (_plain(classes[0]), _plain(classes[-1])) if classes else (None, None)
-        pairs = zip(margins, probabilities, strict=True)
+        pairs = zip(margins.tolist(), probabilities.tolist(), strict=True)
         return [(above if m >= 0.0 else below, p, m) for m, p in pairs]
-
-    def bad_row(self, rows: Sequence[Any], error: ValueError) -> RequestError:
-        """Return which row is at fault."""
-        for index, row in enumerate(rows):
-            try:
-                self.model.features.read([row])
-            except ValueError as fault:
-                return RequestError(str(fault), index)
-        return RequestError(str(error), 0)
 
     # Applying changes
 
-    def apply(self, changes: Sequence[Change]) -> list[str | None]:
-        """Apply the next changes; return the reason for each that could not be, else None.
+    def apply(self, changes: Sequence[Change]) -> list[tuple[range, str | None]]:
+        """Apply the next changes; return their sequence numbers, and why one could not be.
 
         A change that fails changes nothing and still uses its sequence numbers. Neighbouring
         requests are learned in one call, which costs a tenth per event.
         """
-        reasons: list[str | None] = []
+        first, reasons = self.sequence + 1, list[str | None]()
         for learns, run in groupby(changes, lambda change: isinstance(change, Learn)):
             some: list[Any] = list(run)
             reasons += self._learn(some) if learns else [self._forget(one) for one in some]
         self.rejected += sum(reason is not None for reason in reasons)
-        return reasons
+        ends = accumulate((change.count for change in changes), initial=first)
+        return list(zip(starmap(range, pairwise(ends)), reasons, strict=True))
 
     def _learn(self, changes: list[Learn]) -> list[str | None]:
         """Learn all changes at once, or, if one cannot be learned, one after the other."""
@@ -311,9 +413,9 @@ class ServedModel:
         return {"total": len(rows), "version": self.sequence, "tasks": page}
 
     def describe_task(self, task: Task) -> dict[str, Any]:
-        """Return what was learned of a task; KeyError if it is not known."""
+        """Return what was learned of a task; RequestError (404) if it is not known."""
         if not self.knows(task):
-            raise KeyError(task)
+            raise RequestError(NO_TASK, status=404)
         insight, score = explain_task(self.model, task), self.scores.of_task(task)
         return self._task_row(insight) | {
             "since": insight.since,
@@ -354,8 +456,8 @@ class ServedModel:
 class GroupValidator:
     """Checks requests that are applied together, each after the ones before it; changes nothing."""
 
-    def __init__(self, served: ServedModel, limits: Limits) -> None:
-        self._served, self._limits = served, limits
+    def __init__(self, served: ServedModel, settings: Settings) -> None:
+        self._served, self._settings = served, settings
         self._labels: set[Any] = {name_key(label) for label in served.model.classes}
         self._tasks: set[Any] = set()  # new ones
         self._features = 0  # new ones
@@ -364,81 +466,71 @@ class GroupValidator:
         """Return True if a task is known, or will be after this group."""
         return self._served.knows(task) or name_key(task) in self._tasks
 
-    def new_labels(self, events: Sequence[Event]) -> list[Any]:
-        """Return labels that are new, in order of arrival."""
-        if self._served.target == "number":
-            return []
-        return list(
-            dict.fromkeys(n for n in (name_key(e.y) for e in events) if n not in self._labels)
-        )
-
     def check(self, events: list[Event], places: list[int]) -> None:
         """Raise RequestError unless the model can learn the events; ``places``: in the request."""
-        if not events:
-            return
-        model, limits = self._served.model, self._limits
-        features = self._new_features(events, places)
-        labels = self._check_labels(events, places)
+        try:
+            if events:
+                self._check(events)
+        except RequestError as error:
+            error.index = None if error.index is None else places[error.index]
+            raise
+
+    def _check(self, events: list[Event]) -> None:
+        model, settings = self._served.model, self._settings
+        rows = self._served.encode([event.x for event in events], learning=True)
+        features: dict[Any, int] = {}
+        try:
+            model.features.read(rows, features)
+        except ValueError as error:
+            raise blame(error, model.features.read, rows) from None
+        if len(features) > MAX_NEW_FEATURES:
+            many = f"{len(features):,} new features in one request"
+            raise RequestError(f"{many}: at most {MAX_NEW_FEATURES:,}")
+        labels = self._check_labels(events, rows)
         numbers = model.engine.numbers([event.task for event in events]).tolist()
         tasks = {name_key(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
-        known = len(model.tasks) if tasks else 0
-        for kind, new, per_request, size, most in (
-            ("tasks", len(tasks), limits.tasks, known + len(self._tasks), limits.model_tasks),
-            (
-                "features",
-                features,
-                limits.new_features,
-                model.features.width + self._features,
-                limits.model_features,
-            ),
-            ("classes", len(labels), limits.new_classes, len(self._labels), limits.model_classes),
+        width = model.features.width + self._features
+        known = len(model.tasks) + len(self._tasks) if tasks else 0
+        for kind, new, size, most in (
+            ("tasks", len(tasks), known, settings.model_tasks),
+            ("features", len(features), width, settings.model_features),
+            ("classes", len(labels), len(self._labels), settings.model_classes),
         ):
-            if new > per_request:
-                raise RequestError(f"{new:,} new {kind} in one request: at most {per_request:,}")
             if new and size + new > most:
-                raise RequestError(f"the model has room for {most:,} {kind}", places[0])
+                raise RequestError(f"the model has room for {most:,} {kind}", 0)
         self._labels.update(labels)
         self._tasks |= tasks
-        self._features += features
+        self._features += len(features)
 
-    def _new_features(self, events: list[Event], places: list[int]) -> int:
-        new: dict[Any, int] = {}
-        try:
-            self._served.check_columns([event.x for event in events])
-            rows = self._served.encode([event.x for event in events])
+    def _check_labels(self, events: list[Event], rows: Sequence[Any]) -> list[Any]:
+        """Return labels that are new, in order of arrival."""
+        engine, offsets = self._served.model.engine, _offsets(events)
+        keys = [] if self._served.target == "number" else [name_key(event.y) for event in events]
+        new = list(dict.fromkeys(key for key in keys if key not in self._labels))
+        if self._served.target != "two classes" or engine.with_offset or offsets is not None:
+            given: list[Any] = [rows, [e.y for e in events], [e.task for e in events]]
+            given += [] if offsets is None else [offsets]
             try:
-                self._served.model.features.read(rows, new)
+                engine.check(*given)
             except ValueError as error:
-                raise self._served.bad_row(rows, error) from None
-        except RequestError as error:
-            raise RequestError(error.reason, places[error.index or 0]) from None
-        return len(new)
-
-    def _check_labels(self, events: list[Event], places: list[int]) -> list[Any]:
-        new, engine = self.new_labels(events), self._served.model.engine
-        shifted = engine.with_offset or _offsets(events) is not None
-        if self._served.target != "two classes" or shifted:
-            self._check_learnable(events, places)
+                raise blame(error, engine.check, *given) from None
         elif len(self._labels) + len(new) > 2:
             third = new[2 - len(self._labels)]
             known = " and ".join(sorted(str(n) for n in [*self._labels, *new] if n != third)[:2])
-            at = next(k for k, event in enumerate(events) if name_key(event.y) == third)
+            at = keys.index(third)
             reason = f"y is {events[at].y!r}, a third label: there are {known} already"
-            raise RequestError(reason, places[at])
+            raise RequestError(reason, at)
         return new
 
-    def _check_learnable(self, events: list[Event], places: list[int]) -> None:
-        check = self._served.model.engine.check
-        rows = self._served.encode([event.x for event in events])
+
+def blame(error: ValueError, check: Callable[..., object], *columns: Sequence[Any]) -> RequestError:
+    """Return a refusal that names the first event which fails a check by itself."""
+    for index, event in enumerate(zip(*columns, strict=True)):
         try:
-            check(rows, [e.y for e in events], [e.task for e in events], _offsets(events))
-        except ValueError as error:
-            for row, event, place in zip(rows, events, places, strict=True):
-                try:
-                    check([row], [event.y], [event.task], _offsets([event]))
-                except ValueError as fault:
-                    raise RequestError(str(fault), place) from None
-            raise RequestError(str(error), places[0]) from None
+            check(*([cell] for cell in event))
+        except ValueError as fault:
+            return RequestError(str(fault), index)
+    return RequestError(str(error), 0)
 
 
 def _offsets(events: Sequence[PredictRequest | Event]) -> list[float] | None:

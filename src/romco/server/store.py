@@ -26,7 +26,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from romco.io.durable import Closing
 from romco.io.modelfile import ModelFileError, load, save
@@ -74,13 +74,6 @@ class DamagedError(ValueError):
     """A folder that was changed or lost data after it had been written."""
 
 
-class LearnedId(NamedTuple):
-    """Sequence number and hash of the answer of an id that was learned."""
-
-    sequence: int
-    answer: bytes
-
-
 def hash_id(identity: str) -> bytes:
     """Return 16 bytes for an id: ids of any length cost the same, and none is kept as text."""
     return hashlib.blake2b(identity.encode(), digest_size=16).digest()
@@ -102,9 +95,8 @@ class Store(Closing):
         self._lock = _lock(folder)
         try:
             _refuse_old_format(folder)
-            with _damage():
+            with _errors_as(DamagedError):
                 self._connect()
-                self._count()
                 newest = self._value("SELECT max(time) FROM pending")
         except BaseException:
             self.close()
@@ -122,9 +114,8 @@ class Store(Closing):
         """Open the database anew after an I/O error."""
         with suppress(sqlite3.Error):
             self._db.close()
-        with _translated():
+        with _errors_as(StoreError):
             self._connect()
-            self._count()
 
     def _connect(self) -> None:
         path = self.folder / DATABASE
@@ -145,6 +136,7 @@ class Store(Closing):
             execute("COMMIT")
         elif version != FORMAT:
             raise DamagedError(f"{self.folder.name} has format {version}: update romco")
+        self._count()
 
     def _count(self) -> None:
         rows = self._db.execute("SELECT count(*), coalesce(sum(length(body)), 0) FROM pending")
@@ -161,29 +153,26 @@ class Store(Closing):
 
     # Starting
 
-    def begin(self, new: Callable[[], Model], origin: str) -> None:
-        """Make the first checkpoint of a new folder; refuse another origin in a used one."""
-        begun = self._value("SELECT value FROM setting WHERE name = 'origin'")
-        if begun is None:
-            self.save_model(new().state(), 0)
-            with self.transaction():
-                self._db.execute("INSERT INTO setting VALUES ('origin', ?)", (origin,))
-                self._put_checkpoint(0, b"")
-        elif origin and origin != begun:
-            name, events = self.folder.name, self.last_sequence()
-            raise ValueError(
-                f"the folder {name} holds {_title(begun)} with {events:,} changes, not "
-                f"{_title(origin)}: give another folder by --data to begin with that file, "
-                f"or leave the file out to continue with {name}"
-            )
-
     def load(self, new: Callable[[], Model], origin: str = "") -> tuple[Model, int, bytes]:
         """Return model, sequence and scores of the last checkpoint.
 
-        ``new`` makes the model of a new folder, ``origin`` is the model file it comes from.
+        ``new`` makes the model of a new folder, ``origin`` is the model file it comes from; another
+        one than the folder began with is refused.
         """
-        with _damage():
-            self.begin(new, origin)
+        with _errors_as(DamagedError):
+            begun = self._value("SELECT value FROM setting WHERE name = 'origin'")
+            if begun is None:
+                self.save_model(new().state(), 0)
+                with self.transaction():
+                    self._db.execute("INSERT INTO setting VALUES ('origin', ?)", (origin,))
+                    self._put_checkpoint(0, b"")
+            elif origin and origin != begun:
+                name, events = self.folder.name, self.last_sequence()
+                raise ValueError(
+                    f"the folder {name} holds {_title(begun)} with {events:,} changes, not "
+                    f"{_title(origin)}: give another folder by --data to begin with that file, "
+                    f"or leave the file out to continue with {name}"
+                )
             row = self._db.execute("SELECT sequence, file, scores FROM checkpoint").fetchone()
             if row is None:
                 raise DamagedError(f"{self.folder.name} has no checkpoint: restore a backup")
@@ -196,44 +185,39 @@ class Store(Closing):
             model = load(self.folder / file)
         except (ModelFileError, OSError) as error:
             raise DamagedError(f"{file} cannot be used: {error}; restore a backup") from error
-        for path in self.folder.glob("model-*.romco"):  # left by a kill within a checkpoint
-            if path.name != file:
-                path.unlink(missing_ok=True)
+        self._remove_models(lambda name: name != file)  # left by a kill within a checkpoint
         return model, sequence, scores
 
     def changes_after(self, sequence: int) -> list[Change]:
         """Return the next changes of the log; DamagedError if they do not hold together."""
         query = "SELECT * FROM change WHERE sequence > ? ORDER BY sequence LIMIT ?"
         changes = []
-        with _translated():
+        with _errors_as(StoreError):
             rows = self._db.execute(query, (sequence, REPLAY_ROWS)).fetchall()
         for first, count, crc32, body in rows:
-            changes.append(self._change(sequence + 1, first, count, crc32, body))
+            try:
+                change = decode_change(body) if zlib.crc32(body) == crc32 else None
+            except (ValueError, TypeError):
+                change = None
+            if change is None or change.count != count or first != sequence + 1:
+                raise DamagedError(
+                    f"change {sequence + 1:,} in {DATABASE} is damaged: restore the folder from a "
+                    "backup; nothing was changed"
+                )
+            changes.append(change)
             sequence += count
         return changes
 
-    def _change(self, due: int, first: int, count: int, crc32: int, body: bytes) -> Change:
-        try:
-            change = decode_change(body) if zlib.crc32(body) == crc32 else None
-        except (ValueError, TypeError):
-            change = None
-        if change is None or change.count != count or first != due:
-            raise DamagedError(
-                f"change {due:,} in {DATABASE} is damaged: restore the folder from a backup; "
-                "nothing was changed"
-            )
-        return change
-
     def check(self) -> None:
         """Raise DamagedError unless SQLite finds the database whole."""
-        with _damage():
+        with _errors_as(DamagedError):
             found = self._value("PRAGMA integrity_check")
         if found != "ok":
             raise DamagedError(f"{self.folder.name}/{DATABASE} is damaged: {found}")
 
     def last_sequence(self) -> int:
         """Return the sequence number of the last change in the log or the checkpoint."""
-        with _damage():
+        with _errors_as(DamagedError):
             logged = self._value("SELECT max(sequence + count - 1) FROM change")
             return int(logged or self._value("SELECT sequence FROM checkpoint") or 0)
 
@@ -242,7 +226,7 @@ class Store(Closing):
     @contextmanager
     def transaction(self, sync: bool = True) -> Iterator[None]:
         """Commit what is done within, or nothing; StoreError if it cannot be written."""
-        with _translated():
+        with _errors_as(StoreError):
             level = "FULL" if sync and self.settings.durability == "durable" else "NORMAL"
             if level != self._level:
                 self._db.execute(f"PRAGMA synchronous={level}")
@@ -258,11 +242,11 @@ class Store(Closing):
                     self._count()
                 raise
 
-    def learned(self, ids: Sequence[str]) -> dict[str, LearnedId]:
-        """Return those of the ids that were learned."""
+    def learned(self, ids: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+        """Return sequence number and hash of the answer of those ids that were learned."""
         hashes = {hash_id(identity): identity for identity in ids}
         rows = self._in("SELECT id, sequence, answer FROM learned WHERE id IN", list(hashes))
-        return {hashes[key]: LearnedId(sequence, answer) for key, sequence, answer in rows}
+        return {hashes[key]: (sequence, answer) for key, sequence, answer in rows}
 
     def pending(self, ids: Sequence[str]) -> dict[str, PendingEvent]:
         """Return those of the ids that wait for an answer and are not too old."""
@@ -277,9 +261,8 @@ class Store(Closing):
         }
 
     def _in(self, query: str, values: Sequence[Any]) -> list[Any]:
-        if not values:
-            return []
-        return self._db.execute(f"{query} ({','.join('?' * len(values))})", values).fetchall()
+        marks = ",".join("?" * len(values))
+        return self._db.execute(f"{query} ({marks})", values).fetchall() if values else []
 
     def append(self, first: int, change: Change) -> None:
         """Add a change to the log, with all that follows from it."""
@@ -306,9 +289,8 @@ class Store(Closing):
         """Remove ids that were learned too many changes ago."""
         last = sequence - self.settings.ids
         if last > 0 and self.ids:
-            self.ids -= self._db.execute(
-                "DELETE FROM learned WHERE sequence <= ?", (last,)
-            ).rowcount
+            query = "DELETE FROM learned WHERE sequence <= ?"
+            self.ids -= self._db.execute(query, (last,)).rowcount
 
     def unlearn(self, numbers: range) -> None:
         """Let the ids of a change that could not be applied be learned again."""
@@ -325,17 +307,13 @@ class Store(Closing):
     def put_pending(self, events: Sequence[PendingEvent]) -> int:
         """Keep events whose answers are not known yet; return how many older ones were dropped."""
         known = self.learned([event.id for event in events])
-        now, rows = self.now(), []
-        for event in {event.id: event for event in events if event.id not in known}.values():
-            rows.append((event.id, now, name_key(event.task), encode(event)))
-        self._drop_pending_ids([row[0] for row in rows])
+        fresh, now = {event.id: event for event in events if event.id not in known}, self.now()
+        rows = [(e.id, now, name_key(e.task), encode(e)) for e in fresh.values()]
+        self._drop_pending_ids(list(fresh))
         query = "INSERT INTO pending (id, time, task, body) VALUES (?, ?, ?, ?)"
         self._db.executemany(query, rows)
         self.pending_events += len(rows)
         self.pending_bytes += sum(len(row[3]) for row in rows)
-        return self._trim_pending()
-
-    def _trim_pending(self) -> int:
         dropped, most, limit = 0, self.settings.pending_events, self.settings.pending_bytes
         while self.pending_events > most or self.pending_bytes > limit:
             excess = min(max(1, self.pending_events - most), TRIM_ROWS)
@@ -346,7 +324,7 @@ class Store(Closing):
     def expire_pending(self) -> int:
         """Remove events that have waited too long; return how many."""
         oldest = self.now() - self.settings.pending_seconds
-        with _translated():
+        with _errors_as(StoreError):
             first = self._value("SELECT time FROM pending ORDER BY number LIMIT 1")
         if first is None or first >= oldest:
             return 0
@@ -382,8 +360,11 @@ class Store(Closing):
         """Make a model file that was written the one to start from."""
         with self.transaction():
             self._put_checkpoint(sequence, scores)
+        self._remove_models(lambda name: name < _file(sequence))
+
+    def _remove_models(self, unwanted: Callable[[str], bool]) -> None:
         for path in self.folder.glob("model-*.romco"):
-            if path.name < _file(sequence):
+            if unwanted(path.name):
                 path.unlink(missing_ok=True)
 
     def _put_checkpoint(self, sequence: int, scores: bytes) -> None:
@@ -400,13 +381,13 @@ class Store(Closing):
             removed = self._db.execute(query, (TRIM_ROWS,)).rowcount
         if removed == TRIM_ROWS:
             return True
-        with _translated():
+        with _errors_as(StoreError):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return False
 
     def sync(self) -> None:
         """Sync what was committed without a sync."""
-        with _translated():
+        with _errors_as(StoreError):
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def probe(self) -> None:
@@ -461,21 +442,13 @@ def _refuse_old_format(folder: Path) -> None:
 
 
 @contextmanager
-def _damage() -> Iterator[None]:
-    """Raise SQLite's errors as DamagedError, while a folder is opened."""
+def _errors_as(kind: type[DamagedError | StoreError]) -> Iterator[None]:
+    """Raise SQLite's errors as DamagedError, while a folder is opened, or as StoreError."""
     try:
         yield
     except sqlite3.Error as error:
-        raise DamagedError(f"{DATABASE} cannot be used: {error}; restore a backup") from error
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Raise SQLite's errors as StoreError."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", None)
-        if code == sqlite3.SQLITE_FULL:
+        if kind is DamagedError:
+            raise DamagedError(f"{DATABASE} cannot be used: {error}; restore a backup") from error
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
             raise FullError(errno.ENOSPC, "no room on the disk") from error
         raise StoreError(errno.EIO, f"the database could not be written: {error}") from error

@@ -37,7 +37,7 @@ from romco.server.protocol import (
     hash_answer,
     name_key,
 )
-from romco.server.state import GroupValidator, ServedModel
+from romco.server.state import NO_TASK, GroupValidator, ServedModel
 from romco.server.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -66,21 +66,15 @@ class _Order:
     done: list[LearnResponse] = field(default_factory=list)
     change: Change | None = None
     outcomes: list[LearnResponse] = field(default_factory=list)
-    failed: bool = False
 
     @property
     def changes(self) -> bool:
         """True if it changes the model."""
         return bool(self.lessons) or self.position is not None or self.forget is not None
 
-    @property
-    def left(self) -> int:
-        """Events that are not learned yet."""
-        return len(self.lessons) - len(self.done)
-
     def fail(self, error: Exception) -> None:
         """Resolve the future with an error."""
-        self.failed, self.change = True, None
+        self.change = None
         self.future.set_exception(error)
 
 
@@ -103,9 +97,8 @@ class Writer:
         self._rate = FIRST_RATE
         self._checkpoints: list[Future[int]] = []  # asked for
         self._trimmed: list[Future[int]] | None = None  # to resolve when the log is trimmed
-        self._checkpointing: threading.Thread | None = None
-        self._last_checkpoint = self._last_sync = self._last_probe = time.monotonic()
-        self._synced_sequence = served.sequence
+        self._saving: threading.Thread | None = None  # of a checkpoint
+        self._last_checkpoint = self._last_sync = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="romco-writer", daemon=True)
         self._thread.start()
 
@@ -118,7 +111,7 @@ class Writer:
         return self._put(_Order(Future(), lessons, source, position))
 
     def forget(self, task: Task) -> Future[int]:
-        """Forget a task; KeyError if it is not known."""
+        """Forget a task; RequestError (404) if it is not known."""
         return self._put(_Order(Future(), forget=task))
 
     def keep(self, pending: list[PendingEvent]) -> Future[None]:
@@ -155,7 +148,7 @@ class Writer:
         with self._gate:
             if self._closing:
                 raise StoppedError("the service is stopping")
-            if self._queued + events > max(self.settings.limits.queued_events, events):
+            if self._queued + events > max(self.settings.queued_events, events):
                 raise BusyError(f"{self._queued:,} events wait already: try again later")
             self._queued += events
             self._queue.put(order)
@@ -200,41 +193,37 @@ class Writer:
         """Process a group; whatever happens, everybody gets an answer."""
         failure: Exception | None = None
         try:
+            if self.broken:
+                raise StoppedError(STOPPED)
             self._commit(group)
-        except StoreError as error:
-            failure = error
-            self._write_failed(error)
-        except Exception as error:  # nothing was logged
-            LOG.exception("requests could not be validated")
-            failure = error
-        else:
             try:
                 self._apply(group)
             except Exception as error:  # the log and the model may differ from now on
                 LOG.exception("learning stops")
                 self.broken, self.trouble = True, repr(error)
-                failure = StoppedError(STOPPED)
+                raise StoppedError(STOPPED) from error
+        except (StoreError, StoppedError) as error:
+            failure = error
+            if isinstance(error, StoreError):
+                self._write_failed(error)
+        except Exception as error:  # nothing was logged
+            LOG.exception("requests could not be validated")
+            failure = error
         for order in group:
-            if failure is not None and order.look is None and not order.future.done():
-                order.fail(failure)
-        for order in group:
-            if order.look is not None and not order.future.done():
+            if order.look is not None:
                 try:
                     order.future.set_result(order.look(self.served))
                 except Exception as error:  # of the caller, not of the writer
                     order.future.set_exception(error)
+            elif failure is not None and not order.future.done():
+                order.fail(failure)
 
     def _commit(self, group: list[_Order]) -> None:
         """Validate the orders and log the changes of those that are valid."""
         changing = any(order.changes for order in group)
         if not changing and not any(order.pending for order in group):
             return
-        if self.broken:
-            for order in group:
-                if order.look is None:
-                    order.fail(StoppedError(STOPPED))
-            return
-        validator = GroupValidator(self.served, self.settings.limits)
+        validator = GroupValidator(self.served, self.settings)
         begin, next_sequence = time.perf_counter(), self.served.sequence + 1
         with self.store.transaction(sync=changing):
             for order in group:
@@ -243,11 +232,10 @@ class Writer:
                         self.counts["dropped"] += self.store.put_pending(order.pending)
                     elif order.changes:
                         self._stage(order, validator, next_sequence)
-                except (RequestError, KeyError) as error:
+                except RequestError as error:
                     self.counts["refused"] += 1
-                    if isinstance(error, RequestError) and order.done:
-                        reason = f"{error.reason}; {len(order.done)} events before were learned"
-                        error = RequestError(reason, error.index)
+                    if order.done:
+                        error.reason += f"; {len(order.done)} events before were learned"
                     order.fail(error)
                 if order.change is not None:
                     self.store.append(next_sequence, order.change)
@@ -262,21 +250,17 @@ class Writer:
         """Prepare the change of an order, or of its next chunk."""
         if order.forget is not None:
             if not validator.knows(order.forget):
-                raise KeyError(order.forget)
+                raise RequestError(NO_TASK, status=404)
             order.change = Forget(order.forget)
             return
         begin, most = len(order.done), max(MIN_CHUNK_EVENTS, int(self._rate * CHUNK_SECONDS))
         lessons = order.lessons[begin : begin + most] if begin else order.lessons
         events, outcomes = self._events(lessons, begin, sequence)
         places = [k for k, one in enumerate(outcomes, begin) if one.status == "applied"]
-        if begin == 0:
-            validator.check(events, places)  # the whole request, before anything is learned
+        validator.check(events, places)  # of a request all of it, before anything is learned
         size = self._chunk(events, most) if order.position is None else len(events)
-        if begin:
-            validator.check(events[:size], places[:size])
         if size < len(events):
-            end = places[size] - begin
-            events, outcomes = events[:size], outcomes[:end]
+            events, outcomes = events[:size], outcomes[: places[size] - begin]
         order.outcomes = outcomes
         if events or order.position is not None:
             order.change = Learn(events, order.source, order.position)
@@ -299,10 +283,7 @@ class Writer:
     ) -> tuple[list[Event], list[LearnResponse]]:
         """Return the events to learn, and the outcome of each lesson."""
         ids = list({lesson.id for lesson in lessons if lesson.id is not None})
-        known = {
-            identity: (found.sequence, found.answer)
-            for identity, found in self.store.learned(ids).items()
-        }
+        known = self.store.learned(ids)
         waiting = self.store.pending([identity for identity in ids if identity not in known])
         events: list[Event] = []
         outcomes = []
@@ -326,26 +307,24 @@ class Writer:
     def _apply(self, group: list[_Order]) -> None:
         """Apply what was logged, and answer."""
         changing = [order for order in group if order.change is not None]
-        changes = [order.change for order in changing if order.change is not None]
         begin, before = time.thread_time(), self.served.model.events
-        reasons = self.served.apply(changes)
+        applied = self.served.apply([order.change for order in changing if order.change])
         learned = self.served.model.events - before
         if learned:
             rate = learned / max(time.thread_time() - begin, 1e-9)
             slower = rate < self._rate  # a slower one counts at once
             self._rate = rate if slower else RATE_DECAY * self._rate + (1 - RATE_DECAY) * rate
-        rejected: list[range] = []
-        first = self.served.sequence - sum(change.count for change in changes) + 1
-        for order, change, reason in zip(changing, changes, reasons, strict=True):
-            numbers = range(first, first + change.count)
-            first = numbers.stop
+        for order, (numbers, reason) in zip(changing, applied, strict=True):
             if reason is not None:
-                rejected.append(numbers)
-                self._unlearn(numbers)
+                try:
+                    self.store.unlearn(numbers)
+                except StoreError as error:
+                    self._write_failed(error)
                 self.counts["refused"] += 1
                 order.fail(RequestError(reason, 0))
+        rejected = [numbers for numbers, reason in applied if reason is not None]
         for order in group:
-            if not order.failed and order.look is None:
+            if order.look is None and not order.future.done():
                 self._answer(order, rejected)
 
     def _answer(self, order: _Order, rejected: list[range]) -> None:
@@ -359,18 +338,12 @@ class Writer:
         if order.source is not None and order.position is not None:
             self.positions[order.source] = order.position
         order.change, order.outcomes = None, []
-        if order.left:
+        if len(order.done) < len(order.lessons):
             self._unfinished.append(order)
         elif order.forget is not None:
             order.future.set_result(self.served.sequence)
         else:
             order.future.set_result(order.done)
-
-    def _unlearn(self, numbers: range) -> None:
-        try:
-            self.store.unlearn(numbers)
-        except StoreError as error:
-            self._write_failed(error)
 
     # Failures
 
@@ -397,21 +370,22 @@ class Writer:
         """Sync, expire, trim, checkpoint when it is time; what fails is tried again later."""
         now = time.monotonic()
         try:
-            if self.failing and now - self._last_probe > SYNC_SECONDS:
-                self._last_probe = now
-                self.store.probe()
-                self._write_succeeded()
-            if self.settings.durability == "logged" and now - self._last_sync > SYNC_SECONDS:
+            if now - self._last_sync > SYNC_SECONDS:
                 self._last_sync = now
-                if self._synced_sequence != self.served.sequence:
+                if self.failing:
+                    self.store.probe()
+                    self._write_succeeded()
+                elif self.settings.durability == "logged":
                     self.store.sync()
-                    self._synced_sequence = self.served.sequence
             self.counts["never answered"] += self.store.expire_pending()
             self._trim()
         except StoreError as error:
             self._write_failed(error)
-        if (self._checkpoints or self._is_due(now)) and not (self._is_writing() or self.broken):
-            self._begin_checkpoint(now)
+        news, waited = self.served.sequence - self.checkpoint_sequence, now - self._last_checkpoint
+        many = news >= self.settings.checkpoint_events and waited > 1.0
+        due = self._checkpoints or many or (news and waited >= self.settings.checkpoint_seconds)
+        if due and self._saving is None and self._trimmed is None and not self.broken:
+            self._begin_checkpoint()
 
     def _trim(self) -> None:
         """Remove a part of the log that the checkpoint holds."""
@@ -420,20 +394,9 @@ class Writer:
                 future.set_result(self.checkpoint_sequence)
             self._trimmed = None
 
-    def _is_due(self, now: float) -> bool:
-        news, waited = self.served.sequence - self.checkpoint_sequence, now - self._last_checkpoint
-        return (news >= self.settings.checkpoint_events and waited > 1.0) or (
-            news > 0 and waited >= self.settings.checkpoint_seconds
-        )
-
-    def _is_writing(self) -> bool:
-        return self._trimmed is not None or (
-            self._checkpointing is not None and self._checkpointing.is_alive()
-        )
-
-    def _begin_checkpoint(self, now: float) -> None:
+    def _begin_checkpoint(self) -> None:
         """Copy the model here, and write it in another thread."""
-        self._last_checkpoint = now
+        self._last_checkpoint = time.monotonic()
         asked, self._checkpoints = self._checkpoints, []
         try:
             sequence, state, scores = self.served.copy()
@@ -442,23 +405,31 @@ class Writer:
             return
 
         def write() -> None:
+            failure: Exception | None = None
             try:
                 self.store.save_model(state, sequence)
             except Exception as error:
-                self._checkpoint_failed(error, asked)
-            else:
-                end = partial(self._end_checkpoint, sequence, scores, asked)
-                self._queue.put(_Order(Future(), look=end))
+                failure = error
+            end = partial(self._end_checkpoint, sequence, scores, asked, failure)
+            self._queue.put(_Order(Future(), look=end))
 
-        self._checkpointing = threading.Thread(target=write, name="romco-checkpoint", daemon=True)
-        self._checkpointing.start()
+        self._saving = threading.Thread(target=write, name="romco-checkpoint", daemon=True)
+        self._saving.start()
 
     def _end_checkpoint(
-        self, sequence: int, scores: bytes, asked: list[Future[int]], served: ServedModel
+        self,
+        sequence: int,
+        scores: bytes,
+        asked: list[Future[int]],
+        failure: Exception | None,
+        served: ServedModel,
     ) -> None:
+        self._saving = None
         try:
+            if failure is not None:
+                raise failure
             self.store.put_checkpoint(sequence, scores)
-        except OSError as error:
+        except Exception as error:
             self._checkpoint_failed(error, asked)
             return
         LOG.info("checkpoint at change %d", sequence)
@@ -474,22 +445,19 @@ class Writer:
 
     def _finish(self) -> None:
         """Write the last checkpoint; without it the log still holds everything."""
-        self._end_checkpoints()
+        self._wait_for_checkpoint()
         if not self.broken:
-            self._begin_checkpoint(time.monotonic())
-            self._end_checkpoints()
+            self._begin_checkpoint()
+            self._wait_for_checkpoint()
         try:
             while self._trimmed is not None:
                 self._trim()
         except StoreError as error:
             self._write_failed(error)
 
-    def _end_checkpoints(self) -> None:
-        """Wait for a checkpoint under way, and do what it has left to be done here."""
-        if self._checkpointing is not None:
-            self._checkpointing.join()
-        while not self._queue.empty():
-            order = self._queue.get_nowait()
+    def _wait_for_checkpoint(self) -> None:
+        while self._saving is not None:
+            order = self._queue.get()
             if order is not None and order.look is not None:
                 order.look(self.served)
 
@@ -497,11 +465,9 @@ class Writer:
 def replay(served: ServedModel, store: Store) -> None:
     """Apply the changes of the log that the model does not hold yet."""
     while changes := store.changes_after(served.sequence):
-        first = served.sequence + 1
-        for change, reason in zip(changes, served.apply(changes), strict=True):
+        for numbers, reason in served.apply(changes):
             if reason is not None:
-                store.unlearn(range(first, first + change.count))
-            first += change.count
+                store.unlearn(numbers)
 
 
 def _whole(lesson: LearnRequest, place: int, waiting: PendingEvent | None) -> Event | None:

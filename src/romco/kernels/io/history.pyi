@@ -1,4 +1,5 @@
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ class HistoryFeatures:
         time: str | None = None,
         limit: int = 1_000_000,
     ) -> None: ...
-    def feature_of(self, name: str) -> tuple[int, str, int, str | None] | None: ...
+    def feature_of(self, name: str) -> tuple[int, str, Any, str | None] | None: ...
     def make_classes(self, classes: int) -> None: ...
     def expand(
         self,

@@ -6,7 +6,7 @@ before its label is added, so a label is never visible to its own prediction.
 """
 
 import numpy as np
-from libc.math cimport fmax, isnan, log1p
+from libc.math cimport fmax, fmin, isnan, log1p
 from libc.string cimport memcpy, memset
 from romco.kernels.core.memory cimport release, reserve, resize
 
@@ -22,10 +22,13 @@ cdef enum:
     SLOPE_LIFE = 1         # half-life of the means that categories have slopes for
     NOBODY = -1
     FIRST_BUCKETS = 64
+    TWO_LABELS = 15        # bits of a code
+    THREE_LABELS = 63
 cdef enum:                 # numbers of a slot; for each class a count and decayed sums follow
     LAST_EVENT             # events of the task so far, with the last one of this slot
     LAST_TIME
     LAST_LABEL             # class, or number
+    RECENT                 # code of the last three labels; see `coded`
     WEIGHT                 # decayed number of observations, one for each half-life
     SUMS = WEIGHT + LIVES
     PER_CLASS = 1 + LIVES
@@ -33,6 +36,11 @@ cdef enum:                 # what the undo log says of a slot: it was moved, mad
     MOVED, MADE, EVICTED
 cdef double[LIVES] DECAY
 DECAY[:] = [2.0 ** (-1.0 / life) for life in HALF_LIVES]
+
+
+cdef int coded(double y) noexcept:
+    """Two bits of a code: 1, 2 for the first two classes, 3 for all others; 0 is no label."""
+    return 1 + <int> fmin(y, 2.0)
 
 
 cdef struct Link:
@@ -48,8 +56,9 @@ cdef class HistoryFeatures:
     A task is its index in the caller's table, -1 where it is not known. Labels are classes 0, 1, ...
     or with ``numeric`` any numbers; NaN is a label that is not known and is not observed. Columns
     go from coarse to fine: for classes, each category of the last one has its own slopes for the
-    means of the task and of the columns before it. When ``limit`` slots are in use, a new one takes
-    the place of the one that was observed longest ago.
+    means of the task and of the columns before it, and each category of the others has its own
+    effects of its last two labels. When ``limit`` slots are in use, a new one takes the place of
+    the one that was observed longest ago.
 
     >>> from romco.kernels.io.lexicon import Lexicon
     >>> names = Lexicon()
@@ -58,7 +67,7 @@ cdef class HistoryFeatures:
     >>> history = HistoryFeatures(["skill"])
     >>> wide = history.expand(np.zeros(2, "i8"), rows, np.array([1.0, 0.0]))
     >>> [wide.lexicon.names[k] for k in wide.rows(0, 1).names]
-    ['skill=7', 'history.task.new', 'history.skill.new']
+    ['skill=7', 'history.task.recent[]', 'history.task.new', 'history.skill.new']
 
     Parameters
     ----------
@@ -87,6 +96,7 @@ cdef class HistoryFeatures:
     cdef int[:, ::1] slope_at          # indices in `lexicon` of a category's slopes
     cdef int[::1] place_of             # place of a category
     cdef int[::1] feature_at           # index in `lexicon` of each feature
+    cdef dict recent_at                # and of recent labels, by category and code
     cdef int time_name
     cdef const double[::1] entries     # the rows being read
     cdef const int[::1] entry_names
@@ -98,12 +108,12 @@ cdef class HistoryFeatures:
     cdef double* undo
     cdef Py_ssize_t* ends              # of the rows since the last commit, in the undo log
     cdef Py_ssize_t room_table, room_links, room_undo, room_ends, n_undo, n_rows, kept_rows
-    cdef Py_ssize_t width, base, made, mask
+    cdef Py_ssize_t width, places, base, made, mask
     cdef int oldest, newest, free
 
     cdef double* value                 # entries of expanded rows
     cdef int* name
-    cdef double* feature               # values of one event
+    cdef double* feature               # of one event: code of recent labels by place, features
     cdef int* found                    # its categories: index in `categories`, in `lexicon`
     cdef Py_ssize_t room_value, room_name, room_feature, room_found, n, n_found
     cdef double at_time
@@ -149,9 +159,10 @@ cdef class HistoryFeatures:
         self.base = len(kinds)
         for k in range(2, classes):  # behind the others, whose places stay
             self.add_features([(kind, k) for kind in ("count", *means, "last")])
-        self.classes = classes
+        self.classes, self.places = classes, 1 + len(self.columns)
         self.width = SUMS + classes * PER_CLASS
-        reserve(<void**> &self.feature, &self.room_feature, len(self.features), sizeof(double))
+        n = self.places + len(self.features)
+        reserve(<void**> &self.feature, &self.room_feature, n, sizeof(double))
 
     cdef add_features(self, kinds):
         for place, level in enumerate(("task", *self.columns)):
@@ -162,10 +173,15 @@ cdef class HistoryFeatures:
     def feature_of(self, name):
         """Return place, kind, class and category of a feature's name; None of any other name.
 
-        Place 0 is the task, k the k-th column. The category is that of a slope, else None.
+        Place 0 is the task, k the k-th column. The category is that of a slope or of recent
+        labels, else None; the class of recent labels is the list of them.
         """
         if name in self.features or not name.startswith(PREFIX) or self.numeric:
             return self.features.get(name)
+        category, _, labels = name[len(PREFIX):].rpartition(".recent[")
+        place = self.place(category)
+        if labels.strip("012") == "]" and (category == "task" or 0 < place < len(self.columns)):
+            return place, "recent", [int(k) for k in labels if k != "]"], category if place else None
         fits = [level for level in self.levels() if name.endswith("." + level)]
         level = max(fits, key=len, default="")
         category = name[len(PREFIX) : -len(level) - 1]
@@ -199,6 +215,7 @@ cdef class HistoryFeatures:
         self.slope_at = np.empty((0, len(self.levels())), dtype=np.int32)
         self.feature_at = np.array([self.lexicon.number(name) for name in self.features], dtype=np.int32)
         self.time_name = NOBODY if self.time is None else self.lexicon.number(self.time)
+        self.recent_at = {}
 
     cdef Py_ssize_t read(self, rows) except -1:
         """Begin to read a block of rows, look up its new names, and return its length."""
@@ -273,10 +290,10 @@ cdef class HistoryFeatures:
         y:
             Labels (n,), NaN where none is known; final after :meth:`commit`.
         given:
-            History features (n, F) that :meth:`describe` gave when a row was predicted, NaN in rows
+            Features (n, F) that :meth:`describe` gave when a row was predicted, NaN in rows
             that take them from now.
         """
-        cdef Py_ssize_t i, k, width = len(self.features), n = self.read(rows)
+        cdef Py_ssize_t i, k, n = self.read(rows), width = self.places + len(self.features)
         cdef const double[::1] labels
         cdef const double[:, ::1] known
         if y is not None:
@@ -307,8 +324,8 @@ cdef class HistoryFeatures:
         return Encoded(values, names, ends, self.lexicon)
 
     def describe(self, const long long[::1] tasks, rows):
-        """Return the history features (n, F) of rows, in the order of ``features``."""
-        cdef Py_ssize_t i, width = len(self.features), n = self.read(rows)
+        """Return codes of recent labels and history features of rows, of all ``features``."""
+        cdef Py_ssize_t i, n = self.read(rows), width = self.places + len(self.features)
         table = np.empty((n, width))
         cdef double[:, ::1] row = table
         for i in range(n):
@@ -358,37 +375,51 @@ cdef class HistoryFeatures:
             self.n += 1
 
     cdef int push_features(self) except -1:
-        """Add the features of an event that are not zero, and the slopes of its last category."""
+        """Add recent labels, the features that are not zero, and slopes of the last category."""
         cdef Py_ssize_t k, level, n = self.feature_at.shape[0], levels = self.slope_at.shape[1]
-        cdef int own
-        self.make_room(n + self.n_found * levels)
+        cdef const double* feature = self.feature + self.places
+        cdef int own, place
+        self.make_room(1 + n + self.n_found * levels)
+        if not self.numeric:
+            self.push(1.0, self.recent(NOBODY, <int> self.feature[0] & THREE_LABELS))
         for k in range(n):
-            self.push(self.feature[k], self.feature_at[k])
+            self.push(feature[k], self.feature_at[k])
         for k in range(self.n_found):
-            own = self.found[2 * k + 1]
+            own, place = self.found[2 * k + 1], self.place_found(k)
+            if place < self.places - 1 and not self.numeric:
+                self.push(1.0, self.recent(own, <int> self.feature[place] & TWO_LABELS))
             for level in range(levels if self.slope_at[own, 0] >= 0 else 0):
-                self.push(self.feature[level * self.base + 2 + SLOPE_LIFE], self.slope_at[own, level])
+                self.push(feature[level * self.base + 2 + SLOPE_LIFE], self.slope_at[own, level])
         return 0
+
+    cdef int place_found(self, Py_ssize_t k) noexcept:
+        cdef int category = self.found[2 * k]
+        return self.place_of[category] if category >= 0 else NOBODY - category
+
+    cdef int recent(self, int own, int code) except -1:
+        """Index in `lexicon` of recent labels with this code, of a category or the task."""
+        at = self.recent_at.get(64 * own + code)
+        if at is None:
+            labels = "".join(str((code >> shift & 3) - 1) for shift in (4, 2, 0) if code >> shift & 3)
+            name = "task" if own < 0 else self.lexicon.names[own]
+            at = self.recent_at[64 * own + code] = self.lexicon.number(f"{PREFIX}{name}.recent[{labels}]")
+        return at
 
     cdef void compute(self, long long task) noexcept:
         """Compute the history features of the event that was scanned."""
-        cdef int whole = self.find(task, NOBODY)
+        cdef int slot, whole = self.find(task, NOBODY)
         cdef double event = 0.0 if whole < 0 else self.table[whole * self.width + LAST_EVENT]
         cdef Py_ssize_t k
-        cdef int category
-        memset(self.feature, 0, self.feature_at.shape[0] * sizeof(double))
+        memset(self.feature, 0, (self.places + self.feature_at.shape[0]) * sizeof(double))
         self.add_slot(whole, 0, event)
         for k in range(self.n_found):
-            category = self.found[2 * k]
-            if category >= 0:
-                self.add_slot(self.find(task, category), self.place_of[category], event)
-            else:
-                self.add_slot(NOBODY, NOBODY - category, event)
+            slot = NOBODY if self.found[2 * k] < 0 else self.find(task, self.found[2 * k])
+            self.add_slot(slot, self.place_found(k), event)
 
     cdef void add_slot(self, int slot, Py_ssize_t place, double event) noexcept:
         """Add the features of a slot at a place: 0 for the task, else a column."""
-        cdef Py_ssize_t places = 1 + len(self.columns), k, h
-        cdef double* to = self.feature + place * self.base
+        cdef Py_ssize_t k, h
+        cdef double* to = self.feature + self.places + place * self.base
         cdef const double* old
         cdef const double* sums
         if slot < 0:
@@ -396,6 +427,7 @@ cdef class HistoryFeatures:
             return
         old = self.table + slot * self.width
         sums = old + SUMS
+        self.feature[place] = old[RECENT]
         to[0] += log1p(sums[0])
         if self.numeric:
             for h in range(LIVES):
@@ -411,7 +443,8 @@ cdef class HistoryFeatures:
         if self.time is not None:
             to[3 + LIVES] += log1p(fmax(self.at_time - old[LAST_TIME], 0.0))
         for k in range(2, self.classes):
-            to = self.feature + places * self.base + ((k - 2) * places + place) * (LIVES + 2)
+            to = self.feature + self.places * (1 + self.base + (k - 2) * (LIVES + 2))
+            to += place * (LIVES + 2)
             to[0] += log1p(sums[k * PER_CLASS])
             for h in range(LIVES):
                 to[1 + h] += sums[k * PER_CLASS + 1 + h] / (1.0 + old[WEIGHT + h])
@@ -450,6 +483,8 @@ cdef class HistoryFeatures:
         for h in range(LIVES):
             sums[k * PER_CLASS + 1 + h] += y if self.numeric else 1.0
         old[LAST_EVENT], old[LAST_TIME], old[LAST_LABEL] = event, self.at_time, y
+        if not self.numeric:
+            old[RECENT] = (<int> old[RECENT] << 2 & THREE_LABELS) + coded(y)
 
     def commit(self, Py_ssize_t rows):
         """Make the observations of the first ``rows`` rows final."""
@@ -632,6 +667,8 @@ cdef class HistoryFeatures:
         Raises ValueError where no history could have given them.
         """
         tasks, indices, table = arrays["task"], arrays["category"], arrays["table"]
+        if table.ndim == 2 and (table.shape[1] - RECENT) % PER_CLASS == LIVES:  # older: without it
+            table = np.insert(table, RECENT, 0.0, axis=1)
         n, classes = tasks.size, (table.shape[1] - SUMS) // PER_CLASS if table.ndim == 2 else 0
         if (
             tasks.dtype != np.int64 or indices.dtype != np.int64 or table.dtype != np.float64
@@ -665,6 +702,7 @@ cdef class HistoryFeatures:
         sums, last = table[:, SUMS::PER_CLASS] if self.numeric else table[:, SUMS:], table[:, LAST_LABEL]
         fine = np.isfinite(table).all() and (table[:, LAST_EVENT] >= 1.0).all()
         fine = fine and (table[:, WEIGHT:SUMS] >= 0.0).all() and (sums >= 0.0).all()
+        fine = fine and np.isin(table[:, RECENT], np.arange(1 + THREE_LABELS)).all()
         return fine and (self.numeric or ((last >= 0.0) & (last < self.classes)).all())
 
     def prune(self):

@@ -1,9 +1,11 @@
 """Rows read from mappings, entry by entry."""
 
+from cpython.object cimport PyObject
+from romco.kernels.core.memory cimport reserve
+
 
 cdef struct Entry:
     int column
-    int place  # in its row, so that sorting is stable
     double value
 
 
@@ -17,16 +19,17 @@ cdef class Mappings:
     cdef bint learning  # columns that are not known yet are added, not reported
     cdef bint single, unread  # one event: a column that must be added is left unread
 
-    # Begin anew; then entries of a row, where `place` counts them; then the end of the row, whose
-    # entries are sorted, those of the same column added.
+    # Begin anew; then entries of a row; then its end, where they are sorted, those of the same
+    # column added.
     cdef void clear(self) noexcept
-    cdef int put(self, name, double value, int place) except -1
+    cdef int put(self, name, double value) except -1
     cdef int end_row(self) except -1
     # All entries of a mapping.
     cdef int read_row(self, row, Py_ssize_t i) except -1
     cdef int prefetch_names(self, dict row) except -1
-    cdef int read_cell(self, name, value, Py_ssize_t i, int place) except -1
-    cdef int read_by_schema(self, name, value, Py_ssize_t i, int place) except -1
+    cdef bint put_known(self, PyObject* name, PyObject* value) noexcept
+    cdef int read_cell(self, name, value, Py_ssize_t i) except -1
+    cdef int read_by_schema(self, name, value, Py_ssize_t i) except -1
 
     # One event: begin anew, where `growing` keeps names that are not known; whether all was read and
     # they are plain text, which any file can hold; and make them known.
@@ -35,5 +38,12 @@ cdef class Mappings:
     cdef int commit(self) except -1
 
     cdef names_known(self)
-    cdef int push(self, int column, double value, int place) except -1
+
+    cdef inline int push(self, int column, double value) except -1:
+        if self.n == self.room:
+            reserve(<void**> &self.entries, &self.room, max(64, 2 * self.room), sizeof(Entry))
+        self.entries[self.n] = Entry(column, value)
+        self.n += 1
+        return 0
+
     cdef int tidy(self, Py_ssize_t begin) except -1

@@ -2,7 +2,7 @@
 
 import numpy as np
 from cpython.dict cimport PyDict_GetItemWithError, PyDict_Next
-from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check, PyFloat_CheckExact
+from cpython.float cimport PyFloat_Check
 from cpython.long cimport PyLong_AsLong, PyLong_Check
 from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
@@ -13,10 +13,15 @@ from romco.kernels.core.prefetch cimport ahead
 
 from romco.kernels.core.events import LARGEST_FEATURE
 
-cdef extern from "Python.h":
-    bint PyUnicode_IS_COMPACT_ASCII(object)
-    Py_ssize_t PyUnicode_GET_LENGTH(object)
-    unsigned char* PyUnicode_1BYTE_DATA(object)
+cdef extern from "Python.h":  # of borrowed references
+    bint is_text "PyUnicode_CheckExact" (PyObject*) noexcept
+    bint is_ascii "PyUnicode_IS_COMPACT_ASCII" (PyObject*) noexcept
+    Py_ssize_t length_of "PyUnicode_GET_LENGTH" (PyObject*) noexcept
+    unsigned char* characters_of "PyUnicode_1BYTE_DATA" (PyObject*) noexcept
+    bint is_float "PyFloat_CheckExact" (PyObject*) noexcept
+    double float_of "PyFloat_AS_DOUBLE" (PyObject*) noexcept
+    ctypedef struct PyASCIIObject:
+        Py_hash_t hash
 
 cdef double LARGEST = LARGEST_FEATURE
 cdef enum:
@@ -36,15 +41,8 @@ cdef class Mappings:
         release(self.ends)
         release(self.spare)
 
-    cdef int put(self, name, double value, int place) except -1:
+    cdef int put(self, name, double value) except -1:
         raise NotImplementedError
-
-    cdef int push(self, int column, double value, int place) except -1:
-        if self.n == self.room:
-            reserve(<void**> &self.entries, &self.room, max(64, 2 * self.room), sizeof(Entry))
-        self.entries[self.n] = Entry(column, place, value)
-        self.n += 1
-        return 0
 
     def read(self, rows):
         """Values, columns and row starts; each row sorted, entries of the same column added."""
@@ -90,54 +88,48 @@ cdef class Mappings:
 
     cdef int read_row(self, row, Py_ssize_t i) except -1:
         """Read numbers here; other values, and columns that are no numbers, by ``cells``."""
-        cdef int place = 0
         cdef Py_ssize_t at = 0
         cdef PyObject* key
         cdef PyObject* value
         self.plain = None if self.cells is None else self.cells.columns
         if type(row) is dict:
             self.prefetch_names(row)
+            reserve(<void**> &self.entries, &self.room, self.n + len(row), sizeof(Entry))
             while PyDict_Next(row, &at, &key, &value):
-                place += self.read_cell(<object> key, <object> value, i, place)
+                if not self.put_known(key, value):
+                    self.read_cell(<object> key, <object> value, i)
             return 0
         if not hasattr(row, "items"):
             raise ValueError(f"row {i}: expected a mapping of names to values; got {row!r}")
         for name, cell in row.items():
-            place += self.read_cell(name, cell, i, place)
+            self.read_cell(name, cell, i)
         return 0
 
     cdef int prefetch_names(self, dict row) except -1:
         """Ask for the memory that the names of a row are looked up in, all at once."""
         return 0
 
-    cdef inline int read_cell(self, name, value, Py_ssize_t i, int place) except -1:
-        """Read one raw cell of row i, and return how many entries it has."""
-        cdef double number
+    cdef bint put_known(self, PyObject* name, PyObject* value) noexcept:
+        """Put a cell, if it is a plain number of a name at hand; most are, so it takes no detour."""
+        return False
+
+    cdef inline int read_cell(self, name, value, Py_ssize_t i) except -1:
+        """Read one raw cell of row i."""
         if value is None:
             return 0
-        if self.cells is None and isinstance(value, str):
-            name, value = f"{name}={value}", 1.0
-        if self.cells is not None and not (
-            (PyFloat_Check(value) or PyLong_Check(value))
-            and (self.plain is None or self.plain.get(name) is True)
+        if self.cells is None:
+            if isinstance(value, str):
+                name, value = f"{name}={value}", 1.0
+        elif not (PyFloat_Check(value) or PyLong_Check(value)) or not (
+            self.plain is None or self.plain.get(name) is True
         ):
-            return self.read_by_schema(name, value, i, place)
-        if PyFloat_CheckExact(value):
-            number = PyFloat_AS_DOUBLE(value)
-            if not fabs(number) <= LARGEST:
-                if self.cells is not None and number != number:
-                    return 0  # NaN is absent
-                as_number(name, value, i)  # raises
-        elif self.cells is not None and value != value:
-            return 0
-        else:
-            number = as_number(name, value, i)
-        self.put(name, number, place)
-        return 1
+            return self.read_by_schema(name, value, i)
+        elif value != value:
+            return 0  # NaN is absent
+        return self.put(name, as_number(name, value, i))
 
-    cdef int read_by_schema(self, name, value, Py_ssize_t i, int place) except -1:
+    cdef int read_by_schema(self, name, value, Py_ssize_t i) except -1:
         """Read a cell that is no plain number of a column of numbers."""
-        cdef int n = 0
         if self.single and (self.plain is None or name not in self.plain):
             self.unread = True
             return 0
@@ -147,9 +139,8 @@ cdef class Mappings:
             raise ValueError(f"row {i}: {error}") from None
         self.plain = self.cells.columns  # may have grown
         for name, value in encoded.items():
-            self.put(name, as_number(name, value, i), place + n)
-            n += 1
-        return n
+            self.put(name, as_number(name, value, i))
+        return 0
 
     cdef names_known(self):
         """Names of known features."""
@@ -172,7 +163,7 @@ cdef class Mappings:
 
 cdef struct CachedName:  # half a line of memory
     Py_hash_t hash
-    unsigned long long[2] text
+    unsigned long long first, last  # characters; of longer names the two overlap
     int length  # 0: nothing is here
     int column
 
@@ -217,17 +208,14 @@ cdef class NameCache:
             at = (at + 1) & self.mask
         return &self.slots[at]
 
-    cdef inline int find(self, name) except -2:
+    cdef inline int find(self, PyObject* name) noexcept:
         """Return the column of a name that :meth:`fits`; -1 if it is not here."""
-        cdef CachedName key
-        cdef Py_ssize_t at
+        cdef CachedName key = as_key(name)
+        cdef Py_ssize_t at = key.hash & self.mask
         cdef CachedName* slot
-        as_key(name, &key)
-        at = key.hash & self.mask
         while True:
             slot = &self.slots[at]
-            if slot.length == key.length and slot.text[0] == key.text[0] \
-                    and slot.text[1] == key.text[1]:
+            if slot.length == key.length and slot.first == key.first and slot.last == key.last:
                 return slot.column
             if slot.length == 0:
                 return -1
@@ -241,36 +229,52 @@ cdef class NameCache:
         while n < FOLLOWED and self.listed < len(known):
             if not PyDict_Next(known, &self.at, &name, &column):
                 self.partial = True  # an order that cannot be followed
-            elif fits(<object> name):
-                self.add(<object> name, <int> PyLong_AsLong(<object> column))
+            elif fits(name):
+                self.add(name, <int> PyLong_AsLong(<object> column))
             elif type(<object> name) is not str and isinstance(<object> name, str):
                 self.partial = True
             self.listed += 1
             n += 1
         return 0
 
-    cdef int add(self, name, int column) except -1:
-        cdef CachedName key
+    cdef int add(self, PyObject* name, int column) except -1:
+        cdef CachedName key = as_key(name)
         if 2 * self.used > self.mask:
             self.grow(2 * (self.mask + 1))
-        as_key(name, &key)
         key.column = column
         self.empty_slot(key.hash)[0] = key
         self.used += 1
         return 0
 
 
-cdef inline bint fits(name) noexcept:
+cdef inline bint fits(PyObject* name) noexcept:
     """Return whether a name is short ASCII text."""
-    return type(name) is str and PyUnicode_IS_COMPACT_ASCII(name) \
-        and 0 < PyUnicode_GET_LENGTH(name) <= LONGEST_NAME
+    return is_text(name) and is_ascii(name) and 0 < length_of(name) <= LONGEST_NAME
 
 
-cdef inline int as_key(name, CachedName* key) except -1:
-    key.hash, key.length = hash(name), <int> PyUnicode_GET_LENGTH(name)
-    key.text[0] = key.text[1] = 0
-    memcpy(key.text, PyUnicode_1BYTE_DATA(name), key.length)
-    return 0
+cdef inline CachedName as_key(PyObject* name) noexcept:
+    """Return a name that :meth:`fits`, without a column."""
+    cdef CachedName key
+    cdef const unsigned char* text = characters_of(name)
+    cdef Py_ssize_t n = length_of(name)
+    cdef unsigned int half, other
+    key.hash, key.length = hash_of(name), <int> n
+    if n >= 8:
+        memcpy(&key.first, text, 8)
+        memcpy(&key.last, text + n - 8, 8)
+    elif n >= 4:
+        memcpy(&half, text, 4)
+        memcpy(&other, text + n - 4, 4)
+        key.first, key.last = half, other
+    else:
+        key.first, key.last = text[0], text[n // 2] | <unsigned long long> text[n - 1] << 8
+    return key
+
+
+cdef inline Py_hash_t hash_of(PyObject* name) noexcept:
+    """Return the hash of text; where it is known, which that of a dictionary's key is, at a look."""
+    cdef Py_hash_t known = (<PyASCIIObject*> name).hash
+    return known if known != -1 else hash(<object> name)
 
 
 cdef class NamedMappings(Mappings):
@@ -320,21 +324,33 @@ cdef class NamedMappings(Mappings):
         if self.cache.mask < NEAR_SLOTS:
             return 0
         while PyDict_Next(row, &at, &key, NULL):
-            if fits(<object> key):
-                ahead(&self.cache.slots[hash(<object> key) & self.cache.mask])
+            if fits(key):
+                ahead(&self.cache.slots[hash_of(key) & self.cache.mask])
         return 0
 
-    cdef int put(self, name, double value, int place) except -1:
+    cdef bint put_known(self, PyObject* name, PyObject* value) noexcept:
+        cdef double number
+        cdef int column
+        if self.plain is not None or not is_float(value) or not fits(name):
+            return False
+        number, column = float_of(value), self.cache.find(name)
+        if column < 0 or not fabs(number) <= LARGEST or self.n == self.room:
+            return False
+        self.entries[self.n] = Entry(column, number)
+        self.n += 1
+        return True
+
+    cdef int put(self, name, double value) except -1:
         cdef PyObject* column
         cdef int cached = -1
         cdef bint looked_up = False
-        if fits(name):
-            cached = self.cache.find(name)
+        if fits(<PyObject*> name):
+            cached = self.cache.find(<PyObject*> name)
             if cached < 0 and self.cache.listed < len(self.known):
                 self.cache.follow(self.known)
-                cached = self.cache.find(name)
+                cached = self.cache.find(<PyObject*> name)
             if cached >= 0:
-                return self.push(cached, value, place)
+                return self.push(cached, value)
             looked_up = self.cache.listed == len(self.known) and not self.cache.partial
         column = NULL if looked_up else PyDict_GetItemWithError(self.known, name)
         if column == NULL:
@@ -343,8 +359,8 @@ cdef class NamedMappings(Mappings):
             column = PyDict_GetItemWithError(self.new, name)
             if column == NULL:
                 number = self.new[name] = self.width + len(self.new)
-                return self.push(number, value, place)
-        return self.push(<int> PyLong_AsLong(<object> column), value, place)
+                return self.push(number, value)
+        return self.push(<int> PyLong_AsLong(<object> column), value)
 
 
 cdef class HashedMappings(Mappings):
@@ -356,13 +372,13 @@ cdef class HashedMappings(Mappings):
         self.mask = size - 1
         self.cells, self.learning = cells, learning
 
-    cdef int put(self, name, double value, int place) except -1:
+    cdef int put(self, name, double value) except -1:
         cdef unsigned long long h
         try:
             h = hash_name(name if type(name) is str else str(name))
         except UnicodeEncodeError:
             raise ValueError(f"feature {name!a} is no text: it holds half a surrogate pair") from None
-        return self.push(<int> (h & self.mask), -value if h >> 63 else value, place)
+        return self.push(<int> (h & self.mask), -value if h >> 63 else value)
 
 
 cpdef unsigned long long hash_name(str name) except? 0:
@@ -400,12 +416,14 @@ cdef double as_number(name, value, Py_ssize_t i) except? -1.0:
 
 
 cdef void sort(Entry* entries, Entry* spare, Py_ssize_t n) noexcept nogil:
-    """Sort by column, entries of a column as they came: by insertion, or byte by byte of columns."""
+    """Sort by column, entries of a column as they came: by insertion, or by digits of columns."""
     cdef Py_ssize_t i, j
     cdef Entry entry
+    cdef Entry* source = entries
+    cdef Entry* target = spare
     cdef bint rising = True
-    cdef int all_bits = 0, shift = 0, byte
-    cdef int[256] end
+    cdef int all_bits = 0, bits = 0, digits, shift = 0, digit, begin, count
+    cdef int[256] place
     for i in range(n):
         rising = rising and (i == 0 or entries[i - 1].column <= entries[i].column)
         all_bits |= entries[i].column
@@ -419,15 +437,25 @@ cdef void sort(Entry* entries, Entry* spare, Py_ssize_t n) noexcept nogil:
                 j -= 1
             entries[j] = entry
         return
-    while shift < 32 and all_bits >> shift:
-        memset(end, 0, sizeof(end))
+    while all_bits >> bits:
+        bits += 1
+    digits = (bits + 7) // 8
+    bits = (bits + digits - 1) // digits  # of a digit
+    while digits:
+        memset(place, 0, sizeof(int) << bits)
         for i in range(n):
-            end[(entries[i].column >> shift) & 255] += 1
-        for byte in range(1, 256):
-            end[byte] += end[byte - 1]
-        memcpy(spare, entries, n * sizeof(Entry))
-        for i in range(n - 1, -1, -1):
-            byte = (spare[i].column >> shift) & 255
-            end[byte] -= 1
-            entries[end[byte]] = spare[i]
-        shift += 8
+            place[(source[i].column >> shift) & ((1 << bits) - 1)] += 1
+        begin = 0
+        for digit in range(1 << bits):
+            count = place[digit]
+            place[digit] = begin
+            begin += count
+        for i in range(n):
+            digit = (source[i].column >> shift) & ((1 << bits) - 1)
+            target[place[digit]] = source[i]
+            place[digit] += 1
+        source, target = target, source
+        shift += bits
+        digits -= 1
+    if source != entries:
+        memcpy(entries, source, n * sizeof(Entry))
