@@ -34,7 +34,6 @@ SUBSPACE_CALLS = (
     "invalidate_caches",
     "gather_directions",
     "put_directions",
-    "project_directions",
     "orthogonalise_directions",
 )
 LENGTHS = (10_000, 40_000, 160_000, 640_000)  # events: merges become rarer as streams get longer
