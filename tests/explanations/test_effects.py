@@ -13,11 +13,11 @@ from romco.cli.main import app
 pytest.importorskip("pandas")
 
 
-def simulated(seed, number, n=4000, m=100, m2=0):
+def simulated(seed, number, n=4000, m=100, m2=0, sd=1.0):
     """A random intercept and slope of 100 tasks, and the intercepts of a second grouping."""
     rng = np.random.default_rng(seed)
     x, task, other = rng.normal(size=n), rng.integers(0, m, n), rng.integers(0, max(m2, 1), n)
-    level, slope = rng.normal(size=m), 0.5 * rng.normal(size=m)
+    level, slope = sd * rng.normal(size=m), 0.5 * sd * rng.normal(size=m)
     second = 0.8 * rng.normal(size=max(m2, 1)) * (m2 > 0)
     score = 0.3 + level[task] + (1.0 + slope[task]) * x + second[other]
     y = score + rng.normal(size=n) if number else score + rng.logistic(size=n) > 0.0
@@ -28,8 +28,8 @@ def simulated(seed, number, n=4000, m=100, m2=0):
     return rows, y.tolist(), [f"p{k}" for k in task], truth | {("school", "intercept"): second}
 
 
-def learned(seed, number, m2=0):
-    rows, y, task, truth = simulated(seed, number, m2=m2)
+def learned(seed, number, m2=0, sd=1.0):
+    rows, y, task, truth = simulated(seed, number, m2=m2, sd=sd)
     kinds = {"x": "number", **({"school": "category"} if m2 else {})}
     groupings = ["pupil", "school"] if m2 else ["pupil"]
     model = romco.Model(
@@ -39,20 +39,20 @@ def learned(seed, number, m2=0):
     return model, truth
 
 
-@pytest.mark.parametrize("m2", [0, 100])
+@pytest.mark.parametrize(("m2", "sd"), [(0, 1.0), (100, 1.0), (0, 0.3)])
 @pytest.mark.parametrize("number", [True, False])
-def test_intervals_cover(number, m2):
+def test_intervals_cover(number, m2, sd):
     """90 % intervals hold 85 to 95 % of the true effects, about as many of each term."""
     inside, sds = {}, {}
     for seed in range(200, 206):  # other seeds than those that constants were chosen by
-        model, truth = learned(seed, number, m2)
+        model, truth = learned(seed, number, m2, sd)
         found = romco.effects(model)
         for (grouping, term), rows in found.levels.groupby(["grouping", "term"]):
             true = np.array([truth[grouping, term][int(level[1:])] for level in rows.level])
             true -= true.mean()
             covered = (rows.low <= true) & (true <= rows.high)
             inside.setdefault((grouping, term), []).extend(covered)
-            assert np.corrcoef(true, rows.estimate)[0, 1] > 0.5
+            assert np.corrcoef(true, rows.estimate)[0, 1] > (0.5 if sd == 1.0 else 0.0)
         table = found.variances.set_index(["grouping", "term"])
         for name in inside:
             sds.setdefault(name, []).append(table.sd[name])
@@ -60,7 +60,7 @@ def test_intervals_cover(number, m2):
     assert 0.85 <= np.mean(np.concatenate(list(inside.values()))) <= 0.95
     for name, covered in inside.items():
         assert 0.82 <= np.mean(covered) <= 0.97, (name, np.mean(covered))
-        assert abs(np.mean(sds[name]) / np.std(truth[name]) - 1.0) < 0.3
+        assert abs(np.mean(sds[name]) / np.std(truth[name]) - 1.0) < (0.3 if sd == 1.0 else 0.5)
 
 
 def test_table_of_a_mapping_model():

@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import gc
 import os
 import resource
 import signal
@@ -454,18 +453,3 @@ def test_a_folder_that_cannot_be_synced_is_told_unless_it_needs_no_sync(
         durable.replace(tmp_path / "m", [b"new"])
     assert (tmp_path / "m").read_bytes() == b"new"
     assert handles() == before
-
-
-def test_a_lock_that_cannot_be_had_leaves_nothing_open(tmp_path):
-    held = durable.Lock(tmp_path / "lock")
-    handles = Path("/proc/self/fd")
-    before = len(list(handles.iterdir())) if handles.is_dir() else None
-    with pytest.raises(BlockingIOError):
-        durable.Lock(tmp_path / "lock")
-    with pytest.raises(FileNotFoundError):  # and nobody complains when what was not opened goes
-        durable.Lock(tmp_path / "nowhere" / "lock")
-    gc.collect()
-    if before is not None:
-        assert len(list(handles.iterdir())) == before
-    del held
-    assert durable.Lock(tmp_path / "lock").process == os.getpid()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from romco.cli.options import (
     Classes,
@@ -24,11 +23,10 @@ from romco.cli.options import (
     parse_target,
     split_list,
 )
+from romco.cli.output import note
 from romco.io.schema import Schema
 from romco.model import Columns, Features, Hashed, Model
 from romco.runs.resume import load_model
-
-console = Console(stderr=True)
 
 
 def serve(
@@ -87,8 +85,7 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
-        from romco.server.app import Address, JsonFormatter, Service
-        from romco.server.app import serve as serve_until_stopped
+        from romco.server.app import Address, JsonFormatter, Server, Service
         from romco.server.protocol import Settings
         from romco.server.sources import open_source
         from romco.server.store import describe_origin
@@ -125,25 +122,26 @@ def serve(
         return Model(learner or "romco-auto", features, **parts)
 
     source = None if from_ is None else open_source(from_)
-    address = Address(host, port, token_file, insecure, tuple(name or ()), grace)
-    address.access()  # tokens are read before the folder is touched
+    address = Address(host, port, token_file, insecure, tuple(name or ()))
+    access = address.access()  # tokens are read before the folder is touched
     service = Service(data, new, settings, "" if model is None else describe_origin(model))
     try:
         served = service.served.model
         check_same(data, served, learner, parameters, hash_bits, names, history=past)
+        known = f", {service.last_sequence:,} changes known" if service.last_sequence else ""
+        note(f"data: {data}{known}")
         if check:
             service.store.check()
+            service.close()
+            note("configuration and data folder are in order")
+            return
+        server = Server(service, access, address.bind(), grace)
     except BaseException:
         service.close()
         raise
-    known = f", {service.last_sequence:,} changes known" if service.last_sequence else ""
-    _say(f"data: {data}{known}")
-    if check:
-        service.close()
-        _say("configuration and data folder are in order")
-        return
-    if not serve_until_stopped(service, address, lambda url: _say(f"page: {url}"), source):
-        _say("stopped before a checkpoint was written: the log holds everything")
+    note(f"page: {server.url}")
+    if not server.run(source):
+        note("stopped before a checkpoint was written: the log holds everything")
 
 
 def token(
@@ -174,7 +172,3 @@ def _share(labels: str) -> float:
     if isinstance(share, int):
         raise ValueError(f"--labels {labels}: a server has no last event, give a share (5%)")
     return share
-
-
-def _say(text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -93,24 +93,6 @@ def exclusive(path: str | Path) -> Iterator[None]:
                 return
 
 
-class Lock:
-    """A file that no other process can lock while this lives; BlockingIOError where one has.
-
-    Where there are no locks, nobody is refused.
-    """
-
-    _file: FileIO | None = None  # where it cannot be opened there is nothing to close
-
-    def __init__(self, path: Path) -> None:
-        self.process = os.getpid()
-        self._file = FileIO(path, "a")
-        _lock(self._file)
-
-    def __del__(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
 class _ContentError(Exception):
     """Error of the iterator that makes the content, not of the file that is written."""
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from romco.io import durable
 from romco.io.modelfile import ModelFileError, load, save
+from romco.kernels.io.history import PREFIX
 from romco.learners import Learner, restore
 from romco.learners import learner as make_learner
 from romco.learners.merging import (
@@ -40,7 +41,6 @@ from romco.learners.merging import (
 )
 from romco.model import Features, Model, Names, Scale
 from romco.model.engine import MAX_EVENTS, next_double
-from romco.model.history import PREFIX
 from romco.model.names import from_json
 from romco.parameters import whole
 from romco.shards.reader import task_owner
@@ -59,7 +59,7 @@ Numbers = NDArray[np.int64]
 CURRENT = "current.json"
 SECTION = "cluster"  # key of a state, and prefix of its arrays
 LEARNER = "learner."  # prefix of the learner's arrays in the state of a model
-NEW_TASK_HISTORY = {"tasks.seen": 0, "tasks.since": -1}  # arrays of the model, one entry per task
+NEW_TASK_COUNTS = {"tasks.seen": 0, "tasks.since": -1}  # arrays of the model, one entry per task
 MIN_TASK_ROOM = 8  # of a new model
 MAX_SHARDS = 2**16
 NO_TASK = np.empty(0, dtype=np.int64)
@@ -199,53 +199,42 @@ def _combine(front: State, common: Learner, states: Sequence[State]) -> State:
 
     ``front`` has the names of features and labels, ``common`` the shared part.
     """
-    sizes = [len(state["tasks"]) for state in states]
-    room = next_double(MIN_TASK_ROOM, sum(sizes))
-    target = _empty_learner(front, common.n_features, room)
-    arrays, first, tables = target.arrays(), 0, []
-    own, paired = set(target.task_axes or ()) & set(arrays), pair_arrays(target)
-    for name, array in common.arrays().items():
-        if name not in own and name not in paired:
-            arrays[name][...] = array
-    history = {name: np.full(room, new) for name, new in NEW_TASK_HISTORY.items()}
-    for state, size in zip(states, sizes, strict=True):
-        inner, numbers = _with_prefix(state["arrays"], LEARNER), np.arange(size)
-        tables.append(pairs(target, inner, numbers, numbers + first))
-        for name in own:
-            arrays[name][first : first + size] = inner[name][:size]
-        for name, kept in history.items():
-            kept[first : first + size] = state["arrays"][name][:size]
-        first += size
-    arrays |= store_pairs(target, arrays, tables)
-    return {
-        **front,
-        "learner": {**front["learner"], "n_features": common.n_features, "n_tasks": room},
-        "tasks": [name for state in states for name in state["tasks"]],
-        "arrays": {**{LEARNER + name: a for name, a in arrays.items()}, **history},
-    }
+    learner = {**front["learner"], "n_features": common.n_features}
+    parts = [(state, np.arange(len(state["tasks"]))) for state in states]
+    return _assemble({**front, "learner": learner}, common.arrays(), parts)
 
 
 def _part(state: State, own: Numbers, room: int | None = None) -> State:
     """Return the state of a model of some tasks."""
-    room = next_double(MIN_TASK_ROOM, len(own)) if room is None else room
-    inner = _with_prefix(state["arrays"], LEARNER)
-    target = _empty_learner(state, state["learner"]["n_features"], room)
-    arrays = target.arrays()
-    for name, array in arrays.items():
-        if name in (target.task_axes or ()):
-            array[: len(own)] = inner[name][own]
-        elif name not in pair_arrays(target):
-            array[...] = inner[name]
-    table = pairs(target, inner, own, np.arange(len(own)))
-    arrays |= store_pairs(target, arrays, [table])
-    history = {name: np.full(room, new) for name, new in NEW_TASK_HISTORY.items()}
-    for name, kept in history.items():
-        kept[: len(own)] = state["arrays"][name][own]
+    shared = _with_prefix(state["arrays"], LEARNER)
+    return _assemble(_without_history(state), shared, [(state, own)], room)
+
+
+def _assemble(
+    plain: State, shared: Values, parts: Sequence[tuple[State, Numbers]], room: int | None = None
+) -> State:
+    """Return ``plain`` with the ``shared`` arrays, and with the tasks of some numbers of states."""
+    ends = np.cumsum([0, *(len(own) for _, own in parts)])
+    room = next_double(MIN_TASK_ROOM, int(ends[-1])) if room is None else room
+    target = _empty_learner(plain, plain["learner"]["n_features"], room)
+    arrays, tables = target.arrays(), []
+    of_tasks, paired = set(target.task_axes or ()) & set(arrays), pair_arrays(target)
+    for name in arrays.keys() - of_tasks - set(paired):
+        arrays[name][...] = shared[name]
+    counts = {name: np.full(room, new) for name, new in NEW_TASK_COUNTS.items()}
+    for (state, own), (begin, end) in zip(parts, pairwise(ends), strict=True):
+        inner = _with_prefix(state["arrays"], LEARNER)
+        tables.append(pairs(target, inner, own, np.arange(begin, end)))
+        for name in of_tasks:
+            arrays[name][begin:end] = inner[name][own]
+        for name, count in counts.items():
+            count[begin:end] = state["arrays"][name][own]
+    arrays |= store_pairs(target, arrays, tables)
     return {
-        **_without_history(state),
-        "learner": {**state["learner"], "n_tasks": room},
-        "tasks": [state["tasks"][number] for number in own],
-        "arrays": {**{LEARNER + name: a for name, a in arrays.items()}, **history},
+        **plain,
+        "learner": {**plain["learner"], "n_tasks": room},
+        "tasks": [state["tasks"][number] for state, own in parts for number in own],
+        "arrays": {**{LEARNER + name: a for name, a in arrays.items()}, **counts},
     }
 
 

@@ -1,70 +1,108 @@
-"""Engines inside this process: shards one after the other, or on threads."""
+"""Engines: where the methods of shards run. Here shards of this process, in turn or on threads."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from romco.learners.merging import RangeFunction, map_ranges
-from romco.shards.shard import Arguments, Engine, Method, Shard, ShardConfig, Start
+from romco.shards.shard import Shard, ShardConfig, Start
 
 MIN_PARALLEL_ROWS = 2000  # fewer rows are merged before another thread has woken up
+Method = Callable[..., Any]  # of Shard
+Arguments = Sequence[tuple[Any, ...] | None]  # of each shard; None: it is not called
 
 
-class LocalEngine(Engine):
-    """Shards in this process (abstract)."""
+class Engine(ABC):
+    """Runs methods of shards (abstract); it decides where and when, not the result."""
+
+    local_shards: Sequence[Shard] | None = None  # if they are in this process
+    lost_workers = 0
 
     def __init__(self, config: ShardConfig, starts: Sequence[Start]) -> None:
-        self._config = config
+        self._config, self._n = config, len(starts)
         self.start(starts)
 
+    @abstractmethod
+    def start(self, starts: Sequence[Start]) -> None:
+        """Start the shards anew."""
+
+    @abstractmethod
+    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
+        """Call methods of every shard in order; return the answers by shard."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the shards."""
+
+    def call_each(self, method: Method, arguments: Arguments) -> list[Any]:
+        """Call a method of every shard with its own arguments."""
+        return [answer for (answer,) in self.call((method, arguments))]
+
     def call_all(self, method: Method, *arguments: Any) -> list[Any]:
-        return self.call_each(method, [arguments] * len(self._shards))
+        """Call a method of every shard with the same arguments."""
+        return self.call_each(method, [arguments] * self._n)
+
+    def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
+        """Call a method of one shard."""
+        return self.call_each(method, [arguments if i == k else None for i in range(self._n)])[k]
+
+    def post(self, method: Method, *arguments: Any) -> None:
+        """Call a method of every shard, at the latest before any other call."""
+        self.call_all(method, *arguments)
+
+    def map_ranges(self, function: RangeFunction, n: int) -> None:
+        """Call ``function(begin, end)`` for ranges that cover 0 to n."""
+        function(0, n)
+
+    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:  # noqa: B027
+        """Drop the log of calls: a lost shard starts from its file, with this call.
+
+        Engines of this process have no log: all shards are lost or none.
+        """
+
+
+class Serial(Engine):
+    """Shards one after the other; the other engines must equal this one."""
+
+    def start(self, starts: Sequence[Start]) -> None:
+        self.local_shards = self._shards = [Shard(self._config, start) for start in starts]
+
+    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
+        return [self._answers(k, calls) for k in range(self._n)]
 
     def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
         return method(self._shards[k], *arguments)
 
-    def post(self, method: Method, *arguments: Any) -> None:
-        self.call_all(method, *arguments)
-
-    def start(self, starts: Sequence[Start]) -> None:
-        self._shards = self.local_shards = [Shard(self._config, start) for start in starts]
-
-
-class Serial(LocalEngine):
-    """Shards one after the other; the other engines must equal this one."""
-
-    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
-        return [_answers(shard, calls, k) for k, shard in enumerate(self._shards)]
-
-    def map_ranges(self, function: RangeFunction, n: int) -> None:
-        function(0, n)
-
     def close(self) -> None:
         self.call_all(Shard.close)
 
+    def _answers(self, k: int, calls: Sequence[tuple[Method, Arguments]]) -> list[Any]:
+        return [
+            None if (own := arguments[k]) is None else method(self._shards[k], *own)
+            for method, arguments in calls
+        ]
 
-class Threads(LocalEngine):
+
+class Threads(Serial):
     """Shards each on a thread: kernels release the interpreter's lock."""
 
-    def __init__(self, config: ShardConfig, starts: Sequence[Start]) -> None:
-        super().__init__(config, starts)
-        self._pools: dict[int, ThreadPoolExecutor] = {}  # by process: a fork has no threads
+    _threads: ThreadPoolExecutor | None = None
+    _process = 0  # that has them: a fork has no threads
 
     @property
     def _pool(self) -> ThreadPoolExecutor:
-        process = os.getpid()
-        if process not in self._pools:
-            pool = ThreadPoolExecutor(len(self._shards), thread_name_prefix="romco-shard")
-            self._pools = {process: pool}
-        return self._pools[process]
+        if self._threads is None or self._process != os.getpid():
+            self._threads = ThreadPoolExecutor(self._n, thread_name_prefix="romco-shard")
+            self._process = os.getpid()
+        return self._threads
 
     def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
-        pending = [
-            self._pool.submit(_answers, shard, calls, k) for k, shard in enumerate(self._shards)
-        ]
+        pending = [self._pool.submit(self._answers, k, calls) for k in range(self._n)]
         for one in pending:
             one.exception()
         return [one.result() for one in pending]
@@ -73,15 +111,8 @@ class Threads(LocalEngine):
         if n < MIN_PARALLEL_ROWS:
             function(0, n)
         else:
-            map_ranges(self._pool, len(self._shards), function, n)
+            map_ranges(self._pool, self._n, function, n)
 
     def close(self) -> None:
-        self.call_all(Shard.close)
+        super().close()
         self._pool.shutdown()
-
-
-def _answers(shard: Shard, calls: Sequence[tuple[Method, Arguments]], k: int) -> list[Any]:
-    return [
-        None if (own := arguments[k]) is None else method(shard, *own)
-        for method, arguments in calls
-    ]

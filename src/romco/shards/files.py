@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,13 @@ from romco.parameters import whole
 from romco.runs import Stop
 from romco.runs.resume import content_of, explain_bad_session, load_model
 from romco.shards.checkpoint import (
-    ShardsState,
     find_checkpoint,
     fixed_settings,
     from_model_state,
     new_state,
 )
 from romco.shards.reader import EventFiles, FilePosition, list_files
-from romco.shards.schedule import Schedule
-from romco.shards.shard import ReadReport, Shard, ShardConfig
+from romco.shards.shard import ReadReport, Shard
 from romco.shards.shards import Coordinator, Shards
 
 __all__ = ["EventFiles", "ShardsProgress", "folder_of", "known_to", "learn", "list_files"]
@@ -34,7 +33,7 @@ START = FilePosition()
 NOTE = "files"  # key of the notes that hold the position in the files
 HEAD_BYTES = 1 << 16  # of a file, hashed to recognise it
 WARM_UP_ROWS_PER_SHARD = 1000  # later rows cost more than a message to a worker
-MAX_WARM_UP_ROWS = 10_000  # one worker holds the tasks of so many
+MAX_WARM_UP_ROWS = 10_000  # the driver holds the tasks of so many
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def read(
     source.schema.store(shards.session, "this model")
     files = replace(files, source=source)
     tally, resumed = _resume(coordinator, files), coordinator.place
-    warm = warm_up_on_one_worker(coordinator, files)
+    warm = warm_up(coordinator, files)
     if warm is not None:
         tally = warm
         yield _progress(coordinator, tally, resumed)
@@ -197,41 +196,26 @@ def periods(coordinator: Coordinator, files: EventFiles, tally: Tally) -> Iterat
         yield tally
 
 
-def warm_up_on_one_worker(coordinator: Coordinator, files: EventFiles) -> Tally | None:
-    """Let one remote worker learn the first rows for all shards; return its tally.
+def warm_up(coordinator: Coordinator, files: EventFiles) -> Tally | None:
+    """Learn the first rows of remote shards in this process, up to a barrier; return the tally.
 
     At first barriers are a few events apart, and a message to a worker costs more than these. The
-    worker leads shards of its own through the first rows. The bits are the same.
+    bits are the same.
     """
     rows = min(WARM_UP_ROWS_PER_SHARD * coordinator.n, MAX_WARM_UP_ROWS)
     remote = coordinator.engine.local_shards is None
     if not remote or coordinator.n == 1 or not coordinator.new or not rows:
         return None
-    arguments = files, coordinator.schedule, coordinator.config, rows
-    (state, tally), starts = coordinator.engine.run_on_worker(warm_up, arguments, coordinator.n)
-    front, position, updates = state
-    coordinator.take_over(ShardsState(Model.from_state(front), starts, position, updates))
-    result: Tally = tally
-    return result
-
-
-def warm_up(files: EventFiles, schedule: Schedule, config: ShardConfig, rows: int) -> list[Any]:
-    """Learn the first rows, up to a barrier; return the shared part, then each shard's start."""
-    front = Model(
-        config.learner,
-        features_from_json(files.features),
-        classes=files.classes,
-        new_task=config.new_task,
-        **config.parameters,
-    )
-    coordinator = Coordinator(schedule, new_state(front, schedule), "serial")
-    tally, steps = Tally(), periods(coordinator, files, Tally())
-    while coordinator.place < rows and not tally.ended:
-        tally = next(steps)
-    coordinator.engine.close()
-    state = from_model_state(coordinator.state(), schedule)
-    shared = state.front.state(), state.position, state.updates
-    return [(shared, tally), *state.starts]
+    schedule, tally = coordinator.schedule, Tally()
+    front = Model.from_state(coordinator.front.state())
+    with closing(Coordinator(schedule, new_state(front, schedule), "serial")) as local:
+        steps = periods(local, files, tally)
+        while local.place < rows and not tally.ended:
+            tally = next(steps)
+    state = from_model_state(local.state(), schedule)
+    coordinator.engine.start(state.starts)
+    coordinator.adopt(state)
+    return tally
 
 
 def _progress(coordinator: Coordinator, tally: Tally, resumed: int) -> ShardsProgress:

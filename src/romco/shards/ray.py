@@ -21,7 +21,8 @@ from typing import Any
 
 from romco.learners.merging import map_ranges
 from romco.plugins import connect_ray
-from romco.shards.shard import Arguments, Engine, Method, Shard, ShardConfig, Start
+from romco.shards.engines import Arguments, Engine, Method
+from romco.shards.shard import Shard, ShardConfig, Start
 
 Call = tuple[str, Any]  # a method of Shard; its pickled arguments, or a reference to them
 MAX_MESSAGE_BYTES = 50_000  # larger arguments go to the object store
@@ -60,10 +61,6 @@ class _Worker:
             failure = error
         return _pickle_small((answers, failure)) or (answers, failure)
 
-    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a function that has nothing to do with the shard."""
-        return function(*arguments)
-
     def pid(self) -> int:
         return os.getpid()
 
@@ -75,30 +72,16 @@ class Ray(Engine):
         self._ray, self._owned = connect_ray(address)
         cpus = 1 if address is not None else 0  # on this machine there may be more than cores
         self._kind = self._ray.remote(max_restarts=0, max_task_retries=0, num_cpus=cpus)(_Worker)
-        self._config = config
         self._actors = [self._kind.remote() for _ in starts]
-        self.start(starts)
+        super().__init__(config, starts)
 
     def start(self, starts: Sequence[Any]) -> None:
-        """Start all shards at the same time; a start may be a reference to the object store."""
+        """Start all shards at the same time; their states go to the object store."""
         self._starts = [self._ray.put(one) if isinstance(one, dict) else one for one in starts]
         self._logs: list[list[Call]] = [[] for _ in starts]
         self._posted: list[list[Call]] = [[] for _ in starts]  # go with the next call
         for k, one in enumerate([self._start(k) for k in range(len(starts))]):
             self._wait(k, one, partial(self._start, k))
-
-    def run_on_worker(
-        self, function: Method, arguments: tuple[Any, ...], n: int
-    ) -> tuple[Any, Sequence[Any]]:
-        """Run on the first worker; all but the first value stay in the object store."""
-        values: list[Any] = []
-
-        def run() -> Any:
-            call = self._actors[0].run.options(num_returns=n + 1)
-            values[:] = call.remote(function, *arguments)
-            return values[0]
-
-        return self._wait(0, run(), run), values[1:]
 
     def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
         """Call all shards at the same time, each in its own process, by one message."""
@@ -115,20 +98,11 @@ class Ray(Engine):
             for k, answers in enumerate(map(iter, self._send_all(requests)))
         ]
 
-    def call_all(self, method: Method, *arguments: Any) -> list[Any]:
-        """Call all shards at the same time; the arguments are sent once."""
-        call = method.__name__, self._pack(method.__name__, arguments)
-        return [answer for (answer,) in self._send_all([[call]] * len(self._actors))]
-
     def post(self, method: Method, *arguments: Any) -> None:
         """Send with the next call of each shard; the arguments are sent once."""
         call = method.__name__, self._pack(method.__name__, arguments)
         for posted in self._posted:
             posted.append(call)
-
-    def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
-        own = [arguments if i == k else None for i in range(len(self._actors))]
-        return self.call_each(method, own)[k]
 
     def map_ranges(self, function: Callable[[int, int], None], n: int) -> None:
         """Call the function in the driver: once, or for many shards on all cores."""

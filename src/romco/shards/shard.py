@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,6 @@ from romco.learners.merging import (
     Change,
     Merged,
     Period,
-    RangeFunction,
     apply_merged,
     collect_change,
     pairs,
@@ -41,8 +39,6 @@ CHUNK_ROWS = 2000  # read before they are learned
 NEW_TASK_ROWS = 64  # learned by name from a new task on
 SIDES = (-1.0, 1.0)  # labels of a shard's model
 ScaleNumbers = tuple[float, float]  # log a of the margins' scale, and its curvature
-Method = Callable[..., Any]  # of Shard
-Arguments = Sequence[tuple[Any, ...] | None]  # of each shard; None: it is not called
 Start = dict[str, Any] | Path | None  # state, the file that holds it, or a new shard
 
 
@@ -113,11 +109,17 @@ class SharedBatch:
         """Return the rows as a matrix of ``width`` columns."""
         return LightMatrix(self.rows, width) if isinstance(self.rows, Sparse) else self.rows
 
-    def fill(self, index: NDArray[np.int64], margins: Dense, log_a: Dense) -> None:
-        """Set the predictions of rows; ``log_a`` is the scale before each."""
-        self.margins[index] = margins
+    def copy(self, index: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Return the rows at ``index`` as arguments of :meth:`Shard.learn`."""
+        names = [self.names[code] for code in self.codes[index]]
+        more = (None if part is None else part[index] for part in (self.weight, self.offset))
+        return take_rows(self.rows, index), self.y[index], names, *more
+
+    def put(self, index: NDArray[np.int64], predictions: Predictions) -> None:
+        """Set the predictions of rows."""
+        self.margins[index] = predictions.margins
         if len(self.probabilities):
-            self.probabilities[index] = logistic(np.exp(log_a) * margins)
+            self.probabilities[index] = predictions.probabilities
 
 
 def count_entries(rows: Rows, begin: int, end: int) -> int:
@@ -261,18 +263,14 @@ class Shard:
             if self.config.n > 1:
                 self._counts.add(events)
             self._events += len(part)
-            batch.fill(part, margins, log_a)
+            wanted = len(batch.probabilities) > 0
+            probabilities = logistic(np.exp(log_a) * margins) if wanted else batch.probabilities
+            batch.put(part, Predictions(margins, probabilities))
             begin = end
 
     def _learn_named(self, batch: SharedBatch, index: NDArray[np.int64]) -> None:
         """Learn a copy of rows, whose tasks may be new."""
-        weight = None if batch.weight is None else batch.weight[index]
-        offset = None if batch.offset is None else batch.offset[index]
-        names = [batch.names[code] for code in batch.codes[index]]
-        learned = self.learn(take_rows(batch.rows, index), batch.y[index], names, weight, offset)
-        batch.margins[index] = learned.margins
-        if len(batch.probabilities):
-            batch.probabilities[index] = learned.probabilities
+        batch.put(index, self.learn(*batch.copy(index)))
 
     def answers(self, rows: Rows, tasks: list[Id], offset: Dense | None = None) -> Predictions:
         """Predict rows."""
@@ -382,10 +380,6 @@ class Shard:
         """Count the learned events of a task."""
         return self.model.engine.events_of(task)
 
-    def personal_since(self, task: Id) -> int | None:
-        """Return ``Model.personal_since``."""
-        return self.model.engine.personal_since(task)
-
     def _fit(self) -> None:
         """Give the features the learner's room."""
         width = self.model.engine.learner.n_features
@@ -468,55 +462,3 @@ def _personal_features(model: Model) -> NDArray[np.int64]:
     learner = model.engine.learner
     keys, _ = pairs(learner, learner.arrays(), np.arange(learner.n_tasks))
     return np.unique(keys & 0xFFFFFFFF)
-
-
-class Engine(ABC):
-    """Runs methods of shards (abstract); it decides where and when, not the result."""
-
-    local_shards: Sequence[Shard] | None = None  # if they are in this process
-    lost_workers = 0
-
-    @abstractmethod
-    def call(self, *calls: tuple[Method, Arguments]) -> list[list[Any]]:
-        """Call methods of every shard in order; return the answers by shard."""
-
-    def call_each(self, method: Method, arguments: Arguments) -> list[Any]:
-        """Call a method of every shard with its own arguments."""
-        return [answer for (answer,) in self.call((method, arguments))]
-
-    @abstractmethod
-    def call_all(self, method: Method, *arguments: Any) -> list[Any]:
-        """Call a method of every shard with the same arguments."""
-
-    @abstractmethod
-    def call_one(self, k: int, method: Method, *arguments: Any) -> Any:
-        """Call a method of one shard."""
-
-    @abstractmethod
-    def post(self, method: Method, *arguments: Any) -> None:
-        """Call a method of every shard, at the latest before any other call."""
-
-    @abstractmethod
-    def start(self, starts: Sequence[Start]) -> None:
-        """Start the shards anew."""
-
-    @abstractmethod
-    def map_ranges(self, function: RangeFunction, n: int) -> None:
-        """Call ``function(begin, end)`` for ranges that cover 0 to n."""
-
-    def run_on_worker(
-        self, function: Method, arguments: tuple[Any, ...], n: int
-    ) -> tuple[Any, Sequence[Any]]:
-        """Run a function that returns n + 1 values; all but the first may be references."""
-        first, *others = function(*arguments)
-        return first, others
-
-    def saved(self, paths: Sequence[Path], method: Method, arguments: Arguments | None) -> None:  # noqa: B027
-        """Drop the log of calls: a lost shard starts from its file, with this call.
-
-        Engines of this process have no log: all shards are lost or none.
-        """
-
-    @abstractmethod
-    def close(self) -> None:
-        """End the shards."""

@@ -38,7 +38,7 @@ from romco.shards.checkpoint import (
     to_model_state,
     write_checkpoint,
 )
-from romco.shards.engines import Serial, Threads
+from romco.shards.engines import Arguments, Engine, Method, Serial, Threads
 from romco.shards.reader import TaskCodes
 from romco.shards.schedule import (
     MAX_EVENTS_PER_SHARD,
@@ -47,10 +47,7 @@ from romco.shards.schedule import (
     choose_threads,
 )
 from romco.shards.shard import (
-    Arguments,
-    Engine,
     MergedUpdate,
-    Method,
     ScaleNumbers,
     Shard,
     ShardConfig,
@@ -141,26 +138,22 @@ class Coordinator:
         if self.place == self.next:
             self._barrier()
 
-    def take_over(self, state: ShardsState) -> None:
-        """Continue from shards that started as these did."""
-        self.front.engine.learner.load(state.front.engine.learner.arrays())
-        self.front.engine.adopt(state.front.engine.scale, state.front.events)
-        self.new = False
-        self.engine.start(state.starts)
-        self._set_position(state)
-
     def spread(self, n: int) -> None:
         """Spread the tasks over another number of local shards."""
         schedule = replace(self.schedule, n=n)
-        state = from_model_state(self.state(), schedule)
-        self.schedule = schedule
-        learner = state.front.engine.learner
-        self.front.engine.make_room(learner.n_features)
-        self.front.engine.learner.load(learner.arrays())
-        self.front.engine.adopt(state.front.engine.scale, state.front.events)
-        self.config = replace(self.config, n=n, width=learner.n_features)
+        state, self.schedule = from_model_state(self.state(), schedule), schedule
+        self.config = replace(self.config, n=n, width=state.front.engine.learner.n_features)
         self.engine.close()
         self.engine = Threads(self.config, state.starts)
+        self.adopt(state)
+
+    def adopt(self, state: ShardsState) -> None:
+        """Continue from a state that the shards were started from."""
+        front, other = self.front.engine, state.front.engine
+        front.make_room(other.learner.n_features)
+        front.learner.load(other.learner.arrays())
+        front.adopt(other.scale, state.front.events)
+        self.new = False
         self._set_position(state)
 
     def _set_position(self, state: ShardsState) -> None:
@@ -412,11 +405,6 @@ class Shards(Closing):
         """Count the learned events of a task; 0 if it is unknown."""
         return int(self._call_owner(task, Shard.events_of))
 
-    def personal_since(self, task: Any) -> int | None:
-        """Return after about how many events a task became personal; None if it is not."""
-        since: int | None = self._call_owner(task, Shard.personal_since)
-        return since
-
     def label_of(self, margin: float) -> Id:
         """Return the label that a margin predicts; None before any label is known."""
         return self._front.engine.label_of(margin)
@@ -440,17 +428,10 @@ class Shards(Closing):
         """Return the probability (n,) of the positive label; arguments as in :meth:`margins`."""
         return self._answers(x, task, offset).probabilities
 
-    def margin_one(self, x: Any, task: Any, *, offset: float | None = None) -> float:
-        """Return the margin of one event."""
-        return float(self.margins([x], [task], offset=one_offset(offset))[0])
-
-    def probability_one(self, x: Any, task: Any, *, offset: float | None = None) -> float:
-        """Return the probability of the positive label of one event."""
-        return float(self.probabilities([x], [task], offset=one_offset(offset))[0])
-
     def predict_one(self, x: Any, task: Any, *, offset: float | None = None) -> Id:
         """Return the label of one event; None before any label is known."""
-        return self._front.engine.label_of(self.margin_one(x, task, offset=offset))
+        margins = self.margins([x], [task], offset=one_offset(offset))
+        return self._front.engine.label_of(float(margins[0]))
 
     def learn_one(
         self, x: Any, y: Any, task: Any, weight: float = 1.0, *, offset: float | None = None
@@ -695,9 +676,11 @@ class Shards(Closing):
                     arguments = [(batch, own) if len(own) else None for own in indices]
                     self.coordinator.run(Shard.learn_at, arguments, end - begin)
                 else:
-                    copies = [_copies(batch, own) if len(own) else None for own in indices]
+                    copies = [batch.copy(own) if len(own) else None for own in indices]
                     learned = self.coordinator.run(Shard.learn, copies, end - begin)
-                    _fill(batch.margins, batch.probabilities, indices, learned)
+                    for index, one in zip(indices, learned, strict=True):
+                        if one is not None:
+                            batch.put(index, one)
                 if self._front.engine.history is not None:
                     self._front.engine.history.kernel.commit(end)
                 self.coordinator.advance(end - begin, end - begin)
@@ -741,11 +724,12 @@ class Shards(Closing):
                 else None
                 for own in indices
             ]
-            own = self.coordinator.engine.call_each(Shard.answers, arguments)
-            margins, probabilities = np.empty(len(codes)), np.empty(len(codes))
-            _fill(margins, probabilities, indices, own)
-            turn = np.full(len(codes), self._front.engine.turn)
-            return _turn(Predictions(margins, probabilities), turn)
+            parts = self.coordinator.engine.call_each(Shard.answers, arguments)
+            answers = Predictions(np.empty(len(codes)), np.empty(len(codes)))
+            for index, one in zip(indices, parts, strict=True):
+                if one is not None:
+                    answers.margins[index], answers.probabilities[index] = one
+            return _turn(answers, np.full(len(codes), self._front.engine.turn))
 
     def _call_owner(self, task: Any, method: Method) -> Any:
         with self._locks.step:
@@ -773,25 +757,6 @@ def _indices_by_shard(
     part = owners[begin:end]
     order = begin + np.argsort(part, kind="stable")  # radix sort
     return np.split(order, np.cumsum(np.bincount(part, minlength=n))[:-1])
-
-
-def _copies(batch: SharedBatch, index: NDArray[np.int64]) -> tuple[Any, ...]:
-    """Return the arguments of ``Shard.learn`` for rows that go to another process."""
-    names = [batch.names[code] for code in batch.codes[index]]
-    more = (None if part is None else part[index] for part in (batch.weight, batch.offset))
-    return take_rows(batch.rows, index), batch.y[index], names, *more
-
-
-def _fill(
-    margins: Dense,
-    probabilities: Dense,
-    indices: Sequence[NDArray[np.int64]],
-    parts: Sequence[Predictions | None],
-) -> None:
-    """Put the predictions of the shards in the order of the rows."""
-    for index, one in zip(indices, parts, strict=True):
-        if one is not None:
-            margins[index], probabilities[index] = one
 
 
 def _turn(answers: Predictions, turn: Dense) -> Predictions:
