@@ -41,7 +41,7 @@ def test_no_circle_between_files() -> None:
 def test_a_circle_would_be_found(tmp_path: Path) -> None:
     (tmp_path / "late.py").write_text("def f():\n    from romco.explanations import explaining\n")
     graph = {name: set(imported(path)) - {name} for name, path in FILES.items()}
-    graph["romco.explanations.facts"] = set(imported(tmp_path / "late.py"))
+    graph["romco.explanations.text"] = set(imported(tmp_path / "late.py"))
     with pytest.raises(CycleError):
         sorted_files(graph)
 

@@ -115,11 +115,10 @@ class Rounds(Sequence[Round]):
         return Round(self.task[begin:end], x, self.y[begin:end], weight, offset)
 
 
-def chosen(round: Round, which: NDArray[np.bool_]) -> Round:
-    """Some events of a round, in their order."""
-    if which.all():
+def chosen(round: Round, at: NDArray[np.bool_] | NDArray[np.int64]) -> Round:
+    """Some events of a round, by a mask (n,) or by their numbers."""
+    if at.dtype == np.bool_ and at.all():
         return round
-    at = np.flatnonzero(which)
     return round._replace(
         **{name: part[at] for name, part in round._asdict().items() if part is not None}
     )

@@ -210,7 +210,6 @@ class SquaredTrace:
     eps: float
 
     def value(self, w: Numbers) -> float:
-        """The price of w (d, m)."""
         s = singular_values(w)
         return self.gamma * float(np.sqrt(s * s + self.eps).sum() + self._outside(w)) ** 2
 
@@ -295,8 +294,14 @@ def robust(
     shared, personal = (None, None) if start is None else start
     parts = np.stack([started("start L", shared, shape), started("start S", personal, shape)])
     price = TwoPrices(TraceNorm(rho1), TaskGroups(rho2))
-    solve = hinge_robust if loss == "hinge" else _logistic if loss == "logistic" else _least_squares
-    solution = solve(events, price, parts, tol, max_iter)
+    if loss == "hinge":
+        solution = hinge_robust(events, price, parts, tol, max_iter)
+    else:
+        table, weight = tabulated(events, len(X)), 1.0
+        if loss == "least-squares":
+            table, weight = compressed(table), 2.0
+        fit = Fit(_SumOfParts(table.rows), table.y, weight, LOSSES[loss])
+        solution = minimise(fit, price, parts, tol, max_iter)
     warn_if_short(solution, tol)
     return solution.w[0].copy(), solution.w[1].copy()
 
@@ -313,19 +318,3 @@ class _SumOfParts:
     def adjoint(self, slopes: Numbers) -> Numbers:
         both = self.rows.adjoint(slopes)
         return np.stack([both, both])
-
-
-def _logistic(
-    events: Round, price: TwoPrices, parts: Numbers, tol: float, max_iter: int
-) -> Solution:
-    table = tabulated(events, parts.shape[2])
-    fit = Fit(_SumOfParts(table.rows), table.y, 1.0, LOSSES["logistic"])
-    return minimise(fit, price, parts, tol, max_iter)
-
-
-def _least_squares(
-    events: Round, price: TwoPrices, parts: Numbers, tol: float, max_iter: int
-) -> Solution:
-    table = compressed(tabulated(events, parts.shape[2]))
-    fit = Fit(_SumOfParts(table.rows), table.y, 2.0, LOSSES["least-squares"])
-    return minimise(fit, price, parts, tol, max_iter)

@@ -86,11 +86,9 @@ class DenseRows:
     blocks: list[Numbers]
 
     def margins(self, w: Numbers) -> Numbers:
-        """w_k . x of every event (n,)."""
         return np.concatenate([x @ w[:, k] for k, x in enumerate(self.blocks)])
 
     def adjoint(self, slopes: Numbers) -> Numbers:
-        """Sum of slope * x over the events of each task (d, m)."""
         ends = np.cumsum([len(x) for x in self.blocks])[:-1]
         parts = zip(self.blocks, np.split(slopes, ends), strict=True)
         return np.stack([slope @ x for x, slope in parts], axis=1)
@@ -105,12 +103,10 @@ class SparseRows:
     n_tasks: int
 
     def margins(self, w: Numbers) -> Numbers:
-        """w_k . x of every event (n,)."""
         margins: Numbers = self.block @ w.T.ravel()
         return margins
 
     def adjoint(self, slopes: Numbers) -> Numbers:
-        """Sum of slope * x over the events of each task (d, m)."""
         columns: Numbers = (self.transposed @ slopes).reshape(self.n_tasks, -1).T
         return columns
 
@@ -218,7 +214,6 @@ class TraceNorm:
     strength: float
 
     def value(self, w: Numbers) -> float:
-        """The price of w: strength * |w|_*."""
         return self.strength * float(singular_values(w).sum())
 
     def prox(self, w: Numbers, step: float) -> tuple[Numbers, float]:
@@ -267,8 +262,6 @@ class Solution(NamedTuple):
     """Result of the proximal loop."""
 
     w: Numbers
-    margins: Numbers  # (n,)
-    objective: float
     curvature: float  # of the last step; a good first guess for a similar problem
     iterations: int
     converged: bool
@@ -322,7 +315,7 @@ def _minimised(
         push = (momentum - 1.0) / later
         z, q = new + push * (new - w), p_new + push * (p_new - p)
         w, p, best, momentum = new, p_new, objective, later
-    return Solution(w, p, best, g, iteration, converged)
+    return Solution(w, g, iteration, converged)
 
 
 def warn_if_short(solution: Solution, tol: float) -> None:
@@ -373,11 +366,9 @@ class TwoPrices:
     personal: TaskGroups
 
     def value(self, parts: Numbers) -> float:
-        """The price of both parts."""
         return self.shared.value(parts[0]) + self.personal.value(parts[1])
 
     def prox(self, parts: Numbers, step: float) -> tuple[Numbers, float]:
-        """Each part's own step, and the price of the result."""
         shared, cost = self.shared.prox(parts[0], step)
         personal = self.personal.prox(parts[1], step)
         return np.stack([shared, personal]), cost + self.personal.value(personal)
@@ -432,8 +423,7 @@ def hinge_robust(
             e, f = e * stiffer[0], f * stiffer[1]
             pull, part_pull = pull / stiffer[0], part_pull / stiffer[1]
             solve = _least_squares(events, table, e, f)
-    proved = upper - lower <= tol * upper
-    return Solution(best, rows.margins(best.sum(axis=0)), upper, 0.0, iteration, proved)
+    return Solution(best, 0.0, iteration, upper - lower <= tol * upper)
 
 
 RELAX = 1.6  # over-relaxation, as usual for ADMM

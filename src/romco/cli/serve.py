@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from romco.cli.options import (
     Classes,
@@ -15,20 +14,19 @@ from romco.cli.options import (
     History,
     LabelBudget,
     LearnerName,
+    ModelOptions,
     Settings,
     Target,
     Time,
-    check_same,
     parse_label_budget,
     parse_settings,
     parse_target,
     split_list,
 )
+from romco.cli.output import note
 from romco.io.schema import Schema
 from romco.model import Columns, Features, Hashed, Model
 from romco.runs.resume import load_model
-
-console = Console(stderr=True)
 
 
 def serve(
@@ -87,8 +85,7 @@ def serve(
 ) -> None:
     """Serve a model over HTTP: predict, answer later, learn each answer once, lose nothing."""
     try:
-        from romco.server.app import Address, JsonFormatter, Service
-        from romco.server.app import serve as serve_until_stopped
+        from romco.server.app import Address, JsonFormatter, Server, Service
         from romco.server.protocol import Settings
         from romco.server.sources import open_source
         from romco.server.store import describe_origin
@@ -99,10 +96,18 @@ def serve(
     plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JsonFormatter() if log_json else plain)
     logging.basicConfig(level=logging.INFO if log_json else logging.WARNING, handlers=[handler])
-    parameters, names = parse_settings(set_), split_list(classes)
-    features, past = _features(hash_bits, columns), split_list(history)
+    past, features = split_list(history), _features(hash_bits, columns)
     if time is not None and past is None:
         raise ValueError(f"--time {time} is for --history: name its columns too")
+    options = ModelOptions(
+        learner,
+        parse_settings(set_),
+        split_list(classes),
+        None,
+        hash_bits,
+        parse_target(target),
+        past,
+    )
     settings = Settings(
         durability=durability,  # type: ignore[arg-type]
         group_events=group_events,
@@ -118,32 +123,30 @@ def serve(
     def new() -> Model:
         if model is not None:
             return load_model(model)
-        parts: dict[str, Any] = {"target": parse_target(target), "classes": names, **parameters}
-        if past is not None:
-            kinds = {**dict.fromkeys(past, "category"), **({time: "time"} if time else {})}
-            parts |= {"history": past, "schema": Schema(kinds)}
-        return Model(learner or "romco-auto", features, **parts)
+        kinds = {**dict.fromkeys(past or (), "category"), **({time: "time"} if time else {})}
+        made: Model = options.new(Model, Schema(kinds), features, target=options.target)
+        return made
 
     source = None if from_ is None else open_source(from_)
-    address = Address(host, port, token_file, insecure, tuple(name or ()), grace)
-    address.access()  # tokens are read before the folder is touched
+    address = Address(host, port, token_file, insecure, tuple(name or ()))
+    access = address.access()  # tokens are read before the folder is touched
     service = Service(data, new, settings, "" if model is None else describe_origin(model))
     try:
-        served = service.served.model
-        check_same(data, served, learner, parameters, hash_bits, names, history=past)
+        options.check(data, service.served.model)
+        known = f", {service.last_sequence:,} changes known" if service.last_sequence else ""
+        note(f"data: {data}{known}")
         if check:
             service.store.check()
+            service.close()
+            note("configuration and data folder are in order")
+            return
+        server = Server(service, access, address.bind(), grace)
     except BaseException:
         service.close()
         raise
-    known = f", {service.last_sequence:,} changes known" if service.last_sequence else ""
-    _say(f"data: {data}{known}")
-    if check:
-        service.close()
-        _say("configuration and data folder are in order")
-        return
-    if not serve_until_stopped(service, address, lambda url: _say(f"page: {url}"), source):
-        _say("stopped before a checkpoint was written: the log holds everything")
+    note(f"page: {server.url}")
+    if not server.run(source):
+        note("stopped before a checkpoint was written: the log holds everything")
 
 
 def token(
@@ -174,7 +177,3 @@ def _share(labels: str) -> float:
     if isinstance(share, int):
         raise ValueError(f"--labels {labels}: a server has no last event, give a share (5%)")
     return share
-
-
-def _say(text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 from romco.rounds import Features
 
@@ -32,14 +32,15 @@ def regress(
     """
     predicted = np.empty_like(offset)
     rows = _scaled(x)
-    for members in _groups(group):
+    for members in groups(group):
         part = rows[members]
         fit = _dense if isinstance(part, np.ndarray) else _sparse
         predicted[members] = fit(part, y[members], offset[members], target)
     return predicted
 
 
-def _groups(group: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+def groups(group: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+    """Return the numbers of the events of each group, in their order."""
     order = np.argsort(group, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
 
@@ -57,12 +58,8 @@ def _scaled(x: Features) -> Numbers | csr_array:
     counts = np.bincount(sparse.indices, minlength=d)
     size = np.sqrt(squares / np.maximum(counts, 1))
     values = sparse.data / np.where(size > 0.0, size, 1.0)[sparse.indices]
-    starts = sparse.indptr + np.arange(n + 1)
-    data, indices = np.ones(starts[-1]), np.full(starts[-1], d)
-    inner = np.ones(starts[-1], dtype=np.bool_)
-    inner[starts[1:] - 1] = False  # the last entry of each row is the intercept
-    data[inner], indices[inner] = values, sparse.indices
-    return csr_array((data, indices, starts), shape=(n, d + 1))
+    scaled = csr_array((values, sparse.indices, sparse.indptr), shape=(n, d))
+    return csr_array(hstack([scaled, np.ones((n, 1))]))
 
 
 class _Mixture:

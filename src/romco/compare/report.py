@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,28 @@ HOW_TO_READ = {
 }
 
 
+class Column(NamedTuple):
+    """Column of the table: a figure of a row, and whether low (-1) or high (1) is best."""
+
+    head: str
+    name: str
+    form: str
+    best: int | None = None
+    scale: float = 1.0
+
+
+ERRORS = (
+    Column("error %", "error", ".2f", -1, 100.0),
+    Column("by task %", "error_of_tasks", ".2f", -1, 100.0),
+)
+SECONDS = Column("sec", "seconds", ".2f")
+COLUMNS = {  # after the measure that decides
+    "two classes": (*ERRORS, Column("AUC", "auc", ".3f", 1), SECONDS),
+    "classes": (*ERRORS, Column("macro F1", "f1", ".3f", 1), SECONDS),
+    "number": (Column("MAE", "mae", ".4g", -1), Column("R2", "r2", ".3f", 1), SECONDS),
+}
+
+
 @dataclass(frozen=True)
 class Report:
     """Verdict and table of a comparison, and the page that shows them."""
@@ -54,14 +76,8 @@ def compare(
     done: Done | None = None,
 ) -> Report:
     """Run what is not finished, and write table and page into ``out``/data set."""
-    perform(
-        comparison.runs(),
-        out / "runs",
-        comparison.data_dir,
-        jobs,
-        done or (lambda run: None),
-        records,
-    )
+    done = done or (lambda run: None)
+    perform(comparison.runs(), out / "runs", comparison.data_dir, jobs, done, records)
     return report(comparison, out / "runs", out / comparison.dataset, command)
 
 
@@ -99,19 +115,10 @@ def scores(comparison: Comparison, table_rows: Sequence[Row], found: Verdict) ->
     """Make the table: the measure that decides first, best marked."""
     stream = table_rows[0].stream
     kind = _kind(stream)
-    head: tuple[str, ...]
-    best: tuple[int | None, ...]
-    names: tuple[tuple[str, str, float], ...]
-    if kind == "number":
-        head, best = ("predictions by", "RMSE", "MAE", "R2", "sec"), (None, -1, -1, 1, None)
-        names = (("mae", ".4g", 1.0), ("r2", ".3f", 1.0), ("seconds", ".2f", 1.0))
-    else:
-        last, key = ("AUC", "auc") if kind == "two classes" else ("macro F1", "f1")
-        head = ("predictions by", "log loss", "error %", "by task %", last, "sec")
-        best = (None, -1, -1, -1, 1, None)
-        errors = (("error", ".2f", 100.0), ("error_of_tasks", ".2f", 100.0))
-        names = (*errors, (key, ".3f", 1.0), ("seconds", ".2f", 1.0))
-    cells = [_cells(row, names, len(head)) for row in table_rows]
+    measure, columns = ("RMSE" if kind == "number" else "log loss"), COLUMNS[kind]
+    head = ("predictions by", measure, *(column.head for column in columns))
+    best = (None, -1, *(column.best for column in columns))
+    cells = [_cells(row, columns) for row in table_rows]
     shuffles = len(comparison.seeds)
     order = "in the order of the file" if comparison.order == "recorded" else comparison.order
     notes = [
@@ -131,13 +138,13 @@ def _kind(stream: dict[str, Any]) -> str:
     return {0: "number", 1: "two classes"}.get(stream["answers"], "classes")
 
 
-def _cells(row: Row, names: Sequence[tuple[str, str, float]], width: int) -> list[Any]:
+def _cells(row: Row, columns: Sequence[Column]) -> list[Any]:
     if row.failed:
-        return [row.title, "failed", *[""] * (width - 2)]
+        return [row.title, "failed", *[""] * len(columns)]
     cells: list[Any] = [row.title, (row.measure_text, row.measure)]
-    for name, form, scale in names:
-        value = row.mean(name)
-        cells.append("" if value is None else (f"{scale * value:{form}}", value))
+    for column in columns:
+        value = row.mean(column.name)
+        cells.append("" if value is None else (f"{column.scale * value:{column.form}}", value))
     return cells
 
 
@@ -186,21 +193,13 @@ def _tasks(found: Verdict, gains: Sequence[TaskGain], stream: dict[str, Any]) ->
         f"{clear.count(0):,} show no clear difference."
     )
     title = "RMSE" if number else "log loss"
-    head = (
-        "task",
-        "events",
-        f"{title}, {found.reference.title}",
-        f"{title}, {found.sharing.title}",
-        "gain",
-        "",
-    )
+    losses = (f"{title}, {row.title}" for row in (found.reference, found.sharing))
+    head = ("task", "events", *losses, "gain", "")
     cells = [_task_row(one, number) for one in gains[:MAX_TASKS]]
     notes = [*([note] if few else []), "a difference is clear beyond two standard errors"]
     notes += [f"the first {MAX_TASKS:,} tasks"] if len(gains) > MAX_TASKS else []
-    table = Table(
-        "Tasks by what they gain from sharing", head, mark_best(cells, (None,) * 6), notes
-    )
-    return [page.heading("Who gains"), page.paragraph(counted), as_html(table)]
+    table = _html("Tasks by what they gain from sharing", head, cells, notes)
+    return [page.heading("Who gains"), page.paragraph(counted), table]
 
 
 def _task_row(one: TaskGain, number: bool) -> tuple[str, ...]:
@@ -227,13 +226,21 @@ def _details(table_rows: Sequence[Row]) -> str:
         cells = [(title, str(saved), words[saved.sign]) for title, saved in gains]
         head = ("compared with", "difference [95 % interval]", "")
         title = "Part of the loss that ROMCO-Auto saves"
-        parts.append(as_html(Table(title, head, mark_best(cells, (None,) * 3))))
+        parts.append(_html(title, head, cells))
         parts += [*_confusion(engine), *_structure(engine)]
     settings = [(row.title, _parameters(row)) for row in table_rows]
-    parts.append(
-        as_html(Table("Parameters", ("row", "parameters"), mark_best(settings, (None, None))))
-    )
+    parts.append(_html("Parameters", ("row", "parameters"), settings))
     return page.fold("Details: intervals, parameters, singular values, norms", parts)
+
+
+def _html(
+    title: str,
+    head: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    notes: Sequence[str] = (),
+) -> str:
+    """Return a table without marks."""
+    return as_html(Table(title, head, mark_best(cells, (None,) * len(head)), notes))
 
 
 def _parameters(row: Row) -> str:
@@ -249,7 +256,7 @@ def _confusion(row: Row) -> list[str]:
     notes = [f"the {len(shown)} most frequent of {len(labels)}"] if len(shown) < len(labels) else []
     head = ("", *(labels[k] for k in shown))
     title = f"True classes (rows) and answers of {row.title} (columns), first shuffle"
-    return [as_html(Table(title, head, mark_best(cells, (None,) * len(head)), notes))]
+    return [_html(title, head, cells, notes)]
 
 
 def _structure(row: Row) -> list[str]:

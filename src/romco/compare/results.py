@@ -124,14 +124,8 @@ def read(path: Path) -> Finished:
     fields = head["run"]
     for name in ("parameters", "labels"):
         fields[name] = tuple((key, value) for key, value in fields[name])
-    return Finished(
-        run=Run(**fields),
-        stream=head["stream"],
-        versions=head["versions"],
-        records=records,
-        end=end["end"],
-        failed=end.get("failed"),
-    )
+    run, failed = Run(**fields), end.get("failed")
+    return Finished(run, head["stream"], head["versions"], records, end["end"], failed)
 
 
 def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:

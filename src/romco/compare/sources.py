@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from romco.io.reader import Block
-from romco.model.features import Names, Sparse
+from romco.model.features import Names, Sparse, as_matrix
 from romco.model.names import TaskTable
-from romco.model.target import Target, make_target
+from romco.model.target import make_target
 from romco.rounds import Rounds
 from romco.streams import ORDERS, Stream
 from romco.streams.datasets import load
@@ -92,19 +92,12 @@ def gather(
     return Stream(
         name,
         np.array(task, dtype=np.int64),
-        _matrix(parts, names.width),
+        csr_array(vstack([as_matrix(part, max(names.width, 1)) for part in parts])),
         labels.turn * np.concatenate(y),
         tuple(str(one) for one, _ in tasks.items()),
         tuple(map(str, labels.classes)),
-        answers=_answers(labels),
+        answers={"two classes": 1, "number": 0}.get(labels.kind, len(labels.classes)),
     )
-
-
-def _answers(target: Target) -> int:
-    """Number of classes as ``Stream.answers`` counts: 1 for two classes, 0 for numbers."""
-    if target.kind == "two classes":
-        return 1
-    return len(target.classes) if target.kind == "classes" else 0
 
 
 def save_stream(stream: Stream, folder: Path) -> None:
@@ -113,7 +106,7 @@ def save_stream(stream: Stream, folder: Path) -> None:
     words = json.dumps([stream.tasks, stream.labels, stream.notes]).encode()
     x = csr_array(stream.x)
     np.savez_compressed(
-        _stream_path(stream.name, folder),
+        folder / f"{stream.name}.npz",
         task=stream.task,
         y=stream.y,
         data=x.data,
@@ -127,28 +120,11 @@ def save_stream(stream: Stream, folder: Path) -> None:
 
 def saved_stream(name: str, folder: Path | None) -> Stream | None:
     """Read a stream that :func:`save_stream` wrote under this name, if there is one."""
-    if folder is None or not _stream_path(name, folder).exists():
+    if folder is None or not (path := folder / f"{name}.npz").exists():
         return None
-    with np.load(_stream_path(name, folder)) as kept:
+    with np.load(path) as kept:
         tasks, labels, notes = (tuple(one) for one in json.loads(kept["words"].tobytes()))
         shape = (len(kept["y"]), int(kept["width"]))
         x = csr_array((kept["data"], kept["indices"], kept["indptr"]), shape=shape)
         answers = int(kept["answers"])
         return Stream(name, kept["task"], x, kept["y"], tasks, labels, notes, answers=answers)
-
-
-def _stream_path(name: str, folder: Path) -> Path:
-    return folder / f"{name}.npz"
-
-
-def _matrix(parts: list[Sparse], width: int) -> csr_array:
-    ends = np.cumsum([0, *(len(part.values) for part in parts)])
-    starts = [part.starts[1:] + end for part, end in zip(parts, ends, strict=False)]
-    return csr_array(
-        (
-            np.concatenate([part.values for part in parts]),
-            np.concatenate([part.columns for part in parts]),
-            np.concatenate([[0], *starts]),
-        ),
-        shape=(sum(len(part.starts) - 1 for part in parts), max(width, 1)),
-    )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from romco.compare.controls import ENGINE, FREQUENCY, IGNORE_TASK, KNOW_TASK
+from romco.compare.regression import groups
 from romco.compare.results import Row
 
 Numbers = NDArray[np.float64]
@@ -17,6 +18,16 @@ MIN_GAIN = 0.01  # smaller parts of the loss are no difference worth speaking of
 MIN_CLUSTERS = 20  # tasks from which on they are the units of the interval
 TIME_BLOCKS = 20  # units where tasks are fewer: blocks of the file
 MIN_TASK_EVENTS = 20  # below, nothing is said of a single task
+WORTH = {  # of the task, by the sign of the gain
+    1: "Knowing the task is worth {}",
+    0: "Knowing the task makes no difference without sharing",
+    -1: "Knowing the task is worth nothing without sharing",
+}
+ADDED = {  # by sharing
+    1: "Sharing between tasks takes off another {}",
+    0: "Sharing between tasks makes no difference to the better of these",
+    -1: "Sharing between tasks costs {}",
+}
 ONE_TASK = "All events are of one task: there is nothing to share"
 
 
@@ -136,8 +147,8 @@ def verdict(table: Sequence[Row]) -> Verdict:
     worth, added = gain(known, without), gain(sharing, _best([without, known]))
     sentences = [
         _figure("Without the task, the best row is", without, measure),
-        _worth(worth, known, measure),
-        _added(added, sharing, measure),
+        f"{WORTH[worth.sign].format(worth)}: {measure} {known.measure_text} ({known.title}).",
+        f"{ADDED[added.sign].format(added)}: {measure} {sharing.measure_text} ({sharing.title}).",
         *_errors(without, known, sharing),
     ]
     if gain(best, frequency).sign <= 0:
@@ -158,9 +169,8 @@ def task_gains(found: Verdict) -> list[TaskGain]:
     before, after = found.reference, found.sharing
     task = before.task
     old, new = (np.nanmean(row.losses, axis=0) for row in (before, after))
-    order = np.argsort(task, kind="stable")
     gains = []
-    for members in np.split(order, np.flatnonzero(np.diff(task[order])) + 1):
+    for members in groups(task):
         members = members[~np.isnan(old[members])]
         if len(members) < MIN_TASK_EVENTS:
             continue
@@ -183,24 +193,6 @@ def _best(some: Sequence[Row]) -> Row:
 
 def _figure(begin: str, row: Row, measure: str) -> str:
     return f"{begin} {row.title}: {measure} {row.measure_text}."
-
-
-def _worth(worth: Gain, known: Row, measure: str) -> str:
-    end = f"{measure} {known.measure_text} ({known.title})"
-    if worth.sign > 0:
-        return f"Knowing the task is worth {worth}: {end}."
-    if worth.sign < 0:
-        return f"Knowing the task is worth nothing without sharing: {end}."
-    return f"Knowing the task makes no difference without sharing: {end}."
-
-
-def _added(added: Gain, sharing: Row, measure: str) -> str:
-    end = f"{measure} {sharing.measure_text} ({sharing.title})"
-    if added.sign > 0:
-        return f"Sharing between tasks takes off another {added}: {end}."
-    if added.sign < 0:
-        return f"Sharing between tasks costs {added}: {end}."
-    return f"Sharing between tasks makes no difference to the better of these: {end}."
 
 
 def _errors(*some: Row) -> list[str]:

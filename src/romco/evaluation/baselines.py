@@ -33,22 +33,6 @@ def majority(y: Iterable[Any], counts: Counter[Any] | None = None) -> list[Any]:
     return predicted
 
 
-def last(y: Iterable[Any], task: Iterable[Any] | None = None) -> list[Any]:
-    """Previous answer, of the same task where tasks are given; None at first.
-
-    >>> last([1, 2, 3], ["ann", "bob", "ann"])
-    [None, None, 1]
-    """
-    answers = list(y)
-    tasks = [None] * len(answers) if task is None else list(task)
-    previous: dict[Any, Any] = {}
-    predicted = []
-    for one, answer in zip(tasks, answers, strict=True):
-        predicted.append(previous.get(one))
-        previous[one] = answer
-    return predicted
-
-
 def mean(y: Numbers) -> Numbers:
     """Mean of the numbers so far; 0 at first."""
     y = np.asarray(y, dtype=np.float64)

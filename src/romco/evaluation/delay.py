@@ -16,7 +16,7 @@ from romco.learners import Learner
 from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import LearnsDelayed
 from romco.parameters import whole
-from romco.rounds import Round, Rounds
+from romco.rounds import Round, Rounds, chosen
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]  # numbers (n,) of events within a part of the stream
@@ -214,28 +214,16 @@ class StreamPart:
 
     def context(self, at: Places) -> Numbers | None:
         """Prediction context of events now, if the learner wants it with their labels."""
-        learner = self.learner
-        return (
-            learner.prediction_context(self._copy(at))
-            if isinstance(learner, LearnsDelayed)
-            else None
-        )
+        if not isinstance(self.learner, LearnsDelayed):
+            return None
+        return self.learner.prediction_context(self._copy(at))
 
     def _copy(self, at: Places, y: Numbers | None = None) -> Round:
-        task, x, labels, weight, offset = self.events
-        y = labels[at] if y is None else y
-        some = (None if part is None else part[at] for part in (weight, offset))
-        return Round(task[at], x[at], y, *some)
+        some = chosen(self.events, at)
+        return some if y is None else some._replace(y=y)
 
 
 def _margins_of_all_tasks(learner: Learner, events: Round, e: int) -> Numbers:
     """Margins (m,) that the model of every task gives for the row of event e."""
-    m, x = learner.n_tasks, events.x[e : e + 1]
-    if not isinstance(x, np.ndarray):
-        from scipy.sparse import csr_array
-
-        indptr = np.arange(m + 1) * x.nnz
-        x = csr_array((np.tile(x.data, m), np.tile(x.indices, m), indptr), shape=(m, x.shape[1]))
-    else:
-        x = np.repeat(x, m, axis=0)
-    return learner.predict(Round(np.arange(m), x, np.full(m, np.nan)))
+    m = learner.n_tasks
+    return learner.predict(Round(np.arange(m), events.x[[e] * m], np.full(m, np.nan)))

@@ -237,10 +237,6 @@ class Score:
         means = {name: float(s / max(n, 1.0)) for name, s in zip(names, sums, strict=True)}
         return {"events": int(n), **means}
 
-    def value(self) -> dict[str, Any]:
-        """Same as :meth:`summary`, so that a score is a metric."""
-        return self.summary()
-
     def summary(self) -> dict[str, Any]:
         """All figures by name, as JSON holds them."""
         if self.target == "number":
@@ -255,6 +251,8 @@ class Score:
         names = ("log_loss", "baseline_log_loss", "f1", "auc", "calibration", "positives")
         figures = {name: getattr(self, name) for name in names}
         return {**common, **{name: x for name, x in figures.items() if x is not None}}
+
+    value = summary  # so that a score is a metric
 
     def line(self) -> str:
         """One line for people, each figure beside that of the baseline."""

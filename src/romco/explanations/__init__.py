@@ -3,7 +3,7 @@
 from romco.explanations.attribution import Reason, Reasons, reasons
 from romco.explanations.effects import Effects, effects
 from romco.explanations.explanation import Explanation, explain, explain_task
-from romco.explanations.facts import TaskInsight
+from romco.explanations.text import TaskInsight
 
 __all__ = [
     "Effects",

@@ -12,7 +12,7 @@ from scipy.sparse import csc_array
 
 from romco.explanations import page as pages
 from romco.explanations import text
-from romco.explanations.facts import ALONE, Facts, TaskInsight
+from romco.explanations.text import ALONE, Facts, TaskInsight
 from romco.labels.audit import Audit
 from romco.learners import Learner
 from romco.learners.capabilities import (

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from romco.explanations.facts import Facts, TaskInsight
 from romco.explanations.text import (
+    COLUMNS,
+    EFFECT,
     MEANINGS,
+    NEAREST,
+    Facts,
+    TaskInsight,
     count,
     effects,
     groups,
@@ -53,7 +57,8 @@ def body(found: Facts) -> str:
 def _content(found: Facts, most: int) -> str:
     sentences = (headline(found), *levels(found), *effects(found), kinds(found))
     parts = [f"<p>{escape(sentence)}</p>" for sentence in sentences]
-    parts += [_picture(found), _meanings(found), *_list("Groups", groups(found))]
+    parts += [_picture(found), _meanings(found)]
+    parts.append(_list("<h2>Groups</h2>", [("", group) for group in groups(found)]))
     parts += [f"<p>{escape(sentence)}</p>" for sentence in found.findings]
     parts += ["<h2>Task by task</h2>", _different(found), _tasks(found, most)]
     if len(found.tasks) > most:
@@ -85,35 +90,30 @@ def _thinned(tasks: Sequence[TaskInsight]) -> Sequence[TaskInsight]:
 
 
 def _meanings(found: Facts) -> str:
-    lines = []
-    for kind in found.kinds:
-        of = [task for task in found.tasks if task.kind == kind]
-        if of:
-            meaning = escape(MEANINGS.get(kind, ""))
-            lines.append(f"<li><b>{escape(kind)}</b>: {meaning}. {escape(members(of))}</li>")
-    return f"<h2>Kinds of tasks</h2><ul>{''.join(lines)}</ul>" if lines else ""
+    of_kind = {kind: [t for t in found.tasks if t.kind == kind] for kind in found.kinds}
+    return _list(
+        "<h2>Kinds of tasks</h2>",
+        [(kind, f"{MEANINGS.get(kind, '')}. {members(of)}") for kind, of in of_kind.items() if of],
+    )
 
 
-def _list(title: str, texts: Sequence[str]) -> list[str]:
-    lines = "".join(f"<li>{escape(text)}</li>" for text in texts)
-    return [f"<h2>{title}</h2><ul>{lines}</ul>"] if lines else []
+def _list(title: str, items: Sequence[tuple[str, str]]) -> str:
+    """Return a title and a list of texts, each after a name in bold if it has one; "" if empty."""
+    lines = [
+        f"<b>{escape(name)}</b>: {escape(text)}" if name else escape(text) for name, text in items
+    ]
+    return f"{title}<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
 
 
 def _different(found: Facts) -> str:
     known = [task for task in found.personal if task.features or task.nearest][:MAX_BARS]
-    lines = "".join(
-        f"<li><b>{escape(inert(str(task.task)))}</b>: {escape(story(task, found))}</li>"
-        for task in known
-    )
-    return f"<ul>{lines}</ul>" if lines else ""
+    return _list("", [(inert(str(task.task)), story(task, found)) for task in known])
 
 
 def _tasks(found: Facts, most: int) -> str:
     longest = max((t.personal + t.shared for t in found.tasks), default=0.0) or 1.0
-    heads = ("task", "events", "level", "kind", "differs in", "most like", "its own")
     with_level = any(task.level is not None for task in found.tasks)
-    shown = [head for k, head in enumerate(heads) if k != 2 or with_level]
-    head = "".join(f"<th>{escape(name)}</th>" for name in shown)
+    head = "".join(f"<th>{name}</th>" for name in COLUMNS if name != "level" or with_level)
     rows = "".join(_row(found, task, longest, with_level) for task in found.tasks[:most])
     return (
         f"<p>Level: {escape(level_title(found))}. Differs in: {escape(unit(found))}, beyond what "
@@ -126,7 +126,7 @@ def _tasks(found: Facts, most: int) -> str:
 
 def _row(found: Facts, task: TaskInsight, longest: float, with_level: bool) -> str:
     kind = f"<b>{escape(task.kind)}</b>" if task.different else escape(task.kind)
-    bar = _bar([task.shared / longest, task.personal / longest])
+    bar = _bar(task, longest)
     events = "" if task.events is None else str(task.events)
     level = ""
     if with_level:
@@ -137,14 +137,14 @@ def _row(found: Facts, task: TaskInsight, longest: float, with_level: bool) -> s
         f"<tr><td data-text>{escape(inert(str(task.task)))}</td>"
         f'<td data-label="events" data-value="{events}">{count(task.events)}</td>{level}'
         f"<td>{kind}</td>"
-        f'<td class="text">{escape(pairs(task.features[:3], "{name} {value:+.2g}"))}</td>'
-        f'<td class="text">{escape(pairs(task.nearest[:2], "{name} ({value:.2f})"))}</td>'
+        f'<td class="text">{escape(pairs(task.features[:3], EFFECT))}</td>'
+        f'<td class="text">{escape(pairs(task.nearest[:2], NEAREST))}</td>'
         f'<td data-label="its own" data-value="{task.share:.6f}">{task.share:.0%}{bar}</td></tr>'
     )
 
 
-def _bar(parts: Sequence[float], width: int = 120) -> str:
-    shared, personal = (round(width * part, 1) for part in parts)
+def _bar(task: TaskInsight, longest: float, width: int = 120) -> str:
+    shared, personal = (round(width * x / longest, 1) for x in (task.shared, task.personal))
     return (
         f'<svg width="{width}" height="14" role="img"><title>shared and personal</title>'
         f'<rect class="shared" y="3" width="{shared}" height="9"/>'

@@ -7,6 +7,7 @@ known, and chooses the events whose labels to ask for. It never asks for more th
 from romco.labels.audit import Audit, Estimate
 from romco.labels.budget import Budget
 from romco.labels.policies import (
+    POLICIES,
     Committee,
     Consulting,
     FixedMargin,
@@ -14,9 +15,10 @@ from romco.labels.policies import (
     Random,
     SelectiveSampling,
     VariableUncertainty,
+    policy,
+    restore,
 )
 from romco.labels.policy import Policy
-from romco.labels.registry import POLICIES, policy, restore
 
 __all__ = [
     "POLICIES",

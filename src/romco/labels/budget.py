@@ -95,15 +95,10 @@ class Budget(Policy):
     def memory(self) -> dict[str, Any]:
         """Return audits, the recent mean weight, and the labels of young tasks."""
         labels = [[task, n] for task, n in sorted(self._labels.items())]
-        return {
-            "audits": self._audits,
-            "weight": self._weight,
-            "number": self._number,
-            "labels": labels,
-        }
+        sums = {"weight": self._weight, "number": self._number}
+        return {"audits": self._audits, **sums, "labels": labels}
 
     def remember(self, memory: Mapping[str, Any]) -> None:
-        """Restore :meth:`memory`."""
         self._audits = whole("audits", memory["audits"], least=0)
         self._weight = not_negative("weight", memory["weight"])
         self._number = not_negative("number", memory["number"])

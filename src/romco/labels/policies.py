@@ -1,4 +1,7 @@
-"""Published label policies, to compare :class:`romco.labels.Budget` with."""
+"""Published label policies, to compare :class:`romco.labels.Budget` with, and all by name.
+
+Other packages add theirs by the entry point group ``romco.policies``.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from romco.labels.budget import Budget
 from romco.labels.policy import Policy
-from romco.parameters import positive, truth
+from romco.parameters import not_negative, positive, truth, whole
+from romco.plugins import Registry
 
 Numbers = NDArray[np.float64]
 PeerMargins = Callable[[int], Numbers]  # event number to margins (m,) of every task's model
@@ -31,9 +36,6 @@ class Random(Policy):
     """
 
     name: ClassVar[str] = "random"
-
-    def __init__(self, share: float, advance: int = 0, seed: int | None = None) -> None:
-        super().__init__(share, advance, seed)
 
     def wants(self, task: int, doubt: float, left: float) -> bool:
         """Ask at random; more often while labels are left."""
@@ -88,11 +90,9 @@ class SelectiveSampling(Policy):
         return wanted
 
     def memory(self) -> dict[str, Any]:
-        """Return the present b."""
         return {"b": self._b}
 
     def remember(self, memory: Mapping[str, Any]) -> None:
-        """Restore b."""
         self._b = positive("b", memory["b"])
 
 
@@ -122,11 +122,9 @@ class VariableUncertainty(Policy):
         return wanted
 
     def memory(self) -> dict[str, Any]:
-        """Return the present threshold."""
         return {"threshold": self._threshold}
 
     def remember(self, memory: Mapping[str, Any]) -> None:
-        """Restore the threshold."""
         self._threshold = positive("threshold", memory["threshold"])
 
     def _normal(self) -> float:
@@ -195,12 +193,10 @@ class Consulting(Policy):
         return np.concatenate([known, np.ones(max(0, m - len(known)))])
 
     def memory(self) -> dict[str, Any]:
-        """Return the present b, and each task's trust."""
         trust = [[task, *weights.tolist()] for task, weights in sorted(self._trust.items())]
         return {"b": self._b, "trust": trust}
 
     def remember(self, memory: Mapping[str, Any]) -> None:
-        """Restore b and trust."""
         self._b = positive("b", memory["b"])
         self._trust = {int(task): np.array(w, dtype=np.float64) for task, *w in memory["trust"]}
 
@@ -287,3 +283,39 @@ def margin_of(doubt: float) -> float:
 def _follow_budget(b: float, share: float, wanted: bool) -> float:
     low, high = B_RANGE
     return min(max(b * (1.0 + B_STEP * (share - wanted)), low), high)
+
+
+BUILT_IN: tuple[type[Policy], ...] = (
+    *(Budget, Random, FixedMargin, SelectiveSampling, VariableUncertainty, Peers, Committee),
+)
+POLICIES: Registry[type[Policy]] = Registry(
+    "romco.policies", {kind.name: kind for kind in BUILT_IN}
+)
+
+
+def policy(name: str, share: float, **settings: Any) -> Policy:
+    """Make a policy by its name in ``romco.labels.POLICIES``.
+
+    >>> policy("random", 0.05, seed=1).share
+    0.05
+    """
+    if name not in POLICIES:
+        raise ValueError(f"unknown policy {name!r}; known are {', '.join(POLICIES)}")
+    return POLICIES[name](share, **settings)
+
+
+def restore(state: Mapping[str, Any]) -> Policy:
+    """Make the policy whose :meth:`Policy.state` was saved; it continues with the same bits.
+
+    >>> restore(policy("budget", 0.05, seed=1).state()).share
+    0.05
+    """
+    try:
+        made = policy(state["policy"], **state["settings"])
+        made.events = whole("events", state["events"], least=0)
+        made.spent = whole("spent", state["spent"], least=0)
+        made._mean_width = not_negative("width", state["width"])
+        made.remember(state["memory"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"this is not the state of a policy: {error!r}") from None
+    return made

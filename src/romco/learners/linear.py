@@ -25,20 +25,21 @@ from romco.parameters import choice, not_negative, positive
 class LinearLearner(CompiledLearner):
     """A compiled learner that predicts with one row of ``w`` per task, or one for all (abstract).
 
-    A subclass calls ``_keep`` with ``w`` and all other arrays that its kernel changes, and names in
-    ``shapes`` those that grow. ``u`` (d,) is a model of all tasks, towards which they are drawn,
-    and ``G`` (m, m) are the inner products of the rows of ``w``.
+    A subclass gets ``w`` from ``_keep``, which takes all other arrays that its kernel changes, and
+    names in ``shapes`` those that grow. ``u`` (d,) is a model of all tasks, towards which they are
+    drawn, and ``G`` (m, m) are the inner products of the rows of ``w``.
     """
 
     shapes: ClassVar = {"w": "kd", "u": "d"}
 
-    def _keep(
-        self, w: NDArray[np.float64], one_for_all: bool = False, **others: NDArray[np.generic]
-    ) -> None:
-        self._arrays: Arrays = {"w": w, **others}
-        self.one_for_all = one_for_all
-        if one_for_all:
+    def _keep(self, models: str = "unique", **others: NDArray[np.generic]) -> NDArray[np.float64]:
+        """Return ``w``, zeros, one row per task or one for all; keep it and the others."""
+        self.one_for_all = models == "global"
+        if self.one_for_all:
             self.task_axes = {}
+        w = np.zeros((1 if self.one_for_all else self.n_tasks, self.n_features))
+        self._arrays: Arrays = {"w": w, **others}
+        return w
 
     def weights(self) -> NDArray[np.float64]:
         w = self._arrays["w"]
@@ -100,9 +101,8 @@ class Gradient(LinearLearner):
     ) -> None:
         super().__init__(n_features, n_tasks)
         choice("step", step, "constant", "inverse-sqrt")
-        w = np.zeros((n_tasks if models == "unique" else 1, n_features))
         t = np.zeros(1, dtype=np.int64)
-        self._keep(w, models == "global", t=t)
+        w = self._keep(models, t=t)
         self.kernel = GradientKernel(w, t, positive("eta", eta), step == "inverse-sqrt")
 
     def sharing(self) -> Sharing:
@@ -154,9 +154,7 @@ class PassiveAggressive(LinearLearner):
         choice("variant", variant, "PA", "PA-I", "PA-II")
         cap = C if variant == "PA-I" else np.inf
         ridge = 1.0 / (2.0 * C) if variant == "PA-II" else 0.0
-        w = np.zeros((n_tasks if models == "unique" else 1, n_features))
-        self._keep(w, models == "global")
-        self.kernel = PassiveAggressiveKernel(w, cap, ridge)
+        self.kernel = PassiveAggressiveKernel(self._keep(models), cap, ridge)
 
     def sharing(self) -> Sharing:
         return (PerFeature("w", Steps()),) if self.one_for_all else ()
@@ -185,11 +183,9 @@ class Collaborative(LinearLearner):
         self, n_features: int, n_tasks: int, *, eta1: float = 1.0, eta2: float = 1.0, C: float = 1.0
     ) -> None:
         super().__init__(n_features, n_tasks)
-        w, u = np.zeros((n_tasks, n_features)), np.zeros(n_features)
-        self._keep(w, u=u)
-        self.kernel = CollaborativeKernel(
-            w, u, positive("eta1", eta1), not_negative("eta2", eta2), positive("C", C)
-        )
+        u = np.zeros(n_features)
+        strengths = positive("eta1", eta1), not_negative("eta2", eta2), positive("C", C)
+        self.kernel = CollaborativeKernel(self._keep(u=u), u, *strengths)
 
 
 SHAPES = {"w": "kd", "s": "kd", "S": "kdd", "u": "d", "su": "d", "Su": "dd"}
@@ -233,15 +229,12 @@ class Arow(LinearLearner):
         super().__init__(n_features, n_tasks)
         choice("covariance", covariance, "diagonal", "full")
         k = n_tasks if models == "unique" else 1
-        w = np.zeros((k, n_features))
         if covariance == "diagonal":
             s = np.ones((k, n_features))
-            self._keep(w, models == "global", s=s)
-            self.kernel = DiagonalArowKernel(w, s, positive("r", r))
+            self.kernel = DiagonalArowKernel(self._keep(models, s=s), s, positive("r", r))
         else:
             S = np.tile(np.eye(n_features), (k, 1, 1))
-            self._keep(w, models == "global", S=S)
-            self.kernel = FullArowKernel(w, S, positive("r", r))
+            self.kernel = FullArowKernel(self._keep(models, S=S), S, positive("r", r))
 
     def sharing(self) -> Sharing:
         if not self.one_for_all:
@@ -288,13 +281,13 @@ class ConfidenceWeighted(LinearLearner):
         choice("covariance", covariance, "diagonal", "full")
         strengths = positive("eta1", eta1), not_negative("eta2", eta2), positive("r", r)
         positive("a", a)
-        w, u = np.zeros((n_tasks, n_features)), np.zeros(n_features)
+        u = np.zeros(n_features)
         if covariance == "diagonal":
             s, su = np.full((n_tasks, n_features), float(a)), np.full(n_features, float(a))
-            self._keep(w, s=s, u=u, su=su)
+            w = self._keep(s=s, u=u, su=su)
             self.kernel = DiagonalCollaborativeKernel(w, s, u, su, *strengths)
         else:
             Su = a * np.eye(n_features)
             S = np.tile(Su, (n_tasks, 1, 1))
-            self._keep(w, S=S, u=u, Su=Su)
+            w = self._keep(S=S, u=u, Su=Su)
             self.kernel = FullCollaborativeKernel(w, S, u, Su, *strengths)

@@ -72,9 +72,8 @@ class CoupledPerceptron(LinearLearner):
         C: float = 1.0,
     ) -> None:
         super().__init__(n_features, n_tasks)
-        w, B = np.zeros((n_tasks, n_features)), coupling(n_tasks, not_negative("b", b))
-        self._keep(w)
-        self.kernel = FixedKernel(w, B, *_rule(C, trigger, step))
+        B = coupling(n_tasks, not_negative("b", b))
+        self.kernel = FixedKernel(self._keep(), B, *_rule(C, trigger, step))
 
 
 class LearnedRelation(LinearLearner):
@@ -138,14 +137,14 @@ class LearnedRelation(LinearLearner):
             *(positive("eta", eta), whole("prime", prime, 0), normalize == "none"),
             *(refresh == "round", *_rule(C, trigger, step)),
         )
-        w, B = np.zeros((n_tasks, n_features)), coupling(n_tasks, not_negative("b", b))
+        B = coupling(n_tasks, not_negative("b", b))
         G, seen = np.zeros((n_tasks, n_tasks)), np.zeros(1, dtype=np.int64)
         if divergence == "log det":
-            self._keep(w, B=B, G=G, seen=seen)
+            w = self._keep(B=B, G=G, seen=seen)
             self.kernel = LogDetKernel(w, B, B, G, seen, *rule)
         else:
             L = -np.log1p(b) * (np.eye(n_tasks) - 1.0 / n_tasks)  # log B
-            self._keep(w, B=B, L=L, G=G, seen=seen)
+            w = self._keep(B=B, L=L, G=G, seen=seen)
             self.kernel = VonNeumannKernel(w, B, L, G, seen, *rule)
 
     def relation(self) -> NDArray[np.float64]:
@@ -201,8 +200,8 @@ class SharedLoss(LinearLearner):
         choice("update", update, "implicit", "finite", "scaled")
         positive("C", C)
         largest = {"L1": np.inf, "Linf": 1.0, "r-max": float(whole("r", r))}
-        w, radius = np.zeros((n_tasks, n_features)), np.zeros(1)
-        self._keep(w, radius=radius)
+        radius = np.zeros(1)
+        w = self._keep(radius=radius)
         implicit, scaled = update == "implicit", update == "scaled"
         if norm == "L2" and implicit:
             self.kernel = ImplicitEuclideanKernel(w, C)
@@ -269,11 +268,9 @@ class Smoothed(LinearLearner):
         if not 0.0 <= alpha <= 1.0:
             raise ValueError(f"alpha must be between 0 and 1; got {alpha!r}")
         rate = positive("C", C) / positive("lambda_", lambda_)
-        w = np.zeros((n_tasks, n_features))
         p = (1.0 - np.eye(n_tasks)) / max(n_tasks - 1, 1)
-        self._keep(w, p=p)
         kernel = ExponentialKernel if trust == "exponential" else TruncatedKernel
-        self.kernel = kernel(w, p, C, alpha, rate, trigger == "mistake")
+        self.kernel = kernel(self._keep(p=p), p, C, alpha, rate, trigger == "mistake")
 
     def relation(self) -> NDArray[np.float64]:
         """P (m, m): entry [k, j] is how much task k trusts task j."""

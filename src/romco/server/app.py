@@ -25,29 +25,19 @@ import msgspec
 import uvicorn
 
 from romco.model import Columns, Model
+from romco.server import routes
 from romco.server.connection import JSON_HEADERS, SECURITY_HEADERS, Connection, Headers
 from romco.server.metrics import OTHER_PATH, Metrics
 from romco.server.protocol import (
     BusyError,
-    FullError,
     RequestError,
     Settings,
-    StoppedError,
-    StoreError,
     TaskQuery,
     encode,
     parse_learn,
     parse_predict,
 )
-from romco.server.routes import (
-    LOCAL_NAMES,
-    ROUTES,
-    Access,
-    Route,
-    Tokens,
-    describe_routes,
-    find_route,
-)
+from romco.server.routes import Access, Route
 from romco.server.sources import EventSource, SourceReader
 from romco.server.state import Scores, ServedModel
 from romco.server.store import DamagedError, Store
@@ -58,13 +48,8 @@ LIVE_SECONDS = 1.0  # between messages to the page
 MAX_CONNECTIONS = 1000
 KEEP_ALIVE_SECONDS = 30
 DOWNLOAD_CHUNK_BYTES = 1 << 20
-REFUSALS = (  # by the first kind that an error is of
-    (BusyError, 503, None),
-    (FullError, 507, "no room on the disk: nothing was learned, predictions go on"),
-    (StoppedError | StoreError, 503, "learning has stopped; predictions go on"),
-    (OSError, 507, "it could not be written: nothing was changed"),
-)
 
+Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
@@ -129,23 +114,15 @@ class Application:
         self.metrics = Metrics()
         self._service, self._access, self._stopping = service, access, stopping
         self._served = service.served
-        self._html, policy = load_page()
-        self._page_headers = [
-            (b"content-type", b"text/html; charset=utf-8"),
-            (b"content-security-policy", policy),
-            (b"x-frame-options", b"DENY"),
-            (b"referrer-policy", b"no-referrer"),
-            (b"cross-origin-opener-policy", b"same-origin"),
-            *(header for header in SECURITY_HEADERS if header[0] != b"content-security-policy"),
-        ]
+        self._html, self._page_headers = load_page()
         features = service.served.model.features
         width = features.width if isinstance(features, Columns) else None
-        self._description = encode(describe_routes(width))
+        self._description = encode(routes.describe_routes(width))
         self._handlers: dict[str, Callable[[Request], Awaitable[Response]]] = {
-            route.name: getattr(self, f"_{route.name}") for route in ROUTES
+            route.name: getattr(self, f"_{route.name}") for route in routes.ROUTES
         }
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; no error gets out as it is."""
         begin, label = time.perf_counter(), OTHER_PATH
         try:
@@ -156,51 +133,36 @@ class Application:
         except Exception as error:
             response = refusal(error)
         try:
-            await self._send(response, scope, send)
+            await _send_response(response, scope, send)
         finally:
             self.metrics.add(label, response.status, time.perf_counter() - begin)
 
-    def _route(self, scope: MutableMapping[str, Any]) -> tuple[Route, str]:
+    def _route(self, scope: Scope) -> tuple[Route, str]:
         """Return the route that may answer, and the task; the path is decoded here, once."""
         method, raw = scope["method"], scope["raw_path"]
         try:
             path = (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
         except UnicodeDecodeError:
             raise RequestError("the path is not UTF-8", status=400) from None
-        route, task, allowed = find_route(method, path)
+        route, task, allowed = routes.find_route(method, path)
         self._access.check("read" if route is None else route.scope, method, scope["headers"])
         if route is None and allowed:
-            raise MethodError(", ".join(allowed))
+            headers = [(b"allow", ", ".join(allowed).encode())]
+            raise RequestError("this path has no such method", status=405, headers=headers)
         if route is None:
             raise RequestError("no such path", status=404)
         if route.scope != "public":
-            self._check_started()
+            self._writer  # noqa: B018  # raises until it has started
         return route, task
 
-    def _check_started(self) -> Writer:
+    @property
+    def _writer(self) -> Writer:
         if self._service.writer is None:
             done, total = self._served.sequence, self._service.last_sequence
             raise BusyError(f"the service is starting: {done:,} of {total:,} changes replayed")
         return self._service.writer
 
-    async def _send(self, response: Response, scope: MutableMapping[str, Any], send: Send) -> None:
-        status, body, headers = response
-        if isinstance(body, bytes):
-            await scope["write"](status, headers, body)
-            return
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        async with aclosing(body) as parts:
-            async for part in parts:
-                if scope["method"] == "HEAD":
-                    break
-                await send({"type": "http.response.body", "body": part, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-
     # Handlers, by the names of routes
-
-    @property
-    def _writer(self) -> Writer:
-        return self._check_started()
 
     async def _predict(self, request: Request) -> Response:
         events, many = parse_predict(request.body)
@@ -281,41 +243,26 @@ class Application:
 
     async def _readyz(self, request: Request) -> Response:
         writer = self._writer
-        if writer.failing or writer.broken or self._stopping():
-            why = "the service is stopping" if self._stopping() else "learning has stopped"
-            raise BusyError(f"{why}: see the log of the service")
+        if self._stopping():
+            raise BusyError("the service is stopping: see the log of the service")
+        if writer.failing or writer.broken:
+            raise BusyError("learning has stopped: see the log of the service")
         return _json({"status": "ready", "sequence": self._served.sequence})
-
-
-class MethodError(RequestError):
-    """A path that has other methods."""
-
-    def __init__(self, allowed: str) -> None:
-        super().__init__("this path has no such method", status=405)
-        self.allowed = allowed
 
 
 def refusal(error: Exception) -> Response:
     """Return the response to an error; one of ours is logged and not shown."""
-    headers, body = list(JSON_HEADERS), dict[str, Any]()
-    if isinstance(error, RequestError):
-        status, body["error"] = error.status, error.reason
-        if error.index is not None:
-            body["index"] = error.index
-        if isinstance(error, MethodError):
-            headers.append((b"allow", error.allowed.encode()))
+    status, reason = getattr(error, "status", 500), "the service has failed; see its log"
+    if status != 500:
+        reason = getattr(error, "reason", None) or str(error)
+    elif isinstance(error, OSError):
+        status, reason = 507, "it could not be written: nothing was changed"
     else:
-        status, body["error"] = 500, "the service has failed; see its log"
-        for kind, code, reason in REFUSALS:
-            if isinstance(error, kind):
-                status, body["error"] = code, reason or str(error)
-                break
-        else:
-            LOG.error("a request failed", exc_info=error)
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if status == 503:
-        headers.append((b"retry-after", b"1"))
+        LOG.error("a request failed", exc_info=error)
+    index = getattr(error, "index", None)
+    body = {"error": reason} if index is None else {"error": reason, "index": index}
+    headers = [*JSON_HEADERS, *getattr(error, "headers", ())]
+    headers += [(b"retry-after", b"1")] if status == 503 else []
     return Response(status, encode(body), headers)
 
 
@@ -333,7 +280,7 @@ def _json(value: Any) -> Response:
     return Response(200, encode(value))
 
 
-async def _read_body(route: Route, scope: MutableMapping[str, Any], receive: Receive) -> bytes:
+async def _read_body(route: Route, scope: Scope, receive: Receive) -> bytes:
     """Return the body of a request; RequestError unless it is JSON of an allowed length."""
     headers = dict(scope["headers"])
     if b"content-encoding" in headers:
@@ -353,29 +300,49 @@ async def _read_body(route: Route, scope: MutableMapping[str, Any], receive: Rec
     return body
 
 
+async def _send_response(response: Response, scope: Scope, send: Send) -> None:
+    status, body, headers = response
+    if isinstance(body, bytes):
+        await scope["write"](status, headers, body)
+        return
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    async with aclosing(body) as parts:
+        async for part in parts:
+            if scope["method"] == "HEAD":
+                break
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
 async def _download(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
     with file:
         while part := await asyncio.to_thread(file.read, DOWNLOAD_CHUNK_BYTES):
             yield part
 
 
-def load_page() -> tuple[bytes, bytes]:
-    """Return the page in one file, and the policy that lets only its own script and style run."""
+def load_page() -> tuple[bytes, Headers]:
+    """Return the page in one file, and headers that let only its own script and style run."""
     folder = files("romco.server") / "page"
     style, script, text = (
         (folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js", "html")
     )
-
-    def digest(part: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"
-
-    policy = (
-        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
+    digests = (
+        base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
+        for part in (script, style)
     )
+    policy = (
+        "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ).format(*digests)
+    headers = dict(SECURITY_HEADERS) | {
+        b"content-type": b"text/html; charset=utf-8",
+        b"content-security-policy": policy.encode(),
+        b"x-frame-options": b"DENY",
+        b"referrer-policy": b"no-referrer",
+        b"cross-origin-opener-policy": b"same-origin",
+    }
     page = text.replace("/*style*/", style).replace("/*script*/", script)
-    return page.encode(), policy.encode()
+    return page.encode(), list(headers.items())
 
 
 # The server
@@ -390,7 +357,6 @@ class Address:
     token_file: Path | None = None
     insecure: bool = False
     names: tuple[str, ...] = ()  # other host names by which clients know it
-    grace: float = 20.0  # seconds that a stop may take
 
     def __post_init__(self) -> None:
         if not self.is_local and self.token_file is None and not self.insecure:
@@ -409,9 +375,9 @@ class Address:
 
     def access(self) -> Access:
         """Return the access rules; a local service answers only to local names."""
-        tokens = None if self.token_file is None else Tokens(self.token_file)
+        tokens = None if self.token_file is None else routes.Tokens(self.token_file)
         names = {name.lower() for name in self.names}
-        local = LOCAL_NAMES | names | {self.host}
+        local = routes.LOCAL_NAMES | names | {self.host}
         return Access(tokens, local if self.is_local or names else None)
 
     def bind(self) -> socket.socket:
@@ -421,7 +387,10 @@ class Address:
 
 
 class Server:
-    """Runs an application until a signal comes; replays the log while it already listens."""
+    """Runs an application until a signal comes; replays the log while it already listens.
+
+    ``grace``: seconds that a stop may take.
+    """
 
     def __init__(
         self, service: Service, access: Access, listening: socket.socket, grace: float = 20.0
@@ -460,6 +429,9 @@ class Server:
             except BaseException as error:
                 self.failure, self.uvicorn.should_exit = error, True
 
+        if threading.current_thread() is threading.main_thread():
+            for each in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again at its end
+                signal.signal(each, lambda *_: None)
         starting = threading.Thread(target=start, name="romco-start", daemon=True)
         starting.start()
         try:
@@ -472,25 +444,6 @@ class Server:
         if self.failure is not None:
             raise self.failure
         return finished
-
-
-def serve(
-    service: Service,
-    address: Address,
-    ready: Callable[[str], None],
-    source: EventSource | None = None,
-) -> bool:
-    """Serve until a signal comes; see :meth:`Server.run`."""
-    try:
-        server = Server(service, address.access(), address.bind(), address.grace)
-    except BaseException:
-        service.close()
-        raise
-    for each in (signal.SIGTERM, signal.SIGINT):  # which uvicorn raises again when it has ended
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(each, lambda *_: None)
-    ready(server.url)
-    return server.run(source)
 
 
 class JsonFormatter(logging.Formatter):

@@ -35,7 +35,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.predictions = 0
-        self._registry, self._began = CollectorRegistry(), time.time()
+        self._registry = CollectorRegistry()
         self._writer: Writer | None = None
         self._requests: Count[tuple[str, int]] = Count()
         paths = (*(route.path for route in ROUTES), OTHER_PATH)
@@ -74,20 +74,15 @@ class Metrics:
         trouble = "learning is in trouble: see the log of the service"
         return {
             "time": time.time(),
-            "up": time.time() - self._began,
             "learner": model.engine.learner.name,
             "target": served.target,
-            "classes": [str(label) for label in model.classes],
             "sequence": served.sequence,
             "events": model.events,
             "predicted": self.predictions,
             "durability": writer.settings.durability,
-            "outcomes": {name: counts[name] for name in OUTCOMES},
             "pending": store.pending_events,
             "dropped": counts["dropped"],
             "expired": counts["never answered"],
-            "queued": writer.queued,
-            "checkpoint": writer.checkpoint_sequence,
             "trouble": None if writer.trouble is None else trouble,
             "error": scores.total.mean,
             "recent": scores.recent,
@@ -97,7 +92,6 @@ class Metrics:
             "calibration": scores.calibration(),
             "predicting": self.latency("/v1/predict"),
             "learning": self.latency("/v1/learn"),
-            "sync": writer.commit_seconds,
             "tasks": overview.n_tasks,
             "features": overview.n_features,
             "rank": overview.rank,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args
@@ -72,28 +73,45 @@ class Settings:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
 
 
-class RequestError(ValueError):
-    """A request that is refused: HTTP status, reason, and position of the bad event, if any."""
+# Errors: `status` and `reason` are those of the HTTP response
 
-    def __init__(self, reason: str, index: int | None = None, status: int = 422) -> None:
+
+class RequestError(ValueError):
+    """A request that is refused, and position of the bad event, if any."""
+
+    def __init__(
+        self,
+        reason: str,
+        index: int | None = None,
+        status: int = 422,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
         super().__init__(reason)
-        self.reason, self.index, self.status = reason, index, status
+        self.reason, self.index, self.status, self.headers = reason, index, status, headers
 
 
 class StoreError(OSError):
     """A write that failed and left no trace; the next one may succeed."""
 
+    status, reason = 503, "learning has stopped; predictions go on"
+
 
 class FullError(StoreError):
     """There is no room on the disk."""
 
+    status, reason = 507, "no room on the disk: nothing was learned, predictions go on"
+
 
 class BusyError(RuntimeError):
-    """More events wait than the service is set to hold."""
+    """More events wait than the service is set to hold, or it is starting or stopping."""
+
+    status = 503
 
 
 class StoppedError(RuntimeError):
     """The service is stopping, or its model and its log may differ; nothing was learned."""
+
+    status, reason = StoreError.status, StoreError.reason
 
 
 # Requests and responses

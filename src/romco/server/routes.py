@@ -171,7 +171,9 @@ class Access:
             return
         scopes = self._tokens.scopes(given.get(b"authorization", ""))
         if scopes is None:
-            raise RequestError("a token is needed: Authorization: Bearer TOKEN", status=401)
+            bearer = [(b"www-authenticate", b"Bearer")]
+            reason = "a token is needed: Authorization: Bearer TOKEN"
+            raise RequestError(reason, status=401, headers=bearer)
         if scope not in scopes:
             raise RequestError(f"this token has no {scope} scope", status=403)
 

@@ -6,7 +6,6 @@ import json
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -14,8 +13,6 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from romco.server.protocol import (
     BusyError,
-    LearnRequest,
-    LearnResponse,
     RequestError,
     StoppedError,
     parse_learn,
@@ -104,29 +101,24 @@ class SourceReader:
 
     def _take(self, messages: Sequence[Message]) -> None:
         """Learn messages together; if one is bad, one by one."""
-        if not messages:
-            return
         try:
-            lessons = [lesson for m in messages for lesson in parse_learn(m.body)[0]]
-            self._learn(lessons, messages[-1].position).result()
+            self._learn(messages)
         except RequestError:
             for message in messages:
-                self._take_one(message)
-        else:
+                try:
+                    self._learn([message])
+                except RequestError as error:
+                    self._source.refuse(message, error.reason)
+                    self._writer.learn([], self._source.name, message.position).result()
+                    self.refused += 1
+        if messages:
+            self._source.acknowledge(messages)
+
+    def _learn(self, messages: Sequence[Message]) -> None:
+        lessons = [lesson for message in messages for lesson in parse_learn(message.body)[0]]
+        if messages:
+            self._writer.learn(lessons, self._source.name, messages[-1].position).result()
             self.learned += len(messages)
-        self._source.acknowledge(messages)
-
-    def _take_one(self, message: Message) -> None:
-        try:
-            self._learn(parse_learn(message.body)[0], message.position).result()
-            self.learned += 1
-        except RequestError as error:
-            self._source.refuse(message, error.reason)
-            self._learn([], message.position).result()
-            self.refused += 1
-
-    def _learn(self, lessons: list[LearnRequest], position: str) -> Future[list[LearnResponse]]:
-        return self._writer.learn(lessons, self._source.name, position)
 
 
 def open_source(url: str) -> EventSource:
@@ -137,13 +129,16 @@ def open_source(url: str) -> EventSource:
     ...
     ValueError: expected redis://host:port/db?stream=NAME&group=GROUP or kafka://host:port/TOPIC
     """
-    scheme = urlsplit(url).scheme
-    if scheme in ("redis", "rediss"):
-        return RedisStream(url)
-    if scheme == "kafka":
-        return KafkaTopic(url)
-    known = "redis://host:port/db?stream=NAME&group=GROUP or kafka://host:port/TOPIC"
-    raise ValueError(f"expected {known}")
+    kinds: dict[str, type[RedisStream | KafkaTopic]] = {
+        "redis": RedisStream,
+        "rediss": RedisStream,
+        "kafka": KafkaTopic,
+    }
+    try:
+        return kinds[urlsplit(url).scheme](url)
+    except KeyError:  # another scheme, or no name of a stream
+        known = "redis://host:port/db?stream=NAME&group=GROUP or kafka://host:port/TOPIC"
+        raise ValueError(f"expected {known}") from None
 
 
 class RedisStream:
@@ -160,8 +155,6 @@ class RedisStream:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         query = parse_qs(parts.query)
-        if parts.scheme not in ("redis", "rediss") or "stream" not in query:
-            raise ValueError("expected redis://host:port/db?stream=NAME&group=GROUP")
         self.stream = query["stream"][0]
         self.group = query.get("group", ["romco"])[0]
         self.name = f"redis:{self.stream}"
@@ -229,7 +222,7 @@ class KafkaTopic:
         parts = urlsplit(url)
         self.topic, self.name = parts.path.strip("/"), f"kafka:{parts.path.strip('/')}"
         if not self.topic or not parts.netloc:
-            raise ValueError("expected kafka://host:port/TOPIC?group=GROUP")
+            raise KeyError("topic")
         group = parse_qs(parts.query).get("group", ["romco"])[0]
         self._config = {"bootstrap.servers": parts.netloc, "session.timeout.ms": 6000}
         self._consuming = {

@@ -119,14 +119,16 @@ class Scores(msgspec.Struct):
     ) -> None:
         """Count a prediction; ``came_true``: whether the event of its probability happened."""
         self.total.add(error)
-        name = name_key(task)
-        if name not in self.tasks:
-            self.tasks[name] = ErrorCount()
-        self.tasks[name].add(error)
+        self.tasks.setdefault(name_key(task), ErrorCount()).add(error)
         self.recent_errors = RECENT_DECAY * self.recent_errors + error
         self.recent_events = RECENT_DECAY * self.recent_events + 1.0
         if probability is not None and came_true is not None:
-            self._calibrate(probability, came_true)
+            k = min(int(probability * CALIBRATION_BINS), CALIBRATION_BINS - 1)
+            self.bin_events[k] += 1
+            self.bin_predicted[k] += probability
+            self.bin_observed[k] += came_true
+            self.loss -= log(max(probability if came_true else 1.0 - probability, MIN_PROBABILITY))
+            self.judged += 1
 
     def forget(self, task: Any) -> None:
         """Remove a task's own score."""
@@ -162,21 +164,11 @@ class Scores(msgspec.Struct):
         bins = len(scores.bin_events), len(scores.bin_predicted), len(scores.bin_observed)
         if set(bins) != {CALIBRATION_BINS}:
             raise ValueError(f"expected {CALIBRATION_BINS} calibration bins")
-        for count in (scores.total, *scores.tasks.values()):
-            curve = count.curve
-            if not (0 <= curve.filled <= curve.width and len(curve.errors) <= CURVE_POINTS):
-                raise ValueError(
-                    f"a curve of {len(curve.errors)} points, {curve.width} events each"
-                )
+        for curve in (count.curve for count in (scores.total, *scores.tasks.values())):
+            points = len(curve.errors)
+            if not 0 <= curve.filled <= curve.width or points > CURVE_POINTS:
+                raise ValueError(f"a curve of {points} points, {curve.width} events each")
         return scores
-
-    def _calibrate(self, probability: float, came_true: bool) -> None:
-        k = min(int(probability * CALIBRATION_BINS), CALIBRATION_BINS - 1)
-        self.bin_events[k] += 1
-        self.bin_predicted[k] += probability
-        self.bin_observed[k] += came_true
-        self.loss -= log(max(probability if came_true else 1.0 - probability, MIN_PROBABILITY))
-        self.judged += 1
 
 
 class ServedModel:
@@ -232,10 +224,8 @@ class ServedModel:
                 responses[k].ask = ask
         pending = []
         for k in with_id:
-            event, context = events[k], None
-            if contexts is not None and np.isfinite(contexts[k]).all():
-                context = contexts[k].tolist()
-            prediction = Prediction(*made[k], context)
+            event, usable = events[k], contexts is not None and np.isfinite(contexts[k]).all()
+            prediction = Prediction(*made[k], contexts[k].tolist() if usable else None)
             kept = PendingEvent(str(event.id), event.task, event.x, prediction, event.offset)
             pending.append(kept)
         return responses, pending
@@ -275,8 +265,11 @@ class ServedModel:
         self.model.schema = None
         return schema
 
-    def encode(self, rows: Sequence[Row]) -> Sequence[Any]:
-        """Read cells as the table was read that the model was learned from, or each by itself."""
+    def encode(self, rows: Sequence[Row], learning: bool = False) -> Sequence[Any]:
+        """Read cells as the table was read that the model was learned from, or each by itself.
+
+        A column that this table does not have is not learned; RequestError names it.
+        """
         schema = self._schema
         if schema is None or (not schema.columns and only_numbers(rows)):
             return rows
@@ -285,19 +278,13 @@ class ServedModel:
             try:
                 if not isinstance(row, dict):
                     raise ValueError("expected an object with a value for each name")
+                unknown = schema.unknown(row) if learning and schema.complete else []
+                if unknown:
+                    raise ValueError(f"the model has no column {', '.join(unknown)}")
                 encoded.append(schema.encode(row))
             except ValueError as error:
                 raise RequestError(str(error), index) from None
         return encoded
-
-    def check_columns(self, rows: Sequence[Row]) -> None:
-        """Raise RequestError where a row has a column that the model's table does not have."""
-        if self._schema is None or not self._schema.complete:
-            return
-        for index, row in enumerate(rows):
-            unknown = self._schema.unknown(row) if isinstance(row, dict) else []
-            if unknown:
-                raise RequestError(f"the model has no column {', '.join(unknown)}", index)
 
     def _unknown(self, row: Row, encoded: dict[str, float]) -> list[str] | None:
         """Return columns of a row, and its categories, that the model has not learned."""
@@ -490,17 +477,16 @@ class GroupValidator:
 
     def _check(self, events: list[Event]) -> None:
         model, settings = self._served.model, self._settings
-        rows = [event.x for event in events]
-        self._served.check_columns(rows)
-        encoded, features = self._served.encode(rows), dict[Any, int]()
+        rows = self._served.encode([event.x for event in events], learning=True)
+        features: dict[Any, int] = {}
         try:
-            model.features.read(encoded, features)
+            model.features.read(rows, features)
         except ValueError as error:
-            raise blame(error, model.features.read, encoded) from None
+            raise blame(error, model.features.read, rows) from None
         if len(features) > MAX_NEW_FEATURES:
             many = f"{len(features):,} new features in one request"
             raise RequestError(f"{many}: at most {MAX_NEW_FEATURES:,}")
-        labels = self._check_labels(events, encoded)
+        labels = self._check_labels(events, rows)
         numbers = model.engine.numbers([event.task for event in events]).tolist()
         tasks = {name_key(e.task) for e, n in zip(events, numbers, strict=True) if n < 0}
         width = model.features.width + self._features
