@@ -142,7 +142,7 @@ def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
 
 def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions) -> dict[str, Any]:
     events, values = rounds.events, predictions.values
-    losses, wrong = _losses(stream, events.y, values)
+    losses, wrong = event_losses(stream, events.y, values)
     scored = ~np.isnan(losses)
     by_task = _sums(events.task, np.where(scored, wrong, 0.0), stream.n_tasks)
     counts = _sums(events.task, scored.astype(float), stream.n_tasks)
@@ -163,7 +163,7 @@ def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions)
     }
 
 
-def _losses(stream: Stream, y: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
+def event_losses(stream: Stream, y: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
     """Loss and error (n,) of each event; NaN where it does not count."""
     if stream.answers == 0:
         losses = np.square(values - y)

@@ -120,7 +120,7 @@ class Learner(ABC):
 
     @property
     def shardable(self) -> bool:
-        """Whether its class has merge rules."""
+        """True if its class has merge rules."""
         return type(self).sharing is not Learner.sharing
 
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
