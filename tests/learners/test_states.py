@@ -97,13 +97,14 @@ def of_classes() -> romco.Learner:
 
 def before_covariances(state: romco.learners.base.State) -> romco.learners.base.State:
     """As classes of romco-auto of version 2 were written."""
-    newer = (".joint", ".frequent", ".level", ".late_weight", ".late_covariance", ".progress")
+    newer = (".joint", ".frequent", ".level", ".progress")
     arrays = {n: a for n, a in state["arrays"].items() if not n.endswith(newer)}
     prior = np.eye(10)[4] * 9.0  # variances that were spent, of one of 1 and not 10
     arrays |= {n: a[:, :10] - prior for n, a in arrays.items() if n.endswith(".shared")}
     arrays |= {n: a[:, :4] for n, a in arrays.items() if n.endswith(".factor")}
     arrays |= {n: a[:4] for n, a in arrays.items() if n.endswith(".typical")}
     arrays |= {n: a[:9] for n, a in arrays.items() if n.endswith(".turn")}
+    arrays |= {n: a[:, :2] for n, a in arrays.items() if n.endswith(".own_intercept")}
     older = {**state, "version": 1, "arrays": arrays}
     del older["inner_version"]
     return older
@@ -111,7 +112,7 @@ def before_covariances(state: romco.learners.base.State) -> romco.learners.base.
 
 def test_inner_learners_of_an_older_version_are_upgraded(tmp_path) -> None:
     state = of_classes().state()
-    assert (state["version"], state["inner_version"]) == (5, 8)
+    assert (state["version"], state["inner_version"]) == (5, 9)
     found = romco.restore(before_covariances(state))
     asked = romco.Round(np.array([0, 1]), np.array([[1.0, 0.5], [-1.0, 2.0]]), np.empty(0))
     expected = of_classes().predict(asked)
@@ -121,7 +122,7 @@ def test_inner_learners_of_an_older_version_are_upgraded(tmp_path) -> None:
     found.update(asked._replace(y=np.array([0.0, 2.0])))
     romco.save(found, tmp_path / "now.romco")
     now = romco.load(tmp_path / "now.romco")
-    assert now.state()["inner_version"] == 8
+    assert now.state()["inner_version"] == 9
     np.testing.assert_array_equal(now.predict(asked), found.predict(asked))
 
 
@@ -136,7 +137,7 @@ def test_parameters_of_inner_learners_are_upgraded_too() -> None:
 @pytest.mark.parametrize(
     ("version", "why"),
     [
-        (9, "romco-auto has version 9, this library knows 8"),
+        (10, "romco-auto has version 10, this library knows 9"),
         (1, "romco-auto has version 1, which this library no longer reads"),
         (0, "inner_version must be"),
         ("4", "inner_version must be"),

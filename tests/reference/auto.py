@@ -76,12 +76,11 @@ class Auto:
         self.like_all, self.on_its_own = Belief([1.0] * 2), Belief([1.0] * 2)
         self.combiner.w[[0, 2, 4]] = 1.0, 1.0, 2.0
         self.like_all.w[0] = self.on_its_own.w[0] = 3.0
-        self.of_late = Belief([1.0] * 9 + [0.1])
-        self.of_late.w[[0, 2, 4]] = 1.0, 1.0, 2.0
-        for combiner in (self.combiner, self.of_late, self.like_all, self.on_its_own):
+        for combiner in (self.combiner, self.like_all, self.on_its_own):
             w = combiner.w  # how much all of them are worth together is open
             combiner.S = combiner.S + 5.0 * np.outer(w, w) / (w @ w)
             combiner.prior = np.full(len(w), 3.0)  # up to which variance comes back
+        self.levels = [Belief([1.0]) for _ in range(m)]
         self.evidence, self.belief = np.zeros((m, 3)), np.zeros((m, 3))
         self.prior = np.exp([0.0, -2.0, -2.0]) / np.exp([0.0, -2.0, -2.0]).sum()
         self.B, self.slice, self.drawing = np.zeros((d, 4)), 4096, None
@@ -92,7 +91,8 @@ class Auto:
         self.mean_margin, self.mean_wrong = 0.0, 0.0
         self.forgets, self.level = Belief(one), Belief([1.0])
         self.tracking, self.drift, self.newness = 0.2, 0.0, 3.0
-        self.late, self.lateness, self.unanswered = 0.0, 0, 0
+        self.factor, self.curvature = 0.0, 0.0  # of newcomers: its logarithm
+        self.lateness, self.unanswered = 0, 0
 
     def unit(self):
         return np.exp(-0.5 * self.log_squares / self.count) if self.count else 0.0
@@ -111,7 +111,7 @@ class Auto:
             self.look(self.both_parts(i, x)),
         ]
         z = [p[0][0], moderate(*p[1]), p[2][0], moderate(*p[3]), p[4][0]]
-        z = [*z, *(self.B.T @ x) * (self.B.T @ self.alone_logistic[i].w), 1.0]
+        z = [*z, *(self.B.T @ x) * (self.B.T @ self.alone_logistic[i].w), self.levels[i].w[0]]
         return p, np.array(z)
 
     def look(self, parts):
@@ -135,18 +135,20 @@ class Auto:
 
     def chances(self, i, new=0.0):
         kinds = self.prior + self.belief.sum(axis=0)
-        share = new / (self.seen[i] + new) if new else 0.0
+        share = self.share(i, new) if new else 0.0
         kinds = (1 - share) * kinds / kinds.sum() + share * np.array([0, 1, 0])
         chance = kinds * np.exp(self.evidence[i])
         return chance / chance.sum()
 
+    def share(self, i, new):
+        return new / (self.seen[i] + new)
+
     def predict(self, i, x, offset=0.0):
-        _, _, margin, forgets, late = self.said(i, x, offset)
-        w, other = self.tracking if self.drift > 0.2 else 0.0, forgets
+        _, margin, forgets = self.said(i, x, offset)
         self.unanswered += 1
-        if self.unanswered > 100 or self.lateness > 100:
-            w, other = self.late, late
-        yes, no = ((1 - w) * sigmoid(s * margin) + w * sigmoid(s * other) for s in (1, -1))
+        late = self.unanswered > 100 or self.lateness > 100
+        w = self.tracking if self.drift > 0.2 and not late else 0.0
+        yes, no = ((1 - w) * sigmoid(s * margin) + w * sigmoid(s * forgets) for s in (1, -1))
         return np.log(yes / no)
 
     def mixed(self, z, chances, offset):
@@ -158,11 +160,13 @@ class Auto:
         """What is kept of a prediction until its answer comes."""
         x = self.scales.look(x) * self.unit()
         z = self.opinions(i, x)[1]
-        return (
-            *(self.count, z, self.mixed(z, self.chances(i, new=self.newness), offset)),
-            moderate(*self.look(self.forgetting_parts(x))) + offset,
-            moderate(*self.of_late.look(z)) + offset,
-        )
+        forgets = moderate(*self.look(self.forgetting_parts(x))) + offset
+        return self.count, self.settled(i, z, offset), forgets
+
+    def settled(self, i, z, offset):
+        """Of newcomers less is said."""
+        margin = self.mixed(z, self.chances(i, new=self.newness), offset) - offset
+        return offset + margin * np.exp(self.share(i, self.newness) * self.factor)
 
     def update(self, task, xs, ys, weights=None, said=None, offsets=None):
         weights = np.ones(len(ys)) if weights is None else weights
@@ -227,8 +231,9 @@ class Auto:
         forgets = self.look(self.forgetting_parts(x))
         margin = self.mixed(z, self.chances(i), offset)
         if then is None or self.count - then[0] <= h:
-            then = self.count, z, margin, moderate(*forgets) + offset, 0.0
-        self.weigh(y, h, offset, *then)
+            then = self.count, margin, moderate(*forgets) + offset
+        self.weigh(y, h, *then)
+        self.learn_factor(i, y, h, z, offset)
         self.learn_newness(i, y, h, z, offset)
         self.global_margin.step(x, *arow(y, *p[0], r=0.3 / h, offset=hinge))
         for belief, part in self.global_parts(x):
@@ -243,12 +248,24 @@ class Auto:
             belief.step(part, *logistic(y, *forgets, h, offset))
             belief.forget(part, 0.01 * h)
         self.learn_combiners(i, y, h, z, offset)
+        (level,), ((v,),) = self.levels[i].w, self.levels[i].S
+        self.levels[i].step(np.ones(1), *logistic(y, margin + level, v, h))
         self.watch(i, y, h, margin - offset, offset)
+
+    def learn_factor(self, i, y, h, z, offset):
+        """A Newton step by the logarithm of the newcomers' factor."""
+        share = self.share(i, self.newness)
+        if share < 0.02:
+            return
+        said = self.settled(i, z, offset)
+        miss, slope = sigmoid(-y * said), share * (said - offset)
+        self.curvature = max(1.0, self.curvature + h * slope**2 * miss * (1 - miss))
+        step = np.clip(h * y * slope * miss / self.curvature, -0.5, 0.5)
+        self.factor = np.clip(self.factor + step, -5.0, 0.0)
 
     def learn_newness(self, i, y, h, z, offset=0.0):
         """By the derivative of log P(y) by log newness, found from differences."""
-        share = self.newness / (self.seen[i] + self.newness)
-        if self.seen[i] == 0 or share < 0.02:
+        if self.seen[i] == 0 or self.share(i, self.newness) < 0.02:
             return
         step = 1e-5
         more, less = (
@@ -258,20 +275,13 @@ class Auto:
         change = 0.5 * h * (more - less) / (2 * step)
         self.newness = np.clip(self.newness * np.exp(change), 3 * np.exp(-3), 3 * np.exp(3))
 
-    def weigh(self, y, h, offset, count, z, settled, forgets, late):
+    def weigh(self, y, h, count, settled, forgets):
         """Bayes' rule with a fixed share, by what was said when the event was predicted."""
-
-        def after(weight, margin):
-            better = weight * sigmoid(y * margin) ** h
-            w = better / (better + (1 - weight) * sigmoid(y * settled) ** h)
-            return w + 0.01 * (0.2 - w)
-
-        self.tracking = after(self.tracking, forgets)
+        better = self.tracking * sigmoid(y * forgets) ** h
+        w = better / (better + (1 - self.tracking) * sigmoid(y * settled) ** h)
+        self.tracking = w + 0.01 * (0.2 - w)
         self.drift += 3e-3 * (self.tracking - self.drift)
         self.lateness, self.unanswered = self.count - count, 0
-        if self.lateness > 100:
-            self.late = after(self.late or 0.2, late)
-            self.of_late.step(z, *logistic(y, *self.of_late.look(z), h, offset), range(10))
 
     def watch(self, i, y, h, margin, offset):
         """Page's test of whether the opposite of what is said explains the answers better.
@@ -302,6 +312,7 @@ class Auto:
         one = np.ones(self.d)
         self.alone_margin[i], self.alone_logistic[i] = Belief(one), Belief(one)
         self.own[i], self.apart[i] = Belief([1.0]), Belief(0.3 * one)
+        self.levels[i] = Belief([1.0])
         self.evidence[i], self.seen[i], self.turned[i] = 0, 0, 0
 
     def begin_all_anew(self):
@@ -314,7 +325,7 @@ class Auto:
         self.all_seen = self.all_turned = self.mean_margin = self.mean_wrong = 0
         self.forgets, self.level = Belief(one), Belief([1.0])
         self.tracking, self.drift, self.newness = 0.2, 0.0, 3.0
-        self.late, self.lateness = 0.0, 0
+        self.factor, self.curvature, self.lateness = 0.0, 0.0, 0
         self.all_turns += 1
 
     def learn_combiners(self, i, y, h, z, offset):

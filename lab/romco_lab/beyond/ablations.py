@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from romco.learners import auto
-from romco.learners.auto import DOUBT, INPUTS, KINDS, LEVEL_DOUBT, Auto
+from romco.learners.auto import INPUTS, KINDS, Auto
 from romco.learners.base import Arrays
 from romco.rounds import Rounds
 from romco.streams.datasets import load
@@ -48,7 +48,6 @@ class Variant:
     follows: bool = True  # drift, and turns of all
     watches: bool = True  # turns of single tasks, and newcomers
     covariances: bool = True  # of few features
-    scale: bool = True  # whether voices are first doubted together
 
 
 def _only(voice: int) -> Variant:
@@ -68,7 +67,6 @@ ABLATIONS = {
     "auto without tasks like all": Variant(missing=(LIKE_ALL,)),
     "auto without tasks on their own": Variant(missing=(ON_ITS_OWN,)),
     "auto with combiners that do not learn": Variant(learns=False),
-    "auto with voices doubted one by one": Variant(scale=False),
     "auto with features as they are": Variant(units=False),
     "auto without covariances": Variant(covariances=False),
     "auto without drift": Variant(follows=False),
@@ -85,8 +83,6 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     """
     chosen, learner = VARIANTS[name], Auto(n_features, n_tasks)
     arrays = learner.arrays()
-    if not chosen.scale:
-        one_by_one(arrays)
     for heard, weight, covariance, renewal in _combiners(arrays):
         at = [place for place, voice in enumerate(heard) if voice in chosen.silent]
         weight[at] = 0.0
@@ -104,12 +100,6 @@ def variant(name: str, n_features: int, n_tasks: int) -> Auto:
     if not chosen.watches or LIKE_ALL in chosen.missing:  # whom newcomers are taken for
         arrays["change"][:, 0] = NEVER_OLD
     return learner
-
-
-def one_by_one(arrays: Arrays) -> None:
-    """Let the weights of a fresh learner's combiners be doubted each by itself."""
-    arrays["covariance"][...] = np.diag([DOUBT] * len(DIRECTIONS + COPIES) + [LEVEL_DOUBT])
-    arrays["pair_covariance"][...] = DOUBT * np.eye(2)
 
 
 def as_they_are(learner: Auto) -> None:

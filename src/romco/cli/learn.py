@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -25,6 +25,7 @@ from romco.cli.options import (
     Ids,
     LabelBudget,
     LearnerName,
+    ModelOptions,
     ModelPath,
     Positive,
     Seed,
@@ -32,7 +33,6 @@ from romco.cli.options import (
     Target,
     Time,
     Weight,
-    check_same,
     check_source,
     parse_label_budget,
     parse_settings,
@@ -50,11 +50,11 @@ from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
 from romco.model.engine import personal_tasks
 from romco.model.features import Features
-from romco.model.target import Kind
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import BudgetedModel
-from romco.runs.learn import Learns, infer_classes, learn_into, stop_on_sigterm
+from romco.runs.learn import infer_classes, learn_into, stop_on_sigterm
+from romco.runs.predict import Learns
 from romco.runs.resume import load_model, locked_model
 
 if TYPE_CHECKING:
@@ -66,30 +66,10 @@ ROWS_AT_A_TIME = 10_000
 
 
 @dataclass(frozen=True)
-class LearnOptions:
-    """Options of ``romco learn`` that say which model is made."""
+class LearnOptions(ModelOptions):
+    """Options of ``romco learn`` that say which model is made, and when its shards meet."""
 
-    learner: str | None
-    settings: dict[str, Any]
-    classes: tuple[str, ...] | None
-    positive: str | None
-    hash_bits: int | None
-    target: Kind | None  # None: by the first labels
-    schedule: dict[str, Any]  # growth and every, of the barriers of shards
-    history: tuple[str, ...] | None = None
-
-    def check(self, path: Path, known: Model) -> None:
-        """Raise ValueError where the options contradict a model file."""
-        check_same(
-            path,
-            known,
-            self.learner,
-            self.settings,
-            self.hash_bits,
-            self.classes,
-            self.positive,
-            self.history,
-        )
+    schedule: dict[str, Any] = field(default_factory=dict)  # growth and every
 
 
 @reads_source
@@ -147,15 +127,13 @@ def learn(
         positive,
         hash_bits,
         parse_target(target),
-        {"growth": growth} if every is None else {"growth": growth, "every": every},
         split_list(history),
+        {"growth": growth} if every is None else {"growth": growth, "every": every},
     )
     source = replace(source, weight=weight, kinds=_with_history(source, options.history, time))
     if shards is not None:
         known = load_model(model) if model.exists() else None
-        _check_combination(
-            known, options.target, source, threads, shards, options.history is not None
-        )
+        _check_combination(known, options, source, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
         paths = [source.path, *(more or [])]
@@ -195,9 +173,7 @@ def _learn_one(
     with locked_model(path) as known:
         schema = None if known is None else known.schema
         check_source(source, True, schema)
-        _check_combination(
-            known, options.target, source, threads, None, options.history is not None
-        )
+        _check_combination(known, options, source, threads)
         source = source.resolve(schema)
         if known is not None:
             options.check(path, known)
@@ -221,15 +197,11 @@ def _new_model(
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
     target = None if two and options.target is None else resolve_target(options.target, source)
-    _check_combination(None, target, source, threads, None)
+    _check_combination(None, replace(options, target=target, history=None), source, threads)
     if target is None:
         found = options.classes or infer_classes(source, options.positive)
         options = replace(options, classes=found)
-    parts: dict[str, Any] = {"target": target, "classes": options.classes}
-    parts |= {"positive": options.positive, **options.settings}
-    if options.history is not None:
-        parts |= {"history": options.history, "schema": source.schema}
-    return Model(options.learner or "romco-auto", _features(options), **parts), options
+    return options.new(Model, source.schema, _features(options), target=target), options
 
 
 def _features(options: LearnOptions) -> Features:
@@ -251,47 +223,37 @@ def _on_threads(
 
     if path.exists():
         return Shards.load(path, threads, engine="threads", **options.schedule)
-    parts: dict[str, Any] = {"classes": options.classes, "positive": options.positive}
-    parts |= {**options.settings, **options.schedule}
-    if options.history is not None:
-        parts |= {"history": options.history, "schema": source.schema}
-    name = options.learner or "romco-auto"
-    return Shards(name, threads, _features(options), engine="threads", **parts)
+    parts = source.schema, threads, _features(options)
+    made: Shards = options.new(Shards, *parts, engine="threads", **options.schedule)
+    return made
 
 
 def _check_combination(
     known: Model | None,
-    target: str | None,
+    options: LearnOptions,
     source: Source,
     threads: str | None,
-    shards: int | None,
-    history: bool = False,
+    shards: int | None = None,
 ) -> None:
-    wider = known is not None and (known.engine.target.kind, target) == ("two classes", "classes")
-    if known is not None and target not in (None, known.engine.target.kind) and not wider:
-        raise ValueError(
-            f"the model predicts {known.engine.target.kind}, not {target}: use another model file"
-        )
-    if threads is None and shards is None:
-        return
-    option = "--threads" if shards is None else "--shards"
-    past = history or (known is not None and known.engine.history is not None)
+    target, past = options.target, options.history is not None
+    if known is not None:
+        kind, past = known.engine.target.kind, past or known.engine.history is not None
+        if target not in (None, kind) and (kind, target) != ("two classes", "classes"):
+            raise ValueError(f"the model predicts {kind}, not {target}: use another model file")
+        target = kind
+    alone = "shards that read files themselves do not {} yet; learn with --threads, or without"
     if shards is not None and past:
-        raise ValueError(
-            "--shards does not go with a history: shards that read files themselves do not keep "
-            "the past of tasks yet; learn with --threads, or without either"
-        )
-    other = target if known is None else known.engine.target.kind
-    if other not in (None, "two classes"):
+        lack = alone.format("keep the past of tasks")
+        raise ValueError(f"--shards does not go with a history: {lack} either")
+    if (threads, shards) != (None, None) and target not in (None, "two classes"):
+        option = "--threads" if shards is None else "--shards"
         raise ValueError(
             f"{option} goes with two classes only: how shards would agree on new classes or on the "
-            f"unit of a number is not settled; leave it out to learn --target {other}"
+            f"unit of a number is not settled; leave it out to learn --target {target}"
         )
     if shards is not None and (source.weight is not None or source.offset is not None):
-        raise ValueError(
-            "--shards does not go with --weight or --offset: shards that read files themselves do "
-            "not carry them yet; learn with --threads, or without either"
-        )
+        lack = alone.format("carry them")
+        raise ValueError(f"--shards does not go with --weight or --offset: {lack} either")
 
 
 def _follow(

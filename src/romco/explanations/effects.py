@@ -199,7 +199,12 @@ def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information
         common += weight * at
         first += weight * estimate
         second += weight * (estimate**2 + left)
-    return first, np.sqrt(np.maximum(second - first**2, 0.0)), common, float(weights @ grid)
+    return (
+        first,
+        np.sqrt(np.maximum(second - first**2, 0.0)),
+        common,
+        float(weights @ np.sqrt(grid)) ** 2,
+    )
 
 
 class _Finder:

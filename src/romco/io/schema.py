@@ -151,7 +151,8 @@ class Schema:
         rows: Sequence[Mapping[str, Any]]
         fixed, separator, where = False, None, ""
         if isinstance(source, str | Path) or hasattr(source, "read"):
-            wanted = [task, label, weight, offset, *(features or ()), *(kinds or ())]
+            columns = cls(task=[task, *groupings]).task_columns if task else ()
+            wanted = [*columns, label, weight, offset, *(features or ()), *(kinds or ())]
             found = read_sample(source, format, [name for name in wanted if name], SAMPLE_ROWS)
             rows, separator, where = found.rows, found.separator, f"{found.name}: "
             fixed = found.format.task is not None
@@ -215,7 +216,15 @@ class Schema:
     @property
     def roles(self) -> frozenset[str | None]:
         """Columns that are no features."""
-        return frozenset((self.task, self.label, self.weight, self.offset))
+        own = self.task_columns[-1:]
+        return frozenset((self.task, *own, self.label, self.weight, self.offset))
+
+    @property
+    def task_columns(self) -> tuple[str, ...]:
+        """Columns of a file that the task is made of: two where "school/class" is nested."""
+        parent, _, own = (self.task or "").rpartition("/")
+        nested = parent in self.groupings
+        return (parent, own) if nested else () if self.task is None else (self.task,)
 
     @property
     def number_roles(self) -> list[str]:

@@ -69,17 +69,17 @@ TRUST = (1.0, 0.0, 1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # prior weights of t
 PAIR_TRUST = (3.0, 0.0)  # of a margin and a logistic learner that are heard alone
 INPUT_DOUBT = 1.0  # prior variance of a weight of the combiners by itself,
 SCALE_DOUBT = 5.0  # and of all of them together, in proportion to the prior weights;
-LEVEL_DOUBT = 0.1  # of the constant less: the learners have intercepts
+LEVEL_DOUBT = 0.1  # of the task's level less: first answers that are alike must not become it
 DOUBT = 3.0  # up to which variance comes back
 RENEWAL = 3e-5  # variance that each event adds to it
-COMBINED = ("weight", "covariance", "renewal", "pair_", "late_")  # arrays of the combiners begin so
+COMBINED = ("weight", "covariance", "renewal", "pair_")  # arrays of the combiners begin so
 SCALED = ("units", "typical")
 OLD_GLOBAL_PRIOR = 5.0  # up to version 7
 CLOSED = -2.0  # in `frequent`: too many features are frequent, and none has a place
 FREQUENT = 100  # features up to which the covariances of their weights are kept
 PER_TASK = ("factor", "own_intercept", "evidence", "belief", "change")  # arrays with a row per task
 COMMON = np.array([1.0, np.exp(-2.0), np.exp(-2.0)]) / (1.0 + 2.0 * np.exp(-2.0))  # kinds, a priori
-CONTEXT, OLD_CONTEXT = 14, 11  # numbers kept of a prediction, now and up to version 5
+OLD_CONTEXTS = {11: [], 14: [0, 11, 12]}  # columns of what older versions kept of a prediction
 DRIFTS = 0.5  # how likely it must be before it is reported
 LATER = 1e300  # events that no stream will see: a shard does not draw by itself
 SHARING: Sharing = (  # what is not one task's, and how shards merge it
@@ -93,12 +93,11 @@ SHARING: Sharing = (  # what is not one task's, and how shards merge it
     Whole("intercept", Belief(0, 1)),
     Whole("level", Belief(0, 1, forgetting=TRACKING_FORGETTING)),
     Full("weight", "covariance", "renewal", ceiling=DOUBT),
-    Full("late_weight", "late_covariance", None, ceiling=DOUBT),
     Full("pair_weight", "pair_covariance", "pair_renewal", ceiling=DOUBT),
     Whole("kinds", Sum((0, 1, 2), least=1e-300)),
     PerFeature("units", Sum((0, 1, 2)), Latest((3, 4, 5, 6, 7))),
     Whole("typical", Sum((0, 2)), Latest((1, 3, 4))),
-    Whole("turn", Latest(tuple(range(10)))),  # of one stream of events, not of several
+    Whole("turn", Latest(tuple(range(11)))),  # of one stream of events, not of several
     Whole("clock", Sum((0, 1))),  # when to draw next is told by whoever draws
     Fixed(
         *("renewal", "pair_renewal"),
@@ -145,7 +144,6 @@ def with_tracking(state: State) -> State:
     arrays["turn"] = np.array(
         [seen, turned, times, margin, wrong, arrays["turn"][9], 1e-12, 0, 0, 0]
     )
-    arrays["late_weight"], arrays["late_covariance"] = np.array(TRUST), trusted()
     return {**state, "arrays": arrays}
 
 
@@ -187,17 +185,24 @@ def with_sides(state: State) -> State:
     return {**state, "arrays": arrays}
 
 
+def with_levels(state: State) -> State:
+    """A state of version 8 as one of version 9: the combiner hears levels of tasks, no constant.
+
+    A level of 1 for each task is that constant. The combiner for late answers is dropped.
+    """
+    dropped = "late_weight", "late_covariance"
+    arrays = {name: array for name, array in state["arrays"].items() if name not in dropped}
+    levels = np.tile([1.0, 0.0], (len(arrays["own_intercept"]), 1))
+    arrays["own_intercept"] = np.hstack([arrays["own_intercept"], levels])
+    arrays["turn"] = np.append(arrays["turn"], 0.0)
+    arrays["turn"][8] = 0.0
+    return {**state, "arrays": arrays}
+
+
 def doubt(trust: tuple[float, ...]) -> NDArray[np.float64]:
     """Prior covariance (n, n) of weights around ``trust``, most of which is of their scale."""
     toward = np.array(trust) / np.linalg.norm(trust)
     return np.asarray(INPUT_DOUBT * np.eye(len(trust)) + SCALE_DOUBT * np.outer(toward, toward))
-
-
-def trusted() -> NDArray[np.float64]:
-    """Prior covariance (10, 10) of the stacking weights of all inputs."""
-    covariance = doubt(TRUST)
-    covariance[-1, -1] = LEVEL_DOUBT
-    return covariance
 
 
 class Auto(DecomposedLearner):
@@ -244,8 +249,8 @@ class Auto(DecomposedLearner):
     uses_unlabelled: ClassVar = True
     # 2: features have units of their own; 3: and covariances; 4: newness; 5: variances of answers;
     # 6: forgetting by a learner that is weighed; 7: covariances of frequent features;
-    # 8: the subspace is recomputed by and by
-    version: ClassVar = 8
+    # 8: the subspace is recomputed by and by; 9: levels of tasks, a factor of newcomers
+    version: ClassVar = 9
     upgrades: ClassVar[Mapping[int, Upgrade]] = {
         2: lambda state: with_covariances(state),
         3: lambda state: with_newness(state),
@@ -253,6 +258,7 @@ class Auto(DecomposedLearner):
         5: lambda state: with_tracking(state),
         6: lambda state: with_frequent(state),
         7: lambda state: with_sides(state),
+        8: lambda state: with_levels(state),
     }
     shapes: ClassVar = {"shared": "d*", "units": "d*", **dict.fromkeys(PER_TASK, "m*"), **PAIRS}
     kernel: AutoKernel
@@ -267,11 +273,9 @@ class Auto(DecomposedLearner):
             "progress": np.zeros(PROGRESS),  # of a recomputation of B and F
             "intercept": np.zeros((2, 2)),  # of global and alone: mean, spent variance
             "level": np.zeros((1, 2)),  # the same of the learner that forgets
-            "own_intercept": np.zeros((n_tasks, 2)),  # what a task adds to it
+            "own_intercept": np.zeros((n_tasks, 4)),  # what a task adds to alone's, and its level
             "weight": np.array(TRUST),  # of the combiner of all inputs
-            "covariance": trusted(),
-            "late_weight": np.array(TRUST),  # of the one that learns from answers that come late
-            "late_covariance": trusted(),
+            "covariance": doubt(TRUST),
             "renewal": np.full(inputs, RENEWAL),
             "pair_weight": np.tile(PAIR_TRUST, (2, 1)),  # of those that hear global, alone
             "pair_covariance": np.tile(doubt(PAIR_TRUST), (2, 1, 1)),
@@ -286,9 +290,10 @@ class Auto(DecomposedLearner):
             "frequent": np.full(places, -1.0),  # of the intercept and these features
             "change": np.zeros((n_tasks, 3)),  # events, evidence of a turn, turns
             "turn": np.array(
-                [0.0] * 6 + [TRACKING_PRIOR, 0.0, 0.0, 0.0]
+                [0.0] * 6 + [TRACKING_PRIOR] + [0.0] * 4
             ),  # a StreamState of the kernel
         }
+        self._arrays["covariance"][-1, -1] = LEVEL_DOUBT
         self._lent: tuple[str, ...] = ()  # arrays that are another's
         self.kernel = self._kernel(Scales(self._arrays["units"], self._arrays["typical"]))
 
@@ -302,7 +307,6 @@ class Auto(DecomposedLearner):
             related=Combiner(a["weight"], a["covariance"], a["renewal"], DOUBT),
             like_all=like_all,
             on_its_own=on_its_own,
-            of_late=Combiner(a["late_weight"], a["late_covariance"], a["renewal"], DOUBT),
             **{name: a[name] for name in a if not name.startswith((*COMBINED, *SCALED))},
         )
 
@@ -425,12 +429,13 @@ class Auto(DecomposedLearner):
         self.kernel.update(events)
 
     def set_context(self, events: Events, context: NDArray[np.float64]) -> None:
-        said = np.ascontiguousarray(context, dtype=np.float64)
-        if said.shape[1:] == (OLD_CONTEXT,):  # kept by version 5
-            said = np.full((len(said), CONTEXT), np.nan)
+        said = np.asarray(context, dtype=np.float64)
+        if said.ndim == 2 and said.shape[1] in OLD_CONTEXTS:  # nothing is known of the oldest
+            kept = OLD_CONTEXTS[said.shape[1]]
+            said = said[:, kept] if kept else np.full((len(said), 3), np.nan)
         if said.ndim != 2 or not (np.isfinite(said) | np.isnan(said[:, :1])).all():
             raise ValueError("context must be the numbers that prediction_context(round) returned")
-        self.kernel.set_context(events, said)
+        self.kernel.set_context(events, np.ascontiguousarray(said))
 
     def findings(self, tasks: NDArray[np.int64]) -> list[str]:
         lines = []

@@ -91,7 +91,7 @@ def contributions(
         terms = values * (coefficient[row] * vectors).sum(axis=1)
         return csr_array((terms, features, starts), shape=shape)
 
-    level = a[:, 9] + (a[:, [1, 3, 10]] * heard.sure * heard.intercept).sum(axis=1)
+    level = a[:, 9] * heard.z[:, 9] + (a[:, [1, 3, 10]] * heard.sure * heard.intercept).sum(axis=1)
     return Contributions(
         part(common, all_[:, [0, 1, 2, *DIRECTIONS[side_in_use(arrays)], 10]]),
         part(personal, own[:, :3]),
@@ -130,31 +130,35 @@ def _stacking_inputs(
     logistic = sure * (np.column_stack([u[:, 1], v[:, 1], forgets]) + intercept)
     directions = sums(x * all_[:, DIRECTIONS[side_in_use(arrays)]]) * factor_in_use(arrays)[task]
     z = [u[:, 0], logistic[:, 0], v[:, 0], logistic[:, 1], u[:, 2] + v[:, 2]]
-    one = np.ones(len(task))
-    return _Inputs(np.column_stack([*z, directions, one, logistic[:, 2]]), sure, intercept)
+    task_level = arrays["own_intercept"][task, 2]
+    return _Inputs(np.column_stack([*z, directions, task_level, logistic[:, 2]]), sure, intercept)
 
 
 def _coefficients(arrays: Arrays, chances: Numbers, z: Numbers) -> Numbers:
     """Return coefficients (n, 11): the margin is their sum over the stacking inputs."""
-    shares, said = [], []
+    parts = []
     first = slice(0, 10), arrays["weight"], arrays["covariance"]
     places = slice(0, 2), slice(2, 4)
     others = zip(places, arrays["pair_weight"], arrays["pair_covariance"], strict=True)
-    late = slice(0, 10), arrays["late_weight"], arrays["late_covariance"]
-    for heard, weight, covariance in (first, *others, late):
+    for heard, weight, covariance in (first, *others):
         part = np.zeros_like(z)
         variance = ((z[:, heard] @ covariance) * z[:, heard]).sum(axis=1)
         part[:, heard] = _sureness(variance)[:, None] * weight
-        shares.append(part)
-        said.append((part * z).sum(axis=1))
-    shares.insert(3, np.zeros_like(z))
-    shares[3][:, 10] = 1.0
-    said.insert(3, z[:, 10])
-    margins = np.array(said).T
+        parts.append(part)
+    forgets = np.zeros_like(z)
+    forgets[:, 10] = 1.0
+    settled = chances[:, 4:] * _mix(chances[:, :3], z, parts)
+    weight = chances[:, 3:4]
+    return _mix(np.hstack([1.0 - weight, weight]), z, [settled, forgets])
+
+
+def _mix(chances: Numbers, z: Numbers, parts: list[Numbers]) -> Numbers:
+    """Coefficients (n, 11) of the log-odds of a mixture, from those of its parts."""
+    margins = np.array([(part * z).sum(axis=1) for part in parts]).T
     yes = (chances * (1.0 / (1.0 + np.exp(-margins)))).sum(axis=1)
     whole = np.log(yes / (1.0 - yes))
     mixture = chances * _gain(margins) / _gain(whole)[:, None]
-    return np.asarray(np.einsum("nk,knv->nv", mixture, np.array(shares)))
+    return np.asarray(np.einsum("nk,knv->nv", mixture, np.array(parts)))
 
 
 def _sureness(variance: Numbers) -> Numbers:

@@ -21,7 +21,7 @@ from romco.kernels.io.mappings import Mappings
 from romco.kernels.io.places import all_known, needed_width
 from romco.kernels.step import ChunkStep, Step, retry_idempotent
 from romco.learners import Learner, grown, known, number_learner, restore
-from romco.learners.base import CompiledLearner, check_weights
+from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import (
     AddsClasses,
     FindsOutliers,
@@ -295,7 +295,7 @@ class Engine(Step):
         """Return the label or number of one event; see :meth:`romco.Model.predict_one`."""
         label = self.label_of_event(x, task, offset)
         if label is NotImplemented:
-            label = self.label_of(self.margins([x], [task], one_offset(offset))[0])
+            label = self.target.label_of(self.margins([x], [task], one_offset(offset))[0])
         return label
 
     def _read_rows(
@@ -740,7 +740,6 @@ class Engine(Step):
         offset = None if batch.offset is None else batch.offset[begin:end]
         rows = cut(batch.rows, begin, end)
         round = as_round(learner, rows, numbers, batch.y[begin:end], weight, offset)
-        check_weights(learner, round)
         events = learner.events_of(round, labelled=True)
         self.with_offset = offset is not None
         if batch.context is not None and isinstance(learner, LearnsDelayed):
@@ -952,17 +951,8 @@ def read_weights(weight: Any, learner: Learner) -> Dense:
             f"{learner.name} cannot learn events that count differently: leave out the weights, "
             "or take romco-auto or another learner that can"
         )
-    weights = np.asarray(weight)
-    if weights.ndim != 1 or weights.dtype.kind not in "fiub":
-        raise ValueError(f"expected one weight per row; got {weights.dtype}{list(weights.shape)}")
-    weights = weights.astype(np.float64)
-    bad = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST_WEIGHT)))
-    if len(bad):
-        raise ValueError(
-            f"row {bad[0]}: weight {weights[bad[0]]}; a weight must be 0 or a positive number up "
-            f"to {LARGEST_WEIGHT:g}"
-        )
-    return weights
+    limit = f"weight {{}}; a weight must be 0 or a positive number up to {LARGEST_WEIGHT:g}"
+    return _read_numbers("weight", weight, 0.0, LARGEST_WEIGHT, limit)
 
 
 def read_offsets(offset: Any, learner: Learner) -> Dense:
@@ -972,17 +962,20 @@ def read_offsets(offset: Any, learner: Learner) -> Dense:
             f"{learner.name} takes no offset: leave it out, or take romco-auto for two classes or "
             "numbers"
         )
-    offsets = np.asarray(offset)
-    if offsets.ndim != 1 or offsets.dtype.kind not in "fiub":
-        raise ValueError(f"expected one offset per row; got {offsets.dtype}{list(offsets.shape)}")
-    offsets = offsets.astype(np.float64)
-    bad = np.flatnonzero(~(np.abs(offsets) <= LARGEST_FEATURE))
+    limit = f"the offset is {{}}; it must be finite and at most {LARGEST_FEATURE:g} in size"
+    return _read_numbers("offset", offset, -LARGEST_FEATURE, LARGEST_FEATURE, limit)
+
+
+def _read_numbers(name: str, values: Any, least: float, largest: float, limit: str) -> Dense:
+    """Return one number per row (n,); ValueError, with ``limit``, where one is out of bounds."""
+    given = np.asarray(values)
+    if given.ndim != 1 or given.dtype.kind not in "fiub":
+        raise ValueError(f"expected one {name} per row; got {given.dtype}{list(given.shape)}")
+    numbers = given.astype(np.float64)
+    bad = np.flatnonzero(~((numbers >= least) & (numbers <= largest)))
     if len(bad):
-        raise ValueError(
-            f"row {bad[0]}: the offset is {offsets[bad[0]]}; it must be finite and at most "
-            f"{LARGEST_FEATURE:g} in size"
-        )
-    return offsets
+        raise ValueError(f"row {bad[0]}: {limit.format(numbers[bad[0]])}")
+    return numbers
 
 
 def one_offset(offset: Any) -> list[Any] | None:

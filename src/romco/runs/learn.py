@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from romco.evaluation import Score
 from romco.io.cells import is_missing, read_name
@@ -28,7 +28,7 @@ from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of
 from romco.runs.ask import BudgetedModel
-from romco.runs.predict import LabelNames, answers_of, predicted_labels, prediction_rows
+from romco.runs.predict import Learns, answers_of, predicted_labels, prediction_rows, target_of
 from romco.runs.resume import (
     STDIN,
     PredictionLog,
@@ -44,14 +44,6 @@ LOOK_AHEAD_EVENTS = 100_000  # among which both labels are looked for
 MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers
 LATE_EVERY = 8  # blocks of which one is also predicted before any of its labels is learned
 MAX_SCORED_TASKS = 100_000  # tasks whose errors are counted one by one
-
-
-class Learns(LabelNames, Protocol):
-    """A model, or one in shards."""
-
-    @property
-    def session(self) -> dict[str, Any]:
-        """Contents of the file to resume by; its notes are the user's."""
 
 
 @dataclass
@@ -106,13 +98,12 @@ class Progress:
     refused: int = 0  # of the events read: not learned, for their label is not known
     share: float | None = None  # of the file's bytes that are read; None for a pipe
     tasks: TaskErrors = field(default_factory=TaskErrors)
+    late: Score | None = None  # of blocks predicted before any of their labels was learned
 
     @property
     def error_by_tasks(self) -> float | None:
         """Mean over tasks of their error; None for numbers."""
         return self.tasks.error()
-
-    late: Score | None = None  # of blocks predicted before any of their labels was learned
 
 
 @dataclass
@@ -183,7 +174,7 @@ def learn_into(
             record = SourceRecord.of(model.session, source.path, file.raw)
         with explain_bad_session(path.name, ValueError):
             score = Score.of(model, record.score)
-            if score.target != _kind_of(model, score.target):  # of a model since widened
+            if score.target != target_of(model):  # of a model since widened
                 score = Score.of(model)
             tasks = TaskErrors.from_json(record.task_errors)
         with (
@@ -420,7 +411,3 @@ def stop_on_sigterm(stop: Stop) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _kind_of(model: Learns, default: str) -> str:
-    return model.engine.target.kind if isinstance(model, Model) else default

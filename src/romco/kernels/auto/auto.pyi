@@ -27,7 +27,6 @@ class AutoKernel(Kernel):
         related: Combiner,
         like_all: Combiner,
         on_its_own: Combiner,
-        of_late: Combiner,
         evidence: NDArray[np.float64],
         belief: NDArray[np.float64],
         kinds: NDArray[np.float64],

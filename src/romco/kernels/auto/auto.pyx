@@ -18,10 +18,11 @@ together:
                         mean and spent variance of the learner that forgets; row of B, other side
     factor   (m, 8)     row of F of both sides (subspace)
     personal (m, d, 6)  means and spent variances of margin, logistic, together
+    own_intercept (m, 4)   mean and spent variance of alone logistic, and of the task's level
     joint    (n, n)     what is spent of the covariances of the global logistic learner,
     frequent (n,)       and of which features; the first is the intercept
     change   (m, 3)     a TaskChange of each task
-    turn     (10,)      a StreamState
+    turn     (11,)      a StreamState
 """
 
 import numpy as np
@@ -49,11 +50,11 @@ cdef enum:
     ALONE = 2                                  # two alone ones,
     BOTH = 4                                   # the one of both vectors,
     DIRECTION = 5                              # the directions of U,
-    LEVEL = 9                                  # and a constant
-    CONTEXT = 14                               # numbers kept of a prediction: events, opinions,
-    SETTLED = 11                               # and places of the margins of combiners,
-    FORGETFUL = 12                             # of the learner that forgets,
-    OF_LATE = 13                               # and of the combiner for late answers
+    LEVEL = 9                                  # and the task's level
+    CONTEXT = 3                                # numbers kept of a prediction: events before it,
+    SETTLED = 1                                # and places of the margins of combiners,
+    FORGETFUL = 2                              # and of the learner that forgets
+    OWN_LEVEL = 2                              # place of a task's level in own_intercept
     KINDS = 3                                  # of tasks: related, like all others, on their own
     LIKE_ALL = 1
     FORGETS = 2 * WIDTH + 4                    # place of the mean of the learner that forgets
@@ -89,6 +90,8 @@ cdef double NEWCOMER_EVENTS = 3.0              # events for which a task is held
 cdef double NEWCOMER_RATE = 0.5                # to begin with: found from tasks that are young,
 cdef double NEWCOMER_LOG_RANGE = 3.0           # within this of its logarithm,
 cdef double NEWCOMER_MIN_SHARE = 0.02          # and it matters no more below this share
+cdef double NEWCOMER_MAX_STEP = 0.5            # of the logarithm of their factor, which is above
+cdef double NEWCOMER_MIN_LOG_FACTOR = -5.0     # this
 cdef double CUSUM_MAX_STEP = 3.0               # log-odds that one event may tell of a turn
 cdef double TASK_TURN_LOG_ODDS = 14.0          # log-odds at which a task has turned,
 cdef double ALL_TURN_LOG_ODDS = 25.0           # or all of them
@@ -110,8 +113,9 @@ cdef struct StreamState:
     double newness                 # log of how long newcomers are like all, in units of NEWCOMER_EVENTS
     double tracking                # probability that the learner that forgets is right; 0: never
     double drift                   # mean of that over the last events
-    double late                    # the same of the combiner for late answers; 0: none came late yet
+    double newcomer_log_factor     # of the margins of newcomers, at most 0,
     double lateness                # events between the last answer's prediction and its learning
+    double newcomer_curvature      # of the loss by the factor's logarithm, of all newcomers
 
 
 cdef struct Opinions:
@@ -141,7 +145,7 @@ cdef class AutoKernel(Kernel):
     cdef long long coming_task
     cdef void* coming_of           # and whose it is
     cdef Py_ssize_t coming_at
-    cdef Combiner related, like_all, on_its_own, of_late
+    cdef Combiner related, like_all, on_its_own
     cdef Subspace subspace
     cdef public Py_ssize_t subspace_slice
     cdef Units scales
@@ -152,13 +156,12 @@ cdef class AutoKernel(Kernel):
 
     def __init__(
         self, shared, Pairs personal, Units scales, factor, intercept, level, own_intercept,
-        Combiner related, Combiner like_all, Combiner on_its_own, Combiner of_late, evidence, belief,
+        Combiner related, Combiner like_all, Combiner on_its_own, evidence, belief,
         kinds, clock, change, turn, joint, frequent, progress,
     ):
         self.shared, self.personal, self.factor = shared, personal, factor
         self.intercept, self.level, self.own_intercept = intercept, level, own_intercept
         self.related, self.like_all, self.on_its_own = related, like_all, on_its_own
-        self.of_late = of_late
         self.evidence, self.belief, self.kinds, self.clock = evidence, belief, kinds, clock
         self.scales, self.change, self.turn = scales, change, turn
         self.stream, self.unanswered = <StreamState*> &self.turn[0], 0
@@ -252,7 +255,7 @@ cdef class AutoKernel(Kernel):
         for c in range(0, 4, 2):  # global, alone
             o.z[c] = o.p[c]
             o.z[c + LOGISTIC] = moderate(o.p[c + LOGISTIC], o.v[c + LOGISTIC])
-        o.z[BOTH], o.z[LEVEL] = o.p[BOTH], 1.0
+        o.z[BOTH], o.z[LEVEL] = o.p[BOTH], self.own_intercept[task, OWN_LEVEL]
         self.conclude(task, o)
 
     cdef void conclude(self, long long task, Opinions* o) noexcept nogil:
@@ -265,7 +268,7 @@ cdef class AutoKernel(Kernel):
             o.said[c].margin += o.offset
             softplus_both(o.said[c].margin, o.missed[c])
         self.find_odds(task, o.odds)
-        self.chances(task, 0.0, o.odds, o.chance)
+        self.chances(0.0, o.odds, o.chance)
 
     cdef void find_odds(self, long long task, double* odds) noexcept nogil:
         """How likely a kind is by the evidence alone."""
@@ -273,21 +276,16 @@ cdef class AutoKernel(Kernel):
         for k in range(KINDS):
             odds[k] = exp(self.evidence[task, k])
 
-    cdef void chances(
-        self, long long task, double new, const double* odds, double* chance
-    ) noexcept nogil:
+    cdef void chances(self, double share, const double* odds, double* chance) noexcept nogil:
         """Bayes' rule: a kind is likely if many tasks are of it and if it explains this one.
 
-        A task of n events is held to be like all in ``new / (n + new)`` of the prior.
+        In a share of the prior the task is a newcomer, who is like all.
         """
-        cdef double total = 0.0, share = 0.0
+        cdef double total = 0.0
         cdef int k
-        if new > 0.0:
-            share = new / (self.change_of(task).seen + new)
-            for k in range(KINDS):
-                total += self.kinds[k]
         for k in range(KINDS):
             chance[k] = self.kinds[k]
+            total += self.kinds[k]
         if share > 0.0:
             for k in range(KINDS):
                 chance[k] *= (1.0 - share) / total
@@ -302,23 +300,46 @@ cdef class AutoKernel(Kernel):
     cdef inline TaskChange* change_of(self, long long task) noexcept nogil:
         return <TaskChange*> &self.change[task, 0]
 
-    cdef double newness(self) noexcept nogil:
-        """For how many events a task is held to be like all."""
-        return NEWCOMER_EVENTS * exp(self.stream.newness)
+    cdef double newcomer_share(self, long long task) noexcept nogil:
+        """How much of a task of n events is a newcomer: c / (n + c)."""
+        cdef double c = NEWCOMER_EVENTS * exp(self.stream.newness)
+        return max(0.0, c / (self.change_of(task).seen + c))
 
-    cdef void learn_newness(
-        self, long long task, double y, double h, const Opinions* o
+    cdef double settled(self, double share, const Opinions* o) noexcept nogil:
+        """Log-odds of the mixture of kinds; a newcomer's are multiplied by a factor.
+
+        Only what is found out may be less sure of a newcomer, not what is known, the offset.
+        """
+        return o.offset + (mixed(o) - o.offset) * exp(share * self.stream.newcomer_log_factor)
+
+    cdef void learn_newcomers(
+        self, long long task, double y, double h, Opinions* o
     ) noexcept nogil:
-        """A step up the gradient of the log-likelihood of a young task's answer.
+        """Steps on the log-likelihood of a young task's answer.
 
-        By the logarithm of ``newness`` it is how much likelier the answer makes it that the task
+        A Newton step of the logarithm of the newcomers' factor; then one up the gradient by the
+        logarithm of ``newness``, which is how much likelier the answer makes it that the task
         is a newcomer like all, rather than of the kind that tasks in general are.
         """
-        cdef double share = self.newness(), seen = self.change_of(task).seen
-        cdef double like_all, by_kind = 0.0, total = 0.0, told = 0.0, before
+        cdef StreamState* stream = self.stream
+        cdef double share = self.newcomer_share(task), like_all, by_kind = 0.0, total = 0.0
+        cdef double told = 0.0, before, z, miss
+        cdef double[KINDS] chance
         cdef int k
-        share = share / (seen + share)
-        if seen <= 0.0 or share < NEWCOMER_MIN_SHARE:
+        if share < NEWCOMER_MIN_SHARE:
+            return
+        memcpy(chance, o.chance, sizeof(chance))
+        self.chances(share, o.odds, o.chance)
+        z = y * (self.settled(share, o) - o.offset)
+        memcpy(o.chance, chance, sizeof(chance))
+        miss = 1.0 / (1.0 + exp(z + y * o.offset))
+        stream.newcomer_curvature = max(
+            1.0, stream.newcomer_curvature + h * share * share * z * z * miss * (1.0 - miss)
+        )
+        z = h * share * z * miss / stream.newcomer_curvature
+        z = stream.newcomer_log_factor + max(-NEWCOMER_MAX_STEP, min(NEWCOMER_MAX_STEP, z))
+        stream.newcomer_log_factor = max(NEWCOMER_MIN_LOG_FACTOR, min(0.0, z))
+        if share >= 1.0:  # nothing tells a newcomer from others yet
             return
         for k in range(KINDS):
             total += self.kinds[k]
@@ -327,15 +348,15 @@ cdef class AutoKernel(Kernel):
         like_all, by_kind = share * o.odds[LIKE_ALL], (1.0 - share) * by_kind / total
         before = like_all / (like_all + by_kind)
         like_all, by_kind = like_all * exp(-o.missed[LIKE_ALL][y > 0.0]), by_kind * told
-        share = self.stream.newness + h * NEWCOMER_RATE * (like_all / (like_all + by_kind) - before)
-        self.stream.newness = max(-NEWCOMER_LOG_RANGE, min(NEWCOMER_LOG_RANGE, share))
+        share = stream.newness + h * NEWCOMER_RATE * (like_all / (like_all + by_kind) - before)
+        stream.newness = max(-NEWCOMER_LOG_RANGE, min(NEWCOMER_LOG_RANGE, share))
 
     cdef int score(
         self, Events events, Py_ssize_t begin, Py_ssize_t end, double* margins
     ) except -1 nogil:
         cdef Opinions o
         cdef Py_ssize_t e
-        cdef double unit = self.unit()
+        cdef double unit = self.unit(), share
         cdef bint late = not self.followed and self.is_late(end - begin)
         if not self.followed:
             self.unanswered += end - begin
@@ -346,9 +367,10 @@ cdef class AutoKernel(Kernel):
             if self.followed and end - begin == 1:  # `learn` need not read it all again
                 self.noted_opinions = o
                 self.keep_notes(events, begin, end)
-            self.chances(events.tasks[e], self.newness(), o.odds, o.chance)
+            share = self.newcomer_share(events.tasks[e])
+            self.chances(share, o.odds, o.chance)
             # Features whose squares overflow must be refused before they are learned.
-            margins[e] = self.margin(late, &o) if isfinite(o.x2) else NAN
+            margins[e] = self.margin(late, share, &o) if isfinite(o.x2) else NAN
         if not self.followed:
             self.coming.n = 0  # the events may be gone before the next row is read
         return 0
@@ -448,12 +470,14 @@ cdef class AutoKernel(Kernel):
         self.move_learners(row, task, y, h, unit, &o)
         margin = mixed(&o)
         if then != NULL and self.clock[1] - then[0] > h:  # not NaN: else it is learned as at once
-            self.learn_late(y, h, offset, then)
+            self.stream.lateness = self.clock[1] - then[0]
+            self.weigh_tracking(y, h, then[SETTLED], then[FORGETFUL])
         else:
             self.stream.lateness = 0.0
             self.weigh_tracking(y, h, margin, o.forgets)
-        self.learn_newness(task, y, h, &o)
+        self.learn_newcomers(task, y, h, &o)
         self.move_combiners(task, y, h, &o)
+        self.move_level(task, y, h, margin)
         self.watch(task, y, h, margin, offset)
         if not first:
             self.count(row.x2, h)
@@ -530,6 +554,12 @@ cdef class AutoKernel(Kernel):
             step[ALONE + LOGISTIC], 1.0,
         )
 
+    cdef void move_level(self, long long task, double y, double h, double margin) noexcept nogil:
+        """A step of the task's level: by how much its answers exceed what was said of them."""
+        cdef double* level = &self.own_intercept[task, OWN_LEVEL]
+        cdef double v = 1.0 - level[1]
+        move(level, level + 1, 1.0, logistic(y, moderate(margin + level[0], v), v, h), 1.0)
+
     cdef void move_combiners(
         self, long long task, double y, double h, Opinions* o
     ) noexcept nogil:
@@ -549,7 +579,7 @@ cdef class AutoKernel(Kernel):
         for k in range(KINDS):
             self.evidence[task, k] = max(-EVIDENCE_RANGE, self.evidence[task, k] - best)
         self.find_odds(task, o.odds)
-        self.chances(task, 0.0, o.odds, o.chance)
+        self.chances(0.0, o.odds, o.chance)
         for k in range(KINDS):
             self.kinds[k] = max(MIN_KIND_COUNT, self.kinds[k] + (o.chance[k] - self.belief[task, k]))
             self.belief[task, k] = o.chance[k]
@@ -563,26 +593,20 @@ cdef class AutoKernel(Kernel):
         """
         return self.stream.lateness > LIVE_EVENTS or self.unanswered + n > LIVE_EVENTS
 
-    cdef double margin(self, bint late, const Opinions* o) noexcept nogil:
+    cdef double margin(self, bint late, double share, const Opinions* o) noexcept nogil:
         """Log-odds of an event whose answer comes at once, or late.
 
         At once the learner that forgets may know better than the combiners: it knows the last
-        answers best. Late it may be the combiner that learns from what was said so long before.
+        answers best.
         """
-        cdef Combination other
-        cdef double weight = self.other_weight(late)
-        if weight == 0.0:
-            return mixed(o)
-        if not late:
-            return with_other(mixed(o), weight, o.forgets)
-        self.of_late.combine(o.z, &other)
-        return with_other(mixed(o), weight, other.margin + o.offset)
+        cdef double settled = self.settled(share, o), weight = self.tracking_weight(late)
+        return with_other(settled, weight, o.forgets) if weight > 0.0 else settled
 
-    cdef double other_weight(self, bint late) noexcept nogil:
-        """Weight of the learner that forgets, if the stream drifts, or of the one for late answers."""
-        if late:
-            return self.stream.late
-        return self.stream.tracking if self.stream.drift > tracking_prior else 0.0
+    cdef double tracking_weight(self, bint late) noexcept nogil:
+        """Weight of the learner that forgets, if the stream drifts and answers come at once."""
+        if late or self.stream.drift <= tracking_prior:
+            return 0.0
+        return self.stream.tracking
 
     def drift(self):
         """Mean probability, over the last events, that the learner that forgets is right."""
@@ -596,44 +620,23 @@ cdef class AutoKernel(Kernel):
         stream.tracking = reweighted(stream.tracking, y, h, margin, forgets)
         stream.drift += DRIFT_PACE * (stream.tracking - stream.drift)
 
-    cdef void learn_late(
-        self, double y, double h, double offset, const double* then
-    ) noexcept nogil:
-        """Learn who was right when an event was predicted, and what voices are worth so late."""
-        cdef Combination now
-        cdef StreamState* stream = self.stream
-        self.weigh_tracking(y, h, then[SETTLED], then[FORGETFUL])
-        stream.lateness = max(0.0, self.clock[1] - then[0])
-        if stream.lateness > LIVE_EVENTS:
-            if stream.late <= 0.0:
-                stream.late = tracking_prior
-            stream.late = reweighted(stream.late, y, h, then[SETTLED], then[OF_LATE])
-            self.of_late.combine(then + 1, &now)
-            now.margin += offset
-            self.of_late.learn(y, h, 0.0, &now)  # events that wait together are no news of a change
-
     def prediction_context(self, Events events not None):
-        """What is said of events now (n, 14): after how many events, what combiners hear, margins."""
+        """What is said of events now (n, 3): after how many events, and margins."""
         self.check_idle()
         self.drop_notes()
         self.coming.n = 0
         cdef Py_ssize_t e
         cdef Opinions o
-        cdef Combination late
-        cdef double unit = self.unit()
-        cdef cnp.ndarray said = np.empty((events.n, CONTEXT))
-        cdef double* row = <double*> cnp.PyArray_DATA(said)
+        cdef double unit = self.unit(), share
+        cdef double[:, ::1] said = np.empty((events.n, CONTEXT))
         for e in range(events.n):
             self.read(self.scales.look(events.row(e)), events.tasks[e], events.shift(e), unit, &o)
             self.combine(events.tasks[e], &o)
-            row[0] = self.clock[1]
-            memcpy(row + 1, o.z, 10 * sizeof(double))
-            self.chances(events.tasks[e], self.newness(), o.odds, o.chance)
-            self.of_late.combine(o.z, &late)
-            row[SETTLED], row[FORGETFUL], row[OF_LATE] = \
-                mixed(&o), o.forgets, late.margin + o.offset
-            row += CONTEXT
-        return said
+            share = self.newcomer_share(events.tasks[e])
+            self.chances(share, o.odds, o.chance)
+            said[e, 0], said[e, SETTLED], said[e, FORGETFUL] = \
+                self.clock[1], self.settled(share, &o), o.forgets
+        return np.asarray(said)
 
     def set_context(self, Events events not None, const double[:, ::1] said not None):
         """Know that ``said`` is what :meth:`prediction_context` gave of events that are learned next.
@@ -730,8 +733,8 @@ cdef class AutoKernel(Kernel):
     def entries(self, Events events not None):
         """What `predict` reads of an event, entry by entry; zeros are left out.
 
-        The chances (n, 5) of the tasks' kinds, of the learner that forgets, and of the combiner for
-        late answers; where each
+        The chances (n, 5) of the tasks' kinds and of the learner that forgets, and the factor of
+        newcomers; where each
         event's entries start (n + 1,), their features (k,), their values in the learners' units
         (k,), and the numbers of their pairs of task and feature (k, 6); last the variances (n, 3) of
         what the logistic learners say, global, alone, and that forgets.
@@ -743,8 +746,7 @@ cdef class AutoKernel(Kernel):
         starts, features, values, pairs = [0], [], [], []
         cdef double[:, ::1] chances = np.zeros((events.n, KINDS + 2))
         cdef double[:, ::1] variances = np.empty((events.n, 3))
-        cdef bint late = self.is_late(events.n)
-        cdef double other = self.other_weight(late)
+        cdef double share, other = self.tracking_weight(self.is_late(events.n))
         cdef cnp.ndarray own
         cdef Opinions o
         for e in range(events.n):
@@ -756,10 +758,10 @@ cdef class AutoKernel(Kernel):
                     self.personal.look(events.tasks[e], x.index[k]), 2 * WIDTH * sizeof(double),
                 )
             self.find_odds(events.tasks[e], o.odds)
-            self.chances(events.tasks[e], self.newness(), o.odds, &chances[e, 0])
-            for k in range(KINDS):
-                chances[e, k] *= 1.0 - other
-            chances[e, KINDS + late] = other
+            share = self.newcomer_share(events.tasks[e])
+            self.chances(share, o.odds, &chances[e, 0])
+            chances[e, KINDS] = other
+            chances[e, KINDS + 1] = exp(share * self.stream.newcomer_log_factor)
             self.read(x, events.tasks[e], 0.0, self.unit(), &o)
             variances[e, 0] = o.v[GLOBAL + LOGISTIC]
             variances[e, 1] = o.v[ALONE + LOGISTIC]
