@@ -1,7 +1,5 @@
 """The one noun that travels: events that are predicted together and then learned together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
@@ -63,7 +61,7 @@ class Rounds(Sequence[Round]):
         self.offset = None if offset is None else np.ascontiguousarray(offset, dtype=np.float64)
 
     @classmethod
-    def pack(cls, rounds: Iterable[Round]) -> Rounds:
+    def pack(cls, rounds: Iterable[Round]) -> "Rounds":
         """Join rounds end to end; rounds that are packed already are returned as they are."""
         if isinstance(rounds, Rounds):
             return rounds
@@ -91,8 +89,8 @@ class Rounds(Sequence[Round]):
     @overload
     def __getitem__(self, index: int) -> Round: ...
     @overload
-    def __getitem__(self, index: slice) -> Rounds: ...
-    def __getitem__(self, index: int | slice) -> Round | Rounds:
+    def __getitem__(self, index: slice) -> "Rounds": ...
+    def __getitem__(self, index: int | slice) -> "Round | Rounds":
         if isinstance(index, slice):
             first, last, step = index.indices(len(self))
             if step != 1:

@@ -1,7 +1,5 @@
 """Results of runs: written by :func:`records`, read back by :func:`read` and :func:`rows`."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterable, Iterator

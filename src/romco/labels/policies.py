@@ -3,8 +3,6 @@
 Other packages add theirs by the entry point group ``romco.policies``.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from math import exp, log, sqrt

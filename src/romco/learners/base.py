@@ -1,7 +1,5 @@
 """The contract of a learner."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import le
