@@ -252,9 +252,8 @@ def _check_combination(
             f"{option} goes with two classes only: how shards would agree on new classes or on the "
             f"unit of a number is not settled; leave it out to learn --target {target}"
         )
-    if shards is not None and (source.weight is not None or source.offset is not None):
-        lack = alone.format("carry them")
-        raise ValueError(f"--shards does not go with --weight or --offset: {lack} either")
+    if shards is not None and source.weight is not None:
+        raise ValueError(f"--shards does not go with --weight: {alone.format('carry it')} either")
 
 
 def _follow(

@@ -37,7 +37,7 @@ from romco.learners.states import forget, unstart
 from romco.model.features import (
     Dense,
     Features,
-    Hashed,
+    NamedFeatures,
     Names,
     Rows,
     Sparse,
@@ -133,11 +133,11 @@ class Engine(Step):
         new_task: str,
         history: TaskHistory | None = None,
     ) -> None:
-        if history is not None and not isinstance(features, Names | Hashed):
+        if history is not None and not isinstance(features, NamedFeatures):
             raise ValueError("history needs columns by name: use features=Names() or Hashed()")
         m = learner.n_tasks
         empty = EventCounts(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
-        reader = features.mappings() if isinstance(features, Names | Hashed) else None
+        reader = features.mappings() if isinstance(features, NamedFeatures) else None
         body = Body(learner, empty)
         made_of = features, reader, target, tasks, body, Locks()
         fast = CompiledLearner if history is None else type(None)  # one event without its history
@@ -331,7 +331,7 @@ class Engine(Step):
         Labels are as the learner sees them, NaN where one is not known.
         """
         assert self.history is not None
-        assert isinstance(self.features, Names | Hashed)
+        assert isinstance(self.features, NamedFeatures)
         if y is not None and isinstance(self.target, TwoClasses):
             y = 0.5 + 0.5 * y  # as the history counts them: 0, 1, ...
         rows = self.features.encode(x, new is not None)
@@ -396,7 +396,7 @@ class Engine(Step):
             found = learner.prediction_context(round)
         if self.history is None:
             return found
-        assert isinstance(self.features, Names | Hashed)
+        assert isinstance(self.features, NamedFeatures)
         return self.history.context(list(ids), self.features.encode(x, False), found)
 
     def _round_with_room(self, rows: Rows, task: Numbers, offset: Dense | None) -> Round:
@@ -1094,14 +1094,12 @@ def _starts_of(chunk: Chunk) -> tuple[list[Callable[[], object]], Callable[[], N
         return [], None
     started = Started(counts.started, counts.n_started)
     numbers = list(dict.fromkeys(chunk.fresh.values()))[: chunk.start]
-    starts = [_start_of(learner, number, started) for number in numbers]
-    return starts, partial(_unstart_all, learner, numbers)
-
-
-def _start_of(learner: Any, task: int, started: Started) -> Callable[[], object]:
     if isinstance(learner, StartsAtomically):
-        return learner.starting(task, started)
-    return partial(learner.start_task, task, started)
+        starts = [learner.starting(number, started) for number in numbers]
+    else:
+        assert isinstance(learner, StartsTasks)
+        starts = [partial(learner.start_task, number, started) for number in numbers]
+    return starts, partial(_unstart_all, learner, numbers)
 
 
 def _unstart_all(learner: Learner, numbers: list[int]) -> None:

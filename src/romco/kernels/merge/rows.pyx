@@ -84,9 +84,14 @@ cdef class FeatureCounts:
         self.count[j] += 1
 
     def rows(self):
-        """Return the features that occurred, sorted, and the count of each."""
-        rows = listed(self.word, self.n_words)
-        return rows, self.counts[rows]
+        """Return the features that occurred, sorted, and the count of each; releases the GIL."""
+        cdef int[::1] rows = listed(self.word, self.n_words)
+        cdef int[::1] seen = np.empty(rows.shape[0], dtype=np.int32)
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(rows.shape[0]):
+                seen[i] = self.count[rows[i]]
+        return np.asarray(rows), np.asarray(seen)
 
     def load(self, rows, seen):
         """Restore the result of :meth:`rows`."""
@@ -264,6 +269,16 @@ cdef class TouchedRows:
         if 0 <= j < self.n_features:
             raise ValueError(f"feature {j} comes after feature {before}: they must be in order")
         raise ValueError(f"feature {j} was touched, but there are {self.n_features}")
+
+    def union(self):
+        """Return the features that any shard touched, sorted; releases the GIL."""
+        cdef Word[::1] bits = np.zeros(self.n_features // 64 + 1, dtype=np.uint64)
+        cdef Py_ssize_t k, i
+        with nogil:
+            for k in range(self.n):
+                for i in range(self.length[k]):
+                    mark(&bits[0], self.row[k][i])
+        return listed(&bits[0], bits.shape[0])
 
     cdef int feature(self, Py_ssize_t at) except -1:
         """Return the feature at which a range is cut."""
