@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from romco.io import durable
 from romco.io.formats import BadFile
 from romco.io.schema import Schema
@@ -113,10 +115,9 @@ def start(
     **settings: Any,
 ) -> Shards:
     """Return new shards for a model file, or resumed ones; ``settings`` are as in ``Shards``."""
-    if files.source.weight is not None or files.source.offset is not None:
+    if files.source.weight is not None:
         raise ValueError(
-            "shards that read files do not carry weights or offsets yet: leave them out, or learn "
-            "by a Model"
+            "shards that read files do not carry weights yet: leave them out, or learn by a Model"
         )
     features = features_from_json(files.features)
     settings |= {"checkpoint": folder_of(model)}
@@ -160,7 +161,9 @@ def read(
     source = replace(files.source, path=files.paths[0]).resolve(known)
     assert source.schema is not None
     source.schema.store(shards.session, "this model")
-    files = replace(files, source=source)
+    files, front = replace(files, source=source), coordinator.front.engine
+    offset = None if source.schema.offset is None else np.empty(0)
+    front.with_offset = front.read_offset(offset, 1.0, coordinator.events > 0) is not None
     tally, resumed = _resume(coordinator, files), coordinator.place
     warm = warm_up(coordinator, files)
     if warm is not None:

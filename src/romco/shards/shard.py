@@ -298,8 +298,8 @@ class Shard:
         while done < rows and not reader.ended:
             events, passed = reader.read(min(rows - done, CHUNK_ROWS))
             done += passed
-            for x, y, tasks in events:
-                margins = self.learn(x, y, tasks).margins
+            for x, y, tasks, offset in events:
+                margins = self.learn(x, y, tasks, None, offset).margins
                 learned += len(tasks)
                 wrong += int(np.count_nonzero((margins >= 0.0) != (y > 0.0)))
         skipped = reader.skipped - skipped
