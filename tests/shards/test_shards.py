@@ -365,7 +365,7 @@ def test_a_store_that_would_be_too_full_is_told_before_anything_is_learned():
     x, y, task = events(60, seed=3)
     shards = Shards("romco-auto", 2, romco.Hashed(2**20))
     shards.learn(x[:30], y[:30], task[:30])
-    full = shards.coordinator.engine.local_shards[1].model.engine.learner._personal
+    full = shards.coordinator.engine.local_shards[1].model.engine.learner.pair_store
     full.most = full.used
     before = shards.coordinator.engine.local_shards[1].model.events
     with pytest.raises(OverflowError, match="deal the tasks out to more shards"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +161,9 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     task_column: str | int | list[str] | None
     random_state: Any
     n_features_in_: int
+    _numeric: ClassVar[bool]  # whether answers are numbers
+    _checked_answers: Callable[[Any], NDArray[Any]]  # ValueError where scikit-learn refuses one
+    _plain_answers: Callable[[Any, int], NDArray[Any] | None]  # that it would not change
     reads_table_: bool  # whether rows are frames with text, dates or gaps
     feature_names_in_: Any
 
@@ -298,6 +301,22 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         if not self._plain(X):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return X, self._tasks(task, X.shape[0], self.model_)
+
+    def _read_labelled(
+        self, X: Any, y: Any, task: Any, first: bool
+    ) -> tuple[Any, NDArray[Any], list[Any]]:
+        """Return rows, answers and tasks to learn, checked."""
+        X, task = self._split_task(X, task)
+        answers = self._read_table(X, y, first)
+        if answers is not None:
+            answers = self._checked_answers(answers)
+        elif not first and self._plain(X):
+            answers = self._plain_answers(y, X.shape[0])
+        if answers is None:
+            how = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": self._numeric}
+            X, y = validate_data(self, X, y, reset=first, **how)
+            answers = self._checked_answers(y)
+        return X, answers, self._tasks(task, len(answers), None if first else self.model_)
 
     def _read_table(self, X: Any, y: Any, first: bool) -> Any:
         """Return the answers (n,) of a frame that a schema reads; None for numbers alone."""
@@ -575,22 +594,14 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             given["loss"] = self.loss
         return given
 
-    def _read_labelled(
-        self, X: Any, y: Any, task: Any, first: bool
-    ) -> tuple[Any, NDArray[Any], list[Any]]:
-        """Rows, labels and tasks to learn, checked."""
-        X, task = self._split_task(X, task)
-        labels = self._read_table(X, y, first)
-        if labels is not None:
-            check_classification_targets(labels)
-            return X, labels, self._tasks(task, len(labels), None if first else self.model_)
-        known = None if first or not self._plain(X) else _known(y, X.shape[0], self.model_)
-        if known is None:
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
-            check_classification_targets(y)
-        else:
-            y = known
-        return X, y, self._tasks(task, X.shape[0], None if first else self.model_)
+    _numeric = False
+
+    def _checked_answers(self, y: Any) -> NDArray[Any]:
+        check_classification_targets(y)
+        return np.asarray(y)
+
+    def _plain_answers(self, y: Any, n: int) -> NDArray[Any] | None:
+        return _known(y, n, self.model_)
 
 
 def _known(y: Any, n: int, model: Model) -> NDArray[Any] | None:
@@ -705,21 +716,14 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
     def _new(self, tasks: Sequence[Any] = ()) -> Model:
         return self._make_model("number", None, tasks, self.parameters or {})
 
-    def _read_labelled(
-        self, X: Any, y: Any, task: Any, first: bool
-    ) -> tuple[Any, Numbers, list[Any]]:
-        X, task = self._split_task(X, task)
-        numbers = self._read_table(X, y, first)
-        if numbers is not None:
-            numbers = check_array(numbers, ensure_2d=False, dtype=np.float64)
-            return X, numbers, self._tasks(task, len(numbers), None if first else self.model_)
-        numbers = None if first or not self._plain(X) else _finite(y, X.shape[0])
-        if numbers is None:
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=np.float64, reset=first, y_numeric=True
-            )
-            numbers = np.asarray(y, dtype=np.float64)
-        return X, numbers, self._tasks(task, X.shape[0], None if first else self.model_)
+    _numeric = True
+
+    def _checked_answers(self, y: Any) -> Numbers:
+        numbers: Numbers = check_array(y, ensure_2d=False, dtype=np.float64)
+        return numbers
+
+    def _plain_answers(self, y: Any, n: int) -> Numbers | None:
+        return _finite(y, n)
 
 
 def _finite(y: Any, n: int) -> Numbers | None:

@@ -7,8 +7,6 @@ the information of an event is p (1 - p). Posteriors lose variance where feature
 predictions where effects are weak: whichever found more is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple

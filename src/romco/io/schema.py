@@ -297,26 +297,21 @@ class Schema:
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """Return the schema that :meth:`to_json` described; ValueError where none could have."""
         try:
-            return cls._from_json(stored)
+            columns = {
+                name: Column(_text_of(kind), _text_of(meaning), "as learned")
+                for name, (kind, meaning) in _columns_of(stored).items()
+            }
+            roles = {part: _text_of(stored.get(part), None) for part in ROLES}
+            listed = stored.get("features")
+            if not isinstance(listed, list | None):
+                raise TypeError(f"expected a list of columns, got {listed!r}")
+            features = None if listed is None else [_text_of(name) for name in listed]
+            complete = bool(stored.get("complete", stored.get("kinds")))
+            one_task = bool(stored.get("one_task"))
+            made = cls(columns, **roles, features=features, one_task=one_task, complete=complete)
+            made.groupings = tuple(_text_of(name) for name in stored.get("groupings", ()))
         except (TypeError, AttributeError, KeyError, ValueError) as error:
             raise ValueError(f"no schema: {error}") from None
-
-    @classmethod
-    def _from_json(cls, stored: Mapping[str, Any]) -> Self:
-        parts = _columns_of(stored).items()
-        columns = {
-            name: Column(_text_of(kind), _text_of(meaning), "as learned")
-            for name, (kind, meaning) in parts
-        }
-        roles = {part: _text_of(stored.get(part), None) for part in ROLES}
-        listed = stored.get("features")
-        if not isinstance(listed, list | None):
-            raise TypeError(f"expected a list of columns, got {listed!r}")
-        features = None if listed is None else [_text_of(name) for name in listed]
-        complete = bool(stored.get("complete", stored.get("kinds")))
-        one_task = bool(stored.get("one_task"))
-        made = cls(columns, **roles, features=features, one_task=one_task, complete=complete)
-        made.groupings = tuple(_text_of(name) for name in stored.get("groupings", ()))
         return made
 
     @classmethod

@@ -8,8 +8,6 @@ where a_k is the share of the start's precision that the shard's forgetting left
 shards together. Changes are added, not posteriors, so the prior is not counted once per shard.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass

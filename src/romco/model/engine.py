@@ -1094,14 +1094,12 @@ def _starts_of(chunk: Chunk) -> tuple[list[Callable[[], object]], Callable[[], N
         return [], None
     started = Started(counts.started, counts.n_started)
     numbers = list(dict.fromkeys(chunk.fresh.values()))[: chunk.start]
-    starts = [_start_of(learner, number, started) for number in numbers]
-    return starts, partial(_unstart_all, learner, numbers)
-
-
-def _start_of(learner: Any, task: int, started: Started) -> Callable[[], object]:
     if isinstance(learner, StartsAtomically):
-        return learner.starting(task, started)
-    return partial(learner.start_task, task, started)
+        starts = [learner.starting(number, started) for number in numbers]
+    else:
+        assert isinstance(learner, StartsTasks)
+        starts = [partial(learner.start_task, number, started) for number in numbers]
+    return starts, partial(_unstart_all, learner, numbers)
 
 
 def _unstart_all(learner: Learner, numbers: list[int]) -> None:
