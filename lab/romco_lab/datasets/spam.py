@@ -1,7 +1,5 @@
 """``spam``: the mail of four users, the PU1, PU2, PU3 and PUA corpora."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import dataclass

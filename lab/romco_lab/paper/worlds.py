@@ -1,7 +1,5 @@
 """Simulated worlds: where, between two axes, the paper's claims do hold."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

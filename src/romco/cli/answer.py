@@ -1,7 +1,5 @@
 """Commands that read a model: predict, evaluate, explain."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys

@@ -1,7 +1,5 @@
 """Commands that learn: learn, in one process or in shards, and ask for labels."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -219,7 +217,7 @@ def _read_threads(text: str) -> int | Literal["auto"]:
 
 def _on_threads(
     path: Path, threads: int | Literal["auto"], options: LearnOptions, source: Source
-) -> Shards:
+) -> "Shards":
     from romco.shards import Shards
 
     if path.exists():
@@ -422,7 +420,7 @@ def _learn_in_shards(
     note(f"model: {model}, positive label: {classes[1]}")
 
 
-def _describe_shards(progress: ShardsProgress, seconds: float) -> str:
+def _describe_shards(progress: "ShardsProgress", seconds: float) -> str:
     """Return events, error and merges of all shards in one line."""
     speed = (progress.rows - progress.resumed) / max(seconds, 1e-9)
     parts = [

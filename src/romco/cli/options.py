@@ -1,7 +1,5 @@
 """Options that commands share: one name, one grammar and one help text for each."""
 
-from __future__ import annotations
-
 import inspect
 import shlex
 import sys

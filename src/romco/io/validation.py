@@ -1,7 +1,5 @@
 """Read model files: check everything, trust nothing, say what is wrong."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

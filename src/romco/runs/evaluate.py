@@ -1,7 +1,5 @@
 """Evaluate a model on the labelled events of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
