@@ -231,7 +231,7 @@ class _Finder:
     def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
         terms = ["intercept", *(self.model.features.name(int(j)) for j in columns)]
         posteriors = self.learner.task_posterior(self.engine.numbers(names), columns)  # type: ignore[attr-defined]
-        return [_shrunk(name, one) for name, one in zip(terms, posteriors, strict=True)]
+        return [_shrunk(*one, self.engine.turn) for one in zip(terms, posteriors, strict=True)]
 
     def levels(self, grouping: str) -> tuple[list[str], NDArray[np.intp], NDArray[np.int64]]:
         """Return names, columns and counts of the levels of a further grouping."""
@@ -251,11 +251,11 @@ class _NumberEffects(_Finder):
         return float(self.learner.residual_variance())  # type: ignore[attr-defined]
 
 
-def _shrunk(name: Any, one: Posterior) -> Term:
-    """Return the term of levels with these posteriors."""
+def _shrunk(name: Any, one: Posterior, turn: float = 1.0) -> Term:
+    """Return the term of levels with these posteriors; of the other class where turn is -1."""
     found = shrink(one.mean, one.variance, one.prior, one.information)
     estimate, error, common, between = found
-    return Term(name, one.common + common, estimate, error, between)
+    return Term(name, turn * (one.common + common), turn * estimate, error, between)
 
 
 class _ClassEffects(_Finder):
@@ -269,6 +269,9 @@ class _ClassEffects(_Finder):
             name = self.model.features.name(j)
             terms.append(_term(name, rises[j], information * self.spread[j] ** 2))
         others = super().tasks(names, events, columns)
+        centre = self.learner.arrays()["units"][self.frequent, 3]
+        if (abs(self.mean[self.frequent] - centre) > 0.1 * self.spread[self.frequent]).any():
+            others[0] = terms[0]  # the posterior is not that of the level at the means
         return [max(pair, key=attrgetter("variance")) for pair in zip(terms, others, strict=True)]
 
     def intercepts(self, at: NDArray[np.intp], counts: Any) -> Term:
