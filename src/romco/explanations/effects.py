@@ -175,7 +175,7 @@ def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information
     precision = np.where(known, precision, 0.0)
     score = np.where(known, information * mean / variance, 0.0)  # precision times the raw estimate
 
-    def fit_levels(between: float) -> tuple[float, float, Numbers, Numbers]:
+    def fit(between: float) -> tuple[float, float, Numbers, Numbers]:
         """Return log-likelihood, common, estimates and variances for a variance between levels."""
         shrinkage = 1.0 / (1.0 + between * precision)
         weight = float((precision * shrinkage).sum())
@@ -188,12 +188,12 @@ def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information
     middle = score.sum() / precision.sum()
     spread = ((score - precision * middle)[known] ** 2 / precision[known]).sum() / precision.sum()
     grid = spread * DEVIATIONS**2
-    likelihoods = np.array([fit_levels(between)[0] for between in grid])
+    likelihoods = np.array([fit(between)[0] for between in grid])
     weights = np.exp(likelihoods - likelihoods.max())
     weights /= weights.sum()
     common, first, second = 0.0, np.zeros(len(mean)), np.zeros(len(mean))
     for weight, between in zip(weights, grid, strict=True):
-        _, at, estimate, left = fit_levels(between)
+        _, at, estimate, left = fit(between)
         common += weight * at
         first += weight * estimate
         second += weight * (estimate**2 + left)
