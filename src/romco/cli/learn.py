@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
-from rich.live import Live
+from rich.markup import escape
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from romco import runs
 from romco.cli.options import (
@@ -54,13 +54,14 @@ from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import BudgetedModel
 from romco.runs.learn import infer_classes, learn_into, stop_on_sigterm
-from romco.runs.predict import Learns
+from romco.runs.predict import Learns, target_of
 from romco.runs.resume import load_model, locked_model
 
 if TYPE_CHECKING:
     from romco.shards import Shards
     from romco.shards.files import ShardsProgress
 
+Describe = Callable[[float], str]  # a line of progress, after so many seconds
 DEFAULT_HASH_BITS = 18  # of the features in shards
 ROWS_AT_A_TIME = 10_000
 
@@ -260,17 +261,12 @@ def _follow(
 ) -> None:
     """Show progress and the result; the columns of a ``new`` model first."""
     last = None
-    try:
-        with _show_progress() as show, stop_on_sigterm(stop):
-            for last in steps:
-                if new and source.schema is not None and last.events > last.resumed:
-                    note_schema(source.schema)
-                    new = False
-                show(last)
-    except KeyboardInterrupt:
-        kept = f"{model} is as it was last saved" if model.exists() else "nothing was saved yet"
-        note(f"stopped: {kept}; the same command goes on from there")
-        raise typer.Exit(130) from None
+    with _show_progress(stop) as show:
+        for last in steps:
+            if new and source.schema is not None and last.events > last.resumed:
+                note_schema(source.schema)
+                new = False
+            show(partial(_describe_run, last))
     assert last is not None
     if not last.events and not stop.wanted:
         _note_nothing(last, source.path, model)
@@ -280,14 +276,10 @@ def _follow(
         note(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
     note(f"model: {model}" + _describe_labels(last.model))
-    if isinstance(last.model, Model) and last.model.engine.target.kind == "two classes":
-        _warn_of_one_class(last.model)
-
-
-def _warn_of_one_class(model: Model) -> None:
-    if len(model.classes) == 1:
+    classes = last.model.classes if isinstance(last.model, Model) else ()
+    if target_of(last.model) == "two classes" and len(classes) == 1:
         warn(
-            f"all events have the label {model.classes[0]!r}, so every answer will be that one: "
+            f"all events have the label {classes[0]!r}, so every answer will be that one: "
             "learn events of the other label, too"
         )
 
@@ -302,44 +294,49 @@ def _note_nothing(progress: Progress, source: str, model: Path) -> None:
 
 
 def _describe_labels(model: Any) -> str:
-    if isinstance(model, Model) and model.engine.target.kind == "number":
+    if target_of(model) == "number":
         return ", predicts a number"
-    if isinstance(model, Model) and model.engine.target.kind == "classes":
+    if target_of(model) == "classes":
         return f", classes: {', '.join(map(str, model.classes))}"
     return f", positive label: {model.engine.positive}"
 
 
 @contextmanager
-def _show_progress() -> Iterator[Any]:
-    """Show a line of progress, at most ten times a second.
+def _show_progress(stop: runs.Stop) -> Iterator[Callable[[Describe], None]]:
+    """Show a line of progress, at most ten times a second, until it ends or is stopped.
 
     It takes at most a fiftieth of the time: the rank of many features is not free.
     """
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     begin, due = time.perf_counter(), 0.0
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        line = bar.add_task("reading")
+    bar = Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
+    line = bar.add_task("reading")
 
-        def show(progress: Progress) -> None:
-            nonlocal due
-            now = time.perf_counter()
-            if console.is_terminal and now >= due:
-                speed = (progress.events - progress.resumed) / max(now - begin, 1e-9)
-                left = _describe_time_left(progress, now - begin)
-                text = f"{left}{_describe_progress(progress)}, {speed:,.0f} events/s"
-                bar.update(line, description=text)
-                due = now + max(0.1, 50.0 * (time.perf_counter() - now))
+    def show(describe: Describe) -> None:
+        nonlocal due
+        now = time.perf_counter()
+        if console.is_terminal and now >= due:
+            bar.update(line, description=escape(describe(now - begin)))
+            due = now + max(0.1, 50.0 * (time.perf_counter() - now))
 
-        yield show
+    try:
+        with bar, stop_on_sigterm(stop):
+            yield show
+    except KeyboardInterrupt:
+        note("stopped: what was saved before stays; the same command goes on from there")
+        raise typer.Exit(130) from None
 
 
-def _describe_time_left(progress: Progress, seconds: float) -> str:
+def _describe_run(progress: Progress, seconds: float) -> str:
+    """Return share, time left, progress and speed after so many seconds."""
+    speed = (progress.events - progress.resumed) / max(seconds, 1e-9)
+    text = f"{_describe_progress(progress)}, {speed:,.0f} events/s"
     if not progress.share:
-        return ""
+        return text
     if progress.resumed:  # what was passed over took no time to learn
-        return f"{progress.share:.0%}: "
+        return f"{progress.share:.0%}: {text}"
     left = round(seconds * (1.0 / progress.share - 1.0))
-    return f"{progress.share:.0%}, {left // 60}:{left % 60:02d} left: "
+    return f"{progress.share:.0%}, {left // 60}:{left % 60:02d} left: {text}"
 
 
 def _describe_progress(progress: Progress) -> str:
@@ -396,7 +393,7 @@ def _learn_in_shards(
         options = replace(options, learner=known.engine.learner.name)
     schema = None if known is None else known.schema
     source = replace(source, path=paths[0]).resolve(schema)
-    classes = _known_classes(known) or options.classes
+    classes = known.classes if known is not None and len(known.classes) == 2 else options.classes
     classes = classes or _infer_classes(source, paths, options.positive)
     features = (
         Hashed(2 ** (options.hash_bits or DEFAULT_HASH_BITS)) if known is None else known.features
@@ -414,14 +411,9 @@ def _learn_in_shards(
         parameters=options.settings,
         **options.schedule,
     )
-    try:
-        shown = Live(console=console, transient=True, refresh_per_second=4)
-        with shown as live, stop_on_sigterm(stop):
-            for last in steps:
-                live.update(Text(_describe_shards(last, time.perf_counter() - begin)))
-    except KeyboardInterrupt:
-        note("stopped; the same command goes on from the last checkpoint")
-        raise typer.Exit(130) from None
+    with _show_progress(stop) as show:
+        for last in steps:
+            show(partial(_describe_shards, last))
     if last is not None:
         note(_describe_shards(last, time.perf_counter() - begin))
     if folder_of(model).exists():
@@ -447,11 +439,6 @@ def _describe_shards(progress: ShardsProgress, seconds: float) -> str:
     if progress.lost:
         parts.append(f"{progress.lost:,} workers lost and replaced")
     return ", ".join(parts)
-
-
-def _known_classes(known: Model | None) -> tuple[Any, ...]:
-    """Return the labels of a model, the negative one first; none where it does not know both."""
-    return known.classes if known is not None and len(known.classes) == 2 else ()
 
 
 def _infer_classes(source: Source, paths: tuple[str, ...], positive: str | None) -> tuple[Any, ...]:

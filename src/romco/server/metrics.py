@@ -36,17 +36,13 @@ class Metrics:
     def __init__(self) -> None:
         self.predictions = 0
         self._registry = CollectorRegistry()
-        self._writer: Writer | None = None
+        self.writer: Writer | None = None  # on which to report
         self._requests: Count[tuple[str, int]] = Count()
         paths = (*(route.path for route in ROUTES), OTHER_PATH)
         self._buckets = {path: [0] * (len(BUCKETS) + 1) for path in paths}
         self._seconds = dict.fromkeys(paths, 0.0)
         self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in paths}
         self._registry.register(self)
-
-    def watch(self, writer: Writer) -> None:
-        """Report on a writer from now on."""
-        self._writer = writer
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """Count a request; ``path`` is that of its route."""
@@ -112,7 +108,7 @@ class Metrics:
             buckets = list(zip(bounds, accumulate(counts), strict=True))
             seconds.add_metric([path], buckets, self._seconds[path])
         yield seconds
-        writer = self._writer
+        writer = self.writer
         if writer is None:
             return
         events = CounterMetricFamily("romco_events", "Events by outcome", labels=["outcome"])
