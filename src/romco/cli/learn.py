@@ -36,6 +36,7 @@ from romco.cli.options import (
     parse_settings,
     parse_target,
     reads_source,
+    resolve_source,
     resolve_target,
     split_list,
 )
@@ -464,11 +465,9 @@ def ask(
     or give the answers alone, a file with columns ask_id and the label, in any order.
     """
     found = load_model(model)
-    schema = found.schema
-    check_source(source, False, schema)
-    known = source.resolve_to_predict(schema)
+    known, warning = resolve_source(found, source, labelled=False)
     assert known.schema is not None
-    warn(None if schema is None else known.unknown_columns(schema))
+    warn(warning)
     if found.engine.target.kind != "two classes":
         raise ValueError(
             f"romco ask is for two classes; {model.name} predicts {found.engine.target.kind}"
