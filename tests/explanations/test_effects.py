@@ -153,3 +153,14 @@ def test_a_nested_grouping_in_a_file_is_that_of_rows(tmp_path):
         model.margins(rows, ["school/class"]), plain.margins(rows, ["school/class"]), atol=1e-6
     )
     assert '"task": "s' in run("predict").output
+
+
+def test_effects_do_not_depend_on_the_label_that_came_first():
+    rows, y, task, _ = simulated(3, number=False, sd=0.3)
+    found = []
+    for first in (y.index(True), y.index(False)):
+        model = romco.Model()
+        model.learn_one(rows[first], "ba"[not y[first]], task[first])
+        model.learn(rows, ["ba"[not one] for one in y], task)
+        found.append(romco.effects(model).levels.set_index(["level", "term"]).estimate)
+    assert np.corrcoef(found[0], found[1].loc[found[0].index])[0, 1] > 0.9

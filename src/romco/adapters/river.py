@@ -1,7 +1,5 @@
 """A River classifier, a regressor and a label sampler that take ``task=``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -47,7 +45,7 @@ class TaskStream:
         made.model = model
         return made
 
-    def reasons_one(self, x: Mapping[Any, Any], task: Any = "all", label: Any = None) -> Reasons:
+    def reasons_one(self, x: Mapping[Any, Any], task: Any = "all", label: Any = None) -> "Reasons":
         """Return what the features of one event add to its answer; see :func:`romco.reasons`."""
         from romco.explanations import reasons
 

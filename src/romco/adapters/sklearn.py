@@ -1,7 +1,5 @@
 """A scikit-learn classifier and a regressor that take ``task=``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -167,7 +165,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     reads_table_: bool  # whether rows are frames with text, dates or gaps
     feature_names_in_: Any
 
-    def explain(self, top: int = 10) -> Explanation:
+    def explain(self, top: int = 10) -> "Explanation":
         """Explain what was learned, see :func:`romco.explain`.
 
         ``top`` features are named of each part.
@@ -177,7 +175,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         return explain(self.model_, top=top)
 
-    def reasons(self, X: Any, task: Any = None, label: Any = None) -> list[Reasons]:
+    def reasons(self, X: Any, task: Any = None, label: Any = None) -> "list[Reasons]":
         """Return for each row what its features add to the answer; see :func:`romco.reasons`.
 
         Contributions add up to ``decision_function`` (of numbers: to ``predict``). Of more than two

@@ -1,7 +1,5 @@
 """Commands that learn: learn, in one process or in shards, and ask for labels."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,6 +36,7 @@ from romco.cli.options import (
     parse_settings,
     parse_target,
     reads_source,
+    resolve_source,
     resolve_target,
     split_list,
 )
@@ -219,7 +218,7 @@ def _read_threads(text: str) -> int | Literal["auto"]:
 
 def _on_threads(
     path: Path, threads: int | Literal["auto"], options: LearnOptions, source: Source
-) -> Shards:
+) -> "Shards":
     from romco.shards import Shards
 
     if path.exists():
@@ -424,7 +423,7 @@ def _learn_in_shards(
     note(f"model: {model}, positive label: {classes[1]}")
 
 
-def _describe_shards(progress: ShardsProgress, seconds: float) -> str:
+def _describe_shards(progress: "ShardsProgress", seconds: float) -> str:
     """Return events, error and merges of all shards in one line."""
     speed = (progress.rows - progress.resumed) / max(seconds, 1e-9)
     parts = [
@@ -468,11 +467,9 @@ def ask(
     or give the answers alone, a file with columns ask_id and the label, in any order.
     """
     found = load_model(model)
-    schema = found.schema
-    check_source(source, False, schema)
-    known = source.resolve_to_predict(schema)
+    known, warning = resolve_source(found, source, labelled=False)
     assert known.schema is not None
-    warn(None if schema is None else known.unknown_columns(schema))
+    warn(warning)
     if found.engine.target.kind != "two classes":
         raise ValueError(
             f"romco ask is for two classes; {model.name} predicts {found.engine.target.kind}"

@@ -1,7 +1,5 @@
 """Options that commands share: one name, one grammar and one help text for each."""
 
-from __future__ import annotations
-
 import inspect
 import shlex
 import sys
@@ -22,7 +20,12 @@ from romco.parameters import setting
 from romco.runs import Source
 from romco.runs.learn import infer_target
 
-TARGETS = ("auto", "two-classes", "classes", "number")
+TARGETS: dict[str, Kind | None] = {
+    "auto": None,
+    "two-classes": "two classes",
+    "classes": "classes",
+    "number": "number",
+}
 
 ModelPath = Annotated[Path, typer.Option("--model", help="The model file.")]
 LearnerName = Annotated[
@@ -180,6 +183,14 @@ def check_source(source: Source, labelled: bool, known: Schema | None = None) ->
         raise ValueError(f"{name}: say which column is the label: --label COLUMN")
 
 
+def resolve_source(model: Model, source: Source, labelled: bool) -> tuple[Source, str | None]:
+    """Return the source read as the model's columns were, and a warning where they differ."""
+    schema = model.schema
+    check_source(source, labelled, schema)
+    known = source.resolve_to_predict(schema)
+    return known, None if schema is None else known.unknown_columns(schema)
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """Options that say which model is made; None leaves the default."""
@@ -256,11 +267,9 @@ def parse_label_budget(text: str) -> float | int:
 
 def parse_target(text: str) -> Kind | None:
     """Return the kind of target, None for "auto"."""
-    kinds: dict[str, Kind | None] = {"auto": None, "classes": "classes", "number": "number"}
-    kinds["two-classes"] = "two classes"
-    if text not in kinds:
+    if text not in TARGETS:
         raise ValueError(f"--target {text}: expected {', '.join(TARGETS)}")
-    return kinds[text]
+    return TARGETS[text]
 
 
 def resolve_target(target: Kind | None, source: Source) -> Kind | None:

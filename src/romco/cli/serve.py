@@ -1,7 +1,5 @@
 """Commands of the service: serve, token."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Annotated

@@ -4,8 +4,6 @@ A package can add formats by the entry point group ``romco.formats``: the entry'
 format's, its object a :class:`Format`.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -48,7 +46,7 @@ class BadRow(ValueError):  # noqa: N818
         place = f"{file}, line {line}" + (f", column {column!r}" if column is not None else "")
         super().__init__(f"{place}: {reason}; mend the row, or skip bad rows")
 
-    def __reduce__(self) -> tuple[type[BadRow], tuple[str, int, str | None, str]]:
+    def __reduce__(self) -> "tuple[type[BadRow], tuple[str, int, str | None, str]]":
         return BadRow, (self.file, self.line, self.column, self.reason)
 
 

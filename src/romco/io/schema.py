@@ -20,8 +20,6 @@ time      seconds or a date; no feature, but how long ago labels of the task cam
 ========  =======================================================================
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 import warnings
@@ -270,7 +268,7 @@ class Schema:
                 found.append(f"{name!r}{hint}")
         return found
 
-    def difference(self, other: Schema) -> str | None:
+    def difference(self, other: "Schema") -> str | None:
         """Return what another schema has otherwise, or None if rows are read alike by both."""
         for part in (*ROLES, "groupings", "features", "one_task"):
             if getattr(self, part) != getattr(other, part):

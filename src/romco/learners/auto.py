@@ -184,7 +184,7 @@ def with_sides(state: State) -> State:
 
 
 def with_levels(state: State) -> State:
-    """A state of version 8 as one of version 9: the combiner hears levels of tasks, no constant.
+    """A state of version 8 as one of version 9: levels of tasks replace the constant.
 
     A level of 1 for each task is that constant. The combiner for late answers is dropped.
     """

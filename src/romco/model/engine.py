@@ -3,8 +3,6 @@
 :class:`romco.Model` is what users call; other packages reach what else they need by its ``engine``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
@@ -72,7 +70,7 @@ class Body(NamedTuple):
 
     def grown(
         self, n_features: int, n_tasks: int, n_classes: int = 0, *, move: bool = True
-    ) -> Body:
+    ) -> "Body":
         """Return the same if it has the room, else a larger one; doubled, so that it is rare.
 
         It takes over the pairs of task and feature unless ``move`` is false; use this one on only
@@ -165,7 +163,7 @@ class Engine(Step):
         """Number of events learned."""
         return self.counts.events
 
-    def at_rest(self) -> Hold[Learner]:
+    def at_rest(self) -> "Hold[Learner]":
         """Hold the learner between two steps: ``with engine.at_rest() as learner``.
 
         Whoever learns or predicts waits meanwhile, so only read the learner within.

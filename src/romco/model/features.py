@@ -4,8 +4,6 @@ Text, numbers and gaps of a raw row become numbers in one place: ``read_row`` of
 :mod:`romco.kernels.io.mappings`, which all rows by name go through.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, KeysView, Mapping, Sequence
 from itertools import compress, islice, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -146,7 +144,7 @@ class NamedFeatures:
     ``"town=Rome"`` with value 1, a text its words. None, NaN and empty text are absent.
     """
 
-    def __init__(self, lookup: NameLookup | HashLookup) -> None:
+    def __init__(self, lookup: "NameLookup | HashLookup") -> None:
         self._column: New = {}  # of each name; none where names are hashed
         self._lookup, self.cells = lookup, CellEncoder()
 
@@ -403,7 +401,7 @@ def cut(rows: Rows, begin: int, end: int) -> Rows:
     )
 
 
-def as_matrix(rows: Sparse, width: int) -> csr_array:
+def as_matrix(rows: Sparse, width: int) -> "csr_array":
     """Return rows with ``width`` columns; what is stored beyond is dropped."""
     from scipy.sparse import csr_array  # here, so that `import romco` stays fast
 

@@ -1,7 +1,5 @@
 """The model: names in, labels out; one writer, any number of readers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path

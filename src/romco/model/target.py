@@ -4,8 +4,6 @@ A learner's score is a margin on one side of 0 or the other, a log-probability o
 number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Any, Literal, NamedTuple
@@ -201,7 +199,7 @@ class TwoClasses(Target):
         ]
 
     @classmethod
-    def from_json(cls, entries: Iterable[Any]) -> TwoClasses:
+    def from_json(cls, entries: Iterable[Any]) -> "TwoClasses":
         labels = cls()
         for label, side, *outward in entries:
             if not {side, *outward} <= {-1.0, 1.0}:
@@ -284,7 +282,7 @@ class ManyClasses(Target):
         return {**super().to_json(), "labels": labels}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> ManyClasses:
+    def from_json(cls, found: Mapping[str, Any]) -> "ManyClasses":
         target = cls()
         target.known = {from_json(label): float(number) for label, number in found["labels"]}
         numbers = set(target.known.values())

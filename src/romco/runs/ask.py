@@ -1,7 +1,5 @@
 """Ask people for labels: learn under a budget, write the events to label, learn the answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -57,7 +55,7 @@ class BudgetedModel:
         return self.model.session
 
     @property
-    def engine(self) -> BudgetedModel:
+    def engine(self) -> "BudgetedModel":
         """Itself: it has the methods of a model's engine that a run calls."""
         return self
 

@@ -5,8 +5,6 @@ has learned, so the same command goes on where it stopped, whether it was killed
 source has grown; the result does not depend on how often that happened.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
@@ -76,7 +74,7 @@ class TaskErrors:
         return sum(wrong / events for events, wrong in self.counts.values()) / len(self.counts)
 
     @classmethod
-    def from_json(cls, stored: Any) -> TaskErrors:
+    def from_json(cls, stored: Any) -> "TaskErrors":
         """Return what was stored, if anything was."""
         if stored is None or stored is False:
             return cls() if stored is None else cls(None)
@@ -138,7 +136,7 @@ def learn(
     predictions: Path | None = None,
     every: int | None = None,
     *,
-    stop: Stop | None = None,
+    stop: "Stop | None" = None,
 ) -> Iterator[Progress]:
     """Learn all events of a source that the model at ``path`` has not learned yet.
 
@@ -158,7 +156,7 @@ def learn_into(
     predictions: Path | None = None,
     every: int | None = None,
     *,
-    stop: Stop | None = None,
+    stop: "Stop | None" = None,
 ) -> Iterator[Progress]:
     """Learn a source into a model whose file is locked; see :func:`learn`."""
     if every is not None and every < 1:
@@ -202,7 +200,7 @@ class Run:
     record: SourceRecord
     late: Score | None = None  # of blocks predicted before any of their labels was learned
 
-    def steps(self, saves: SaveSchedule, stop: Stop) -> Iterator[Progress]:
+    def steps(self, saves: SaveSchedule, stop: "Stop") -> Iterator[Progress]:
         """Learn to the end, or until stopped."""
         record, trouble = self.record, None
         while trouble is None:

@@ -1,7 +1,5 @@
 """Predict the events of a file, and write predictions as CSV, Parquet or JSON lines."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

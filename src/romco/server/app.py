@@ -1,7 +1,5 @@
 """Application: HTTP requests to answers, and the server that runs it."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

@@ -1,7 +1,5 @@
 """Client: retries that cannot learn twice, long lists sent in batches."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import random

@@ -6,8 +6,6 @@ of a head nor the time it takes is limited. Here an upgrade is refused and the c
 trailers are dropped, and heads are limited.
 """
 
-from __future__ import annotations
-
 import asyncio
 from asyncio import TimerHandle
 from functools import partial

@@ -1,7 +1,5 @@
 """Metrics of the service: for Prometheus, and for the page."""
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_left
 from collections import Counter as Count
@@ -62,7 +60,7 @@ class Metrics:
             return None
         return {"median": times[len(times) // 2], "p99": times[len(times) * 99 // 100]}
 
-    def status(self, writer: Writer) -> dict[str, Any]:
+    def status(self, writer: "Writer") -> dict[str, Any]:
         """Return what the page shows."""
         served, store, counts = writer.served, writer.store, writer.counts
         scores, model = served.scores, served.model
@@ -122,7 +120,7 @@ class Metrics:
             if value is not None:
                 yield GaugeMetricFamily(f"romco_{name}", text, value)
 
-    def _gauges(self, writer: Writer) -> Iterator[tuple[str, str, float | None]]:
+    def _gauges(self, writer: "Writer") -> Iterator[tuple[str, str, float | None]]:
         served, store, scores = writer.served, writer.store, writer.served.scores
         yield "sequence", "Sequence number of the last change applied", served.sequence
         yield "checkpoint_sequence", "That of the last checkpoint", writer.checkpoint_sequence

@@ -3,8 +3,6 @@
 ``python -m romco.server.routes`` prints the table of docs/serving.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

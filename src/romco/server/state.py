@@ -1,7 +1,5 @@
 """Served model: predicts, learns, explains; a function of the changes applied to it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -158,7 +156,7 @@ class Scores(msgspec.Struct):
         return msgspec.json.encode(self)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Scores:
+    def from_bytes(cls, data: bytes) -> "Scores":
         """Return the scores that :meth:`to_bytes` wrote; ValueError for anything else."""
         scores = msgspec.json.decode(data, type=Scores)
         bins = len(scores.bin_events), len(scores.bin_predicted), len(scores.bin_observed)

@@ -5,8 +5,6 @@ then applied in order and acknowledged. A request that takes long is learned in 
 which other requests get their turn.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

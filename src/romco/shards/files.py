@@ -1,7 +1,5 @@
 """Learning from files, of which every shard reads its own part."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -66,7 +64,7 @@ class Tally:
     skipped: int = 0
     ended: bool = False
 
-    def after(self, reports: list[ReadReport]) -> Tally:
+    def after(self, reports: list[ReadReport]) -> "Tally":
         """Return the tally after all shards have read on."""
         wrong = self.wrong + sum(one.wrong for one in reports)
         skipped = self.skipped + sum(one.skipped for one in reports)

@@ -9,8 +9,6 @@ A message to an actor costs about as much as a small merge. So calls without an 
 next one: a period is one message to each shard, to apply, to read, and to return its update.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence

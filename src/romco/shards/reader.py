@@ -5,8 +5,6 @@ stream, counted before anything is skipped, so all shards agree on places withou
 In CSV, JSON lines and Parquet only the task of other shards' rows is looked at.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """One shard: a model of its own tasks, and its messages at a barrier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial

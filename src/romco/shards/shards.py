@@ -1,7 +1,5 @@
 """A model in shards: the methods of ``Model``, with tasks spread over several learners."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -369,7 +367,7 @@ class Shards(Closing):
         return self._front.classes
 
     @property
-    def engine(self) -> Shards:
+    def engine(self) -> "Shards":
         """Itself: it has the methods of a model's engine that a run calls."""
         return self
 
