@@ -20,6 +20,7 @@ from benchmarks.workloads import large
 from romco.kernels.core.events import Events
 from romco.kernels.merge.rows import FeatureCounts
 from romco.learners.merging import InPlaceMerge, Period, collect_change, merge, run_at_once
+from romco.model import features
 from romco.runs import Source
 from romco.shards import Shards
 from romco.shards import shards as shards_module
@@ -33,7 +34,6 @@ SUBSPACE_CALLS = (
     "invalidate_caches",
     "gather_directions",
     "put_directions",
-    "project_directions",
     "orthogonalise_directions",
 )
 LENGTHS = (10_000, 40_000, 160_000, 640_000)  # events: merges become rarer as streams get longer
@@ -47,8 +47,9 @@ def sharded(n, d, **settings):
 def timed(threads, x, y, tasks):
     """Seconds of one run on threads: wall clock, CPU of all threads, barriers, CPU under the lock.
 
-    ``locked`` is the CPU time outside of the compiled calls that release the interpreter's lock. It
-    is an upper bound: NumPy releases the lock, too.
+    ``locked`` is the CPU time outside of the calls that release the interpreter's lock: compiled
+    ones, and the one product of BLAS that checks a batch. It is an upper bound: most of NumPy
+    releases the lock, too.
     """
     released = []
     with (
@@ -56,9 +57,11 @@ def timed(threads, x, y, tasks):
         released_time(released, "romco.model.engine.ChunkStep", "compiled"),
         released_time(released, "romco.shards.shard.Events", "__init__"),
         released_time(released, "romco.learners.base.Events", "__init__"),
-        released_time(released, "romco.shards.shard.FeatureCounts", "add", "clear"),
+        released_time(released, "romco.shards.shard.FeatureCounts", "add", "clear", "rows"),
+        released_time(released, "romco.learners.merging.TouchedRows", "__init__", "union"),
         released_time(released, "romco.learners.merging.kernel.RowMerge", "rows"),
         released_time(released, "romco.learners.auto.AutoKernel", *SUBSPACE_CALLS),
+        mock.patch("romco.model.features._check_finite", timing(released, features._check_finite)),
         sharded(threads, x.shape[1], engine="threads") as shards,
     ):
         wall, cpu = time.perf_counter(), time.process_time()
@@ -73,19 +76,21 @@ def released_time(released, name, *methods):
     """Patch a compiled class so that the CPU time of its methods is added to a list."""
     module, _, kind = name.rpartition(".")
     original = getattr(pkgutil.resolve_name(module), kind)
+    timed_methods = {method: timing(released, getattr(original, method)) for method in methods}
+    return mock.patch(name, type(kind, (original,), timed_methods))
 
-    def timing(method):
-        def call(self, *arguments, **options):
-            began = time.thread_time()
-            try:
-                return getattr(original, method)(self, *arguments, **options)
-            finally:
-                released.append(time.thread_time() - began)
 
-        return call
+def timing(released, function):
+    """Return a function that adds its CPU time to a list."""
 
-    timed_class = type(kind, (original,), {method: timing(method) for method in methods})
-    return mock.patch(name, timed_class)
+    def call(*arguments, **options):
+        began = time.thread_time()
+        try:
+            return function(*arguments, **options)
+        finally:
+            released.append(time.thread_time() - began)
+
+    return call
 
 
 def shapes(n):

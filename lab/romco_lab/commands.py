@@ -1,7 +1,5 @@
 """Commands that the lab adds to the command line: paper, beyond, label-study, kt."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Annotated

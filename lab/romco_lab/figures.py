@@ -1,7 +1,5 @@
 """Look of all printed figures: colour-blind safe, readable in print, saved three ways."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -4,8 +4,6 @@
 ``x``, ``x_label`` and ``y_label``.
 """
 
-from __future__ import annotations
-
 import doctest
 import sys
 from pathlib import Path

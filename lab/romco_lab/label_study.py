@@ -1,7 +1,5 @@
 """Error against labels: policies under several budgets on one data set, as table and figure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs of learners for the reports: records along a stream, outcomes, tuning, differences."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Regret: how much worse a stream went than the best fixed model would have done."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import numpy as np

@@ -5,8 +5,6 @@ again. At the end its model is compared, bit for bit, with one that learned the 
 one go.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -5,8 +5,6 @@ Two protocols. *Prequential*: train students first, then test students; everythi
 updated. Files are those of Gervet et al. (2020): part, user, timestamp, item, skill, correct.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

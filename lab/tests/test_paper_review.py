@@ -67,7 +67,7 @@ def test_a_cell_of_the_map_is_the_difference_of_errors_in_fresh_worlds(out):
     results = out / "runs"
     found = SMALL.found(results)["against PA-Unique"]
     for cell in SMALL.cells():
-        errors = SMALL._errors(cell, results)
+        errors = SMALL.errors_by_learner(cell, results)
         gaps = [100 * (np.mean(errors[n]) - np.mean(errors["pa-unique"])) for n in LEARNERS[:2]]
         assert found[cell].gap.mean in [pytest.approx(gap) for gap in gaps]
         assert found[cell].gap.shuffles == SMALL.worlds
@@ -76,8 +76,8 @@ def test_a_cell_of_the_map_is_the_difference_of_errors_in_fresh_worlds(out):
 def test_tuning_sees_no_world_that_is_judged():
     for one in (*MAPS, SMALL):
         cell = one.cells()[0]
-        tuned = {run.dataset for name in RIVALS for run in one._trial(cell, name)}
-        judged = {one._world(cell, seed) for seed in range(one.worlds)}
+        tuned = {run.dataset for name in RIVALS for run in one.tuning_runs(cell, name)}
+        judged = {one.world_name(cell, seed) for seed in range(one.worlds)}
         assert len(tuned) == 1
         assert not tuned & judged
 

@@ -48,13 +48,13 @@ def test_folders_of_text_files_are_read(folders):
 
 def test_numbers_of_subject_and_body_are_counted(folders, corpora):
     wanted = {(c, name): n for c, _, name, n in made_up_messages()}
-    first = spam._messages(folders / "spam_pu" / "pu1")[0]
+    first = spam.list_messages(folders / "spam_pu" / "pu1")[0]
     counts = np.bincount(wanted["pu1", first.name], minlength=corpora.counts.shape[1])
     np.testing.assert_array_equal(corpora.counts[[0]].toarray()[0], counts)
 
 
 def test_messages_come_in_the_order_of_their_numbers(folders):
-    names = [path.stem for path in spam._messages(folders / "spam_pu" / "pu2")[:4]]
+    names = [path.stem for path in spam.list_messages(folders / "spam_pu" / "pu2")[:4]]
     assert names == ["7spmsg0", "7legit10", "7legit20", "7spmsg30"]
 
 

@@ -3,8 +3,6 @@
 U is low rank and shared by the tasks, V is personal and non-zero for few of them.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """``romco`` and ``python -m romco``: the command line, if what it needs is installed."""
 
-from __future__ import annotations
-
 import sys
 
 

@@ -9,8 +9,6 @@ Each check takes ``make``, a function of ``n_features`` and ``n_tasks`` that giv
 fresh learner, and the rounds of a small stream.
 """
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

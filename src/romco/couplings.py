@@ -6,8 +6,6 @@ taken. A coupling is a frozen dataclass whose ``factor(n_tasks)`` gives F. Some 
 twin that does without F, which ``compiled`` names.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 

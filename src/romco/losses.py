@@ -4,8 +4,6 @@ A loss is a frozen dataclass, listed in ``LOSSES``. ``compiled`` names its twin 
 a loss without one, such as yours, is called once in every round.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 

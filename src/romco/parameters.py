@@ -5,8 +5,6 @@ penalty in ``romco.penalties.PENALTIES``, a step in ``romco.steps.STEPS``, a cou
 ``romco.couplings.COUPLINGS``. A learner takes the part or its name, and stores it as data.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass

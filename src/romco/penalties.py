@@ -19,8 +19,6 @@ array([[1., 0.],
        [0., 0.]])
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 

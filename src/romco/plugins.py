@@ -1,7 +1,5 @@
 """Other packages: objects that they add by entry points, and Ray where it is installed."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -31,7 +29,7 @@ class Registry(Mapping[str, T]):
         self._names = tuple(built_in)
 
     @cached_property
-    def _entries(self) -> dict[str, EntryPoint]:
+    def _entries(self) -> "dict[str, EntryPoint]":
         from importlib.metadata import entry_points  # takes 30 ms, and few names are not built in
 
         found = {entry.name: entry for entry in entry_points(group=self.group)}

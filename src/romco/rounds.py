@@ -1,7 +1,5 @@
 """The one noun that travels: events that are predicted together and then learned together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
@@ -58,14 +56,12 @@ class Rounds(Sequence[Round]):
         self.task = np.ascontiguousarray(task, dtype=np.int64)
         self.x = x if is_sparse(x) else np.ascontiguousarray(x, dtype=np.float64)
         self.y = np.ascontiguousarray(y, dtype=np.float64)
-        self.starts = np.ascontiguousarray(
-            starts, dtype=np.int64
-        )  # round i is [starts[i], starts[i+1])
+        self.starts = np.ascontiguousarray(starts, dtype=np.int64)
         self.weight = None if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
         self.offset = None if offset is None else np.ascontiguousarray(offset, dtype=np.float64)
 
     @classmethod
-    def pack(cls, rounds: Iterable[Round]) -> Rounds:
+    def pack(cls, rounds: Iterable[Round]) -> "Rounds":
         """Join rounds end to end; rounds that are packed already are returned as they are."""
         if isinstance(rounds, Rounds):
             return rounds
@@ -85,8 +81,7 @@ class Rounds(Sequence[Round]):
     @property
     def events(self) -> Round:
         """All events as if they were one round, in the order of the stream."""
-        begin, end = self.starts[0], self.starts[-1]
-        return self._between(begin, end)
+        return self._between(self.starts[0], self.starts[-1])
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -94,8 +89,8 @@ class Rounds(Sequence[Round]):
     @overload
     def __getitem__(self, index: int) -> Round: ...
     @overload
-    def __getitem__(self, index: slice) -> Rounds: ...
-    def __getitem__(self, index: int | slice) -> Round | Rounds:
+    def __getitem__(self, index: slice) -> "Rounds": ...
+    def __getitem__(self, index: int | slice) -> "Round | Rounds":
         if isinstance(index, slice):
             first, last, step = index.indices(len(self))
             if step != 1:
@@ -105,8 +100,7 @@ class Rounds(Sequence[Round]):
         if not -len(self) <= index < len(self):
             raise IndexError(f"round {index} of {len(self)}")
         at = index % len(self)
-        begin, end = self.starts[at], self.starts[at + 1]
-        return self._between(begin, end)
+        return self._between(self.starts[at], self.starts[at + 1])
 
     def _between(self, begin: int, end: int) -> Round:
         weight = None if self.weight is None else self.weight[begin:end]

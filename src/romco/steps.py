@@ -4,8 +4,6 @@ A step is a frozen dataclass that is called with t. ``compiled`` names its twin 
 step without one, such as yours, is called once in every round.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import sqrt
 from typing import ClassVar, Protocol

@@ -58,7 +58,7 @@ def judged(stream, shuffles=2):
         for seed in range(shuffles):
             rounds = romco.streams.interleaved(stream, seed)
             values = controls.predict(name, stream, rounds, {}).values
-            losses, wrong = results._losses(stream, rounds.events.y, values)
+            losses, wrong = results.event_losses(stream, rounds.events.y, values)
             order = np.random.default_rng([seed, stream.n_events]).permutation(stream.n_events)
             about = {"answers": stream.answers, "tasks": list(stream.tasks)}
             code = base64.b64encode(losses[np.argsort(order)].astype("<f4").tobytes())

@@ -130,3 +130,37 @@ def test_command_line_with_two_groupings(tmp_path):
     printed = run("effects", file, "--slopes", "x")
     assert "school intercept" in printed
     assert "residual" in printed
+
+
+def test_a_nested_grouping_in_a_file_is_that_of_rows(tmp_path):
+    rows, y, task, _ = simulated(0, number=True, n=600, m=12, m2=3)
+    rows = [{"class": t, **row} for t, row in zip(task, rows, strict=True)]
+    source, file = tmp_path / "events.csv", tmp_path / "m.romco"
+    lines = [f"{r['class']},{r['x']},{r['school']},{v}" for r, v in zip(rows, y, strict=True)]
+    source.write_text("\n".join(["class,x,school,points", *lines]) + "\n")
+
+    def run(command, *more):
+        return CliRunner().invoke(app, [command, str(source), "--model", str(file), *more])
+
+    options = ("--label", "points", "--target", "number")
+    assert "town" in str(run("learn", "--task", "town/class", *options).exception)
+    assert run("learn", "--task", "school/class", *options).exit_code == 0
+    model, plain = romco.load(file), romco.Model(target="number")
+    plain.learn(rows, y, task=["school/class"])
+    assert model.schema.groupings == plain.schema.groupings == ("school",)
+    assert set(model.tasks) == set(plain.tasks)
+    np.testing.assert_allclose(
+        model.margins(rows, ["school/class"]), plain.margins(rows, ["school/class"]), atol=1e-6
+    )
+    assert '"task": "s' in run("predict").output
+
+
+def test_effects_do_not_depend_on_the_label_that_came_first():
+    rows, y, task, _ = simulated(3, number=False, sd=0.3)
+    found = []
+    for first in (y.index(True), y.index(False)):
+        model = romco.Model()
+        model.learn_one(rows[first], "ba"[not y[first]], task[first])
+        model.learn(rows, ["ba"[not one] for one in y], task)
+        found.append(romco.effects(model).levels.set_index(["level", "term"]).estimate)
+    assert np.corrcoef(found[0], found[1].loc[found[0].index])[0, 1] > 0.9

@@ -188,10 +188,10 @@ def test_the_text_of_a_header_counts_for_the_limit_before_it_is_read(tmp_path):
     path.write_bytes(headed(text))
     needed = validation.TEXT_FACTOR * len(text)
     with path.open("rb") as file:
-        assert validation._header(file, path, 100, needed)["format"] == FORMAT
+        assert validation.read_header(file, path, 100, needed)["format"] == FORMAT
         file.seek(0)
         with pytest.raises(ModelFileError, match="MiB of memory"):
-            validation._header(file, path, 100, needed - 1)
+            validation.read_header(file, path, 100, needed - 1)
         assert file.tell() == len(MAGIC) + 12
 
 
@@ -220,15 +220,15 @@ def test_room_is_estimated_to_the_byte(inside, tmp_path):
         + validation.FEATURE_BYTES * 4
         + validation.TASK_BYTES * 2
     )
-    validation._check_room(tmp_path, header, 0, needed)
+    validation.check_room(tmp_path, header, 0, needed)
     with pytest.raises(ModelFileError, match="MiB of memory"):
-        validation._check_room(tmp_path, header, 0, needed - 1)
+        validation.check_room(tmp_path, header, 0, needed - 1)
     sizes = {"n_features": -4, "n_tasks": -2}  # refused later; they make no room
     header["state"] = sizes
     needed -= validation.FEATURE_BYTES * 4 + validation.TASK_BYTES * 2
-    validation._check_room(tmp_path, header, 0, needed)
+    validation.check_room(tmp_path, header, 0, needed)
     with pytest.raises(ModelFileError, match="MiB of memory"):
-        validation._check_room(tmp_path, header, 0, needed - 1)
+        validation.check_room(tmp_path, header, 0, needed - 1)
 
 
 @pytest.mark.parametrize(
@@ -238,14 +238,14 @@ def test_what_is_no_block_is_told_as_such(change, tmp_path):
     header = {"blocks": [{**block("w", "<f8", [1], b""), **change}]}
     header["state"] = {"n_features": 1, "n_tasks": 1}
     with pytest.raises(ModelFileError, match=r"block .* is a .* array of shape"):
-        validation._check_room(tmp_path, header, 0, 2**60)
+        validation.check_room(tmp_path, header, 0, 2**60)
 
 
 def test_shapes():
     for shape in ([], [0], [2**48 - 1], [1] * 8):
-        assert validation._is_shape(shape), shape
+        assert validation.is_shape(shape), shape
     for shape in ((1,), [-1], [2**48], [1] * 9, [True], [1.0], [1, None], "1", {}):
-        assert not validation._is_shape(shape), shape
+        assert not validation.is_shape(shape), shape
 
 
 def test_damaged_blocks_are_told_by_what_is_wrong_with_them(tmp_path):

@@ -104,7 +104,7 @@ def test_tables_are_as_large_as_what_a_dense_row_holds_asks_for():
     x = np.zeros((100, 2**14))
     x[np.arange(100), np.arange(100)] = 1.0
     learner.update(romco.Round(np.arange(100), x, np.ones(100)))
-    store = learner._personal
+    store = learner.pair_store
     assert not store.dense
     assert 100 <= store.places() <= 100 * 16
 
@@ -134,7 +134,7 @@ def test_the_last_feature_is_told_from_all_others(d):
 def test_a_store_says_that_it_is_full_before_it_is():
     """Beyond, the numbers of its tables would wrap; a lower bound stands in for that many."""
     learner = romco.learner("pa-shared", 2**18, 100)
-    learner._v.most = 700
+    learner.pair_store.most = 700
     columns = np.random.default_rng(0).permutation(2**18)[:3000].astype(np.int32)
     x = csr_array((np.ones(3000), columns, np.arange(0, 3001, 10)), shape=(300, 2**18))
     rounds = romco.Rounds(np.full(300, 3), x, np.ones(300), np.arange(301))

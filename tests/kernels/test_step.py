@@ -128,7 +128,8 @@ def test_the_compiled_way_is_taken_for_known_names_and_only_for_these():
     assert engine.learn_event(wide, "yes", "ann") is not NotImplemented
     assert (model.features.width, engine.learner.n_features) == (101, 128)
     many = Model(target="classes", classes="abc", tasks=["ann"])
-    assert many.engine.learn_event({"a": 1.0}, "a", "ann") is NotImplemented
+    assert many.engine.learn_event({"a": 1.0}, "d", "ann") is NotImplemented
+    assert many.engine.margin_of_event({"a": 1.0}, "ann") is NotImplemented
     assert Model("trml", tasks=["ann"], classes=(0, 1)).engine.margin_of_event({}, "ann") is (
         NotImplemented
     )
@@ -192,3 +193,23 @@ def test_a_task_that_nobody_knows_is_predicted_as_in_a_batch(name):
                 assert one == model.margins([row], [other])[0]
     assert "nobody" not in model.tasks
     assert model.predict_one({}, "nobody") in ("no", "yes")
+
+
+@pytest.mark.parametrize("form", ["pairs", "rest", "softmax"])
+def test_many_classes_one_by_one_and_in_a_batch_are_the_same_bits(form):
+    rows, tasks = zip(*(e for e in events(2, 200) if "bad" not in e[0]), strict=True)
+    labels = ["abcd"[(k * k) % 4 if k < 90 else k % 4] for k in range(len(rows))]
+    one, batch = (Model(target="classes", form=form) for _ in range(2))
+    compiled = 0
+    for x, y, task in zip(rows, labels, tasks, strict=True):
+        expected = batch.learn([x], [y], [task])[0]
+        margins = one.engine.learn_event(x, y, task)
+        compiled += margins is not NotImplemented
+        if margins is NotImplemented:
+            margins = one.learn_one(x, y, task)
+        assert margins.tolist() == expected.tolist()
+        assert one.predict_one(x, task) == batch.predict([x], [task])[0]
+    assert compiled > 100
+    assert one.classes == batch.classes
+    first, second = one.state()["arrays"], batch.state()["arrays"]
+    assert all(np.array_equal(first[name], second[name]) for name in second)

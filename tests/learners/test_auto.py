@@ -85,7 +85,7 @@ def test_a_recomputation_that_is_half_done_goes_on_from_a_state(name, d):
             B = left[:, [6, 7, 8, 9]] if name == "romco-auto" else left[:, :4]
             if side:
                 B = left[:, -4:]
-            W = whole._personal.lane(1 if name == "romco-auto" else 0)
+            W = whole.pair_store.lane(1 if name == "romco-auto" else 0)
             F = whole.arrays()["factor"][:, 4 * int(side) :][:, :4]
             np.testing.assert_allclose(F, W @ B, atol=1e-9)
     assert phases == set(range(7))

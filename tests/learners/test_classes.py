@@ -53,7 +53,8 @@ def test_only_pairs_that_matter_are_asked():
         twin.update(stream.task[e], stream.x[e], stream.y[e])
     learner.replay(stream[:120])
     odds = np.array([member.predict(stream.events) for member in learner.members()]).T
-    odds *= np.exp([scale[0] for scale in learner._scales])
+    arrays = learner.arrays()
+    odds *= np.exp([arrays[f"{pair}.scale"][0] for pair in range(len(learner.pairs()))])
     heard = relevant_pairs(learner.pairs(), odds)
     assert heard[120:].mean() < 0.6
     power = float(np.exp(learner.arrays()["power"][0]))

@@ -147,14 +147,14 @@ def test_freed_numbers_are_used_again_smallest_first_also_after_a_file():
 )
 def test_sides_of_labels_as_they_come(seen, classes):
     labels = TwoClasses()
-    labels.take(seen)
+    labels.adopt(labels.read(seen)[1])
     assert labels.classes == classes
 
 
 def test_third_label_is_refused_and_changes_nothing():
     labels = TwoClasses(("ham", "spam"))
     with pytest.raises(ValueError, match="third label 'eggs'"):
-        labels.take(["ham", "eggs"])
+        labels.adopt(labels.read(["ham", "eggs"])[1])
     assert labels.classes == ("ham", "spam")
     for classes in (["a"], ["a", "a"], ["a", "b", "c"]):
         with pytest.raises(ValueError, match="two different labels"):
@@ -164,9 +164,9 @@ def test_third_label_is_refused_and_changes_nothing():
 def test_answers_before_and_after_labels_are_known():
     labels = TwoClasses()
     assert labels.label_of(1.0) is None
-    labels.take(["ham"])
+    labels.adopt(labels.read(["ham"])[1])
     assert (labels.label_of(1.0), labels.label_of(-1.0)) == ("ham", "ham")
-    labels.take(["spam"])
+    labels.adopt(labels.read(["spam"])[1])
     assert labels.labels_of(np.array([0.0, -0.1])).tolist() == ["spam", "ham"]
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import romco
 from romco.cli.main import app
-from romco.model import Columns
+from romco.model import Columns, Hashed
 from tests.reference.auto import Auto
 
 RNG = np.random.default_rng(3)
@@ -315,8 +315,11 @@ def test_command_line(tmp_path, suffix, more):
     assert "offset" in run("predict", source, "--model", file, fails=True)
     run("learn", source, "--model", tmp_path / "other.romco", *columns, *more, fails=True)
     assert file.read_bytes() == before
-    said = run(
-        "learn", source, "--model", tmp_path / "s.romco", *columns, "--shards", 2, fails=True
-    )
-    assert "--shards does not go with --weight or --offset" in said
+    write(rows)
+    shards = tmp_path / "s.romco"
+    run("learn", source, "--model", shards, *columns, "--shards", 1, "--engine", "serial")
+    made = romco.Model(features=Hashed(2**18), classes=("no", "yes"))
+    made.learn(x, labels, WHO, offset=offset)
+    found = romco.load(shards).margins(x, WHO, offset=offset)
+    np.testing.assert_allclose(found, made.margins(x, WHO, offset=offset), atol=1e-9)
     assert "compare knows no offsets" in run("compare", source, *columns, fails=True)

@@ -98,9 +98,44 @@ def test_the_same_call_goes_on_after_a_stop_and_after_more_files_came(tmp_path):
 
 def test_weights_in_files_are_refused_before_anything_is_learned(tmp_path):
     given = files(write(tmp_path / "in"), weight="f1")
-    with pytest.raises(ValueError, match="do not carry weights or offsets yet"):
+    with pytest.raises(ValueError, match="do not carry weights yet"):
         list(learn(given, tmp_path / "m.romco", n=2))
     assert not folder_of(tmp_path / "m.romco").exists()
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_offsets_in_files_are_learned_as_those_of_rows(tmp_path, n):
+    """Also after a stop; one shard is the model. A row without an offset is bad."""
+    x, y, task = STREAM
+    offset = np.round(np.random.default_rng(3).normal(size=len(y)), 3)
+    rows = [{**row, "base": base} for row, base in zip(x, offset.tolist(), strict=True)]
+    folder, model = write(tmp_path / "in", (rows, y, task)), tmp_path / "m.romco"
+    settings = {"n": n, "every": 20, "checkpoint_every": 2}
+    steps = learn(files(folder, offset="base"), model, **settings)
+    for _ in range(9):
+        next(steps)
+    steps.close()
+    *_, last = learn(files(folder, offset="base"), model, **settings)
+    assert last.events == 260
+    shards = Shards("romco-auto", n, Hashed(2**BITS), classes=("no", "yes"), every=20)
+    shards.learn(x, y, task, offset=offset)
+    assert_same(without_section(Shards.load(model).state()), without_section(shards.state()))
+    if n == 1:
+        plain = romco.Model("romco-auto", Hashed(2**BITS), classes=("no", "yes"))
+        plain.learn(x, y, task, offset=offset)
+        found = romco.load(model).margins(x, task, offset=offset)
+        np.testing.assert_array_equal(found, plain.margins(x, task, offset=offset))
+    (folder / "4.jsonl").write_text('{"user": "ann", "spam": "no", "f1": 1}\n')
+    with pytest.raises(BadRow, match=r"4\.jsonl, line 1, column 'base'"):
+        list(learn(files(folder, offset="base"), model, **settings))
+
+
+def test_a_model_without_offsets_takes_none_from_files(tmp_path):
+    folder, model = write(tmp_path / "in"), tmp_path / "m.romco"
+    list(learn(files(folder), model, n=2))
+    (folder / "4.jsonl").write_text('{"user": "ann", "spam": "no", "f1": 1, "base": 2}\n')
+    with pytest.raises(ValueError, match="learned with offset None"):
+        list(learn(files(folder, offset="base"), model, n=2))
 
 
 def test_files_that_were_learned_must_stay_in_front(tmp_path):

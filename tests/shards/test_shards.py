@@ -103,7 +103,7 @@ def test_at_a_barrier_the_model_answers_exactly_as_the_shards():
     shards = Shards("romco-auto", 3, every=20)
     at = 0
     while at + 60 < len(y):
-        following = shards.schedule.after(at)
+        following = shards.coordinator.schedule.after(at)
         shards.learn(x[at:following], y[at:following], task[at:following])
         at = following
     np.testing.assert_array_equal(shards.model().margins(x, task), shards.margins(x, task))
@@ -365,7 +365,7 @@ def test_a_store_that_would_be_too_full_is_told_before_anything_is_learned():
     x, y, task = events(60, seed=3)
     shards = Shards("romco-auto", 2, romco.Hashed(2**20))
     shards.learn(x[:30], y[:30], task[:30])
-    full = shards.coordinator.engine.local_shards[1].model.engine.learner._personal
+    full = shards.coordinator.engine.local_shards[1].model.engine.learner.pair_store
     full.most = full.used
     before = shards.coordinator.engine.local_shards[1].model.events
     with pytest.raises(OverflowError, match="deal the tasks out to more shards"):

@@ -6,8 +6,6 @@ With ``--sensitivity`` it prints the change where a constant of the stacking mod
 halved, in the order of the file.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ themselves: the best settings of a first pass over a few of them go over all of 
 and the best of those is what is reported. This is more than a user could do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figures of the report beyond the paper: learning curves and reliability."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

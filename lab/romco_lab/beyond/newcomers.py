@@ -1,7 +1,5 @@
 """Tasks that nobody has seen: their first events, with and without being told of tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ romco-auto is changed; what is reported is measured on ``test(stream)``, the sec
 ``python -m romco_lab.beyond.newer`` measures what is not measured yet and writes the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Learners of other packages, in the same prequential loop: River's logistic regression, and VW."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Protocol
 

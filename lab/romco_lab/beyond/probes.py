@@ -1,7 +1,5 @@
 """One replay, one small file: what the report beyond the paper stores of a run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """docs/beyond/report.md, written from stored results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Streams and orders of the report beyond the paper: real sets, claims, and many tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial

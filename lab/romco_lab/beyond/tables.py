@@ -1,7 +1,5 @@
 """Tables of the report beyond the paper, from stored results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What romco-auto was asked to reach, line by line, and what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

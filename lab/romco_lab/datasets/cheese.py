@@ -1,7 +1,5 @@
 """``cheese``: weekly sales of sliced cheese by retailer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``emails``: the mail of fifteen users over one vocabulary."""
 
-from __future__ import annotations
-
 import io
 from functools import partial
 from pathlib import Path

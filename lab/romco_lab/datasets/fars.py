@@ -1,7 +1,5 @@
 """``fars``: who died in fatal road accidents of one year, by state."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

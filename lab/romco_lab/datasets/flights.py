@@ -1,7 +1,5 @@
 """``flights``: departures from New York in the first half of 2013, in order of time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

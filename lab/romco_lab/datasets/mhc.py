@@ -1,7 +1,5 @@
 """``mhc``: which peptides bind to which human MHC-I molecule."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """``movies``: who likes which movie, from MovieLens 100K."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

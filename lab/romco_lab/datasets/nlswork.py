@@ -1,7 +1,5 @@
 """``nlswork``: wages of young women in the USA, by year."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from romco.streams.stream import Stream

@@ -1,7 +1,5 @@
 """``spam``: the mail of four users, the PU1, PU2, PU3 and PUA corpora."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import dataclass
@@ -185,7 +183,7 @@ def _read_folders(root: Path) -> Corpora:
     tokens: list[int] = []
     ends, label, user = [0], [], []
     for task, name in enumerate(CORPORA):
-        for path in _messages(root / name):
+        for path in list_messages(root / name):
             tokens.extend(_numbers(path))
             ends.append(len(tokens))
             label.append("spmsg" in path.name or "spam" in path.name)
@@ -193,7 +191,7 @@ def _read_folders(root: Path) -> Corpora:
     return _corpora(np.array(tokens), np.array(ends), np.array(label), np.array(user))
 
 
-def _messages(corpus: Path) -> list[Path]:
+def list_messages(corpus: Path) -> list[Path]:
     """The messages of part1 to part10 in the order of the numbers that end their names."""
     messages: list[Path] = []
     for part in range(1, PARTS + 1):

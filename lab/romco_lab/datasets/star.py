@@ -1,7 +1,5 @@
 """``star``: mathematics scores in the Tennessee class-size experiment, by school."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from romco.streams.stream import Stream

@@ -1,7 +1,5 @@
 """Where real data are kept, and the proof that a file is the one it should be."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``swissmetro``: which way Swiss travellers would go, nine stated choices of each person."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

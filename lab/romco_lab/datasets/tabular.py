@@ -1,7 +1,5 @@
 """Streams from plain tables: which columns of a file are the task, the features, the targets."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

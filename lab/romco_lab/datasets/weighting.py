@@ -1,7 +1,5 @@
 """From term counts to the rows a linear learner likes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ line. All of it happens in child processes with limits of time and memory; one t
 finding, and the next goes on behind the input that ended it.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

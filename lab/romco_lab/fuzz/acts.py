@@ -1,7 +1,5 @@
 """What is done with a fuzzed thing, and what may come of it."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 import warnings

@@ -4,8 +4,6 @@ The number of the input is in the file PROGRESS before it is tried, so that whoe
 process knows which one ended it.
 """
 
-from __future__ import annotations
-
 import resource
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A model file taken apart and put together again, with checksums that are right."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

@@ -4,8 +4,6 @@ Whoever can write there is trusted, but a disk is not: what cannot be used is to
 is a ValueError or OSError, and what can be used is used.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from functools import cache

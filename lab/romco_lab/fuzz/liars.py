@@ -7,8 +7,6 @@ end. Files are loaded within limits of all sizes, which memory must keep to, and
 by their own verbs.
 """
 
-from __future__ import annotations
-
 import copy
 import resource
 from functools import cache

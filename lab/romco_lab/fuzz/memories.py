@@ -5,8 +5,6 @@ have written: how much of which file was read, how good it was, where prediction
 were doing, which labels were asked for.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Changes that keep the simple checks of a file true: finite numbers, known names, right sums."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

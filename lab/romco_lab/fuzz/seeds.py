@@ -1,7 +1,5 @@
 """A sound file of every learner, option and kind of features: what mutations start from."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -6,8 +6,6 @@ shape, another file. It starts also from models of many classes and of numbers, 
 and from models with a policy that asks for labels. See ``mutations.py`` for the other one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -5,8 +5,6 @@ the tests that guard the file run against it. A change that no test notices has 
 test is missing, or the change makes no difference, and then ``equivalent.toml`` says why.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

@@ -4,8 +4,6 @@ A change is known by where it is and what it does, not by its line, so that a li
 stays true while the file is edited.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The files that guard data, the tests that guard each, and changes of compiled ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 MODEL = ("tests/model/test_model.py", "tests/io/test_modelfile.py", "tests/model/test_new_tasks.py")

@@ -1,7 +1,5 @@
 """Tests against a changed copy of the package, each in a child with a time limit."""
 
-from __future__ import annotations
-
 import compileall
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Printed numbers and ours on the same scale."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

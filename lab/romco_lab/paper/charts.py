@@ -1,7 +1,5 @@
 """The paper's six figures, drawn from results."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

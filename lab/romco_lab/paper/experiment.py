@@ -1,7 +1,5 @@
 """The paper's experiment as lists of runs: tuning, tables, sensitivity."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The best that ROMCO could have done: a dense grid, chosen by the errors that are reported."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product

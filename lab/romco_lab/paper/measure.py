@@ -1,7 +1,5 @@
 """The whole of the paper from one call: tune, run, sweep, review, report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from romco.compare.plan import Run

@@ -1,7 +1,5 @@
 """The report as pages for GitHub: a first screen for people, wide tables on pages of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The numbers printed in the paper, as facts to stand beside measured ones."""
 
-from __future__ import annotations
-
 import csv
 from functools import cache
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Where the paper is silent or contradicts itself: each choice, and what it changes, measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Results to the report of the paper: tables, figures, summary, verdict, one page."""
 
-from __future__ import annotations
-
 import csv
 import html
 import json

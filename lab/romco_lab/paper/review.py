@@ -1,7 +1,5 @@
 """Whether everybody had a fair chance: runs beside the main experiment, and the page they make."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path

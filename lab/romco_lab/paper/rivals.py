@@ -1,7 +1,5 @@
 """What each rival was given: readings and ranges that its authors would call fair."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

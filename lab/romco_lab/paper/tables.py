@@ -1,7 +1,5 @@
 """The paper's five tables, measured, beside the printed numbers."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

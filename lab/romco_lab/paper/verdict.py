@@ -1,7 +1,5 @@
 """What holds of the paper's claims, computed from results; no loss is left out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Simulated worlds: where, between two axes, the paper's claims do hold."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +66,7 @@ class WorldMap:
                 run
                 for cell in self.cells()
                 for name in self._names()
-                for run in self._trial(cell, name)
+                for run in self.tuning_runs(cell, name)
             ],
         )
         yield (
@@ -91,7 +89,7 @@ class WorldMap:
         for cell in self.cells():
             tuned = {name: self._tuned(cell, name, results)[0] for name in ROMCO}
             mine = min(tuned, key=lambda name: tuned[name])
-            errors = self._errors(cell, results)
+            errors = self.errors_by_learner(cell, results)
             for title, rivals in PANELS.items():
                 best = min(rivals, key=lambda name: float(np.mean(errors[name])))
                 panels[title][cell] = Found(best, paired(errors[mine], errors[best]))
@@ -150,22 +148,24 @@ class WorldMap:
     def _names(self) -> tuple[str, ...]:
         return (*ROMCO, *RIVALS)
 
-    def _world(self, cell: Cell, seed: int) -> str:
+    def world_name(self, cell: Cell, seed: int) -> str:
+        """Name of the simulated data set of a cell."""
         values = {**self.shape, self.across.parameter: cell[0], self.down.parameter: cell[1]}
         parts = ",".join(f"{key}={value}" for key, value in {**values, "seed": seed}.items())
         return f"simulated@{parts}"
 
     def _run(self, cell: Cell, learner: str, seed: int, setting: Mapping[str, object]) -> Run:
-        dataset = self._world(cell, seed)
+        dataset = self.world_name(cell, seed)
         parameters = complete(learner, setting)
         return Run(dataset, MADE, learner, parameters, "synchronous", 0, records=1)
 
-    def _trial(self, cell: Cell, learner: str) -> list[Run]:
+    def tuning_runs(self, cell: Cell, learner: str) -> list[Run]:
+        """Runs that tuning tries."""
         settings = equal_trials(learner, self.trials * len(LEARNERS[learner].space))
         return [self._run(cell, learner, TUNED_ON, setting) for setting in settings]
 
     def _tuned(self, cell: Cell, learner: str, results: Path) -> tuple[float, Mapping[str, object]]:
-        found = [read(place(run, results)) for run in self._trial(cell, learner)]
+        found = [read(place(run, results)) for run in self.tuning_runs(cell, learner)]
         best = min(found, key=lambda one: one.error())
         return best.error(), dict(best.run.parameters)
 
@@ -177,7 +177,8 @@ class WorldMap:
             for name, setting in tuned.items()
         }
 
-    def _errors(self, cell: Cell, results: Path) -> dict[str, list[float]]:
+    def errors_by_learner(self, cell: Cell, results: Path) -> dict[str, list[float]]:
+        """Errors of each method as tuned, one for each world."""
         fresh = self._fresh(cell, results)
         return {
             name: [read(place(run, results)).error() for run in runs]

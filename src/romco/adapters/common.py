@@ -1,7 +1,5 @@
 """Rows, tasks and weights as estimators take them, for scikit-learn and River alike."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

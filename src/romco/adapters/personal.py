@@ -1,7 +1,5 @@
 """A personal layer on top of any model: its scores are offsets, the rest is learned online."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any, Literal, Self

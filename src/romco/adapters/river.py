@@ -1,7 +1,5 @@
 """A River classifier, a regressor and a label sampler that take ``task=``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +27,7 @@ class TaskStream:
 
     model: Model
     task_column: Any
+    rounds = False
 
     def fitted_model(self) -> Model:
         """The model inside."""
@@ -46,11 +45,29 @@ class TaskStream:
         made.model = model
         return made
 
-    def reasons_one(self, x: Mapping[Any, Any], task: Any = "all", label: Any = None) -> Reasons:
+    def reasons_one(self, x: Mapping[Any, Any], task: Any = "all", label: Any = None) -> "Reasons":
         """Return what the features of one event add to its answer; see :func:`romco.reasons`."""
         from romco.explanations import reasons
 
         return reasons(self.model, *self._split_one(x, task), label)
+
+    def learn_many(
+        self, X: Any, y: Any, task: Any = "all", w: Any = None, offset: Any = None
+    ) -> None:
+        """Learn the rows of a frame; ``w`` is their weight, one for all or one each."""
+        X, task = self._split_many(X, task)
+        answers, weight = list(y), None
+        if self.model.engine.target.kind != "number":
+            self.model.engine.widen_for(answers)
+        if w is not None:
+            weight = np.full(len(answers), float(w)) if np.ndim(w) == 0 else np.asarray(w)
+        self.model.learn(X, answers, task, together=self.rounds, weight=weight, offset=offset)
+
+    def predict_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
+        """The answer of each row of a frame, as a series of the same kind."""
+        if self.model.engine.target.kind != "number" and not self.model.classes:
+            return _series(X, [])
+        return _series(X, self.model.predict(*self._split_many(X, task), offset=offset))
 
     def _split_one(self, x: Mapping[Any, Any], task: Any) -> tuple[Mapping[Any, Any], Any]:
         """The features without the task, and the task."""
@@ -130,10 +147,7 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
         self.history = history
         self.model = _model(learner, hashed, parameters, new_task=new_task, history=history)
 
-    @property
-    def file_kind(self) -> str:
-        """Kind of the estimator in a file of :func:`romco.save`."""
-        return "river"
+    file_kind = "river"  # in a file of :func:`romco.save`
 
     @property
     def _multiclass(self) -> bool:
@@ -178,22 +192,6 @@ class ROMCOClassifier(TaskStream, base.MiniBatchClassifier):
             positive = self.model.engine.probability_one(*self._split_one(x, task), offset)
             return {classes[0]: 1.0 - positive, classes[1]: positive}
         return self.model.predict_proba_one(*self._split_one(x, task), offset=offset)
-
-    def learn_many(
-        self, X: Any, y: Any, task: Any = "all", w: Any = None, offset: Any = None
-    ) -> None:
-        """Learn the rows of a frame."""
-        X, task = self._split_many(X, task)
-        labels = list(y)
-        self.model.engine.widen_for(labels)
-        weight = _weights(w, len(labels))
-        self.model.learn(X, labels, task, together=self.rounds, weight=weight, offset=offset)
-
-    def predict_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
-        """The label of each row of a frame, as a series of the same kind."""
-        if not self.model.classes:
-            return _series(X, [])
-        return _series(X, self.model.predict(*self._split_many(X, task), offset=offset))
 
     def predict_proba_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
         """Probability of each label, one column each, as a frame of the same kind."""
@@ -250,10 +248,7 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         settings: dict[str, Any] = {"new_task": new_task, "target": "number", "history": history}
         self.model = _model(learner, hashed, parameters, **settings)
 
-    @property
-    def file_kind(self) -> str:
-        """Kind of the estimator in a file of :func:`romco.save`."""
-        return "river number"
+    file_kind = "river number"  # in a file of :func:`romco.save`
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -290,18 +285,6 @@ class ROMCORegressor(TaskStream, base.MiniBatchRegressor):
         bounds = self.model.intervals([x], [task], level, offset=one_offset(offset))
         low, high = bounds[0].tolist()
         return low, high
-
-    def learn_many(
-        self, X: Any, y: Any, task: Any = "all", w: Any = None, offset: Any = None
-    ) -> None:
-        """Learn the rows of a frame."""
-        X, task = self._split_many(X, task)
-        numbers = list(y)
-        self.model.learn(X, numbers, task, weight=_weights(w, len(numbers)), offset=offset)
-
-    def predict_many(self, X: Any, task: Any = "all", offset: Any = None) -> Any:
-        """The number of each row of a frame, as a series of the same kind."""
-        return _series(X, self.model.predict(*self._split_many(X, task), offset=offset))
 
 
 class BudgetSampler(active.base.ActiveLearningClassifier):
@@ -381,11 +364,6 @@ def _model(
 ) -> Model:
     features = Names() if hashed is None else Hashed(hashed)
     return Model(learner, features, **settings, **(parameters or {}))
-
-
-def _weights(w: Any, n: int) -> Any:
-    """One weight per row, from one for all or one each; None where all are one."""
-    return None if w is None else np.full(n, float(w)) if np.ndim(w) == 0 else np.asarray(w)
 
 
 def _series(like: Any, values: Any) -> Any:

@@ -1,9 +1,7 @@
 """A scikit-learn classifier and a regressor that take ``task=``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +30,7 @@ from romco.adapters.common import (
     weights_of_rows,
 )
 from romco.explanations.explanation import TaskWeights
-from romco.io.schema import Schema, expand_groupings, rows_of, schema_of_groupings
+from romco.io.schema import expand_groupings, rows_of, schema_of_groupings
 from romco.learners import Learner, known
 from romco.learners.capabilities import Decomposed, personal_of, shared_of
 from romco.model import Columns, Model, Names
@@ -152,16 +150,22 @@ def _listed(names: list[Any]) -> NDArray[Any]:
 class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
     """Rows of tasks, beside X or among its columns (abstract)."""
 
+    learner: str
     parameters: Mapping[str, Any] | None
+    new_task: Literal["mean", "zero"]
+    history: Sequence[str] | None
     epochs: int | None
     shuffle: bool
     task_column: str | int | list[str] | None
     random_state: Any
     n_features_in_: int
+    _numeric: ClassVar[bool]  # whether answers are numbers
+    _checked_answers: Callable[[Any], NDArray[Any]]  # ValueError where scikit-learn refuses one
+    _plain_answers: Callable[[Any, int], NDArray[Any] | None]  # that it would not change
     reads_table_: bool  # whether rows are frames with text, dates or gaps
     feature_names_in_: Any
 
-    def explain(self, top: int = 10) -> Explanation:
+    def explain(self, top: int = 10) -> "Explanation":
         """Explain what was learned, see :func:`romco.explain`.
 
         ``top`` features are named of each part.
@@ -171,7 +175,7 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         return explain(self.model_, top=top)
 
-    def reasons(self, X: Any, task: Any = None, label: Any = None) -> list[Reasons]:
+    def reasons(self, X: Any, task: Any = None, label: Any = None) -> "list[Reasons]":
         """Return for each row what its features add to the answer; see :func:`romco.reasons`.
 
         Contributions add up to ``decision_function`` (of numbers: to ``predict``). Of more than two
@@ -279,10 +283,13 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         return Columns(self.n_features_in_, None if names is None else names.tolist())
 
-    def _groupings(self) -> Schema | None:
-        if not isinstance(self.task_column, list):
-            return None
-        return schema_of_groupings(list(expand_groupings(self.task_column)))
+    def _make_model(self, target: Any, classes: Any, tasks: Sequence[Any], given: Any) -> Model:
+        schema = None
+        if isinstance(self.task_column, list):
+            schema = schema_of_groupings(list(expand_groupings(self.task_column)))
+        settings = {"new_task": self.new_task, "history": self.history, "schema": schema}
+        columns: Any = {"target": target, "classes": classes, "tasks": tasks, **settings}
+        return Model(self.learner, self._columns(), **columns, **given)
 
     def _read_rows(self, X: Any, task: Any) -> tuple[Any, list[Any]]:
         X, task = self._split_task(X, task)
@@ -292,6 +299,22 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
         if not self._plain(X):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return X, self._tasks(task, X.shape[0], self.model_)
+
+    def _read_labelled(
+        self, X: Any, y: Any, task: Any, first: bool
+    ) -> tuple[Any, NDArray[Any], list[Any]]:
+        """Return rows, answers and tasks to learn, checked."""
+        X, task = self._split_task(X, task)
+        answers = self._read_table(X, y, first)
+        if answers is not None:
+            answers = self._checked_answers(answers)
+        elif not first and self._plain(X):
+            answers = self._plain_answers(y, X.shape[0])
+        if answers is None:
+            how = {"accept_sparse": "csr", "dtype": np.float64, "y_numeric": self._numeric}
+            X, y = validate_data(self, X, y, reset=first, **how)
+            answers = self._checked_answers(y)
+        return X, answers, self._tasks(task, len(answers), None if first else self.model_)
 
     def _read_table(self, X: Any, y: Any, first: bool) -> Any:
         """Return the answers (n,) of a frame that a schema reads; None for numbers alone."""
@@ -346,15 +369,18 @@ class TaskEstimator(FittedAttributes, BaseEstimator):  # type: ignore[misc]
             and bool(np.vdot(values, values) < np.inf)  # all are finite; else it looks closer
         )
 
-    def _check_score(self, sample_weight: Any, task: Any) -> None:
-        """Raise ValueError where the tasks seem to stand where weights do."""
-        if sample_weight is None or task is not None or self.task_column is not None:
-            return
-        if any(name != ONLY_TASK for name in self.fitted_model().tasks):
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, task: Any = None, offset: Any = None
+    ) -> float:
+        """Return the share of right answers; of numbers the share of variance explained (R2)."""
+        alone = sample_weight is not None and task is None and self.task_column is None
+        if alone and any(name != ONLY_TASK for name in self.fitted_model().tasks):
             raise ValueError(
                 "the third argument of score is sample_weight, and no task was given; if these "
                 "are the tasks, write score(X, y, task=...)"
             )
+        answers = self.predict(X, task, offset)
+        return float(self._metric(y, answers, sample_weight=sample_weight))
 
     def _tasks(self, task: Any, n: int, known: Model | None) -> list[Any]:
         if task is not None:
@@ -470,6 +496,10 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         self.history = history
         self.random_state = random_state
 
+    file_kind = "scikit-learn"  # in a file of :func:`romco.save`
+    score = TaskEstimator.score  # not the mixin's
+    _metric = staticmethod(accuracy_score)
+
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, sorted."""
@@ -541,35 +571,13 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
         loss has probabilities; with the logistic loss it stays near 1.
         """
         self._check_fitted()
-        found = self.model_.engine.probabilities(*self._read_rows(X, task), offset)
-        return found if found.ndim == 2 else _both(found)
-
-    @property
-    def file_kind(self) -> str:
-        """Kind of the estimator in a file of :func:`romco.save`."""
-        return "scikit-learn"
-
-    def score(
-        self, X: Any, y: Any, sample_weight: Any = None, task: Any = None, offset: Any = None
-    ) -> float:
-        """Return the share of right answers."""
-        self._check_score(sample_weight, task)
-        return float(accuracy_score(y, self.predict(X, task, offset), sample_weight=sample_weight))
+        return self.model_.predict_proba(*self._read_rows(X, task), offset=offset)
 
     # Within
 
     def _new(self, classes: tuple[Any, ...], tasks: Sequence[Any] = ()) -> Model:
-        return Model(
-            self.learner,
-            self._columns(),
-            target="two classes" if len(classes) == 2 else "classes",
-            classes=classes,
-            tasks=tasks,
-            new_task=self.new_task,
-            history=self.history,
-            schema=self._groupings(),
-            **self._parameters(),
-        )
+        target = "two classes" if len(classes) == 2 else "classes"
+        return self._make_model(target, classes, tasks, self._parameters())
 
     def _parameters(self) -> dict[str, Any]:
         offered = known(self.learner).parameters
@@ -584,29 +592,14 @@ class ROMCOClassifier(ClassifierMixin, TaskEstimator):  # type: ignore[misc]
             given["loss"] = self.loss
         return given
 
-    def _read_labelled(
-        self, X: Any, y: Any, task: Any, first: bool
-    ) -> tuple[Any, NDArray[Any], list[Any]]:
-        """Rows, labels and tasks to learn, checked."""
-        X, task = self._split_task(X, task)
-        labels = self._read_table(X, y, first)
-        if labels is not None:
-            check_classification_targets(labels)
-            return X, labels, self._tasks(task, len(labels), None if first else self.model_)
-        known = None if first or not self._plain(X) else _known(y, X.shape[0], self.model_)
-        if known is None:
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=first)
-            check_classification_targets(y)
-        else:
-            y = known
-        return X, y, self._tasks(task, X.shape[0], None if first else self.model_)
+    _numeric = False
 
+    def _checked_answers(self, y: Any) -> NDArray[Any]:
+        check_classification_targets(y)
+        return np.asarray(y)
 
-def _both(positive: Numbers) -> Numbers:
-    """Probabilities (n, 2) of the negative and the positive label; stacking takes longer."""
-    found = np.empty((len(positive), 2))
-    found[:, 0], found[:, 1] = 1.0 - positive, positive
-    return found
+    def _plain_answers(self, y: Any, n: int) -> NDArray[Any] | None:
+        return _known(y, n, self.model_)
 
 
 def _known(y: Any, n: int, model: Model) -> NDArray[Any] | None:
@@ -678,6 +671,10 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self.history = history
         self.random_state = random_state
 
+    file_kind = "scikit-learn number"  # in a file of :func:`romco.save`
+    score = TaskEstimator.score  # not the mixin's
+    _metric = staticmethod(r2_score)
+
     def fit(
         self, X: Any, y: Any, task: Any = None, sample_weight: Any = None, offset: Any = None
     ) -> Self:
@@ -714,45 +711,17 @@ class ROMCORegressor(RegressorMixin, TaskEstimator):  # type: ignore[misc]
         self._check_fitted()
         return self.model_.intervals(*self._read_rows(X, task), level, offset=offset)
 
-    @property
-    def file_kind(self) -> str:
-        """Kind of the estimator in a file of :func:`romco.save`."""
-        return "scikit-learn number"
-
-    def score(
-        self, X: Any, y: Any, sample_weight: Any = None, task: Any = None, offset: Any = None
-    ) -> float:
-        """Return the share of the variance that is explained (R2)."""
-        self._check_score(sample_weight, task)
-        return float(r2_score(y, self.predict(X, task, offset), sample_weight=sample_weight))
-
     def _new(self, tasks: Sequence[Any] = ()) -> Model:
-        return Model(
-            self.learner,
-            self._columns(),
-            target="number",
-            tasks=tasks,
-            new_task=self.new_task,
-            history=self.history,
-            schema=self._groupings(),
-            **(self.parameters or {}),
-        )
+        return self._make_model("number", None, tasks, self.parameters or {})
 
-    def _read_labelled(
-        self, X: Any, y: Any, task: Any, first: bool
-    ) -> tuple[Any, Numbers, list[Any]]:
-        X, task = self._split_task(X, task)
-        numbers = self._read_table(X, y, first)
-        if numbers is not None:
-            numbers = check_array(numbers, ensure_2d=False, dtype=np.float64)
-            return X, numbers, self._tasks(task, len(numbers), None if first else self.model_)
-        numbers = None if first or not self._plain(X) else _finite(y, X.shape[0])
-        if numbers is None:
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=np.float64, reset=first, y_numeric=True
-            )
-            numbers = np.asarray(y, dtype=np.float64)
-        return X, numbers, self._tasks(task, X.shape[0], None if first else self.model_)
+    _numeric = True
+
+    def _checked_answers(self, y: Any) -> Numbers:
+        numbers: Numbers = check_array(y, ensure_2d=False, dtype=np.float64)
+        return numbers
+
+    def _plain_answers(self, y: Any, n: int) -> Numbers | None:
+        return _finite(y, n)
 
 
 def _finite(y: Any, n: int) -> Numbers | None:

@@ -1,7 +1,5 @@
 """Batch multi-task methods: trace norm, feature learning, robust."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

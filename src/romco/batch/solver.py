@@ -1,7 +1,5 @@
 """Proximal solvers shared by the batch methods."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -187,7 +185,7 @@ class Spectrum:
     q: Numbers  # (r, r)
 
     @classmethod
-    def of(cls, w: Numbers) -> Spectrum:
+    def of(cls, w: Numbers) -> "Spectrum":
         """The spectrum of w (d, m)."""
         squares, q = np.linalg.eigh(w.T @ w if w.shape[0] >= w.shape[1] else w @ w.T)
         return cls(w, np.sqrt(np.maximum(squares, 0.0)), q)

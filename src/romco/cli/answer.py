@@ -1,7 +1,5 @@
 """Commands that read a model: predict, evaluate, explain."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys
@@ -17,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from romco import runs
-from romco.cli.options import AsJson, ModelPath, Weight, check_source, reads_source, split_list
+from romco.cli.options import AsJson, ModelPath, Weight, reads_source, resolve_source, split_list
 from romco.cli.output import inert, note, note_skipped, warn
 from romco.evaluation import Score
 from romco.io import durable
@@ -49,7 +47,7 @@ def predict(
     the margin (above 0 for the positive label), and the true label where the file has it.
     """
     found = load_model(model)
-    known, warning = _resolve(found, source, labelled=False)
+    known, warning = resolve_source(found, source, labelled=False)
     rows = _with_hints(found, _note_end(runs.predict(found, known, reasons)), warning)
     if out is not None:
         write_predictions(rows, out)
@@ -58,14 +56,6 @@ def predict(
         sys.stdout.write(json.dumps(row) + "\n")
         if source.path == "-":  # whoever feeds us line by line waits for the answer
             sys.stdout.flush()
-
-
-def _resolve(model: Model, source: Source, labelled: bool) -> tuple[Source, str | None]:
-    """Return the source read as the model's columns were, and a warning where they differ."""
-    schema = model.schema
-    check_source(source, labelled, schema)
-    known = source.resolve_to_predict(schema)
-    return known, None if schema is None else known.unknown_columns(schema)
 
 
 @reads_source
@@ -77,7 +67,7 @@ def evaluate(
     The baseline is the error of always answering the label more frequent so far.
     """
     found = load_model(model)
-    known, warning = _resolve(found, replace(source, weight=weight), labelled=True)
+    known, warning = resolve_source(found, replace(source, weight=weight), labelled=True)
     scores = runs.evaluate(found, known)
     warn(warning)
     if scores.learned and not as_json:  # where it is a field

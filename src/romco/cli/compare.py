@@ -1,7 +1,5 @@
 """Commands that compare learners, and lists of learners and data sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

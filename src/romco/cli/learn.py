@@ -1,20 +1,18 @@
 """Commands that learn: learn, in one process or in shards, and ask for labels."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
-from rich.live import Live
+from rich.markup import escape
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from romco import runs
 from romco.cli.options import (
@@ -25,6 +23,7 @@ from romco.cli.options import (
     Ids,
     LabelBudget,
     LearnerName,
+    ModelOptions,
     ModelPath,
     Positive,
     Seed,
@@ -32,12 +31,12 @@ from romco.cli.options import (
     Target,
     Time,
     Weight,
-    check_same,
     check_source,
     parse_label_budget,
     parse_settings,
     parse_target,
     reads_source,
+    resolve_source,
     resolve_target,
     split_list,
 )
@@ -50,46 +49,27 @@ from romco.learners.capabilities import Decomposed
 from romco.model import Hashed, Model, Names
 from romco.model.engine import personal_tasks
 from romco.model.features import Features
-from romco.model.target import Kind
 from romco.runs import Progress, Source
 from romco.runs import ask as requests
 from romco.runs.ask import BudgetedModel
-from romco.runs.learn import Learns, infer_classes, learn_into, stop_on_sigterm
+from romco.runs.learn import infer_classes, learn_into, stop_on_sigterm
+from romco.runs.predict import Learns, target_of
 from romco.runs.resume import load_model, locked_model
 
 if TYPE_CHECKING:
     from romco.shards import Shards
     from romco.shards.files import ShardsProgress
 
+Describe = Callable[[float], str]  # a line of progress, after so many seconds
 DEFAULT_HASH_BITS = 18  # of the features in shards
 ROWS_AT_A_TIME = 10_000
 
 
 @dataclass(frozen=True)
-class LearnOptions:
-    """Options of ``romco learn`` that say which model is made."""
+class LearnOptions(ModelOptions):
+    """Options of ``romco learn`` that say which model is made, and when its shards meet."""
 
-    learner: str | None
-    settings: dict[str, Any]
-    classes: tuple[str, ...] | None
-    positive: str | None
-    hash_bits: int | None
-    target: Kind | None  # None: by the first labels
-    schedule: dict[str, Any]  # growth and every, of the barriers of shards
-    history: tuple[str, ...] | None = None
-
-    def check(self, path: Path, known: Model) -> None:
-        """Raise ValueError where the options contradict a model file."""
-        check_same(
-            path,
-            known,
-            self.learner,
-            self.settings,
-            self.hash_bits,
-            self.classes,
-            self.positive,
-            self.history,
-        )
+    schedule: dict[str, Any] = field(default_factory=dict)  # growth and every
 
 
 @reads_source
@@ -147,15 +127,13 @@ def learn(
         positive,
         hash_bits,
         parse_target(target),
-        {"growth": growth} if every is None else {"growth": growth, "every": every},
         split_list(history),
+        {"growth": growth} if every is None else {"growth": growth, "every": every},
     )
     source = replace(source, weight=weight, kinds=_with_history(source, options.history, time))
     if shards is not None:
         known = load_model(model) if model.exists() else None
-        _check_combination(
-            known, options.target, source, threads, shards, options.history is not None
-        )
+        _check_combination(known, options, source, threads, shards)
         if threads is not None or predictions is not None:
             raise ValueError("--shards goes neither with --threads nor with --predictions")
         paths = [source.path, *(more or [])]
@@ -195,9 +173,7 @@ def _learn_one(
     with locked_model(path) as known:
         schema = None if known is None else known.schema
         check_source(source, True, schema)
-        _check_combination(
-            known, options.target, source, threads, None, options.history is not None
-        )
+        _check_combination(known, options, source, threads)
         source = source.resolve(schema)
         if known is not None:
             options.check(path, known)
@@ -221,15 +197,11 @@ def _new_model(
     """Return a model that has learned nothing, and the options with the labels of the source."""
     two = options.classes or options.positive
     target = None if two and options.target is None else resolve_target(options.target, source)
-    _check_combination(None, target, source, threads, None)
+    _check_combination(None, replace(options, target=target, history=None), source, threads)
     if target is None:
         found = options.classes or infer_classes(source, options.positive)
         options = replace(options, classes=found)
-    parts: dict[str, Any] = {"target": target, "classes": options.classes}
-    parts |= {"positive": options.positive, **options.settings}
-    if options.history is not None:
-        parts |= {"history": options.history, "schema": source.schema}
-    return Model(options.learner or "romco-auto", _features(options), **parts), options
+    return options.new(Model, source.schema, _features(options), target=target), options
 
 
 def _features(options: LearnOptions) -> Features:
@@ -246,51 +218,42 @@ def _read_threads(text: str) -> int | Literal["auto"]:
 
 def _on_threads(
     path: Path, threads: int | Literal["auto"], options: LearnOptions, source: Source
-) -> Shards:
+) -> "Shards":
     from romco.shards import Shards
 
     if path.exists():
         return Shards.load(path, threads, engine="threads", **options.schedule)
-    parts: dict[str, Any] = {"classes": options.classes, "positive": options.positive}
-    parts |= {**options.settings, **options.schedule}
-    if options.history is not None:
-        parts |= {"history": options.history, "schema": source.schema}
-    name = options.learner or "romco-auto"
-    return Shards(name, threads, _features(options), engine="threads", **parts)
+    parts = source.schema, threads, _features(options)
+    made: Shards = options.new(Shards, *parts, engine="threads", **options.schedule)
+    return made
 
 
 def _check_combination(
     known: Model | None,
-    target: str | None,
+    options: LearnOptions,
     source: Source,
     threads: str | None,
-    shards: int | None,
-    history: bool = False,
+    shards: int | None = None,
 ) -> None:
-    wider = known is not None and (known.engine.target.kind, target) == ("two classes", "classes")
-    if known is not None and target not in (None, known.engine.target.kind) and not wider:
-        raise ValueError(
-            f"the model predicts {known.engine.target.kind}, not {target}: use another model file"
-        )
-    if threads is None and shards is None:
-        return
-    option = "--threads" if shards is None else "--shards"
-    past = history or (known is not None and known.engine.history is not None)
+    target, past = options.target, options.history is not None
+    if known is not None:
+        kind, past = known.engine.target.kind, past or known.engine.history is not None
+        if target not in (None, kind) and (kind, target) != ("two classes", "classes"):
+            raise ValueError(f"the model predicts {kind}, not {target}: use another model file")
+        target = kind
+    alone = "shards that read files themselves do not {} yet; learn with --threads, or without"
     if shards is not None and past:
-        raise ValueError(
-            "--shards does not go with a history: shards that read files themselves do not keep "
-            "the past of tasks yet; learn with --threads, or without either"
-        )
-    other = target if known is None else known.engine.target.kind
-    if other not in (None, "two classes"):
+        lack = alone.format("keep the past of tasks")
+        raise ValueError(f"--shards does not go with a history: {lack} either")
+    if (threads, shards) != (None, None) and target not in (None, "two classes"):
+        option = "--threads" if shards is None else "--shards"
         raise ValueError(
             f"{option} goes with two classes only: how shards would agree on new classes or on the "
-            f"unit of a number is not settled; leave it out to learn --target {other}"
+            f"unit of a number is not settled; leave it out to learn --target {target}"
         )
-    if shards is not None and (source.weight is not None or source.offset is not None):
+    if shards is not None and source.weight is not None:
         raise ValueError(
-            "--shards does not go with --weight or --offset: shards that read files themselves do "
-            "not carry them yet; learn with --threads, or without either"
+            f"--shards does not go with --weight: {alone.format('carry weights')} either"
         )
 
 
@@ -299,17 +262,12 @@ def _follow(
 ) -> None:
     """Show progress and the result; the columns of a ``new`` model first."""
     last = None
-    try:
-        with _show_progress() as show, stop_on_sigterm(stop):
-            for last in steps:
-                if new and source.schema is not None and last.events > last.resumed:
-                    note_schema(source.schema)
-                    new = False
-                show(last)
-    except KeyboardInterrupt:
-        kept = f"{model} is as it was last saved" if model.exists() else "nothing was saved yet"
-        note(f"stopped: {kept}; the same command goes on from there")
-        raise typer.Exit(130) from None
+    with _show_progress(stop) as show:
+        for last in steps:
+            if new and source.schema is not None and last.events > last.resumed:
+                note_schema(source.schema)
+                new = False
+            show(partial(_describe_run, last))
     assert last is not None
     if not last.events and not stop.wanted:
         _note_nothing(last, source.path, model)
@@ -319,14 +277,10 @@ def _follow(
         note(f"stopped: {model} is saved; the same command goes on from there")
         raise typer.Exit(143)
     note(f"model: {model}" + _describe_labels(last.model))
-    if isinstance(last.model, Model) and last.model.engine.target.kind == "two classes":
-        _warn_of_one_class(last.model)
-
-
-def _warn_of_one_class(model: Model) -> None:
-    if len(model.classes) == 1:
+    classes = last.model.classes if isinstance(last.model, Model) else ()
+    if target_of(last.model) == "two classes" and len(classes) == 1:
         warn(
-            f"all events have the label {model.classes[0]!r}, so every answer will be that one: "
+            f"all events have the label {classes[0]!r}, so every answer will be that one: "
             "learn events of the other label, too"
         )
 
@@ -341,44 +295,49 @@ def _note_nothing(progress: Progress, source: str, model: Path) -> None:
 
 
 def _describe_labels(model: Any) -> str:
-    if isinstance(model, Model) and model.engine.target.kind == "number":
+    if target_of(model) == "number":
         return ", predicts a number"
-    if isinstance(model, Model) and model.engine.target.kind == "classes":
+    if target_of(model) == "classes":
         return f", classes: {', '.join(map(str, model.classes))}"
     return f", positive label: {model.engine.positive}"
 
 
 @contextmanager
-def _show_progress() -> Iterator[Any]:
-    """Show a line of progress, at most ten times a second.
+def _show_progress(stop: runs.Stop) -> Iterator[Callable[[Describe], None]]:
+    """Show a line of progress, at most ten times a second, until it ends or is stopped.
 
     It takes at most a fiftieth of the time: the rank of many features is not free.
     """
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     begin, due = time.perf_counter(), 0.0
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        line = bar.add_task("reading")
+    bar = Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
+    line = bar.add_task("reading")
 
-        def show(progress: Progress) -> None:
-            nonlocal due
-            now = time.perf_counter()
-            if console.is_terminal and now >= due:
-                speed = (progress.events - progress.resumed) / max(now - begin, 1e-9)
-                left = _describe_time_left(progress, now - begin)
-                text = f"{left}{_describe_progress(progress)}, {speed:,.0f} events/s"
-                bar.update(line, description=text)
-                due = now + max(0.1, 50.0 * (time.perf_counter() - now))
+    def show(describe: Describe) -> None:
+        nonlocal due
+        now = time.perf_counter()
+        if console.is_terminal and now >= due:
+            bar.update(line, description=escape(describe(now - begin)))
+            due = now + max(0.1, 50.0 * (time.perf_counter() - now))
 
-        yield show
+    try:
+        with bar, stop_on_sigterm(stop):
+            yield show
+    except KeyboardInterrupt:
+        note("stopped: what was saved before stays; the same command goes on from there")
+        raise typer.Exit(130) from None
 
 
-def _describe_time_left(progress: Progress, seconds: float) -> str:
+def _describe_run(progress: Progress, seconds: float) -> str:
+    """Return share, time left, progress and speed after so many seconds."""
+    speed = (progress.events - progress.resumed) / max(seconds, 1e-9)
+    text = f"{_describe_progress(progress)}, {speed:,.0f} events/s"
     if not progress.share:
-        return ""
+        return text
     if progress.resumed:  # what was passed over took no time to learn
-        return f"{progress.share:.0%}: "
+        return f"{progress.share:.0%}: {text}"
     left = round(seconds * (1.0 / progress.share - 1.0))
-    return f"{progress.share:.0%}, {left // 60}:{left % 60:02d} left: "
+    return f"{progress.share:.0%}, {left // 60}:{left % 60:02d} left: {text}"
 
 
 def _describe_progress(progress: Progress) -> str:
@@ -435,7 +394,7 @@ def _learn_in_shards(
         options = replace(options, learner=known.engine.learner.name)
     schema = None if known is None else known.schema
     source = replace(source, path=paths[0]).resolve(schema)
-    classes = _known_classes(known) or options.classes
+    classes = known.classes if known is not None and len(known.classes) == 2 else options.classes
     classes = classes or _infer_classes(source, paths, options.positive)
     features = (
         Hashed(2 ** (options.hash_bits or DEFAULT_HASH_BITS)) if known is None else known.features
@@ -453,14 +412,9 @@ def _learn_in_shards(
         parameters=options.settings,
         **options.schedule,
     )
-    try:
-        shown = Live(console=console, transient=True, refresh_per_second=4)
-        with shown as live, stop_on_sigterm(stop):
-            for last in steps:
-                live.update(Text(_describe_shards(last, time.perf_counter() - begin)))
-    except KeyboardInterrupt:
-        note("stopped; the same command goes on from the last checkpoint")
-        raise typer.Exit(130) from None
+    with _show_progress(stop) as show:
+        for last in steps:
+            show(partial(_describe_shards, last))
     if last is not None:
         note(_describe_shards(last, time.perf_counter() - begin))
     if folder_of(model).exists():
@@ -469,7 +423,7 @@ def _learn_in_shards(
     note(f"model: {model}, positive label: {classes[1]}")
 
 
-def _describe_shards(progress: ShardsProgress, seconds: float) -> str:
+def _describe_shards(progress: "ShardsProgress", seconds: float) -> str:
     """Return events, error and merges of all shards in one line."""
     speed = (progress.rows - progress.resumed) / max(seconds, 1e-9)
     parts = [
@@ -486,11 +440,6 @@ def _describe_shards(progress: ShardsProgress, seconds: float) -> str:
     if progress.lost:
         parts.append(f"{progress.lost:,} workers lost and replaced")
     return ", ".join(parts)
-
-
-def _known_classes(known: Model | None) -> tuple[Any, ...]:
-    """Return the labels of a model, the negative one first; none where it does not know both."""
-    return known.classes if known is not None and len(known.classes) == 2 else ()
 
 
 def _infer_classes(source: Source, paths: tuple[str, ...], positive: str | None) -> tuple[Any, ...]:
@@ -518,11 +467,9 @@ def ask(
     or give the answers alone, a file with columns ask_id and the label, in any order.
     """
     found = load_model(model)
-    schema = found.schema
-    check_source(source, False, schema)
-    known = source.resolve_to_predict(schema)
+    known, warning = resolve_source(found, source, labelled=False)
     assert known.schema is not None
-    warn(None if schema is None else known.unknown_columns(schema))
+    warn(warning)
     if found.engine.target.kind != "two classes":
         raise ValueError(
             f"romco ask is for two classes; {model.name} predicts {found.engine.target.kind}"

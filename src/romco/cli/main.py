@@ -1,7 +1,5 @@
 """Command line: commands are imported when they run, so that each starts quickly."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib.metadata import EntryPoint, entry_points

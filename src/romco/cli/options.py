@@ -1,12 +1,10 @@
 """Options that commands share: one name, one grammar and one help text for each."""
 
-from __future__ import annotations
-
 import inspect
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,14 +13,19 @@ import typer
 
 from romco.io.formats import FORMATS, format_of
 from romco.io.schema import Schema, split_groupings
-from romco.model import Model
+from romco.model import Hashed, Model
 from romco.model.names import canonical_name
 from romco.model.target import Kind
 from romco.parameters import setting
 from romco.runs import Source
 from romco.runs.learn import infer_target
 
-TARGETS = ("auto", "two-classes", "classes", "number")
+TARGETS: dict[str, Kind | None] = {
+    "auto": None,
+    "two-classes": "two classes",
+    "classes": "classes",
+    "number": "number",
+}
 
 ModelPath = Annotated[Path, typer.Option("--model", help="The model file.")]
 LearnerName = Annotated[
@@ -180,40 +183,58 @@ def check_source(source: Source, labelled: bool, known: Schema | None = None) ->
         raise ValueError(f"{name}: say which column is the label: --label COLUMN")
 
 
-def check_same(
-    path: Path,
-    model: Model,
-    learner: str | None,
-    settings: dict[str, Any],
-    bits: int | None,
-    classes: tuple[str, ...] | None,
-    positive: str | None = None,
-    history: tuple[str, ...] | None = None,
-) -> None:
-    """Raise ValueError where options contradict the model that is there."""
-    inside, features = model.engine.learner, model.features.to_json()
-    past = model.engine.history
-    if history is not None and (past is None or past.kernel.columns != history):
-        had = "without a history" if past is None else f"--history {','.join(past.kernel.columns)}"
-        raise ValueError(f"{path.name} was made {had}: use another model file")
-    if learner is not None and learner != inside.name:
-        raise ValueError(f"{path.name} holds {inside.name}, not {learner}: use another model file")
-    for name, value in settings.items():
-        if inside.parameters.get(name) != value:
+def resolve_source(model: Model, source: Source, labelled: bool) -> tuple[Source, str | None]:
+    """Return the source read as the model's columns were, and a warning where they differ."""
+    schema = model.schema
+    check_source(source, labelled, schema)
+    known = source.resolve_to_predict(schema)
+    return known, None if schema is None else known.unknown_columns(schema)
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Options that say which model is made; None leaves the default."""
+
+    learner: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    classes: tuple[str, ...] | None = None
+    positive: str | None = None
+    hash_bits: int | None = None
+    target: Kind | None = None  # None: by the first labels
+    history: tuple[str, ...] | None = None
+
+    def new(self, kind: Callable[..., Any], schema: Schema | None, *parts: Any, **more: Any) -> Any:
+        """Return a model or shards; a history goes with the schema of its columns."""
+        given = {"classes": self.classes, "positive": self.positive, **self.settings, **more}
+        past = {} if self.history is None else {"history": self.history, "schema": schema}
+        return kind(self.learner or "romco-auto", *parts, **given, **past)
+
+    def check(self, path: Path, model: Model) -> None:
+        """Raise ValueError where options contradict the model that is there."""
+        inside, features, past = model.engine.learner, model.features, model.engine.history
+        columns = None if past is None else past.kernel.columns
+        if self.history is not None and columns != self.history:
+            had = "without a history" if columns is None else f"--history {','.join(columns)}"
+            raise ValueError(f"{path.name} was made {had}: use another model file")
+        if self.learner is not None and self.learner != inside.name:
             raise ValueError(
-                f"{path.name} was made with {name}={inside.parameters.get(name)!r}, not {value!r}: "
-                "use another model file"
+                f"{path.name} holds {inside.name}, not {self.learner}: use another model file"
             )
-    if bits is not None and features != {"kind": "hashed", "size": 2**bits}:
-        had = f"{features['size']} hashed" if features["kind"] == "hashed" else "named"
-        raise ValueError(f"{path.name} has {had} features, not {2**bits} hashed: use another file")
-    if classes is not None and model.classes and model.classes != classes[: len(model.classes)]:
-        had = ",".join(map(str, model.classes))
-        raise ValueError(f"{path.name} has classes {had}, not {','.join(classes)}")
-    if positive is not None and canonical_name(positive) != canonical_name(model.engine.positive):
-        raise ValueError(
-            f"{path.name}: the positive label is {model.engine.positive}, not {positive}"
-        )
+        for name, value in self.settings.items():
+            if inside.parameters.get(name) != value:
+                had = f"{name}={inside.parameters.get(name)!r}, not {value!r}"
+                raise ValueError(f"{path.name} was made with {had}: use another model file")
+        size = None if self.hash_bits is None else 2**self.hash_bits
+        if size is not None and features.to_json() != {"kind": "hashed", "size": size}:
+            had = f"{features.width} hashed" if isinstance(features, Hashed) else "named"
+            raise ValueError(f"{path.name} has {had} features, not {size} hashed: use another file")
+        known, classes = model.classes, self.classes
+        if classes is not None and known and known != classes[: len(known)]:
+            had = ",".join(map(str, known))
+            raise ValueError(f"{path.name} has classes {had}, not {','.join(classes)}")
+        above = model.engine.positive
+        if self.positive is not None and canonical_name(self.positive) != canonical_name(above):
+            raise ValueError(f"{path.name}: the positive label is {above}, not {self.positive}")
 
 
 def split_list(text: str | None) -> tuple[str, ...] | None:
@@ -246,11 +267,9 @@ def parse_label_budget(text: str) -> float | int:
 
 def parse_target(text: str) -> Kind | None:
     """Return the kind of target, None for "auto"."""
-    kinds: dict[str, Kind | None] = {"auto": None, "classes": "classes", "number": "number"}
-    kinds["two-classes"] = "two classes"
-    if text not in kinds:
+    if text not in TARGETS:
         raise ValueError(f"--target {text}: expected {', '.join(TARGETS)}")
-    return kinds[text]
+    return TARGETS[text]
 
 
 def resolve_target(target: Kind | None, source: Source) -> Kind | None:

@@ -1,10 +1,8 @@
 """Commands of the service: serve, token."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,10 +12,10 @@ from romco.cli.options import (
     History,
     LabelBudget,
     LearnerName,
+    ModelOptions,
     Settings,
     Target,
     Time,
-    check_same,
     parse_label_budget,
     parse_settings,
     parse_target,
@@ -96,10 +94,18 @@ def serve(
     plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JsonFormatter() if log_json else plain)
     logging.basicConfig(level=logging.INFO if log_json else logging.WARNING, handlers=[handler])
-    parameters, names = parse_settings(set_), split_list(classes)
-    features, past = _features(hash_bits, columns), split_list(history)
+    past, features = split_list(history), _features(hash_bits, columns)
     if time is not None and past is None:
         raise ValueError(f"--time {time} is for --history: name its columns too")
+    options = ModelOptions(
+        learner,
+        parse_settings(set_),
+        split_list(classes),
+        None,
+        hash_bits,
+        parse_target(target),
+        past,
+    )
     settings = Settings(
         durability=durability,  # type: ignore[arg-type]
         group_events=group_events,
@@ -115,19 +121,16 @@ def serve(
     def new() -> Model:
         if model is not None:
             return load_model(model)
-        parts: dict[str, Any] = {"target": parse_target(target), "classes": names, **parameters}
-        if past is not None:
-            kinds = {**dict.fromkeys(past, "category"), **({time: "time"} if time else {})}
-            parts |= {"history": past, "schema": Schema(kinds)}
-        return Model(learner or "romco-auto", features, **parts)
+        kinds = {**dict.fromkeys(past or (), "category"), **({time: "time"} if time else {})}
+        made: Model = options.new(Model, Schema(kinds), features, target=options.target)
+        return made
 
     source = None if from_ is None else open_source(from_)
     address = Address(host, port, token_file, insecure, tuple(name or ()))
     access = address.access()  # tokens are read before the folder is touched
     service = Service(data, new, settings, "" if model is None else describe_origin(model))
     try:
-        served = service.served.model
-        check_same(data, served, learner, parameters, hash_bits, names, history=past)
+        options.check(data, service.served.model)
         known = f", {service.last_sequence:,} changes known" if service.last_sequence else ""
         note(f"data: {data}{known}")
         if check:

@@ -1,7 +1,5 @@
 """Predictions of every row of a comparison: baselines, controls, ROMCO-Auto, other learners."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass

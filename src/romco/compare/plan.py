@@ -1,7 +1,5 @@
 """Runs of a comparison: one frozen record for each, named by a digest of all its fields."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Bayesian online regression on scaled columns: the control that a sceptic would fit."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack

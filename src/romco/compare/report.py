@@ -1,7 +1,5 @@
 """Report of a comparison: the verdict, one picture, the table, tasks by what they gain."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Results of runs: written by :func:`records`, read back by :func:`read` and :func:`rows`."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterable, Iterator
@@ -142,7 +140,7 @@ def records(run: Run, data_dir: Path | None = None) -> Iterator[dict[str, Any]]:
 
 def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions) -> dict[str, Any]:
     events, values = rounds.events, predictions.values
-    losses, wrong = _losses(stream, events.y, values)
+    losses, wrong = event_losses(stream, events.y, values)
     scored = ~np.isnan(losses)
     by_task = _sums(events.task, np.where(scored, wrong, 0.0), stream.n_tasks)
     counts = _sums(events.task, scored.astype(float), stream.n_tasks)
@@ -163,7 +161,7 @@ def _figures(run: Run, stream: Stream, rounds: Rounds, predictions: Predictions)
     }
 
 
-def _losses(stream: Stream, y: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
+def event_losses(stream: Stream, y: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
     """Loss and error (n,) of each event; NaN where it does not count."""
     if stream.answers == 0:
         losses = np.square(values - y)

@@ -1,7 +1,5 @@
 """Execution of runs: each becomes one file of JSON lines, written once, on any process."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Streams that runs load: data sets by name, and files of the user's own."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Verdict of a comparison: what knowing the task is worth, and what sharing adds to that."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

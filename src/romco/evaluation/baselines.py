@@ -4,8 +4,6 @@ Each takes the answers y (n,) in the order of the stream, and tasks (n,) where t
 returns one prediction per event, made before its answer is known.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any

@@ -183,7 +183,7 @@ class StreamPart:
     def predict(self, begin: int, end: int) -> Numbers:
         """Margins of the events from begin to end."""
         if isinstance(self.learner, CompiledLearner) and self._in_place is not None:
-            return self.learner.kernel.predict_between(self._in_place, begin, end)
+            return self.learner.kernel.predict(self._in_place, begin, end)
         unlabelled = np.full(end - begin, np.nan)
         return self.learner.predict(self._copy(np.arange(begin, end), unlabelled))
 
@@ -198,7 +198,7 @@ class StreamPart:
             and self._in_place is not None
             and at[-1] - at[0] == len(at) - 1
         ):
-            learner.kernel.update_between(self._in_place, at[0], at[-1] + 1)
+            learner.kernel.update(self._in_place, at[0], at[-1] + 1)
         else:
             learner.update(self._copy(at, y))
 
@@ -208,7 +208,7 @@ class StreamPart:
         if isinstance(learner, CompiledLearner) and self._in_place is not None:
             if learner.uses_unlabelled:
                 for e in at.tolist():
-                    learner.kernel.look_between(self._in_place, e, e + 1)
+                    learner.kernel.look_at(self._in_place, e, e + 1)
         else:
             self.learn(at, np.full(len(at), np.nan))
 

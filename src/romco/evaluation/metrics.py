@@ -1,7 +1,5 @@
 """Metrics of a stream, updated event by event; each has ``add`` and ``value``."""
 
-from __future__ import annotations
-
 import time
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Prequential evaluation: predict each round, score it, learn it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple

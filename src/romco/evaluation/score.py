@@ -1,7 +1,5 @@
 """Running score of a stream: two classes, many classes or numbers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -65,7 +63,7 @@ class Score:
         self._logits = np.zeros((2, AUC_BINS), dtype=np.int64)  # negatives, positives
 
     @classmethod
-    def of(cls, model: Any, saved: Any = None, curve: bool = True) -> Score:
+    def of(cls, model: Any, saved: Any = None, curve: bool = True) -> "Score":
         """Score for the target of a model; continues from ``saved``, see :meth:`to_json`."""
         target = model.engine.target.kind if isinstance(model, Model) else "two classes"
         return cls.from_json(saved, target) if saved else cls(target, curve)
@@ -288,7 +286,7 @@ class Score:
         }
 
     @classmethod
-    def from_json(cls, saved: Any, target: str = "two classes") -> Score:
+    def from_json(cls, saved: Any, target: str = "two classes") -> "Score":
         """Score that continues from :meth:`to_json`, or from the state of an older version.
 
         Raises ValueError or TypeError where no score has such a state.

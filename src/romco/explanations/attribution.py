@@ -1,7 +1,5 @@
 """Attribution: parts of one event's margin by feature, shared and personal, which add up to it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -100,7 +98,7 @@ class Parts(NamedTuple):
     shared: csr_array  # (1, d)
     personal: csr_array  # (1, d)
 
-    def times(self, factor: float) -> Parts:
+    def times(self, factor: float) -> "Parts":
         """Return all of them multiplied."""
         return Parts(*(factor * part for part in self))
 

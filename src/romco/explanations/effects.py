@@ -7,8 +7,6 @@ the information of an event is p (1 - p). Posteriors lose variance where feature
 predictions where effects are weak: whichever found more is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -177,7 +175,7 @@ def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information
     precision = np.where(known, precision, 0.0)
     score = np.where(known, information * mean / variance, 0.0)  # precision times the raw estimate
 
-    def given(between: float) -> tuple[float, float, Numbers, Numbers]:
+    def fit(between: float) -> tuple[float, float, Numbers, Numbers]:
         """Return log-likelihood, common, estimates and variances for a variance between levels."""
         shrinkage = 1.0 / (1.0 + between * precision)
         weight = float((precision * shrinkage).sum())
@@ -190,12 +188,12 @@ def shrink(mean: Numbers, variance: Numbers, prior: Numbers | float, information
     middle = score.sum() / precision.sum()
     spread = ((score - precision * middle)[known] ** 2 / precision[known]).sum() / precision.sum()
     grid = spread * DEVIATIONS**2
-    likelihoods = np.array([given(between)[0] for between in grid])
+    likelihoods = np.array([fit(between)[0] for between in grid])
     weights = np.exp(likelihoods - likelihoods.max())
     weights /= weights.sum()
     common, first, second = 0.0, np.zeros(len(mean)), np.zeros(len(mean))
     for weight, between in zip(weights, grid, strict=True):
-        _, at, estimate, left = given(between)
+        _, at, estimate, left = fit(between)
         common += weight * at
         first += weight * estimate
         second += weight * (estimate**2 + left)
@@ -233,7 +231,7 @@ class _Finder:
     def tasks(self, names: list[Any], events: Any, columns: NDArray[np.intp]) -> list[Term]:
         terms = ["intercept", *(self.model.features.name(int(j)) for j in columns)]
         posteriors = self.learner.task_posterior(self.engine.numbers(names), columns)  # type: ignore[attr-defined]
-        return [_shrunk(name, one) for name, one in zip(terms, posteriors, strict=True)]
+        return [_shrunk(*one, self.engine.turn) for one in zip(terms, posteriors, strict=True)]
 
     def levels(self, grouping: str) -> tuple[list[str], NDArray[np.intp], NDArray[np.int64]]:
         """Return names, columns and counts of the levels of a further grouping."""
@@ -253,11 +251,11 @@ class _NumberEffects(_Finder):
         return float(self.learner.residual_variance())  # type: ignore[attr-defined]
 
 
-def _shrunk(name: Any, one: Posterior) -> Term:
-    """Return the term of levels with these posteriors."""
+def _shrunk(name: Any, one: Posterior, turn: float = 1.0) -> Term:
+    """Return the term of levels with these posteriors; of the other class where turn is -1."""
     found = shrink(one.mean, one.variance, one.prior, one.information)
     estimate, error, common, between = found
-    return Term(name, one.common + common, estimate, error, between)
+    return Term(name, turn * (one.common + common), turn * estimate, error, between)
 
 
 class _ClassEffects(_Finder):
@@ -271,6 +269,9 @@ class _ClassEffects(_Finder):
             name = self.model.features.name(j)
             terms.append(_term(name, rises[j], information * self.spread[j] ** 2))
         others = super().tasks(names, events, columns)
+        centre = self.learner.arrays()["units"][self.frequent, 3]
+        if (abs(self.mean[self.frequent] - centre) > 0.1 * self.spread[self.frequent]).any():
+            others[0] = terms[0]  # the posterior is not that of the level at the means
         return [max(pair, key=attrgetter("variance")) for pair in zip(terms, others, strict=True)]
 
     def intercepts(self, at: NDArray[np.intp], counts: Any) -> Term:

@@ -1,7 +1,5 @@
 """Explanation of a model: levels, effects, shared and personal weights, similar tasks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -53,7 +51,7 @@ class Explanation(Facts):
         """Return a self-contained HTML page."""
         return pages.page(self)
 
-    def figures(self) -> dict[str, Figure]:
+    def figures(self) -> "dict[str, Figure]":
         """Return figures for print by name; needs matplotlib."""
         return pages.figures(self)
 
@@ -107,7 +105,7 @@ def explain_task(model: Model, task: Any) -> TaskInsight:
     return reader.detailed_task(i, reader.weights.cosines(np.array([i]))[0])
 
 
-def _read(model: Model | Learner, findings: bool) -> _Reader:
+def _read(model: Model | Learner, findings: bool) -> "_Reader":
     if not isinstance(model, Model):
         return _Reader(model, None, findings)
     with model.engine.at_rest() as learner:  # as long as it takes to copy, not to compute
@@ -137,7 +135,7 @@ class TaskWeights:
     per_feature: int = 1  # rows of each feature: one for each of many classes
 
     @classmethod
-    def of(cls, learner: Learner, tasks: NDArray[np.int64]) -> TaskWeights:
+    def of(cls, learner: Learner, tasks: NDArray[np.int64]) -> "TaskWeights":
         """Return the learner's own parts, or its weights split at their mean."""
         if isinstance(learner, Decomposed):
             left, right = learner.shared_factors()
@@ -153,7 +151,7 @@ class TaskWeights:
         note = f"{learner.name} keeps no parts: shared is the mean of all tasks' weights."
         return cls(mean, right, csc_array(W - mean), spectrum(mean, right), note, per_feature)
 
-    def per_spread(self, spread: Numbers) -> TaskWeights:
+    def per_spread(self, spread: Numbers) -> "TaskWeights":
         """Return effects per standard deviation of a column, so that units do not matter."""
         unit = np.repeat(spread, self.per_feature)[:, None]
         return replace(self, left=unit * self.left, own=csc_array(self.own.multiply(unit)))

@@ -1,7 +1,5 @@
 """Explanation as a page that needs no other file, and as figures for print."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
@@ -152,7 +150,7 @@ def _bar(task: TaskInsight, longest: float, width: int = 120) -> str:
     )
 
 
-def figures(found: Facts) -> dict[str, Figure]:
+def figures(found: Facts) -> "dict[str, Figure]":
     """Return the figures ``spectrum`` and ``tasks``; needs matplotlib."""
     from matplotlib.figure import Figure  # here: it is slow to import
 

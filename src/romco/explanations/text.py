@@ -1,7 +1,5 @@
 """Plain values of an explanation, and the text made of them: levels and effects first."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Each function is the reference of the compiled encoder; see :mod:`romco.io.schema` for the kinds.
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 import re

@@ -6,8 +6,6 @@ it is on disk it takes the name; then the folder goes to disk. A writer that was
 leaves its temporary file unlocked, and the next one removes it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import re

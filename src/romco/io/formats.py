@@ -4,8 +4,6 @@ A package can add formats by the entry point group ``romco.formats``: the entry'
 format's, its object a :class:`Format`.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
@@ -16,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -48,7 +46,7 @@ class BadRow(ValueError):  # noqa: N818
         place = f"{file}, line {line}" + (f", column {column!r}" if column is not None else "")
         super().__init__(f"{place}: {reason}; mend the row, or skip bad rows")
 
-    def __reduce__(self) -> tuple[type[BadRow], tuple[str, int, str | None, str]]:
+    def __reduce__(self) -> "tuple[type[BadRow], tuple[str, int, str | None, str]]":
         return BadRow, (self.file, self.line, self.column, self.reason)
 
 
@@ -377,14 +375,9 @@ def check_header(header: list[str], name: str, wanted: Sequence[str]) -> list[st
     return header
 
 
-def csv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    r"""Yield rows of a comma-separated file; quoted cells may hold line breaks."""
-    yield from DelimitedText(stream, name, wanted, ",").rows()
-
-
-def tsv_rows(stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
-    """Yield rows of a tab-separated file."""
-    yield from DelimitedText(stream, name, wanted, "\t").rows()
+def table_rows(delimiter: str, stream: BinaryIO, name: str, wanted: Sequence[str]) -> Rows:
+    """Yield rows of delimited text; quoted cells may hold line breaks."""
+    yield from DelimitedText(stream, name, wanted, delimiter).rows()
 
 
 # Other formats
@@ -487,8 +480,8 @@ def parquet_rows(
 FORMATS: Registry[Format] = Registry(
     "romco.formats",
     {
-        "csv": Format((".csv",), csv_rows, delimiter=","),
-        "tsv": Format((".tsv", ".tab"), tsv_rows, delimiter="\t"),
+        "csv": Format((".csv",), partial(table_rows, ","), delimiter=","),
+        "tsv": Format((".tsv", ".tab"), partial(table_rows, "\t"), delimiter="\t"),
         "jsonl": Format((".jsonl", ".ndjson"), json_rows, filters=True),
         "parquet": Format((".parquet", ".pq"), parquet_rows, lines=False, filters=True),
         "svmlight": Format((".svmlight", ".svm", ".libsvm"), svmlight_rows, "qid", "label"),

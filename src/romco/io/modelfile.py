@@ -14,8 +14,6 @@ The header holds ``library`` (version), ``kind`` ("model", "learner", or an esti
 SHA-256 of each. The block ``json`` is text: names of tasks and features, notes and session.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

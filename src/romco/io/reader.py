@@ -30,7 +30,7 @@ from romco.io.formats import (
     TaskFilter,
     read_sample,
 )
-from romco.io.schema import MAX_NAMES, SAMPLE_ROWS, Column, Schema, quoted
+from romco.io.schema import MAX_NAMES, SAMPLE_ROWS, Column, Schema, expand_groupings, quoted
 from romco.kernels.io.delimited import LABEL, TASK, UNUSED
 from romco.kernels.io.encoded import Encoded
 from romco.kernels.io.encoder import Encoder
@@ -171,9 +171,19 @@ class Source:
         return where + "; ".join(parts) if parts else None
 
     def _infer(self) -> Schema:
+        task = [*([self.task] if self.task else ()), *self.groupings]
+        if any("/" in name for name in task):
+            columns = {
+                name for row in read_sample(self.path, self.format, [], 1).rows for name in row
+            }
+            task = list(expand_groupings(task, columns))
+            if any("/" in name and name not in columns for name in task[1:]):
+                raise ValueError(
+                    f"{self.path}: only the first grouping may be nested, in one other"
+                )
         return Schema.infer(
             self.path,
-            task=[*([self.task] if self.task else ()), *self.groupings],
+            task=task,
             label=self.label,
             weight=self.weight,
             offset=self.offset,
@@ -195,7 +205,7 @@ class Source:
         return schema
 
     def _sample(self, schema: Schema) -> Any:
-        wanted = [name for name in (schema.task, schema.label, *schema.columns) if name]
+        wanted = [name for name in (*schema.task_columns, schema.label, *schema.columns) if name]
         return read_sample(self.path, self.format, wanted, SAMPLE_ROWS).rows
 
 
@@ -399,15 +409,19 @@ def _rows_of(
         raise ValueError(f"{file.name}: the task of this format {wrong}")
     for role in schema.number_roles if kind.task else ():
         raise ValueError(f"{file.name}: this format has no column {role!r}")
-    task = None if schema.one_task else schema.task or kind.task
+    task = schema.task or kind.task
+    parts = () if schema.one_task or task is None else schema.task_columns or (task,)
     label = schema.label or kind.label
-    columns = _Columns(schema, task, label, labelled)
-    if task is None and not schema.one_task:
+    columns = _Columns(schema, parts, label, labelled)
+    if not parts and not schema.one_task:
         raise ValueError(f"{file.name}: say which column is the task (task=...)")
-    needed = [task, label if labelled else None, *schema.number_roles, *(schema.features or ())]
+    needed = [*parts, label if labelled else None, *schema.number_roles, *(schema.features or ())]
     # What a format fixes by itself is checked row by row, not as a column.
     wanted = [] if kind.task else [name for name in needed if name is not None]
-    if kind.delimiter is not None:
+    nested, task = len(parts) > 1, parts[-1] if parts else None
+    if nested and owns is not None:
+        raise ValueError(f"{file.name}: tasks of a nested grouping are not read by shards")
+    if kind.delimiter is not None and not nested:
         return _TableRows(file, kind.delimiter, wanted, columns, owns)
     if owns is None:
         rows = kind.read(file.stream, file.name, wanted)
@@ -422,7 +436,7 @@ class _Columns(NamedTuple):
     """The schema, the columns of task and label, and whether each row must have a label."""
 
     schema: Schema
-    task: str | None
+    task: tuple[str, ...]  # none for one task, two for a nested one
     label: str | None
     labelled: bool
 
@@ -458,8 +472,8 @@ class _TableRows:
 
     def _role(self, column: str) -> int:
         schema = self._schema
-        if column in (self._task, self._label):
-            return TASK if column == self._task else LABEL
+        if column in (*self._task, self._label):
+            return TASK if column in self._task else LABEL
         if column in schema.number_roles:
             return self.encoder.column(column, "number")
         if not column or (schema.features is not None and column not in schema.features):
@@ -503,13 +517,13 @@ class _MappingRows:
 
     def _add(self, part: EncodedRows, line: int, cells: Any) -> None:
         schema, label = self._schema, self._label
-        task = ONLY_TASK if self._task is None else read_name(self._task, cells)
+        task = "/".join(read_name(column, cells) for column in self._task) or ONLY_TASK
         named = label is not None and (self._labelled or not is_missing(cells.get(label)))
         truth = read_name(label, cells) if label is not None and named else None
         names = cells if schema.features is None else schema.features
         add = self.encoder.add
         for column in names:
-            if column not in (self._task, label):
+            if column not in (*self._task[-1:], label):
                 add(column, cells.get(column))
         for role in schema.number_roles if schema.features is not None else ():
             add(role, cells.get(role))

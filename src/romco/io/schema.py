@@ -20,8 +20,6 @@ time      seconds or a date; no feature, but how long ago labels of the task cam
 ========  =======================================================================
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 import warnings
@@ -151,7 +149,8 @@ class Schema:
         rows: Sequence[Mapping[str, Any]]
         fixed, separator, where = False, None, ""
         if isinstance(source, str | Path) or hasattr(source, "read"):
-            wanted = [task, label, weight, offset, *(features or ()), *(kinds or ())]
+            columns = cls(task=[task, *groupings]).task_columns if task else ()
+            wanted = [*columns, label, weight, offset, *(features or ()), *(kinds or ())]
             found = read_sample(source, format, [name for name in wanted if name], SAMPLE_ROWS)
             rows, separator, where = found.rows, found.separator, f"{found.name}: "
             fixed = found.format.task is not None
@@ -215,7 +214,15 @@ class Schema:
     @property
     def roles(self) -> frozenset[str | None]:
         """Columns that are no features."""
-        return frozenset((self.task, self.label, self.weight, self.offset))
+        own = self.task_columns[-1:]
+        return frozenset((self.task, *own, self.label, self.weight, self.offset))
+
+    @property
+    def task_columns(self) -> tuple[str, ...]:
+        """Columns of a file that the task is made of: two where "school/class" is nested."""
+        parent, _, own = (self.task or "").rpartition("/")
+        nested = parent in self.groupings
+        return (parent, own) if nested else () if self.task is None else (self.task,)
 
     @property
     def number_roles(self) -> list[str]:
@@ -261,7 +268,7 @@ class Schema:
                 found.append(f"{name!r}{hint}")
         return found
 
-    def difference(self, other: Schema) -> str | None:
+    def difference(self, other: "Schema") -> str | None:
         """Return what another schema has otherwise, or None if rows are read alike by both."""
         for part in (*ROLES, "groupings", "features", "one_task"):
             if getattr(self, part) != getattr(other, part):
@@ -288,26 +295,21 @@ class Schema:
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """Return the schema that :meth:`to_json` described; ValueError where none could have."""
         try:
-            return cls._from_json(stored)
+            columns = {
+                name: Column(_text_of(kind), _text_of(meaning), "as learned")
+                for name, (kind, meaning) in _columns_of(stored).items()
+            }
+            roles = {part: _text_of(stored.get(part), None) for part in ROLES}
+            listed = stored.get("features")
+            if not isinstance(listed, list | None):
+                raise TypeError(f"expected a list of columns, got {listed!r}")
+            features = None if listed is None else [_text_of(name) for name in listed]
+            complete = bool(stored.get("complete", stored.get("kinds")))
+            one_task = bool(stored.get("one_task"))
+            made = cls(columns, **roles, features=features, one_task=one_task, complete=complete)
+            made.groupings = tuple(_text_of(name) for name in stored.get("groupings", ()))
         except (TypeError, AttributeError, KeyError, ValueError) as error:
             raise ValueError(f"no schema: {error}") from None
-
-    @classmethod
-    def _from_json(cls, stored: Mapping[str, Any]) -> Self:
-        parts = _columns_of(stored).items()
-        columns = {
-            name: Column(_text_of(kind), _text_of(meaning), "as learned")
-            for name, (kind, meaning) in parts
-        }
-        roles = {part: _text_of(stored.get(part), None) for part in ROLES}
-        listed = stored.get("features")
-        if not isinstance(listed, list | None):
-            raise TypeError(f"expected a list of columns, got {listed!r}")
-        features = None if listed is None else [_text_of(name) for name in listed]
-        complete = bool(stored.get("complete", stored.get("kinds")))
-        one_task = bool(stored.get("one_task"))
-        made = cls(columns, **roles, features=features, one_task=one_task, complete=complete)
-        made.groupings = tuple(_text_of(name) for name in stored.get("groupings", ()))
         return made
 
     @classmethod

@@ -1,7 +1,5 @@
 """Read model files: check everything, trust nothing, say what is wrong."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -35,8 +33,8 @@ def read(path: Path, limit: int | None = None) -> tuple[str, dict[str, Any]]:
     with path.open("rb") as file, refusing(path):
         size = os.fstat(file.fileno()).st_size
         limit = DEFAULT_LIMIT_BYTES + LIMIT_PER_FILE_BYTE * size if limit is None else limit
-        header = _header(file, path, size, limit)
-        _check_room(path, header, size, limit)
+        header = read_header(file, path, size, limit)
+        check_room(path, header, size, limit)
         blocks = dict(_blocks(file, path, header))
         if file.read(1):
             raise bad(path, "there is something after its end")
@@ -51,7 +49,7 @@ def peek(path: Path) -> dict[str, Any]:
     """The header only; reads no array."""
     with path.open("rb") as file, refusing(path):
         size = os.fstat(file.fileno()).st_size
-        return _header(file, path, size, DEFAULT_LIMIT_BYTES + LIMIT_PER_FILE_BYTE * size)
+        return read_header(file, path, size, DEFAULT_LIMIT_BYTES + LIMIT_PER_FILE_BYTE * size)
 
 
 @contextmanager
@@ -74,7 +72,8 @@ def bad(path: Path, why: str) -> ModelFileError:
     return ModelFileError(f"{path.name} cannot be used: {why}{hint}")
 
 
-def _header(file: BinaryIO, path: Path, size: int, limit: int) -> dict[str, Any]:
+def read_header(file: BinaryIO, path: Path, size: int, limit: int) -> dict[str, Any]:
+    """Return the checked header of a model file of ``size`` bytes."""
     start = file.read(len(MAGIC) + 12)
     if start[: len(MAGIC)] != MAGIC:
         raise bad(path, "it is no romco model file")
@@ -98,12 +97,12 @@ def _header(file: BinaryIO, path: Path, size: int, limit: int) -> dict[str, Any]
     return {**header, "format": version}
 
 
-def _check_room(path: Path, header: Mapping[str, Any], size: int, limit: int) -> None:
+def check_room(path: Path, header: Mapping[str, Any], size: int, limit: int) -> None:
     """Refuse a file that would take more memory than it may, before any is asked for."""
     arrays = text = 0
     for block in header["blocks"]:
         name, dtype, shape = block["name"], block["dtype"], block["shape"]
-        if dtype not in DTYPES or not isinstance(name, str) or not _is_shape(shape):
+        if dtype not in DTYPES or not isinstance(name, str) or not is_shape(shape):
             raise bad(path, f"block {name!r} is a {dtype} array of shape {shape}")
         room = prod(max(n, 1) for n in shape) * np.dtype(dtype).itemsize
         arrays, text = (arrays, text + room) if name == "json" else (arrays + room, text)
@@ -116,7 +115,8 @@ def _check_room(path: Path, header: Mapping[str, Any], size: int, limit: int) ->
         raise _too_large(path, needed, limit)
 
 
-def _is_shape(shape: Any) -> bool:
+def is_shape(shape: Any) -> bool:
+    """Return True for a list of at most eight lengths."""
     return (
         isinstance(shape, list)
         and len(shape) <= 8

@@ -31,8 +31,8 @@ cdef class Step:
 
     Each method takes one event, holds the locks, and makes no array. It returns NotImplemented
     where only the general way of rounds and chunks can do it: a label that is new or written in
-    another form, a task that must be started, a learner without a kernel or of many classes, an
-    event that must be refused. A subclass has ``make_room(n_features, n_tasks)``, which replaces
+    another form, a task that must be started, a learner without a kernel, the margins of many
+    classes, an event that must be refused. A subclass has ``make_room(n_features, n_tasks)``, which replaces
     the body by a larger one where that is needed, and ``watch()``.
 
     Parameters
@@ -65,6 +65,7 @@ cdef class Step:
     cdef Py_ssize_t n_features, n_tasks, answers
 
     cdef object order_of, order_known, below, above  # labels below and above margin 0
+    cdef tuple labels  # all of them, by number where they are many
     cdef Py_ssize_t n_labels
     cdef double turn
 
@@ -94,7 +95,7 @@ cdef class Step:
     # One event
 
     def learn_event(self, x, y, task, double weight=1.0, offset=None):
-        """Learn one event; return the margin predicted just before."""
+        """Learn one event; return the margin, or scores (K,), predicted just before."""
         locks = self.locks
         writing, step = locks.writing, locks.step
         writing.acquire()
@@ -117,14 +118,16 @@ cdef class Step:
             step.release()
 
     def label_of_event(self, x, task, offset=None):
-        """Return the label, of two, or the number that is predicted for one event."""
+        """Return the label or the number that is predicted for one event."""
         step = self.locks.step
         step.acquire()
         try:
-            found = self.margin(x, task, offset)
+            found = self.margin(x, task, offset, True)
             if found is NotImplemented or self.answers == 0:
                 return found
             self.put_in_order()
+            if self.answers > 1:
+                return self.labels[largest(found)]
             return self.above if <double> found >= 0.0 else self.below
         finally:
             step.release()
@@ -148,6 +151,7 @@ cdef class Step:
     cdef learn(self, x, y, task, double weight, offset):
         cdef Py_ssize_t number
         cdef double margin = 0.0
+        cdef double* margins = &margin
         cdef Kernel kernel
         cdef EventCounts counts
         cdef long long before
@@ -168,13 +172,14 @@ cdef class Step:
             self.make_room(self.needed_width(), number + 1)
             self.look_at_learner()
         kernel, counts, before = self.learner.kernel, self.body[1], self.body[1].events
-        if kernel.width != 1:
+        scores = self.make_scores(kernel, &margins)
+        if scores is NotImplemented or (self.answers > 1 and self.y >= kernel.width):
             return NotImplemented
         self.task, self.weight = number, weight
         self.event.weights = NULL if weight == 1.0 else &self.weight
         self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
         kernel.check_idle()
-        kernel.take_step(self.event, 0, 1, &margin)  # fails as a whole, or not at all
+        kernel.take_step(self.event, 0, 1, margins)  # fails as a whole, or not at all
         counts.count(self.event, 1)
         if self.answers == 1 and offset is None:  # else margins are log-odds as they are
             self.scale.add(margin, self.y, weight)
@@ -185,11 +190,29 @@ cdef class Step:
         self.event.x = None
         if counts.events // self.watch_every > before // self.watch_every:
             retry_idempotent(self.watch)
+        if self.answers > 1:
+            return scores
         return margin if self.answers == 0 else <double> self.target.turn * margin
 
-    cdef margin(self, x, task, offset):
+    cdef make_scores(self, Kernel kernel, double** margins):
+        """Return an array for the scores of many classes, and let ``margins`` point at it.
+
+        None where there is one margin; NotImplemented where a class has no score or no label.
+        """
+        cdef cnp.npy_intp width = kernel.width
+        if self.answers <= 1:
+            return None if width == 1 else NotImplemented
+        if width != self.answers or width != len(self.target.known):
+            return NotImplemented
+        cdef cnp.ndarray scores = cnp.PyArray_EMPTY(1, &width, cnp.NPY_FLOAT64, 0)
+        margins[0] = <double*> cnp.PyArray_DATA(scores)
+        return scores
+
+    cdef margin(self, x, task, offset, bint many=False):
+        """Return the margin of one event, or where ``many`` may be told apart, scores (K,)."""
         cdef Py_ssize_t number
         cdef double margin = 0.0
+        cdef double* margins = &margin
         cdef Kernel kernel
         if not self.look_at_learner():
             return NotImplemented
@@ -200,18 +223,22 @@ cdef class Step:
                 or self.needed_width() > self.n_features:
             return NotImplemented
         kernel = self.learner.kernel
-        if kernel.width != 1:
+        scores = self.make_scores(kernel, &margins)
+        if scores is NotImplemented or (self.answers > 1 and not many):
             return NotImplemented
         self.task = number
         self.event.n_features, self.event.n_tasks = self.n_features, self.n_tasks
         kernel.check_idle()
         kernel.drop_notes()
         kernel.followed = False
-        kernel.score(self.event, 0, 1, &margin)
-        self.event.restore_shift(0, 1, &margin)
+        kernel.score(self.event, 0, 1, margins)
+        self.event.restore_shift(0, 1, margins)
         self.event.x = None
-        if not isfinite(margin):
-            return NotImplemented
+        for number in range(kernel.width):
+            if not isfinite(margins[number]):
+                return NotImplemented
+        if self.answers > 1:
+            return scores
         return margin if self.answers == 0 else <double> self.target.turn * margin
 
     cdef bint look_at_learner(self) except -1:
@@ -227,7 +254,7 @@ cdef class Step:
             self.n_features, self.n_tasks = learner.n_features, learner.n_tasks
             self.answers = learner.answers
             self.learner = learner
-        return self.compiled and self.answers <= 1
+        return self.compiled
 
     cdef Py_ssize_t find(self, task) except? -2:
         """Return the number of a task that is known in this form, else -1."""
@@ -391,10 +418,19 @@ cdef class Step:
         if self.target is self.order_of and known is self.order_known \
                 and len(known) == self.n_labels and turn == self.turn:
             return
-        labels = self.target.classes
+        self.labels = labels = self.target.classes
         self.below, self.above = (labels[0], labels[len(labels) - 1]) if labels else (None, None)
         self.order_of, self.order_known, self.n_labels, self.turn = \
             self.target, known, len(known), turn
+
+
+cdef Py_ssize_t largest(const double[::1] scores):
+    """Return the place of the largest score; of equal ones the last."""
+    cdef Py_ssize_t k, best = 0
+    for k in range(1, scores.shape[0]):
+        if scores[k] >= scores[best]:
+            best = k
+    return best
 
 
 cdef bint plain(cnp.ndarray array, int kind):

@@ -1,7 +1,5 @@
 """Error and log loss of all predictions, estimated from a small random sample of labels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import sqrt
 from typing import Any, NamedTuple
@@ -124,7 +122,7 @@ class Audit:
         return [[task, *counts] for task, counts in sorted(self._tasks.items())]
 
     @classmethod
-    def from_state(cls, state: list[list[float]]) -> Audit:
+    def from_state(cls, state: list[list[float]]) -> "Audit":
         """Make an audit that continues from :meth:`state`; ValueError where it is none."""
         audit = cls()
         try:
@@ -138,7 +136,7 @@ class Audit:
         return audit
 
     @classmethod
-    def of(cls, session: Mapping[str, Any]) -> Audit:
+    def of(cls, session: Mapping[str, Any]) -> "Audit":
         """Return the audit in a model's session; an empty one where there is none."""
         return cls.from_state(session.get(AUDIT_KEY, []))
 

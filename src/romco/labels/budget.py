@@ -1,7 +1,5 @@
 """Default label policy: early labels first, then doubtful events at random, and an audit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import ceil, exp
 from typing import Any, ClassVar, Self

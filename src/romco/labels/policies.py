@@ -3,8 +3,6 @@
 Other packages add theirs by the entry point group ``romco.policies``.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from math import exp, log, sqrt
@@ -84,10 +82,19 @@ class SelectiveSampling(Policy):
         self._b = 1.0
 
     def wants(self, task: int, doubt: float, left: float) -> bool:
-        """Ask with a probability that falls with the margin."""
-        wanted = self.chance() < self._b / (self._b + margin_of(doubt))
-        self._b = _follow_budget(self._b, self.share, wanted)
+        """Decide, then let b follow the budget."""
+        wanted = self.decide(task, doubt)
+        low, high = B_RANGE
+        self._b = min(max(self._b * (1.0 + B_STEP * (self.share - wanted)), low), high)
         return wanted
+
+    def decide(self, task: int, doubt: float) -> bool:
+        """Return True to ask for an event's label."""
+        return self.unsure(margin_of(doubt))
+
+    def unsure(self, margin: float, k: int = 0) -> bool:
+        """Return True with probability b / (b + |margin|), by the k-th random number."""
+        return self.chance(k) < self._b / (self._b + min(abs(margin), MAX_MARGIN))
 
     def memory(self) -> dict[str, Any]:
         return {"b": self._b}
@@ -134,7 +141,7 @@ class VariableUncertainty(Policy):
         return u * sqrt(-2.0 * log(square) / square) if 0.0 < square < 1.0 else 0.0
 
 
-class Consulting(Policy):
+class Consulting(SelectiveSampling):
     """Policy that uses the margins of every task's model, weighted by past accuracy (abstract).
 
     Before ``ask``, :meth:`consult` sets how to compute these margins; :meth:`learn` takes the
@@ -175,11 +182,8 @@ class Consulting(Policy):
         self.heard, self.given = [None] * n, np.full(n, np.nan)
 
     def wants(self, task: int, doubt: float, left: float) -> bool:
-        """Decide, then let b follow the budget."""
         self._at += 1
-        wanted = self.decide(task, doubt)
-        self._b = _follow_budget(self._b, self.share, wanted)
-        return wanted
+        return super().wants(task, doubt, left)
 
     def learn(self, task: int, y: float, margins: Numbers) -> None:
         """Lower a task's trust in the models whose margins (m,) were wrong about its label y."""
@@ -194,15 +198,11 @@ class Consulting(Policy):
 
     def memory(self) -> dict[str, Any]:
         trust = [[task, *weights.tolist()] for task, weights in sorted(self._trust.items())]
-        return {"b": self._b, "trust": trust}
+        return {**super().memory(), "trust": trust}
 
     def remember(self, memory: Mapping[str, Any]) -> None:
-        self._b = positive("b", memory["b"])
+        super().remember(memory)
         self._trust = {int(task): np.array(w, dtype=np.float64) for task, *w in memory["trust"]}
-
-    def unsure(self, margin: float, k: int) -> bool:
-        """Return True with probability b / (b + |margin|), by the k-th random number."""
-        return self.chance(k) < self._b / (self._b + min(abs(margin), MAX_MARGIN))
 
     def peers(self) -> Numbers | None:
         """Return the margins (m,) of every task's model for the present event, if known."""
@@ -270,19 +270,14 @@ class Committee(Consulting):
         """Ask where the committee is unsure."""
         margins = self.peers()
         if margins is None:
-            return self.unsure(margin_of(doubt), 0)
+            return self.unsure(margin_of(doubt))
         trust = self.trust(task, len(margins))
-        return self.unsure(float(trust @ margins / trust.sum()), 0)
+        return self.unsure(float(trust @ margins / trust.sum()))
 
 
 def margin_of(doubt: float) -> float:
     """Return the absolute margin whose probability of error is ``doubt``."""
     return abs(log(doubt / (1.0 - doubt))) if 0.0 < doubt < 1.0 else MAX_MARGIN
-
-
-def _follow_budget(b: float, share: float, wanted: bool) -> float:
-    low, high = B_RANGE
-    return min(max(b * (1.0 + B_STEP * (share - wanted)), low), high)
 
 
 BUILT_IN: tuple[type[Policy], ...] = (

@@ -1,7 +1,5 @@
 """Contract of a label policy, and the random numbers it draws."""
 
-from __future__ import annotations
-
 import inspect
 import secrets
 from abc import ABC, abstractmethod

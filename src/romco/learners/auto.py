@@ -1,7 +1,5 @@
 """romco-auto: no parameters; finds out by itself how much to share and how boldly to step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -186,7 +184,7 @@ def with_sides(state: State) -> State:
 
 
 def with_levels(state: State) -> State:
-    """A state of version 8 as one of version 9: the combiner hears levels of tasks, no constant.
+    """A state of version 8 as one of version 9: levels of tasks replace the constant.
 
     A level of 1 for each task is that constant. The combiner for late answers is dropped.
     """
@@ -321,7 +319,7 @@ class Auto(DecomposedLearner):
         vectors = self._arrays["shared"][:, [0, 1, 2, *DIRECTIONS[side_in_use(self._arrays)]]]
         return self._units()[:, None] * vectors, np.hstack(parts)
 
-    def personal_sparse(self) -> csc_array:
+    def personal_sparse(self) -> "csc_array":
         columns = stored_columns(self._personal, self._own_trust())
         columns.data *= self._units()[columns.indices]
         return columns

@@ -1,7 +1,5 @@
 """The contract of a learner."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import le
@@ -50,14 +48,10 @@ class Learner(ABC):
     space: ClassVar[Mapping[str, Sequence[Any]]] = {}  # what tuning may try, by parameter
     keeps_events: ClassVar[bool] = False  # True where memory grows with the stream by design
     answers: int = 1  # what it learns: 1 for -1 or +1, k for one of k classes, 0 for any number
-    linear: ClassVar[bool] = (
-        True  # False where margins are not ``weights()`` times x and an intercept
-    )
+    linear: ClassVar[bool] = True  # False: margins are not ``weights()`` times x and an intercept
     shapes: ClassVar[Mapping[str, str]] = {}  # of its arrays, a letter for each axis: see above
     one_pass: bool = False  # True where each event is evidence: learned twice, it counts as two
-    supports_sample_weight: bool = (
-        False  # True where ``update`` honours how much each event of a round counts
-    )
+    supports_sample_weight: bool = False  # True where ``update`` honours ``Round.weight``
     supports_offset: bool = False  # True where a known part of the margin can be added
     one_for_all: bool = False  # True where all tasks share one model
     task_axes: Mapping[str, Axes] | None  # of its arrays: axes with an entry per task
@@ -120,7 +114,7 @@ class Learner(ABC):
 
     @property
     def shardable(self) -> bool:
-        """Whether its class has merge rules."""
+        """True if its class has merge rules."""
         return type(self).sharing is not Learner.sharing
 
     def invalidate_caches(self, rows: NDArray[np.int32]) -> None:
@@ -175,9 +169,7 @@ class CompiledLearner(Learner):
         if known is every:
             return self.kernel.replay(self._labelled(every), starts)
         events = self.events_of(every)
-        if (
-            known is None and not self.uses_unlabelled
-        ):  # nothing is learned: all can be predicted at once
+        if known is None and not self.uses_unlabelled:  # nothing is learned: predict all at once
             return self.kernel.predict(events)
         before = np.concatenate([[0], np.cumsum(~np.isnan(every.y))])[starts]  # labels so far
         return self.kernel.replay(
@@ -191,8 +183,7 @@ class CompiledLearner(Learner):
         )
 
     def _unlabelled(self, round: Round) -> Events:
-        some = chosen(round, np.isnan(round.y))
-        return self.events_of(some)
+        return self.events_of(chosen(round, np.isnan(round.y)))
 
     def _labelled(self, round: Round) -> Events:
         return self.events_of(round, labelled=True)

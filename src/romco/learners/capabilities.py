@@ -4,8 +4,6 @@ Test for an ability with ``isinstance(learner, Decomposed)``. A learner has an a
 methods; a yes or no, such as ``Learner.supports_sample_weight``, is an attribute of the learner.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -38,7 +36,7 @@ class Decomposed(Protocol):
     def shared_factors(self) -> tuple[Numbers, Numbers]:
         """L (d, r) and R (m, r) with U = L R'."""
 
-    def personal_sparse(self) -> csc_array:
+    def personal_sparse(self) -> "csc_array":
         """V (d, m), only what is stored."""
 
     def singular_values(self) -> Numbers:
@@ -86,7 +84,7 @@ class LearnsDelayed(Protocol):
     def update_delayed(self, round: Round, context: Numbers) -> None:
         """Learn a labelled round with the context stored when it was predicted."""
 
-    def set_context(self, events: Events, context: Numbers) -> None:
+    def set_context(self, events: "Events", context: Numbers) -> None:
         """Set the context of the events that are learned next; NaN where there is none."""
 
 
@@ -160,7 +158,7 @@ class GivesProbabilities(Protocol):
 class Contributes(Protocol):
     """Splits a margin into the contributions of features."""
 
-    def contributions(self, round: Round) -> Contributions:
+    def contributions(self, round: Round) -> "Contributions":
         """Parts of the margins of a round, which add up to them."""
 
 
@@ -256,7 +254,7 @@ class SharesUnits(Protocol):
     def own_units(self) -> dict[str, NDArray[Any]]:
         """Return the live arrays of feature scales."""
 
-    def share_units(self, arrays: dict[str, NDArray[Any]], units: Units) -> None:
+    def share_units(self, arrays: dict[str, NDArray[Any]], units: "Units") -> None:
         """Measure features by units that somebody else finds, from arrays that may be another's."""
 
 

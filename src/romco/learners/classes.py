@@ -1,7 +1,5 @@
 """Many classes from a learner of two."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from copy import copy
@@ -237,7 +235,7 @@ class Classes(CompiledLearner):
         self._measure_together()
         self._link()
 
-    def with_classes(self, n: int) -> Classes:
+    def with_classes(self, n: int) -> "Classes":
         """A copy with n classes; pairs share the learners that know nothing of the new ones."""
         if self.form != "pairs":
             new = learner(self.name, self.n_features, self.n_tasks, **self.parameters)

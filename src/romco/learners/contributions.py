@@ -1,7 +1,5 @@
 """Contributions of features to a margin of romco-auto; shared and personal parts add up to it."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,8 +21,8 @@ class Contributions(NamedTuple):
     A feature that is nearly always there contributes by its distance from its mean.
     """
 
-    shared: csr_array  # (n, d)
-    personal: csr_array  # (n, d)
+    shared: "csr_array"  # (n, d)
+    personal: "csr_array"  # (n, d)
     intercept: Numbers  # (n,)
 
     def margins(self) -> Numbers:
@@ -87,7 +85,7 @@ def contributions(
     personal = np.column_stack([a[:, 2], a[:, 3] * sure_own, a[:, 4]])
     shape = (len(task), len(arrays["shared"]))
 
-    def part(coefficient: Numbers, vectors: Numbers) -> csr_array:
+    def part(coefficient: Numbers, vectors: Numbers) -> "csr_array":
         terms = values * (coefficient[row] * vectors).sum(axis=1)
         return csr_array((terms, features, starts), shape=shape)
 

@@ -1,7 +1,5 @@
 """Baselines with one weight vector per task, or one for all."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 import numpy as np

@@ -8,8 +8,6 @@ where a_k is the share of the start's precision that the shard's forgetting left
 shards together. Changes are added, not posteriors, so the prior is not counted once per shard.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -112,10 +110,11 @@ def merge(common: Learner, changes: Sequence[Change], ranges: MapRanges = run_at
                 for at, column in enumerate(line.columns)
             }
             rules += _rules(line.parts, columns)
-    _merge_rows(TouchedRows(rows, seen, common.n_features), rules, False, ranges)
+    touched = TouchedRows(rows, seen, common.n_features)
+    _merge_rows(touched, rules, False, ranges)
     periods = [(one.events, one.values) for one in active]
     _put_small(common, _merged_small(common, periods))
-    changed = _union(rows, common.n_features)
+    changed = touched.union()
     return Merged(changed, shared_values(common, changed))
 
 
@@ -155,18 +154,19 @@ class InPlaceMerge:
     def run(self, periods: Sequence[Period], ranges: MapRanges) -> None:
         """Merge at a barrier; the result does not depend on ``ranges``."""
         common, *shards = self._learners
-        touched, seen = [one.rows for one in periods], [one.seen for one in periods]
-        _merge_rows(TouchedRows(touched, seen, common.n_features), self._rules, True, ranges)
+        rows, seen = [one.rows for one in periods], [one.seen for one in periods]
+        touched = TouchedRows(rows, seen, common.n_features)
+        _merge_rows(touched, self._rules, True, ranges)
         for n, rules in self._whole:
-            all_rows = [np.arange(n if one.events else 0, dtype=np.int32) for one in periods]
+            every = [np.arange(n if one.events else 0, dtype=np.int32) for one in periods]
             counts = [
-                np.full(len(rows), one.events, np.int32)
-                for rows, one in zip(all_rows, periods, strict=True)
+                np.full(len(own), one.events, np.int32)
+                for own, one in zip(every, periods, strict=True)
             ]
-            _merge_rows(TouchedRows(all_rows, counts, n), rules, True, run_at_once)
+            _merge_rows(TouchedRows(every, counts, n), rules, True, run_at_once)
         active = [(p.events, s) for p, s in zip(periods, shards, strict=True) if p.events]
         small = _merged_small(common, [(events, _small(shard)) for events, shard in active], True)
-        changed = _union(touched, common.n_features)
+        changed = touched.union()
         for learner in self._learners:
             _put_small(learner, small)
             learner.invalidate_caches(changed)
@@ -191,13 +191,6 @@ def _merge_rows(touched: TouchedRows, rules: list[Rule], live: bool, ranges: Map
     merging = kernel.RowMerge(touched, rules, live)
     merging.look()
     ranges(merging.rows, touched.size)
-
-
-def _union(rows: Sequence[NDArray[np.int32]], n_features: int) -> NDArray[np.int32]:
-    touched = np.zeros(n_features, dtype=bool)
-    for own in rows:
-        touched[own] = True
-    return np.flatnonzero(touched).astype(np.int32)
 
 
 def _split(

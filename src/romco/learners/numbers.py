@@ -1,7 +1,5 @@
 """Learners of numbers: romco-auto, the paper's U + V, and the controls."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from math import erf, sqrt
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Learners by name, and how to make one."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence

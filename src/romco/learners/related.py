@@ -1,7 +1,5 @@
 """Baselines that learn or assume how tasks are related."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Offline methods in a stream: keep the events, fit them all again from time to time."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from functools import partial

@@ -1,7 +1,5 @@
 """ROMCO-NuCl and ROMCO-LogD: the paper's Algorithms 1 and 2."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from functools import partial
@@ -192,7 +190,7 @@ class Romco(DecomposedLearner):
     def personal(self) -> NDArray[np.float64]:
         return self.kernel.personal_columns()
 
-    def personal_sparse(self) -> csc_array:
+    def personal_sparse(self) -> "csc_array":
         from scipy.sparse import csc_array  # here, so that `import romco` stays fast
 
         arrays: dict[str, Any] = self.kernel.arrays()
@@ -219,7 +217,7 @@ class Romco(DecomposedLearner):
         """Tasks whose column of V is not 0."""
         return np.flatnonzero(self.personal_norms() > 0.0)
 
-    def common(self, started: Started) -> MeanOfShared | None:
+    def common(self, started: Started) -> "MeanOfShared | None":
         """The mean of U's columns; coupled tasks share from the start anyway."""
         if not isinstance(self._coupling, Independent):
             return None

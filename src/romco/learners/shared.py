@@ -1,7 +1,5 @@
 """A weight vector that all tasks share plus one of each task's own."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -40,7 +38,7 @@ def feature_moments(arrays: Arrays) -> tuple[Numbers, Numbers]:
     return mean, np.sqrt(np.maximum(0.0, squares / rows - mean * mean))
 
 
-def column_lengths(own: csc_array) -> Numbers:
+def column_lengths(own: "csc_array") -> Numbers:
     """Length (m,) of each column of V (d, m)."""
     column = np.repeat(np.arange(own.shape[1]), np.diff(own.indptr))
     return np.sqrt(np.bincount(column, own.data**2, minlength=own.shape[1]))
@@ -96,7 +94,7 @@ def load_with_store(learner_arrays: Arrays, store: Pairs, arrays: Arrays) -> Non
     store.load(arrays)
 
 
-def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> csc_array:
+def stored_columns(store: Pairs, lanes: NDArray[np.float64]) -> "csc_array":
     """Return the stored pairs as (d, m): numbers of a pair weighted by its task's ``lanes``.
 
     ``lanes`` is (m, k), for the first k numbers of a pair.
@@ -128,7 +126,7 @@ class SharedAndPersonal(DecomposedLearner):
         u = self._u.reshape(self.n_features, -1)[:, :1]
         return u.copy(), np.ones((self.n_tasks, 1))
 
-    def personal_sparse(self) -> csc_array:
+    def personal_sparse(self) -> "csc_array":
         return stored_columns(self._v, np.ones((self.n_tasks, 1)))
 
     def forget_task(self, task: int) -> None:

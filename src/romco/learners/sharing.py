@@ -9,8 +9,6 @@ never merged, and lists all others once, a line each::
     )
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """romco-auto for very many classes: all of them at once, O(K) per entry of an event."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

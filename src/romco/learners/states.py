@@ -1,7 +1,5 @@
 """Restore a learner from its state, grow it, and forget a task."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from romco.learners.base import Arrays, Axes, Learner, State

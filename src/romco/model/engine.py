@@ -3,8 +3,6 @@
 :class:`romco.Model` is what users call; other packages reach what else they need by its ``engine``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import cache, partial
@@ -21,7 +19,7 @@ from romco.kernels.io.mappings import Mappings
 from romco.kernels.io.places import all_known, needed_width
 from romco.kernels.step import ChunkStep, Step, retry_idempotent
 from romco.learners import Learner, grown, known, number_learner, restore
-from romco.learners.base import CompiledLearner, check_weights
+from romco.learners.base import CompiledLearner
 from romco.learners.capabilities import (
     AddsClasses,
     FindsOutliers,
@@ -37,7 +35,7 @@ from romco.learners.states import forget, unstart
 from romco.model.features import (
     Dense,
     Features,
-    Hashed,
+    NamedFeatures,
     Names,
     Rows,
     Sparse,
@@ -72,7 +70,7 @@ class Body(NamedTuple):
 
     def grown(
         self, n_features: int, n_tasks: int, n_classes: int = 0, *, move: bool = True
-    ) -> Body:
+    ) -> "Body":
         """Return the same if it has the room, else a larger one; doubled, so that it is rare.
 
         It takes over the pairs of task and feature unless ``move`` is false; use this one on only
@@ -133,11 +131,11 @@ class Engine(Step):
         new_task: str,
         history: TaskHistory | None = None,
     ) -> None:
-        if history is not None and not isinstance(features, Names | Hashed):
+        if history is not None and not isinstance(features, NamedFeatures):
             raise ValueError("history needs columns by name: use features=Names() or Hashed()")
         m = learner.n_tasks
         empty = EventCounts(np.zeros(m, dtype=np.int64), np.full(m, -1, dtype=np.int64), 0)
-        reader = features.mappings() if isinstance(features, Names | Hashed) else None
+        reader = features.mappings() if isinstance(features, NamedFeatures) else None
         body = Body(learner, empty)
         made_of = features, reader, target, tasks, body, Locks()
         fast = CompiledLearner if history is None else type(None)  # one event without its history
@@ -165,7 +163,7 @@ class Engine(Step):
         """Number of events learned."""
         return self.counts.events
 
-    def at_rest(self) -> Hold[Learner]:
+    def at_rest(self) -> "Hold[Learner]":
         """Hold the learner between two steps: ``with engine.at_rest() as learner``.
 
         Whoever learns or predicts waits meanwhile, so only read the learner within.
@@ -295,7 +293,7 @@ class Engine(Step):
         """Return the label or number of one event; see :meth:`romco.Model.predict_one`."""
         label = self.label_of_event(x, task, offset)
         if label is NotImplemented:
-            label = self.label_of(self.margins([x], [task], one_offset(offset))[0])
+            label = self.target.label_of(self.margins([x], [task], one_offset(offset))[0])
         return label
 
     def _read_rows(
@@ -331,7 +329,7 @@ class Engine(Step):
         Labels are as the learner sees them, NaN where one is not known.
         """
         assert self.history is not None
-        assert isinstance(self.features, Names | Hashed)
+        assert isinstance(self.features, NamedFeatures)
         if y is not None and isinstance(self.target, TwoClasses):
             y = 0.5 + 0.5 * y  # as the history counts them: 0, 1, ...
         rows = self.features.encode(x, new is not None)
@@ -396,7 +394,7 @@ class Engine(Step):
             found = learner.prediction_context(round)
         if self.history is None:
             return found
-        assert isinstance(self.features, Names | Hashed)
+        assert isinstance(self.features, NamedFeatures)
         return self.history.context(list(ids), self.features.encode(x, False), found)
 
     def _round_with_room(self, rows: Rows, task: Numbers, offset: Dense | None) -> Round:
@@ -740,7 +738,6 @@ class Engine(Step):
         offset = None if batch.offset is None else batch.offset[begin:end]
         rows = cut(batch.rows, begin, end)
         round = as_round(learner, rows, numbers, batch.y[begin:end], weight, offset)
-        check_weights(learner, round)
         events = learner.events_of(round, labelled=True)
         self.with_offset = offset is not None
         if batch.context is not None and isinstance(learner, LearnsDelayed):
@@ -952,17 +949,8 @@ def read_weights(weight: Any, learner: Learner) -> Dense:
             f"{learner.name} cannot learn events that count differently: leave out the weights, "
             "or take romco-auto or another learner that can"
         )
-    weights = np.asarray(weight)
-    if weights.ndim != 1 or weights.dtype.kind not in "fiub":
-        raise ValueError(f"expected one weight per row; got {weights.dtype}{list(weights.shape)}")
-    weights = weights.astype(np.float64)
-    bad = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST_WEIGHT)))
-    if len(bad):
-        raise ValueError(
-            f"row {bad[0]}: weight {weights[bad[0]]}; a weight must be 0 or a positive number up "
-            f"to {LARGEST_WEIGHT:g}"
-        )
-    return weights
+    limit = f"weight {{}}; a weight must be 0 or a positive number up to {LARGEST_WEIGHT:g}"
+    return _read_numbers("weight", weight, 0.0, LARGEST_WEIGHT, limit)
 
 
 def read_offsets(offset: Any, learner: Learner) -> Dense:
@@ -972,17 +960,20 @@ def read_offsets(offset: Any, learner: Learner) -> Dense:
             f"{learner.name} takes no offset: leave it out, or take romco-auto for two classes or "
             "numbers"
         )
-    offsets = np.asarray(offset)
-    if offsets.ndim != 1 or offsets.dtype.kind not in "fiub":
-        raise ValueError(f"expected one offset per row; got {offsets.dtype}{list(offsets.shape)}")
-    offsets = offsets.astype(np.float64)
-    bad = np.flatnonzero(~(np.abs(offsets) <= LARGEST_FEATURE))
+    limit = f"the offset is {{}}; it must be finite and at most {LARGEST_FEATURE:g} in size"
+    return _read_numbers("offset", offset, -LARGEST_FEATURE, LARGEST_FEATURE, limit)
+
+
+def _read_numbers(name: str, values: Any, least: float, largest: float, limit: str) -> Dense:
+    """Return one number per row (n,); ValueError, with ``limit``, where one is out of bounds."""
+    given = np.asarray(values)
+    if given.ndim != 1 or given.dtype.kind not in "fiub":
+        raise ValueError(f"expected one {name} per row; got {given.dtype}{list(given.shape)}")
+    numbers = given.astype(np.float64)
+    bad = np.flatnonzero(~((numbers >= least) & (numbers <= largest)))
     if len(bad):
-        raise ValueError(
-            f"row {bad[0]}: the offset is {offsets[bad[0]]}; it must be finite and at most "
-            f"{LARGEST_FEATURE:g} in size"
-        )
-    return offsets
+        raise ValueError(f"row {bad[0]}: {limit.format(numbers[bad[0]])}")
+    return numbers
 
 
 def one_offset(offset: Any) -> list[Any] | None:
@@ -1101,14 +1092,12 @@ def _starts_of(chunk: Chunk) -> tuple[list[Callable[[], object]], Callable[[], N
         return [], None
     started = Started(counts.started, counts.n_started)
     numbers = list(dict.fromkeys(chunk.fresh.values()))[: chunk.start]
-    starts = [_start_of(learner, number, started) for number in numbers]
-    return starts, partial(_unstart_all, learner, numbers)
-
-
-def _start_of(learner: Any, task: int, started: Started) -> Callable[[], object]:
     if isinstance(learner, StartsAtomically):
-        return learner.starting(task, started)
-    return partial(learner.start_task, task, started)
+        starts = [learner.starting(number, started) for number in numbers]
+    else:
+        assert isinstance(learner, StartsTasks)
+        starts = [partial(learner.start_task, number, started) for number in numbers]
+    return starts, partial(_unstart_all, learner, numbers)
 
 
 def _unstart_all(learner: Learner, numbers: list[int]) -> None:

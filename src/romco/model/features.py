@@ -4,9 +4,7 @@ Text, numbers and gaps of a raw row become numbers in one place: ``read_row`` of
 :mod:`romco.kernels.io.mappings`, which all rows by name go through.
 """
 
-from __future__ import annotations
-
-from collections.abc import Container, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from itertools import compress, islice, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -138,12 +136,47 @@ class Columns:
         return Sparse(*NamedMappings(known).read(rows))
 
 
-class Names:
-    """Columns by name, in order of appearance: a new name gets a new column.
+class NamedFeatures:
+    """Features of rows that are mappings, a pandas or Polars frame, or a file's block (abstract).
 
     A number is a feature of its name; other values are read by the schema that is inferred from
     the first rows that have them, see :mod:`romco.io.schema`: ``{"town": "Rome"}`` becomes
     ``"town=Rome"`` with value 1, a text its words. None, NaN and empty text are absent.
+    """
+
+    def __init__(self, lookup: "NameLookup | HashLookup") -> None:
+        self._column: New = {}  # of each name; none where names are hashed
+        self._lookup, self.cells = lookup, CellEncoder()
+
+    def read(self, rows: Any, new: New | None = None) -> Rows:
+        """Return sparse rows; where one is refused, the schema stays as it was."""
+        if isinstance(rows, Sparse):
+            return rows
+        if not isinstance(rows, Encoded):
+            rows = self.cells.prepare(_check_named(rows), self._column, new is not None)
+        if isinstance(rows, Encoded):
+            return _checked(self._lookup.read(rows, self._column, new), rows)
+        try:
+            return Sparse(*self.mappings(new).read(rows))
+        except BaseException:
+            self.cells.rollback()
+            raise
+
+    def encode(self, rows: Any, learning: bool) -> Encoded:
+        """Return rows by name, as :meth:`read` takes them."""
+        if isinstance(rows, Encoded):
+            return rows
+        encoded = self.cells.prepare(_check_named(rows), self._column, learning, always=True)
+        assert isinstance(encoded, Encoded)
+        return encoded
+
+    def mappings(self, new: New | None = None) -> Mappings:
+        """Return a reader of mappings; without ``new`` it drops new names, but sees later ones."""
+        raise NotImplementedError
+
+
+class Names(NamedFeatures):
+    """Columns by name, in order of appearance: a new name gets a new column.
 
     >>> names = Names()
     >>> new = {}
@@ -155,9 +188,10 @@ class Names:
     """
 
     def __init__(self, names: Iterable[Any] = ()) -> None:
+        super().__init__(NameLookup())
         self._names = [identity("feature", name) for name in names]  # in the order of columns
         self._column = {name: column for column, name in enumerate(self._names)}
-        self._lookup, self._cache, self.cells = NameLookup(), NameCache(), CellEncoder()
+        self._cache = NameCache()
         if len(self._column) < len(self._names):
             raise ValueError("a feature is named twice")
 
@@ -171,16 +205,6 @@ class Names:
         """Names that have a column: a view that grows with them."""
         return self._column.keys()
 
-    def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Return sparse rows of mappings, of a pandas or Polars frame, or of a file's block."""
-        if isinstance(rows, Sparse):
-            return rows
-        if not isinstance(rows, Encoded):
-            rows = self.cells.prepare(_check_named(rows), self._column, new is not None)
-        if isinstance(rows, Encoded):
-            return _checked(self._lookup.read(rows, self._column, new), rows)
-        return _read(NamedMappings(self._column, new, self.cells, self._cache), rows, self.cells)
-
     def add(self, new: New) -> None:
         self._column.update(new)
 
@@ -189,13 +213,8 @@ class Names:
         names = dict(islice(new.items(), known - first, max(top, known) - first))
         return [(self._column.update, names)] if names else []
 
-    def encode(self, rows: Any, learning: bool) -> Encoded:
-        """Return rows by name, as :meth:`read` takes them."""
-        return _encode(rows, self.cells, self._column, learning)
-
-    def mappings(self) -> Mappings:
-        """Return a reader of single rows that drops new names, and sees names added later."""
-        return NamedMappings(self._column, None, self.cells, self._cache)
+    def mappings(self, new: New | None = None) -> Mappings:
+        return NamedMappings(self._column, new, self.cells, self._cache)
 
     def name(self, column: int) -> Id:
         return self._listed()[column]
@@ -211,7 +230,7 @@ class Names:
         return names
 
 
-class Hashed:
+class Hashed(NamedFeatures):
     """Names hashed to columns, with a sign that makes collisions cancel.
 
     The same name has the same column and sign on every machine. Nothing is stored, so a column has
@@ -224,19 +243,8 @@ class Hashed:
     def __init__(self, size: int = 2**18) -> None:
         if size < 2 or size & (size - 1) or size > 2**30:
             raise ValueError(f"size must be a power of two from 2 to 2**30; got {size}")
+        super().__init__(HashLookup(int(size)))
         self.width = int(size)
-        self._lookup = HashLookup(self.width)
-        self.cells = CellEncoder()
-
-    def read(self, rows: Any, new: New | None = None) -> Rows:
-        """Return sparse rows; values mean the same as in :class:`Names`, ``new`` is not used."""
-        if isinstance(rows, Sparse):
-            return rows
-        if not isinstance(rows, Encoded):
-            rows = self.cells.prepare(_check_named(rows), (), new is not None)
-        if isinstance(rows, Encoded):
-            return _checked(self._lookup.read(rows), rows)
-        return _read(HashedMappings(self.width, self.cells, new is not None), rows, self.cells)
 
     def add(self, new: New) -> None:
         """Do nothing: no name is stored."""
@@ -244,13 +252,8 @@ class Hashed:
     def actions(self, new: New, top: int) -> list[Action]:
         return []
 
-    def encode(self, rows: Any, learning: bool) -> Encoded:
-        """Return rows by name, as :meth:`read` takes them."""
-        return _encode(rows, self.cells, (), learning)
-
-    def mappings(self) -> Mappings:
-        """Return a reader of single rows."""
-        return HashedMappings(self.width, self.cells)
+    def mappings(self, new: New | None = None) -> Mappings:
+        return HashedMappings(self.width, self.cells, new is not None)
 
     def name(self, column: int) -> Id:
         """Return the column's number behind a "#": names are not stored."""
@@ -345,8 +348,8 @@ class HashLookup:
         self._lexicon: Lexicon | None = None
         self._column, self._sign = np.empty(0, dtype=np.int32), np.empty(0)
 
-    def read(self, rows: Encoded) -> Sparse:
-        """Return rows by column; see :class:`romco.model.Hashed`."""
+    def read(self, rows: Encoded, known: New, new: New | None) -> Sparse:
+        """Return rows by column; no name is known or new."""
         self._look_up(rows.lexicon)
         values = rows.values * self._sign[rows.names]
         return Sparse(*arrange(values, self._column[rows.names], rows.starts))
@@ -398,7 +401,7 @@ def cut(rows: Rows, begin: int, end: int) -> Rows:
     )
 
 
-def as_matrix(rows: Sparse, width: int) -> csr_array:
+def as_matrix(rows: Sparse, width: int) -> "csr_array":
     """Return rows with ``width`` columns; what is stored beyond is dropped."""
     from scipy.sparse import csr_array  # here, so that `import romco` stays fast
 
@@ -444,23 +447,6 @@ def _check_named(rows: Any) -> Any:
     if isinstance(rows, np.ndarray) or hasattr(rows, "tocsr"):
         raise ValueError("rows without names: give mappings or a frame, or use features=Columns(n)")
     return rows
-
-
-def _encode(rows: Any, cells: CellEncoder, names: Container[Any], learning: bool) -> Encoded:
-    if isinstance(rows, Encoded):
-        return rows
-    encoded = cells.prepare(_check_named(rows), names, learning, always=True)
-    assert isinstance(encoded, Encoded)
-    return encoded
-
-
-def _read(reader: Mappings, rows: Any, cells: CellEncoder) -> Sparse:
-    """Return the rows; where one is refused, the schema stays as it was."""
-    try:
-        return Sparse(*reader.read(rows))
-    except BaseException:
-        cells.rollback()
-        raise
 
 
 def _check_many(rows: Any) -> None:

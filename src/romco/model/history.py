@@ -1,7 +1,5 @@
 """Past labels of each task as features, added to rows between the schema and the learner."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 

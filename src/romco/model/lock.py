@@ -1,7 +1,5 @@
 """Locks of a model that neither an interrupt nor a fork can leave held."""
 
-from __future__ import annotations
-
 import concurrent.futures.thread  # noqa: F401 - see the end of this file
 import os
 import threading

@@ -1,7 +1,5 @@
 """The model: names in, labels out; one writer, any number of readers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -329,19 +327,10 @@ class Model:
         >>> model.learn([{"a": 1}, {"a": 1}], ["yes", "yes"], ["ann", "ann"])
         array([0., 1.])
         """
+        how = {"together": together, "weight": weight, "offset": offset, "context": context}
         if names_columns(x, task):
-            how = {"together": together, "weight": weight, "offset": offset, "context": context}
             return self._learn_grouped(x, y, task, how)
-        return self.engine.predict_and_learn(
-            x,
-            y,
-            task,
-            together=together,
-            weight=weight,
-            offset=offset,
-            context=context,
-            with_probabilities=False,
-        ).margins
+        return self.engine.predict_and_learn(x, y, task, **how, with_probabilities=False).margins
 
     def _learn_grouped(self, x: Any, y: Any, task: Any, how: dict[str, Any]) -> Dense:
         """Learn rows whose tasks are columns; the schema keeps which."""
@@ -381,14 +370,8 @@ class Model:
         """
         with self.pending.resolving(id) as event:
             weights = None if weight == 1.0 else [weight]
-            self.learn(
-                event.x,
-                [y],
-                [event.task],
-                weight=weights,
-                offset=one_offset(event.offset),
-                context=event.context,
-            )
+            offset, context = one_offset(event.offset), event.context
+            self.learn(event.x, [y], [event.task], weight=weights, offset=offset, context=context)
         return event.margin
 
     def forget(self, task: Any) -> None:

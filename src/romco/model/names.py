@@ -1,7 +1,5 @@
 """Identities of tasks, features and labels: text, numbers, bytes, tuples; their form in a file."""
 
-from __future__ import annotations
-
 import heapq
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -243,7 +241,7 @@ class TaskTable:
         return names
 
     @classmethod
-    def from_json(cls, names: Sequence[Any]) -> TaskTable:
+    def from_json(cls, names: Sequence[Any]) -> "TaskTable":
         """Restore what :meth:`to_json` wrote."""
         tasks = cls()
         tasks.number = {

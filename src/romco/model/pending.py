@@ -1,7 +1,5 @@
 """Predicted events that wait for their labels."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager

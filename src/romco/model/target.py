@@ -4,11 +4,9 @@ A learner's score is a margin on one side of 0 or the other, a log-probability o
 number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,58 +29,74 @@ class Predictions(NamedTuple):
     probabilities: Numbers  # (n,) of the positive label; (n, K) of each class; NaN for numbers
 
 
-class Target(Protocol):
-    """Turns labels of events into a learner's numbers, and its scores into predictions."""
+class Target:
+    """Turns labels of events into a learner's numbers, and its scores into predictions (abstract).
 
-    turn: float
+    ``known`` has the number of each label, to the learner. ``turn`` is -1 where its +1 is the
+    label that users see below 0.
+    """
 
-    @property
-    def kind(self) -> Kind:
-        """Kind of the prediction."""
+    kind: Kind
+    turn = 1.0
+
+    def __init__(self) -> None:
+        self.known: Known = {}
 
     @property
     def classes(self) -> tuple[Id, ...]:
         """The labels known so far, in the order of their numbers; none for numbers."""
-
-    @property
-    def known(self) -> Known:
-        """The number of each label, to the learner."""
+        return tuple(sorted(self.known, key=self.known.__getitem__))
 
     def read(self, answers: Iterable[Any]) -> tuple[Numbers, Known]:
         """Return a number for each answer, and the labels as then known; changes nothing."""
+        raise NotImplementedError
 
     def adopt(self, known: Known) -> None:
         """Remember the labels that :meth:`read` gave."""
+        self.__dict__.update(self.changes(known))
 
     def changes(self, known: Known) -> dict[str, Any]:
         """Return the attributes that :meth:`adopt` sets."""
+        return {"known": known}
 
     def number_of(self, label: Any) -> float:
         """Return the side, the class or the number of one label; ValueError if unknown."""
+        form = _form(self.known, label)
+        if form is None:
+            known = " and ".join(map(repr, self.classes)) or "none"
+            raise ValueError(f"label {label!r} is not one of the model's: {known}")
+        return self.turn * self.known[form]
 
     def label_of(self, score: Any) -> Any:
-        """Return the prediction that the score of one event stands for."""
+        """Return the prediction that the score of one event stands for; None if none is known."""
+        raise NotImplementedError
 
     def labels_of(self, scores: Numbers) -> NDArray[Any]:
         """Return the predictions that scores of n events stand for."""
+        raise NotImplementedError
 
     def allocate(self, n: int, n_classes: int) -> Numbers:
         """Return an array for the scores of n events; unknown classes have probability 0."""
+        return np.empty(n)
 
     def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
         """Turn a learner's scores to the side that users see; ``before`` was the turn until now."""
+        return margins
 
     def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
         """Return P(positive) (n,), or of each class (n, K); ValueError for numbers."""
+        raise NotImplementedError
 
     def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
         """Return probabilities by the scale before each event (n,); NaN for numbers."""
+        raise NotImplementedError
 
     def to_json(self) -> Any:
         """Return everything needed to make the same again."""
+        return {"kind": self.kind}
 
 
-class TwoClasses:
+class TwoClasses(Target):
     """Two labels of any kind, one on each side of margin 0.
 
     ``classes`` names (negative, positive), or ``positive`` the positive one.
@@ -95,15 +109,14 @@ class TwoClasses:
     by itself, else -1, for ever. ``turn`` is -1 where that is not the side that users see.
 
     >>> labels = TwoClasses()
-    >>> labels.take(["spam", "ham", "spam"])
-    array([ 1., -1.,  1.])
-    >>> labels.classes
-    ('ham', 'spam')
+    >>> y, known = labels.read(["spam", "ham", "spam"])
+    >>> labels.adopt(known)
+    >>> labels.turn * y, labels.classes
+    (array([ 1., -1.,  1.]), ('ham', 'spam'))
     """
 
     def __init__(self, classes: Sequence[Any] | None = None, positive: Any = None) -> None:
-        self.known: Known = {}  # side of each label, as the learner sees it
-        self.turn = 1.0  # times that: as users see it
+        super().__init__()  # ``known`` is the side of each label; times ``turn``, as users see it
         self._named = classes is not None or positive is not None
         if classes is not None:
             negative, above = _two(classes)
@@ -129,13 +142,6 @@ class TwoClasses:
         sides = self.known.items()
         return next((label for label, side in sides if side * self.turn > 0.0), None)
 
-    def number_of(self, label: Any) -> float:
-        """Return the side, as users see it, of a label that must be known."""
-        form = _form(self.known, label)
-        if form is None:
-            raise ValueError(f"label {label!r} is not one of the model's: {_listed(self.classes)}")
-        return self.turn * self.known[form]
-
     def read(self, labels: Iterable[Any]) -> tuple[Numbers, Known]:
         """The learner's -1 or +1 for each label, and the sides they then have; changes nothing."""
         side = self.known
@@ -152,21 +158,10 @@ class TwoClasses:
             side = dict(side)
         return np.array([_add_side(side, label) for label in labels], dtype=np.float64), side
 
-    def adopt(self, side: Known) -> None:
-        """Remember the sides that :meth:`read` gave."""
-        self.__dict__.update(self.changes(side))
-
     def changes(self, side: Known) -> dict[str, Any]:
-        """Return the attributes that :meth:`adopt` sets."""
         if len(side) == 2 > len(self.known) and not self._named:
             return {"turn": side[positive_of(*side)], "known": side}
         return {"known": side}
-
-    def take(self, labels: Iterable[Any]) -> Numbers:
-        """-1 or +1 for each label, as users see it; new ones are remembered."""
-        y, side = self.read(labels)
-        self.adopt(side)
-        return self.turn * y
 
     def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
         """The learner's margins as users see them, where ``before`` was the turn until now.
@@ -188,9 +183,6 @@ class TwoClasses:
         classes = self.classes or (None,)
         return _array((classes[0], classes[-1]))[(margins >= 0.0).astype(np.intp)]
 
-    def allocate(self, n: int, n_classes: int) -> Numbers:
-        return np.empty(n)
-
     def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
         return scale.probability(margins)
 
@@ -207,7 +199,7 @@ class TwoClasses:
         ]
 
     @classmethod
-    def from_json(cls, entries: Iterable[Any]) -> TwoClasses:
+    def from_json(cls, entries: Iterable[Any]) -> "TwoClasses":
         labels = cls()
         for label, side, *outward in entries:
             if not {side, *outward} <= {-1.0, 1.0}:
@@ -222,7 +214,7 @@ class TwoClasses:
         return labels
 
 
-class ManyClasses:
+class ManyClasses(Target):
     """Labels of any kind, numbered as they come; new ones may come at any time.
 
     The first two get the numbers that their sides are to the learner of two classes, so that
@@ -236,31 +228,13 @@ class ManyClasses:
     """
 
     kind: Kind = "classes"
-    turn = 1.0
 
     def __init__(self, classes: Sequence[Any] | None = None) -> None:
-        self.known: Known = {}
+        super().__init__()
         for number, label in enumerate(classes or ()):
             self.known[identity("label", label)] = float(number)
         if classes is not None and len(self.known) < max(len(classes), 2):
             raise ValueError(f"classes must be two or more different labels; got {list(classes)}")
-
-    @property
-    def classes(self) -> tuple[Id, ...]:
-        """The labels known so far, in the order of their numbers."""
-        return tuple(sorted(self.known, key=lambda label: self.known[label]))
-
-    def number_of(self, label: Any) -> float:
-        form = _form(self.known, label)
-        if form is None:
-            raise ValueError(f"label {label!r} is not one of the model's: {_listed(self.classes)}")
-        return self.known[form]
-
-    def adopt(self, known: Known) -> None:
-        self.known = known
-
-    def changes(self, known: Known) -> dict[str, Any]:
-        return {"known": known}
 
     def read(self, labels: Iterable[Any]) -> tuple[Numbers, Known]:
         known = self.known
@@ -286,9 +260,6 @@ class ManyClasses:
         """Return an array for log-probabilities; unknown classes have probability 0."""
         return np.full((n, max(2, n_classes)), -np.inf)
 
-    def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
-        return margins
-
     def probabilities(self, margins: Numbers, scale: Scale | None = None) -> Numbers:
         """Return the probability (n, K) of each label that is known; each row sums to one."""
         chances = np.exp(margins[:, self._columns()])
@@ -308,10 +279,10 @@ class ManyClasses:
 
     def to_json(self) -> dict[str, Any]:
         labels = [[to_json(label), number] for label, number in self.known.items()]
-        return {"kind": self.kind, "labels": labels}
+        return {**super().to_json(), "labels": labels}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> ManyClasses:
+    def from_json(cls, found: Mapping[str, Any]) -> "ManyClasses":
         target = cls()
         target.known = {from_json(label): float(number) for label, number in found["labels"]}
         numbers = set(target.known.values())
@@ -322,7 +293,7 @@ class ManyClasses:
         return target
 
 
-class NumberTarget:
+class NumberTarget(Target):
     """A number, in whatever unit it comes.
 
     >>> NumberTarget().read([1, 2.5, "3"])[0]
@@ -330,11 +301,6 @@ class NumberTarget:
     """
 
     kind: Kind = "number"
-    turn = 1.0
-    classes: tuple[Id, ...] = ()
-
-    def __init__(self) -> None:
-        self.known: Known = {}
 
     def read(self, answers: Iterable[Any]) -> tuple[Numbers, Known]:
         """The answers as numbers; raises ValueError where one is none, or not finite."""
@@ -347,12 +313,6 @@ class NumberTarget:
             _finite(int(bad[0]), numbers[bad[0]])
         return numbers, self.known
 
-    def adopt(self, known: Known) -> None:
-        """There are no labels to remember."""
-
-    def changes(self, known: Known) -> dict[str, Any]:
-        return {}
-
     def number_of(self, label: Any) -> float:
         return float(self.read([label])[0][0])
 
@@ -362,21 +322,12 @@ class NumberTarget:
     def labels_of(self, scores: Numbers) -> NDArray[Any]:
         return scores
 
-    def allocate(self, n: int, n_classes: int) -> Numbers:
-        return np.empty(n)
-
-    def outward(self, margins: Numbers, y: Numbers, before: float) -> Numbers:
-        return margins
-
     def probabilities(self, margins: Numbers, scale: Scale) -> Numbers:
         raise ValueError("a number has no probability: use intervals")
 
     def probabilities_then(self, margins: Numbers, log_a: Numbers) -> Numbers:
         """Return NaN: a number has no probability."""
         return np.full(len(margins), np.nan)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind}
 
 
 def logistic(z: Numbers) -> Numbers:
@@ -462,10 +413,6 @@ def _array(labels: Sequence[Id]) -> NDArray[Any]:
         raise ValueError("labels that are tuples cannot be put in an array: use predict_one")
     kind = object if len({type(label) for label in labels}) > 1 else None
     return np.array(labels, dtype=kind)
-
-
-def _listed(labels: Sequence[Id]) -> str:
-    return " and ".join(map(repr, labels)) or "none"
 
 
 def _two(classes: Sequence[Any]) -> tuple[Id, Id]:

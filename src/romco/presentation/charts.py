@@ -1,7 +1,5 @@
 """Charts as inline SVG: they follow the colours of the page, dark ones too, and need no file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape

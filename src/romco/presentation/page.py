@@ -1,7 +1,5 @@
 """HTML pages that need no other file: one style, one script, and the parts of a page."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

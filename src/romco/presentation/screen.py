@@ -1,7 +1,5 @@
 """The terminal: safe text, tables and progress."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -39,7 +37,7 @@ def _unit(character: str) -> str:
     return "".join(f"\\u{data[k : k + 4]}" for k in range(0, len(data), 4))
 
 
-def show(console: Console, table: Table) -> None:
+def show(console: "Console", table: "Table") -> None:
     """Print a table; the best of each column bold and starred."""
     from rich import box
     from rich.table import Table as RichTable
@@ -60,7 +58,7 @@ def show(console: Console, table: Table) -> None:
 
 
 @contextmanager
-def progress(console: Console, what: str, total: int) -> Iterator[Callable[[object], None]]:
+def progress(console: "Console", what: str, total: int) -> Iterator[Callable[[object], None]]:
     """Show a bar with percentage and time left; call the result with each finished run."""
     from rich.progress import (
         BarColumn,
@@ -84,7 +82,7 @@ def progress(console: Console, what: str, total: int) -> Iterator[Callable[[obje
             raise
 
 
-def _styled(cell: Cell) -> str:
+def _styled(cell: "Cell") -> str:
     from rich.markup import escape
 
     text = escape(cell.text)

@@ -1,7 +1,5 @@
 """Tables once, printed three ways: Markdown, HTML, terminal."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

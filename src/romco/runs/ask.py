@@ -1,9 +1,5 @@
 """Ask people for labels: learn under a budget, write the events to label, learn the answers."""
 
-from __future__ import annotations
-
-import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +20,7 @@ from romco.labels.policy import doubt
 from romco.model import Model
 from romco.model.names import Id
 from romco.model.target import Predictions
-from romco.runs.predict import usable_blocks
+from romco.runs.predict import usable_blocks, write_csv
 from romco.runs.resume import STDIN
 
 ID, PRIORITY, ERROR, WHY, MARGIN = "ask_id", "ask_priority", "ask_error", "ask_why", "ask_margin"
@@ -59,7 +55,7 @@ class BudgetedModel:
         return self.model.session
 
     @property
-    def engine(self) -> BudgetedModel:
+    def engine(self) -> "BudgetedModel":
         """Itself: it has the methods of a model's engine that a run calls."""
         return self
 
@@ -200,7 +196,12 @@ def write_requests(requests: list[LabelRequest], path: Path, label: str | None) 
         }
         for place, request in enumerate(requests, start=1)
     ]
-    durable.replace(path, _table(rows) if format_of(path.name) == "csv" else _objects(rows))
+    if format_of(path.name) == "csv":
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        durable.replace(path, write_csv(rows, names))
+    else:
+        lines = (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+        durable.replace(path, lines)
 
 
 @dataclass
@@ -290,10 +291,11 @@ def _raw_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any]]]:
         raise ValueError("events to be labelled are read more than once: give a file, not a pipe")
     with OpenFile(source.path, source.format) as file:
         for row in file.format.read(file.stream, file.name, ()):
-            if not isinstance(row, BadRow):
+            if isinstance(row, BadRow):
+                if not source.skip_bad:
+                    raise row
+            elif row is not None:
                 yield row
-            elif not source.skip_bad:
-                raise row
 
 
 def _rows_at(source: Source, lines: set[int], id: str | None) -> dict[int, Mapping[str, Any]]:
@@ -302,16 +304,3 @@ def _rows_at(source: Source, lines: set[int], id: str | None) -> dict[int, Mappi
         if id is not None and row.get(id) in (None, ""):
             raise BadRow(source.path, line, id, "an event without an id cannot be answered")
     return rows
-
-
-def _table(rows: list[dict[str, Any]]) -> Iterator[bytes]:
-    text = io.StringIO()
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    yield text.getvalue().encode("utf-8", "surrogateescape")
-
-
-def _objects(rows: list[dict[str, Any]]) -> Iterator[bytes]:
-    return (json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)

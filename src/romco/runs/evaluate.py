@@ -1,7 +1,5 @@
 """Evaluate a model on the labelled events of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,23 +111,14 @@ def _answers(model: Model, block: Block) -> Predictions:
 
 def _known(model: Model, source: Source, block: Block) -> list[int]:
     """Return where a block has labels that the model knows; BadRow if others are not skipped."""
-    known = []
-    errors: dict[Any, ValueError | None] = {}
-    for at, label in enumerate(block.labels):
-        if label not in errors:
-            errors[label] = _label_error(model, label)
-        error = errors[label]
-        if error is None:
-            known.append(at)
-        elif not source.skip_bad:
-            column = source.schema.label if source.schema else None
-            raise BadRow(source.path, block.lines[at], column, str(error))
-    return known
-
-
-def _label_error(model: Model, label: Any) -> ValueError | None:
-    try:
-        model.engine.number_of(label)
-    except ValueError as error:
-        return error
-    return None
+    unknown = set()
+    for label in dict.fromkeys(block.labels):
+        try:
+            model.engine.number_of(label)
+        except ValueError as error:
+            if not source.skip_bad:
+                column = source.schema.label if source.schema else None
+                line = block.lines[list(block.labels).index(label)]
+                raise BadRow(source.path, line, column, str(error)) from None
+            unknown.add(label)
+    return [at for at, label in enumerate(block.labels) if label not in unknown]

@@ -5,8 +5,6 @@ has learned, so the same command goes on where it stopped, whether it was killed
 source has grown; the result does not depend on how often that happened.
 """
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
@@ -16,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from romco.evaluation import Score
 from romco.io.cells import is_missing, read_name
@@ -28,7 +26,7 @@ from romco.model import Model
 from romco.model.names import Id, canonical_name
 from romco.model.target import Predictions, positive_of
 from romco.runs.ask import BudgetedModel
-from romco.runs.predict import LabelNames, answers_of, predicted_labels, prediction_rows
+from romco.runs.predict import Learns, answers_of, predicted_labels, prediction_rows, target_of
 from romco.runs.resume import (
     STDIN,
     PredictionLog,
@@ -44,14 +42,6 @@ LOOK_AHEAD_EVENTS = 100_000  # among which both labels are looked for
 MAX_CLASSES = 30  # different whole numbers that are taken for classes, not for numbers
 LATE_EVERY = 8  # blocks of which one is also predicted before any of its labels is learned
 MAX_SCORED_TASKS = 100_000  # tasks whose errors are counted one by one
-
-
-class Learns(LabelNames, Protocol):
-    """A model, or one in shards."""
-
-    @property
-    def session(self) -> dict[str, Any]:
-        """Contents of the file to resume by; its notes are the user's."""
 
 
 @dataclass
@@ -84,7 +74,7 @@ class TaskErrors:
         return sum(wrong / events for events, wrong in self.counts.values()) / len(self.counts)
 
     @classmethod
-    def from_json(cls, stored: Any) -> TaskErrors:
+    def from_json(cls, stored: Any) -> "TaskErrors":
         """Return what was stored, if anything was."""
         if stored is None or stored is False:
             return cls() if stored is None else cls(None)
@@ -106,13 +96,12 @@ class Progress:
     refused: int = 0  # of the events read: not learned, for their label is not known
     share: float | None = None  # of the file's bytes that are read; None for a pipe
     tasks: TaskErrors = field(default_factory=TaskErrors)
+    late: Score | None = None  # of blocks predicted before any of their labels was learned
 
     @property
     def error_by_tasks(self) -> float | None:
         """Mean over tasks of their error; None for numbers."""
         return self.tasks.error()
-
-    late: Score | None = None  # of blocks predicted before any of their labels was learned
 
 
 @dataclass
@@ -147,7 +136,7 @@ def learn(
     predictions: Path | None = None,
     every: int | None = None,
     *,
-    stop: Stop | None = None,
+    stop: "Stop | None" = None,
 ) -> Iterator[Progress]:
     """Learn all events of a source that the model at ``path`` has not learned yet.
 
@@ -167,7 +156,7 @@ def learn_into(
     predictions: Path | None = None,
     every: int | None = None,
     *,
-    stop: Stop | None = None,
+    stop: "Stop | None" = None,
 ) -> Iterator[Progress]:
     """Learn a source into a model whose file is locked; see :func:`learn`."""
     if every is not None and every < 1:
@@ -183,7 +172,7 @@ def learn_into(
             record = SourceRecord.of(model.session, source.path, file.raw)
         with explain_bad_session(path.name, ValueError):
             score = Score.of(model, record.score)
-            if score.target != _kind_of(model, score.target):  # of a model since widened
+            if score.target != target_of(model):  # of a model since widened
                 score = Score.of(model)
             tasks = TaskErrors.from_json(record.task_errors)
         with (
@@ -211,7 +200,7 @@ class Run:
     record: SourceRecord
     late: Score | None = None  # of blocks predicted before any of their labels was learned
 
-    def steps(self, saves: SaveSchedule, stop: Stop) -> Iterator[Progress]:
+    def steps(self, saves: SaveSchedule, stop: "Stop") -> Iterator[Progress]:
         """Learn to the end, or until stopped."""
         record, trouble = self.record, None
         while trouble is None:
@@ -420,7 +409,3 @@ def stop_on_sigterm(stop: Stop) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _kind_of(model: Learns, default: str) -> str:
-    return model.engine.target.kind if isinstance(model, Model) else default

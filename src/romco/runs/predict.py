@@ -1,11 +1,9 @@
 """Predict the events of a file, and write predictions as CSV, Parquet or JSON lines."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,7 +19,7 @@ from romco.io.schema import encode_rows
 from romco.kernels.core.events import LARGEST_FEATURE
 from romco.learners.capabilities import GivesIntervals
 from romco.model import Model
-from romco.model.target import Predictions
+from romco.model.target import Kind, Predictions
 
 INTERVAL_LEVEL = 0.9  # share of numbers that are between low and high
 WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
@@ -29,28 +27,21 @@ WRITTEN_ROWS = 10_000  # put into a Parquet file at a time
 Numbers = NDArray[np.float64]
 
 
-class LabelNames(Protocol):
-    """A model that knows what the two labels are called."""
+class Learns(Protocol):
+    """A model, or one in shards or under a label budget."""
 
     @property
     def engine(self) -> Any:
         """The engine of a model, or whatever has its methods."""
 
-
-class EventNames(Protocol):
-    """Events by line, task and label."""
-
     @property
-    def lines(self) -> Sequence[int]:
-        """The line of each."""
+    def session(self) -> dict[str, Any]:
+        """Contents of the file to resume by; its notes are the user's."""
 
-    @property
-    def tasks(self) -> list[str]:
-        """The task of each."""
 
-    @property
-    def labels(self) -> Sequence[Any]:
-        """The true label of each, or None."""
+def target_of(model: Learns) -> Kind:
+    """Return what a model predicts; in shards and under a budget only two classes."""
+    return model.engine.target.kind if isinstance(model, Model) else "two classes"
 
 
 def predict(
@@ -81,12 +72,14 @@ def answers_of(model: Model, block: Block) -> Predictions:
     return Predictions(margins, model.engine.probability_of(margins))
 
 
-def predicted_labels(model: LabelNames, answers: Predictions) -> list[Any] | None:
+def predicted_labels(model: Learns, answers: Predictions) -> list[Any] | None:
     """Return the label that each answer predicts; None for numbers."""
-    if isinstance(model, Model) and model.engine.target.kind == "number":
+    kind = target_of(model)
+    if kind == "number":
         return None
-    if isinstance(model, Model) and model.engine.target.kind == "classes":
-        return model.engine.labels_of(answers.margins).tolist()
+    if kind == "classes":
+        labels: list[Any] = model.engine.labels_of(answers.margins).tolist()
+        return labels
     negative, positive = model.engine.label_of(-1.0), model.engine.label_of(1.0)
     return [positive if margin >= 0.0 else negative for margin in answers.margins.tolist()]
 
@@ -120,7 +113,7 @@ def _fault(block: Block) -> str | None:
 
 
 def prediction_rows(
-    model: LabelNames, events: EventNames, answers: Predictions, bounds: Numbers | None = None
+    model: Learns, events: Block, answers: Predictions, bounds: Numbers | None = None
 ) -> Iterator[dict[str, Any]]:
     r"""Yield predictions in the one form that files, JSON and Python share.
 
@@ -139,23 +132,23 @@ def prediction_rows(
     {'line': 2, 'task': 'ann', 'predicted': 'spam', 'probability': 0.7, 'positive': 'spam',
      'margin': 1.0, 'label': 'ham'}
     """
-    number = False
-    if not isinstance(model, Model) or model.engine.target.kind == "two classes":
+    kind = target_of(model)
+    if kind == "two classes":
         rows = _two_class_rows(model, answers)
-    elif model.engine.target.kind == "classes":
+    elif kind == "classes":
         rows = _class_rows(model, answers)
     else:
-        rows, number = _number_rows(model, answers, bounds), True
+        rows = _number_rows(model, answers, bounds)
     for line, task, label, answer in zip(
         events.lines, events.tasks, events.labels, rows, strict=True
     ):
         row = {"line": line, "task": task, **answer}
         if label is not None:
-            row["label"] = _as_number(label) if number else label
+            row["label"] = _as_number(label) if kind == "number" else label
         yield row
 
 
-def _two_class_rows(model: LabelNames, answers: Predictions) -> Iterator[dict[str, Any]]:
+def _two_class_rows(model: Learns, answers: Predictions) -> Iterator[dict[str, Any]]:
     labels = predicted_labels(model, answers) or []
     parts = (labels, *(part.tolist() for part in answers))
     for label, margin, chance in zip(*parts, strict=True):
@@ -167,7 +160,7 @@ def _two_class_rows(model: LabelNames, answers: Predictions) -> Iterator[dict[st
         }
 
 
-def _class_rows(model: Model, answers: Predictions) -> Iterator[dict[str, Any]]:
+def _class_rows(model: Any, answers: Predictions) -> Iterator[dict[str, Any]]:
     names = list(map(str, model.classes))
     predicted = model.engine.labels_of(answers.margins).tolist()
     for one, chances in zip(predicted, answers.probabilities.tolist(), strict=True):
@@ -175,7 +168,7 @@ def _class_rows(model: Model, answers: Predictions) -> Iterator[dict[str, Any]]:
 
 
 def _number_rows(
-    model: Model, answers: Predictions, bounds: Numbers | None
+    model: Any, answers: Predictions, bounds: Numbers | None
 ) -> Iterator[dict[str, Any]]:
     for at, predicted in enumerate(model.engine.labels_of(answers.margins).tolist()):
         row = {"predicted": predicted}
@@ -228,7 +221,7 @@ def write_predictions(rows: Iterable[dict[str, Any]], path: Path) -> None:
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} to put the answers in")
     if path.suffix == ".csv":
-        durable.replace(path, _csv(map(_flat, rows)))
+        durable.replace(path, write_csv(map(_flat, rows)))
     elif path.suffix in (".parquet", ".pq"):
         durable.replace(path, _parquet(map(_flat, rows)))
     else:
@@ -246,12 +239,13 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _csv(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+def write_csv(rows: Iterable[dict[str, Any]], names: list[str] | None = None) -> Iterator[bytes]:
+    """Yield rows as lines of CSV; the columns are ``names``, else those of the first row."""
     text = io.StringIO()
     writer = None
     for row in rows:
         if writer is None:
-            writer = csv.DictWriter(text, list(row), restval="", lineterminator="\n")
+            writer = csv.DictWriter(text, names or list(row), restval="", lineterminator="\n")
             writer.writeheader()
         writer.writerow(row)
         yield text.getvalue().encode("utf-8", "surrogateescape")

@@ -1,7 +1,5 @@
 """Resume learning: what a model remembers of each file it has learned, and of predictions."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

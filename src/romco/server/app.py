@@ -1,7 +1,5 @@
 """Application: HTTP requests to answers, and the server that runs it."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib
@@ -13,8 +11,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, MutableMapping
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -124,20 +122,22 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; no error gets out as it is."""
-        begin, label = time.perf_counter(), OTHER_PATH
+        begin, label, body = time.perf_counter(), OTHER_PATH, b""
         try:
-            route, task = self._route(scope)
+            headers = routes.read_headers(scope["headers"])
+            route, task = self._route(scope, headers)
             label = route.path
-            body = b"" if route.body is None else await _read_body(route, scope, receive)
+            if route.body is not None:
+                body = await _read_body(route, headers, receive)
             response = await self._handlers[route.name](Request(task, scope["query_string"], body))
         except Exception as error:
-            response = refusal(error)
+            response = refusal(error, with_index=body.lstrip()[:1] == b"[")
         try:
             await _send_response(response, scope, send)
         finally:
             self.metrics.add(label, response.status, time.perf_counter() - begin)
 
-    def _route(self, scope: Scope) -> tuple[Route, str]:
+    def _route(self, scope: Scope, headers: Mapping[bytes, bytes]) -> tuple[Route, str]:
         """Return the route that may answer, and the task; the path is decoded here, once."""
         method, raw = scope["method"], scope["raw_path"]
         try:
@@ -145,10 +145,10 @@ class Application:
         except UnicodeDecodeError:
             raise RequestError("the path is not UTF-8", status=400) from None
         route, task, allowed = routes.find_route(method, path)
-        self._access.check("read" if route is None else route.scope, method, scope["headers"])
+        self._access.check("read" if route is None else route.scope, method, headers)
         if route is None and allowed:
-            headers = [(b"allow", ", ".join(allowed).encode())]
-            raise RequestError("this path has no such method", status=405, headers=headers)
+            allow = [(b"allow", ", ".join(allowed).encode())]
+            raise RequestError("this path has no such method", status=405, headers=allow)
         if route is None:
             raise RequestError("no such path", status=404)
         if route.scope != "public":
@@ -166,8 +166,7 @@ class Application:
 
     async def _predict(self, request: Request) -> Response:
         events, many = parse_predict(request.body)
-        with _without_index(many):
-            responses, pending = self._served.respond(events)
+        responses, pending = self._served.respond(events)
         if pending:
             await asyncio.wrap_future(self._writer.keep(pending))
         self.metrics.predictions += len(responses)
@@ -175,8 +174,7 @@ class Application:
 
     async def _learn(self, request: Request) -> Response:
         lessons, many = parse_learn(request.body)
-        with _without_index(many):
-            outcomes = await asyncio.wrap_future(self._writer.learn(lessons))
+        outcomes = await asyncio.wrap_future(self._writer.learn(lessons))
         return _json(outcomes if many else outcomes[0])
 
     async def _explain(self, request: Request) -> Response:
@@ -250,8 +248,11 @@ class Application:
         return _json({"status": "ready", "sequence": self._served.sequence})
 
 
-def refusal(error: Exception) -> Response:
-    """Return the response to an error; one of ours is logged and not shown."""
+def refusal(error: Exception, with_index: bool) -> Response:
+    """Return the response to an error; one of ours is logged and not shown.
+
+    ``with_index``: with the position of the bad event, where they came as a list.
+    """
     status, reason = getattr(error, "status", 500), "the service has failed; see its log"
     if status != 500:
         reason = getattr(error, "reason", None) or str(error)
@@ -259,30 +260,19 @@ def refusal(error: Exception) -> Response:
         status, reason = 507, "it could not be written: nothing was changed"
     else:
         LOG.error("a request failed", exc_info=error)
-    index = getattr(error, "index", None)
+    index = getattr(error, "index", None) if with_index else None
     body = {"error": reason} if index is None else {"error": reason, "index": index}
     headers = [*JSON_HEADERS, *getattr(error, "headers", ())]
     headers += [(b"retry-after", b"1")] if status == 503 else []
     return Response(status, encode(body), headers)
 
 
-@contextmanager
-def _without_index(many: bool) -> Iterator[None]:
-    """Leave the position of a bad event out where there is but one."""
-    try:
-        yield
-    except RequestError as error:
-        error.index = error.index if many else None
-        raise
-
-
 def _json(value: Any) -> Response:
     return Response(200, encode(value))
 
 
-async def _read_body(route: Route, scope: Scope, receive: Receive) -> bytes:
+async def _read_body(route: Route, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
     """Return the body of a request; RequestError unless it is JSON of an allowed length."""
-    headers = dict(scope["headers"])
     if b"content-encoding" in headers:
         raise RequestError("send the body as it is, without Content-Encoding", status=415)
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -422,7 +412,7 @@ class Server:
         def start() -> None:
             try:
                 writer = self.service.start()
-                self.application.metrics.watch(writer)
+                self.application.metrics.writer = writer
                 LOG.info("ready after change %d", self.service.served.sequence)
                 if source is not None:
                     readers.append(SourceReader(source, writer))

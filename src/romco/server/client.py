@@ -1,7 +1,5 @@
 """Client: retries that cannot learn twice, long lists sent in batches."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import random
@@ -35,7 +33,7 @@ class ServiceError(Exception):
         self.status, self.reason, self.index = status, reason, index
 
 
-class Client:
+class Client(durable.Closing):
     """Client of a service; several threads may use it.
 
     An event to learn that has no id is given one, so that a request that is sent again after
@@ -135,12 +133,6 @@ class Client:
             connection.close()
             self._local.connection = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _events(self, name: str, events: Events, prepare: Any) -> Any:
         """Send one event, or a list in batches; name a bad event by its place in the list."""
         if isinstance(events, Mapping):
@@ -213,7 +205,7 @@ def _with_id(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _error(status: int, response: bytes) -> ServiceError:
     try:
-        told = json.loads(response)
-        return ServiceError(status, str(told["error"]), told.get("index"))
+        refusal = json.loads(response)
+        return ServiceError(status, str(refusal["error"]), refusal.get("index"))
     except (ValueError, KeyError, TypeError):
         return ServiceError(status, "the service gave no reason")

@@ -6,11 +6,10 @@ of a head nor the time it takes is limited. Here an upgrade is refused and the c
 trailers are dropped, and heads are limited.
 """
 
-from __future__ import annotations
-
 import asyncio
 from asyncio import TimerHandle
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import (
@@ -104,7 +103,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin the response."""
         self._in_head = False
-        size = sum(len(name) + len(value) for name, value in self.headers)
+        size = sum(map(len, chain.from_iterable(self.headers)))
         if size > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADER_LINES:
             self._refuse(*TOO_LONG)
         if self.parser.should_upgrade():

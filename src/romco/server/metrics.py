@@ -1,7 +1,5 @@
 """Metrics of the service: for Prometheus, and for the page."""
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_left
 from collections import Counter as Count
@@ -36,17 +34,13 @@ class Metrics:
     def __init__(self) -> None:
         self.predictions = 0
         self._registry = CollectorRegistry()
-        self._writer: Writer | None = None
+        self.writer: Writer | None = None  # on which to report
         self._requests: Count[tuple[str, int]] = Count()
         paths = (*(route.path for route in ROUTES), OTHER_PATH)
         self._buckets = {path: [0] * (len(BUCKETS) + 1) for path in paths}
         self._seconds = dict.fromkeys(paths, 0.0)
         self._recent = {path: deque[float](maxlen=RECENT_REQUESTS) for path in paths}
         self._registry.register(self)
-
-    def watch(self, writer: Writer) -> None:
-        """Report on a writer from now on."""
-        self._writer = writer
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """Count a request; ``path`` is that of its route."""
@@ -66,7 +60,7 @@ class Metrics:
             return None
         return {"median": times[len(times) // 2], "p99": times[len(times) * 99 // 100]}
 
-    def status(self, writer: Writer) -> dict[str, Any]:
+    def status(self, writer: "Writer") -> dict[str, Any]:
         """Return what the page shows."""
         served, store, counts = writer.served, writer.store, writer.counts
         scores, model = served.scores, served.model
@@ -112,7 +106,7 @@ class Metrics:
             buckets = list(zip(bounds, accumulate(counts), strict=True))
             seconds.add_metric([path], buckets, self._seconds[path])
         yield seconds
-        writer = self._writer
+        writer = self.writer
         if writer is None:
             return
         events = CounterMetricFamily("romco_events", "Events by outcome", labels=["outcome"])
@@ -126,7 +120,7 @@ class Metrics:
             if value is not None:
                 yield GaugeMetricFamily(f"romco_{name}", text, value)
 
-    def _gauges(self, writer: Writer) -> Iterator[tuple[str, str, float | None]]:
+    def _gauges(self, writer: "Writer") -> Iterator[tuple[str, str, float | None]]:
         served, store, scores = writer.served, writer.store, writer.served.scores
         yield "sequence", "Sequence number of the last change applied", served.sequence
         yield "checkpoint_sequence", "That of the last checkpoint", writer.checkpoint_sequence

@@ -1,7 +1,5 @@
 """Settings and limits, and messages: of clients and of the log; limits are part of the types."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

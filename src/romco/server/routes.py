@@ -3,11 +3,10 @@
 ``python -m romco.server.routes`` prints the table of docs/serving.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,29 +146,33 @@ class Tokens:
         return same[0] if same else None
 
 
+def read_headers(pairs: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return header fields by name; RequestError where one that decides on access comes twice."""
+    headers = dict(pairs)
+    if len(headers) < len(pairs):
+        names = [name for name, _ in pairs if name in (b"host", b"origin", b"authorization")]
+        if len(set(names)) < len(names):
+            raise RequestError("Host, Origin and Authorization may be sent once", status=400)
+    return headers
+
+
 class Access:
     """Decides whether a request is let in; ``hosts`` None accepts any Host."""
 
     def __init__(self, tokens: Tokens | None = None, hosts: frozenset[str] | None = None) -> None:
         self._tokens, self._hosts = tokens, hosts
 
-    def check(self, scope: str, method: str, headers: list[tuple[bytes, bytes]]) -> None:
+    def check(self, scope: str, method: str, headers: Mapping[bytes, bytes]) -> None:
         """Raise RequestError where a request for a route of a scope is refused."""
-        given: dict[bytes, str] = {}
-        for name, value in headers:
-            if name in (b"host", b"origin", b"authorization"):
-                if name in given:
-                    reason = "Host, Origin and Authorization may be sent once"
-                    raise RequestError(reason, status=400)
-                given[name] = value.decode("latin-1")
-        host, origin = given.get(b"host", ""), given.get(b"origin")
+        host, origin = headers.get(b"host", b"").decode("latin-1"), headers.get(b"origin")
         if self._hosts is not None and _host_name(host) not in self._hosts:
             raise RequestError("the service is not known by this Host", status=421)
-        if origin is not None and method not in ("GET", "HEAD") and not _same_site(origin, host):
+        foreign = origin is not None and not _same_site(origin.decode("latin-1"), host)
+        if foreign and method not in ("GET", "HEAD"):
             raise RequestError("requests from other sites are refused", status=403)
         if self._tokens is None or scope == "public":
             return
-        scopes = self._tokens.scopes(given.get(b"authorization", ""))
+        scopes = self._tokens.scopes(headers.get(b"authorization", b"").decode("latin-1"))
         if scopes is None:
             bearer = [(b"www-authenticate", b"Bearer")]
             reason = "a token is needed: Authorization: Bearer TOKEN"

@@ -1,7 +1,5 @@
 """Streams as sources of events: the reader, Redis Streams, Kafka."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading
@@ -62,7 +60,7 @@ class EventSource(Protocol):
 class SourceReader:
     """Reads a source in a thread and hands it to the writer, each message once, in order."""
 
-    def __init__(self, source: EventSource, writer: Writer) -> None:
+    def __init__(self, source: EventSource, writer: "Writer") -> None:
         self.learned = self.refused = 0  # messages
         self.trouble: str | None = None
         self._source, self._writer = source, writer

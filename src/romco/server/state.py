@@ -1,7 +1,5 @@
 """Served model: predicts, learns, explains; a function of the changes applied to it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -158,7 +156,7 @@ class Scores(msgspec.Struct):
         return msgspec.json.encode(self)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Scores:
+    def from_bytes(cls, data: bytes) -> "Scores":
         """Return the scores that :meth:`to_bytes` wrote; ValueError for anything else."""
         scores = msgspec.json.decode(data, type=Scores)
         bins = len(scores.bin_events), len(scores.bin_predicted), len(scores.bin_observed)
@@ -419,8 +417,8 @@ class ServedModel:
         insight, score = explain_task(self.model, task), self.scores.of_task(task)
         return self._task_row(insight) | {
             "since": insight.since,
-            "nearest": [{"task": _name(t), "cosine": c} for t, c in insight.nearest],
-            "features": [{"feature": _name(f), "weight": w} for f, w in insight.features],
+            "nearest": [{"task": _plain(t), "cosine": c} for t, c in insight.nearest],
+            "features": [{"feature": _plain(f), "weight": w} for f, w in insight.features],
             "curve": [] if score is None else score.curve.points(),
             "version": self.sequence,
         }
@@ -442,7 +440,7 @@ class ServedModel:
     def _task_row(self, insight: TaskInsight) -> dict[str, Any]:
         score = self.scores.of_task(insight.task)
         return {
-            "task": _name(insight.task),
+            "task": _plain(insight.task),
             "kind": insight.kind,
             "events": insight.events,
             "shared": insight.shared,
@@ -542,12 +540,8 @@ def _offsets(events: Sequence[PredictRequest | Event]) -> list[float] | None:
 
 
 def _plain(label: Any) -> Answer | None:
-    """Return a label as JSON has it; labels of other types come with model files."""
+    """Return a label or a name as JSON has it; those of other types come with model files."""
     return label if label is None or isinstance(label, str | int | float) else str(label)
-
-
-def _name(name: Any) -> Any:
-    return name if isinstance(name, str | int | float) else str(name)
 
 
 def _largest(margins: Any) -> float:

@@ -13,8 +13,6 @@ A restart loads the model file and replays the changes after it. The folder may 
 the service is stopped, or backed up by ``sqlite3 romco.sqlite .backup`` plus the model file.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

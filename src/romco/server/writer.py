@@ -5,8 +5,6 @@ then applied in order and acknowledged. A request that takes long is learned in 
 which other requests get their turn.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -93,7 +91,7 @@ class Writer:
         self._queue: SimpleQueue[_Order | None] = SimpleQueue()
         self._unfinished: deque[_Order] = deque()  # requests of which some chunks are learned
         self._gate = threading.Lock()  # held to put something in
-        self._queued, self._closing = 0, False
+        self.queued, self._closing = 0, False  # events that wait to be learned
         self._rate = FIRST_RATE
         self._checkpoints: list[Future[int]] = []  # asked for
         self._trimmed: list[Future[int]] | None = None  # to resolve when the log is trimmed
@@ -128,11 +126,6 @@ class Writer:
         """Call a function between two groups."""
         return self._put(_Order(Future(), look=function))
 
-    @property
-    def queued(self) -> int:
-        """Events that wait to be learned."""
-        return self._queued
-
     def close(self, seconds: float | None = None) -> bool:
         """Finish what waits and write a checkpoint; False if it took longer than ``seconds``."""
         with self._gate:
@@ -148,9 +141,9 @@ class Writer:
         with self._gate:
             if self._closing:
                 raise StoppedError("the service is stopping")
-            if self._queued + events > max(self.settings.queued_events, events):
-                raise BusyError(f"{self._queued:,} events wait already: try again later")
-            self._queued += events
+            if self.queued + events > max(self.settings.queued_events, events):
+                raise BusyError(f"{self.queued:,} events wait already: try again later")
+            self.queued += events
             self._queue.put(order)
         return order.future
 
@@ -184,7 +177,7 @@ class Writer:
             events += len(order.lessons)
             wait = 0.0 if self._unfinished else max(0.0, deadline - time.monotonic())
         with self._gate:
-            self._queued -= events
+            self.queued -= events
         if self._unfinished:
             group.append(self._unfinished.popleft())
         return group, running

@@ -7,8 +7,6 @@ last. So at every moment ``current.json`` names a complete checkpoint, and a ful
 that changes nothing.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Engines: where the methods of shards run. Here shards of this process, in turn or on threads."""
 
-from __future__ import annotations
-
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

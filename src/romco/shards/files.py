@@ -1,13 +1,13 @@
 """Learning from files, of which every shard reads its own part."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from romco.io import durable
 from romco.io.formats import BadFile
@@ -64,7 +64,7 @@ class Tally:
     skipped: int = 0
     ended: bool = False
 
-    def after(self, reports: list[ReadReport]) -> Tally:
+    def after(self, reports: list[ReadReport]) -> "Tally":
         """Return the tally after all shards have read on."""
         wrong = self.wrong + sum(one.wrong for one in reports)
         skipped = self.skipped + sum(one.skipped for one in reports)
@@ -113,10 +113,9 @@ def start(
     **settings: Any,
 ) -> Shards:
     """Return new shards for a model file, or resumed ones; ``settings`` are as in ``Shards``."""
-    if files.source.weight is not None or files.source.offset is not None:
+    if files.source.weight is not None:
         raise ValueError(
-            "shards that read files do not carry weights or offsets yet: leave them out, or learn "
-            "by a Model"
+            "shards that read files do not carry weights yet: leave them out, or learn by a Model"
         )
     features = features_from_json(files.features)
     settings |= {"checkpoint": folder_of(model)}
@@ -160,7 +159,9 @@ def read(
     source = replace(files.source, path=files.paths[0]).resolve(known)
     assert source.schema is not None
     source.schema.store(shards.session, "this model")
-    files = replace(files, source=source)
+    files, front = replace(files, source=source), coordinator.front.engine
+    offset = None if source.schema.offset is None else np.empty(0)
+    front.with_offset = front.read_offset(offset, 1.0, coordinator.events > 0) is not None
     tally, resumed = _resume(coordinator, files), coordinator.place
     warm = warm_up(coordinator, files)
     if warm is not None:

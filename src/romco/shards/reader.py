@@ -5,8 +5,6 @@ stream, counted before anything is skipped, so all shards agree on places withou
 In CSV, JSON lines and Parquet only the task of other shards' rows is looked at.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterable
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 
 from romco.io.formats import BadRow, format_of
 from romco.io.reader import Block, Reader
+from romco.kernels.core.events import LARGEST_FEATURE
 from romco.kernels.merge.partition import encode
 from romco.model.features import Dense, Rows, features_from_json
 from romco.model.names import Id, canonical_name, identity, to_json
@@ -108,6 +107,7 @@ class ParsedRows(NamedTuple):
     rows: Rows
     y: Dense  # -1 or +1
     tasks: list[Any]
+    offset: Dense | None
 
 
 def list_files(paths: list[str], format: str | None = None) -> tuple[str, ...]:
@@ -190,23 +190,31 @@ class ShardReader:
         return block, reader.passed - passed
 
     def _parse(self, block: Block) -> ParsedRows:
-        """Turn names into numbers; a row whose label is neither of the two is a bad row."""
+        """Turn names into numbers; a label or offset that cannot be used is a bad row."""
         y = np.array([self._side(*one) for one in zip(block.labels, block.lines, strict=True)])
-        if y.all():
-            return ParsedRows(self._features.read(block.features), y, block.tasks)
+        if block.offsets is not None:
+            for i in np.flatnonzero(~(np.abs(block.offsets) <= LARGEST_FEATURE)):
+                why = f"{block.offsets[i]} is missing or too large"
+                self._skip_or_raise(block.lines[i], self._files.source.offset, why)
+                y[i] = 0.0
         kept = np.flatnonzero(y)
-        tasks = [block.tasks[i] for i in kept]
-        return ParsedRows(self._features.read(block.features.at(kept)), y[kept], tasks)
+        rows = block.features if len(kept) == len(block) else block.features.at(kept)
+        offset = None if block.offsets is None else block.offsets[kept]
+        return ParsedRows(
+            self._features.read(rows), y[kept], [block.tasks[i] for i in kept], offset
+        )
 
     def _side(self, label: str | None, line: int) -> float:
         try:
             return self._labels.number_of(label)
         except ValueError as error:
-            if not self._files.source.skip_bad:
-                path = self._files.paths[self.position.file]
-                raise BadRow(path, line, self._files.source.label, str(error)) from None
-            self.skipped += 1
+            self._skip_or_raise(line, self._files.source.label, str(error))
             return 0.0
+
+    def _skip_or_raise(self, line: int, column: str | None, reason: str) -> None:
+        if not self._files.source.skip_bad:
+            raise BadRow(self._files.paths[self.position.file], line, column, reason)
+        self.skipped += 1
 
     def _owns(self, task: str | None) -> bool:
         """Rows whose task cannot be read belong to the first shard."""

@@ -1,7 +1,5 @@
 """Barriers of a stream, and the number of threads that helps."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """One shard: a model of its own tasks, and its messages at a barrier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +27,7 @@ from romco.learners.merging import (
 )
 from romco.model import Model, Scale
 from romco.model.engine import PERSONAL_CHECK_EVENTS, LightMatrix, as_round, is_compiled
-from romco.model.features import Dense, Rows, Sparse, count_rows, row_widths
+from romco.model.features import Columns, Dense, Rows, Sparse, count_rows, row_widths
 from romco.model.names import Action, Id
 from romco.model.target import Predictions, TwoClasses, logistic
 from romco.rounds import Round
@@ -129,11 +127,8 @@ def count_entries(rows: Rows, begin: int, end: int) -> int:
     return (end - begin) * int(rows.shape[1])
 
 
-class NumberedFeatures:
+class NumberedFeatures(Columns):
     """Features of a shard's model: rows come as numbers, and may need more columns."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
 
     def read(self, rows: Any, new: dict[Id, int] | None = None) -> Rows:
         """Return the rows; a wider one is noted in ``new``."""
@@ -150,14 +145,6 @@ class NumberedFeatures:
     def actions(self, new: dict[Id, int], top: int) -> list[Action]:
         """Return the action that adds the columns below ``top``."""
         return [(partial(setattr, self, "width"), max(self.width, top))]
-
-    def name(self, column: int) -> Id:
-        """Return a placeholder: only the reader of the rows has names."""
-        return f"#{column}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON of plain columns."""
-        return {"kind": "columns", "width": self.width, "names": None}
 
 
 class Shard:
@@ -298,8 +285,8 @@ class Shard:
         while done < rows and not reader.ended:
             events, passed = reader.read(min(rows - done, CHUNK_ROWS))
             done += passed
-            for x, y, tasks in events:
-                margins = self.learn(x, y, tasks).margins
+            for x, y, tasks, offset in events:
+                margins = self.learn(x, y, tasks, None, offset).margins
                 learned += len(tasks)
                 wrong += int(np.count_nonzero((margins >= 0.0) != (y > 0.0)))
         skipped = reader.skipped - skipped

@@ -1,7 +1,5 @@
 """Data sets by name: simulated ones, and those that installed packages add."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

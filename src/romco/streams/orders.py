@@ -1,7 +1,5 @@
 """Orders of arrival: the same events as synchronous rounds or one at a time, shuffled by seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Streams with a known truth: tasks that share a low-rank structure, and outliers among them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

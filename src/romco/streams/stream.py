@@ -1,7 +1,5 @@
 """A stream: the labelled events of several tasks, before any order is chosen."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,7 +5,7 @@ from romco.kernels.core.contract import Kernel
 
 class LinearKernel(Kernel): ...
 
-class GradientKernel(Kernel):
+class GradientKernel(LinearKernel):
     def __init__(
         self, w: NDArray[np.float64], t: NDArray[np.int64], eta: float, decays: bool
     ) -> None: ...

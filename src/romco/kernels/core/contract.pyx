@@ -77,34 +77,11 @@ cdef class Kernel:
             )
         fence()
 
-    def predict(self, Events events not None):
+    # Each of all events, or of some of a stream's by their places, so that no loop need cut it.
+
+    def predict(self, Events events not None, Py_ssize_t begin=0, Py_ssize_t end=-1):
         """Margins (n,) of one round, or (n, width)."""
-        self.check_idle()
-        cdef cnp.ndarray margins = room(events.n, self.width)
-        cdef double* p = <double*> cnp.PyArray_DATA(margins)
-        self.drop_notes()
-        self.followed = False
-        self.score(events, 0, events.n, p)
-        check(p, self.width, 0, events.n)
-        events.restore_shift(0, events.n, p)
-        return margins
-
-    def update(self, Events events not None):
-        """Learn one round."""
-        self.check_idle()
-        cdef cnp.ndarray margins = room(events.n, self.width)
-        self.take_step(events, 0, events.n, <double*> cnp.PyArray_DATA(margins))
-
-    def look_at(self, Events events not None):
-        """Learn of events without labels what needs none."""
-        self.check_idle()
-        self.drop_notes()
-        self.notice(events, 0, events.n)
-
-    # The same of some events of a stream, by their places, so that a loop over it need not cut it.
-
-    def predict_between(self, Events events not None, Py_ssize_t begin, Py_ssize_t end):
-        """Margins (end - begin,) of a round of a stream's events, or (end - begin, width)."""
+        end = events.n if end < 0 else end
         self.check_between(events, begin, end)
         cdef cnp.ndarray margins = room(end - begin, self.width)
         cdef double* p = <double*> cnp.PyArray_DATA(margins) - begin * self.width
@@ -115,8 +92,9 @@ cdef class Kernel:
         events.restore_shift(begin, end, p)
         return margins
 
-    def update_between(self, Events events not None, Py_ssize_t begin, Py_ssize_t end):
-        """Learn a round of a stream's events, which have labels."""
+    def update(self, Events events not None, Py_ssize_t begin=0, Py_ssize_t end=-1):
+        """Learn one round of events with labels."""
+        end = events.n if end < 0 else end
         self.check_between(events, begin, end)
         if events.labels == NULL:
             raise ValueError("these events were taken without labels")
@@ -124,8 +102,9 @@ cdef class Kernel:
         cdef double* p = <double*> cnp.PyArray_DATA(margins) - begin * self.width
         self.take_step(events, begin, end, p)
 
-    def look_between(self, Events events not None, Py_ssize_t begin, Py_ssize_t end):
-        """Learn of a round of a stream's events what needs no labels."""
+    def look_at(self, Events events not None, Py_ssize_t begin=0, Py_ssize_t end=-1):
+        """Learn of events without labels what needs none."""
+        end = events.n if end < 0 else end
         self.check_between(events, begin, end)
         self.drop_notes()
         self.notice(events, begin, end)

@@ -1,9 +1,10 @@
 """Rows of comma- or tab-separated text, from bytes straight to sparse rows."""
 
 import numpy as np
-from romco.kernels.core.memory cimport release, reserve
+from romco.kernels.core.memory cimport release, reserve, resize
 from romco.kernels.io.encoder cimport Encoder, is_ascii, strip
 from romco.kernels.io.lexicon cimport Lexicon, begin_hash
+from romco.kernels.io.mappings cimport Entry, sort_entries
 
 cdef enum:
     COMPLETE, CUT, MISQUOTED, UNCLOSED, UNEVEN
@@ -338,64 +339,23 @@ def arrange(
         most = max(most, starts[i + 1] - starts[i])
     kept, places = np.empty(values.shape[0]), np.empty(values.shape[0], dtype=np.int32)
     bounds = np.zeros(rows + 1, dtype=np.int32)
-    room = np.empty(max(most, 1), dtype=np.uint64)
     cdef double[::1] value = kept
     cdef int[::1] place = places, bound = bounds
-    cdef unsigned long long[::1] keys = room
+    cdef Entry* row = <Entry*> resize(NULL, 2 * most, sizeof(Entry))  # and as many to sort by
     with nogil:
         for i in range(rows):
             m, first = 0, end
             for k in range(starts[i], starts[i + 1]):
                 if columns[k] >= 0:
-                    keys[m] = (<unsigned long long> columns[k] << 32) | <unsigned long long> (k - starts[i])
+                    row[m] = Entry(columns[k], values[k])
                     m += 1
-            sort(&keys[0], m)
+            sort_entries(row, row + most, m)
             for k in range(m):
-                if end > first and place[end - 1] == <int> (keys[k] >> 32):
-                    value[end - 1] += values[starts[i] + <Py_ssize_t> (keys[k] & 0xffffffffULL)]
+                if end > first and place[end - 1] == row[k].column:
+                    value[end - 1] += row[k].value
                 else:
-                    place[end] = <int> (keys[k] >> 32)
-                    value[end] = values[starts[i] + <Py_ssize_t> (keys[k] & 0xffffffffULL)]
+                    place[end], value[end] = row[k].column, row[k].value
                     end += 1
             bound[i + 1] = <int> end
+        release(row)
     return kept[:end], places[:end], bounds
-
-
-cdef void sort(unsigned long long* keys, Py_ssize_t n) noexcept nogil:
-    """Quicksort by the middle of three; insertion for what is short, or nearly sorted."""
-    cdef Py_ssize_t i, j
-    cdef unsigned long long middle, kept
-    while n > 24:
-        if keys[n // 2] < keys[0]:
-            keys[0], keys[n // 2] = keys[n // 2], keys[0]
-        if keys[n - 1] < keys[0]:
-            keys[0], keys[n - 1] = keys[n - 1], keys[0]
-        if keys[n - 1] < keys[n // 2]:
-            keys[n // 2], keys[n - 1] = keys[n - 1], keys[n // 2]
-        middle = keys[n // 2]
-        i, j = 0, n - 1
-        while True:
-            while keys[i] < middle:
-                i += 1
-            while keys[j] > middle:
-                j -= 1
-            if i >= j:
-                break
-            keys[i], keys[j] = keys[j], keys[i]
-            i += 1
-            j -= 1
-        # The shorter part by a call, the longer one by going on: the stack stays small.
-        if j + 1 < n - j - 1:
-            sort(keys, j + 1)
-            keys += j + 1
-            n -= j + 1
-        else:
-            sort(keys + j + 1, n - j - 1)
-            n = j + 1
-    for i in range(1, n):
-        kept = keys[i]
-        j = i
-        while j > 0 and keys[j - 1] > kept:
-            keys[j] = keys[j - 1]
-            j -= 1
-        keys[j] = kept

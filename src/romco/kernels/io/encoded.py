@@ -1,7 +1,5 @@
 """Rows whose features are numbers of names."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -22,13 +20,13 @@ class Encoded(NamedTuple):
     starts: NDArray[np.int64]
     lexicon: Lexicon
 
-    def rows(self, begin: int, end: int) -> Encoded:
+    def rows(self, begin: int, end: int) -> "Encoded":
         """Rows begin to end."""
         first, last = self.starts[begin], self.starts[end]
         starts = self.starts[begin : end + 1] - first
         return Encoded(self.values[first:last], self.names[first:last], starts, self.lexicon)
 
-    def at(self, rows: NDArray[np.intp]) -> Encoded:
+    def at(self, rows: NDArray[np.intp]) -> "Encoded":
         """Some of the rows, in the order asked for."""
         sizes = np.diff(self.starts)[rows]
         starts = np.concatenate([[0], np.cumsum(sizes)])

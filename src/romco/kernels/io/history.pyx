@@ -28,7 +28,8 @@ cdef enum:                 # numbers of a slot; for each class a count and decay
     LAST_EVENT             # events of the task so far, with the last one of this slot
     LAST_TIME
     LAST_LABEL             # class, or number
-    RECENT                 # code of the last three labels; see `coded`
+    RECENT                 # code of the last three labels, two bits of each: 1, 2 for the first
+                           # two classes, 3 for all others, 0 where there is none
     WEIGHT                 # decayed number of observations, one for each half-life
     SUMS = WEIGHT + LIVES
     PER_CLASS = 1 + LIVES
@@ -36,11 +37,6 @@ cdef enum:                 # what the undo log says of a slot: it was moved, mad
     MOVED, MADE, EVICTED
 cdef double[LIVES] DECAY
 DECAY[:] = [2.0 ** (-1.0 / life) for life in HALF_LIVES]
-
-
-cdef int coded(double y) noexcept:
-    """Two bits of a code: 1, 2 for the first two classes, 3 for all others; 0 is no label."""
-    return 1 + <int> fmin(y, 2.0)
 
 
 cdef struct Link:
@@ -114,7 +110,7 @@ cdef class HistoryFeatures:
     cdef double* value                 # entries of expanded rows
     cdef int* name
     cdef double* feature               # of one event: code of recent labels by place, features
-    cdef int* found                    # its categories: index in `categories`, in `lexicon`
+    cdef int* found                    # its categories: index in `categories`, in `lexicon`, place
     cdef Py_ssize_t room_value, room_name, room_feature, room_found, n, n_found
     cdef double at_time
 
@@ -233,9 +229,7 @@ cdef class HistoryFeatures:
         return len(rows.starts) - 1
 
     cdef look_up(self, names):
-        for k, name in enumerate(names, len(self.own)):
-            if self.feature_of(name) is not None:
-                self.taken.add(k)
+        self.taken |= {k for k, name in enumerate(names, len(self.own)) if self.feature_of(name)}
         own = [self.lexicon.number(name) for name in names]
         self.own = np.concatenate([self.own, np.array(own, dtype=np.int32)])
         levels, places, slopes = self.levels(), {}, {}
@@ -346,8 +340,9 @@ cdef class HistoryFeatures:
         """Find time and categories of a row, and copy its entries."""
         cdef Py_ssize_t k, begin = self.starts[row], end = self.starts[row + 1]
         cdef int own, category
+        cdef int* found
         self.n_found, self.at_time = 0, 0.0
-        reserve(<void**> &self.found, &self.room_found, 2 * (end - begin) + 1, sizeof(int))
+        reserve(<void**> &self.found, &self.room_found, 3 * (end - begin) + 1, sizeof(int))
         if copy:
             self.make_room(end - begin)
         for k in range(begin, end):
@@ -360,7 +355,9 @@ cdef class HistoryFeatures:
                 self.n += 1
             category = self.category_at[own]
             if category != NOBODY:
-                self.found[2 * self.n_found], self.found[2 * self.n_found + 1] = category, own
+                found = &self.found[3 * self.n_found]
+                found[0], found[1] = category, own
+                found[2] = self.place_of[category] if category >= 0 else NOBODY - category
                 self.n_found += 1
         return 0
 
@@ -385,16 +382,12 @@ cdef class HistoryFeatures:
         for k in range(n):
             self.push(feature[k], self.feature_at[k])
         for k in range(self.n_found):
-            own, place = self.found[2 * k + 1], self.place_found(k)
+            own, place = self.found[3 * k + 1], self.found[3 * k + 2]
             if place < self.places - 1 and not self.numeric:
                 self.push(1.0, self.recent(own, <int> self.feature[place] & TWO_LABELS))
             for level in range(levels if self.slope_at[own, 0] >= 0 else 0):
                 self.push(feature[level * self.base + 2 + SLOPE_LIFE], self.slope_at[own, level])
         return 0
-
-    cdef int place_found(self, Py_ssize_t k) noexcept:
-        cdef int category = self.found[2 * k]
-        return self.place_of[category] if category >= 0 else NOBODY - category
 
     cdef int recent(self, int own, int code) except -1:
         """Index in `lexicon` of recent labels with this code, of a category or the task."""
@@ -413,8 +406,8 @@ cdef class HistoryFeatures:
         memset(self.feature, 0, (self.places + self.feature_at.shape[0]) * sizeof(double))
         self.add_slot(whole, 0, event)
         for k in range(self.n_found):
-            slot = NOBODY if self.found[2 * k] < 0 else self.find(task, self.found[2 * k])
-            self.add_slot(slot, self.place_found(k), event)
+            slot = NOBODY if self.found[3 * k] < 0 else self.find(task, self.found[3 * k])
+            self.add_slot(slot, self.found[3 * k + 2], event)
 
     cdef void add_slot(self, int slot, Py_ssize_t place, double event) noexcept:
         """Add the features of a slot at a place: 0 for the task, else a column."""
@@ -463,7 +456,7 @@ cdef class HistoryFeatures:
             whole = self.find(task, NOBODY)
             event = 1.0 if whole < 0 else self.table[whole * self.width + LAST_EVENT] + 1.0
             for k in range(self.n_found):
-                self.add_label(self.slot_of(task, self.scanned_category(2 * k)), y, event)
+                self.add_label(self.slot_of(task, self.scanned_category(3 * k)), y, event)
             self.add_label(self.slot_of(task, NOBODY), y, event)  # last: it is evicted after these
         reserve(<void**> &self.ends, &self.room_ends, self.n_rows + 1, sizeof(Py_ssize_t))
         self.ends[self.n_rows] = self.n_undo
@@ -484,7 +477,7 @@ cdef class HistoryFeatures:
             sums[k * PER_CLASS + 1 + h] += y if self.numeric else 1.0
         old[LAST_EVENT], old[LAST_TIME], old[LAST_LABEL] = event, self.at_time, y
         if not self.numeric:
-            old[RECENT] = (<int> old[RECENT] << 2 & THREE_LABELS) + coded(y)
+            old[RECENT] = (<int> old[RECENT] << 2 & THREE_LABELS) + 1 + <int> fmin(y, 2.0)
 
     def commit(self, Py_ssize_t rows):
         """Make the observations of the first ``rows`` rows final."""

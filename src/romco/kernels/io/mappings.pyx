@@ -150,7 +150,7 @@ cdef class Mappings:
         """Sort the last row and add up entries of the same column."""
         cdef Py_ssize_t i, end = begin
         reserve(<void**> &self.spare, &self.room_spare, self.n - begin, sizeof(Entry))
-        sort(self.entries + begin, self.spare, self.n - begin)
+        sort_entries(self.entries + begin, self.spare, self.n - begin)
         for i in range(begin, self.n):
             if end > begin and self.entries[end - 1].column == self.entries[i].column:
                 self.entries[end - 1].value += self.entries[i].value
@@ -415,7 +415,7 @@ cdef double as_number(name, value, Py_ssize_t i) except? -1.0:
     return number
 
 
-cdef void sort(Entry* entries, Entry* spare, Py_ssize_t n) noexcept nogil:
+cdef void sort_entries(Entry* entries, Entry* spare, Py_ssize_t n) noexcept nogil:
     """Sort by column, entries of a column as they came: by insertion, or by digits of columns."""
     cdef Py_ssize_t i, j
     cdef Entry entry

@@ -84,9 +84,14 @@ cdef class FeatureCounts:
         self.count[j] += 1
 
     def rows(self):
-        """Return the features that occurred, sorted, and the count of each."""
-        rows = listed(self.word, self.n_words)
-        return rows, self.counts[rows]
+        """Return the features that occurred, sorted, and the count of each; releases the GIL."""
+        cdef int[::1] rows = listed(self.word, self.n_words)
+        cdef int[::1] seen = np.empty(rows.shape[0], dtype=np.int32)
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(rows.shape[0]):
+                seen[i] = self.count[rows[i]]
+        return np.asarray(rows), np.asarray(seen)
 
     def load(self, rows, seen):
         """Restore the result of :meth:`rows`."""
@@ -264,6 +269,16 @@ cdef class TouchedRows:
         if 0 <= j < self.n_features:
             raise ValueError(f"feature {j} comes after feature {before}: they must be in order")
         raise ValueError(f"feature {j} was touched, but there are {self.n_features}")
+
+    def union(self):
+        """Return the features that any shard touched, sorted; releases the GIL."""
+        cdef Word[::1] bits = np.zeros(self.n_features // 64 + 1, dtype=np.uint64)
+        cdef Py_ssize_t k, i
+        with nogil:
+            for k in range(self.n):
+                for i in range(self.length[k]):
+                    mark(&bits[0], self.row[k][i])
+        return listed(&bits[0], bits.shape[0])
 
     cdef int feature(self, Py_ssize_t at) except -1:
         """Return the feature at which a range is cut."""
@@ -505,14 +520,18 @@ cdef class Rule:
             self.after.merge_all(entries)
 
 
-cdef class CopyRule(Rule):
-    """Copy rows that only one shard touched: ``width`` columns side by side."""
+cdef class SpanRule(Rule):
+    """Rule for ``width`` columns side by side (abstract); ``head`` is the first of them."""
 
-    cdef Column head                         # the first of them
+    cdef Column head
     cdef Py_ssize_t width
 
     def __init__(self, Column head not None, Py_ssize_t width):
         self.head, self.width = head, width
+
+
+cdef class CopyRule(SpanRule):
+    """Copy rows that only one shard touched."""
 
     cdef void merge(self, Entries entries) noexcept nogil:
         cdef int i, r
@@ -609,15 +628,14 @@ cdef class GaussianRule(Rule):
         return max(least, precision * exp(-self.fading * touches))
 
 
-cdef class SumRule(Rule):
-    """Sums in ``width`` columns: changes are added; the result is at least ``least``."""
+cdef class SumRule(SpanRule):
+    """Sums: changes are added; the result is at least ``least``."""
 
-    cdef Column head                         # the first of them
-    cdef Py_ssize_t width
     cdef double least
 
     def __init__(self, Column head not None, Py_ssize_t width, double least):
-        self.head, self.width, self.least = head, width, least
+        super().__init__(head, width)
+        self.least = least
 
     cdef void merge(self, Entries entries) noexcept nogil:
         cdef Py_ssize_t row, e, c
@@ -681,17 +699,8 @@ cdef class StepRule(Rule):
                 self.column.put(row, start + share * self.change(entries, r, &apart))
 
 
-cdef class LatestRule(Rule):
-    """Values that cannot be added, in ``width`` columns: of the shard that touched the row most.
-
-    Of equals, the first.
-    """
-
-    cdef Column head                         # the first of them
-    cdef Py_ssize_t width
-
-    def __init__(self, Column head not None, Py_ssize_t width):
-        self.head, self.width = head, width
+cdef class LatestRule(SpanRule):
+    """Values that cannot be added: of the shard that touched the row most, of equals the first."""
 
     cdef void merge(self, Entries entries) noexcept nogil:
         cdef int i, r, e, most
